@@ -1,0 +1,1 @@
+//! Names, calls and templates checked before a program runs.

@@ -1,0 +1,1 @@
+//! Provider-neutral model calls: messages, wire formats, streaming, mock.

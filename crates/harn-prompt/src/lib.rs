@@ -1,0 +1,1 @@
+//! Fragments to system prompt with provenance; layered prompts.

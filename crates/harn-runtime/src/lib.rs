@@ -1,0 +1,1 @@
+//! Puts the native functions of every crate into one VM.

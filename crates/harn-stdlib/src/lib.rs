@@ -1,0 +1,1 @@
+//! General builtins and the embedded stdlib/ assets.

@@ -1,0 +1,1 @@
+//! The .harn.prompt template engine.

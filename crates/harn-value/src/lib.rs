@@ -1,0 +1,1 @@
+//! The values of a Harn program: layout, equality, order, printed form, JSON.

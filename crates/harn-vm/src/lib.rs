@@ -1,0 +1,1 @@
+//! Bytecode, compiler, interpreter and fibers.
