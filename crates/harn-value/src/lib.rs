@@ -1,1 +1,45 @@
-//! The values of a Harn program: layout, equality, order, printed form, JSON.
+//! The values of a Harn program: layout, equality, order, printed form.
+//!
+//! A [`Value`] is 16 bytes. nil, bool, int, float, duration and builtin functions are inline,
+//! everything else is a counted pointer. Lists, dicts, sets and structs have value semantics: change
+//! them through `as_*_mut` and [`Ref::make_mut`], which copies when there is another reference.
+//!
+//! ```
+//! use harn_value::{Dict, Value, View};
+//!
+//! let mut d = Dict::new();
+//! d.insert("name", "Ada");
+//! d.insert("tags", vec![Value::int(1), Value::float(2.0)]);
+//! let v = Value::from(d);
+//! assert_eq!(v.to_string(), "{name: Ada, tags: [1, 2.0]}");
+//! match v.view() {
+//!     View::Dict(d) => assert_eq!(d.get_str("name").unwrap().as_str().unwrap().as_str(), "Ada"),
+//!     _ => unreachable!(),
+//! }
+//! ```
+//!
+//! Read `value.rs` first (the layout), then `text.rs` and `dict.rs`. The crate knows nothing of
+//! source text, bytecode or I/O. `unsafe` is confined to `object.rs`, `text.rs`, `value.rs` and
+//! `foreign.rs`. Values are not `Send`: a program lives in one thread.
+
+mod compound;
+mod dict;
+mod equal;
+mod foreign;
+pub mod json;
+pub mod memory;
+mod object;
+mod print;
+mod text;
+mod value;
+
+pub use compound::{EnumType, EnumValue, Pair, Range, Set, StructType, StructValue, Structural};
+pub use dict::Dict;
+pub use equal::{compare, equal, hash_structure, identical};
+pub use foreign::Foreign;
+pub use object::Ref;
+pub use print::{print, print_duration, print_float, print_int};
+pub use text::{Str, hash_text};
+pub use value::{NativeFunction, NativeRef, Tag, Value, View};
+
+const _: () = assert!(size_of::<Value>() == 16);

@@ -1,0 +1,296 @@
+//! The smaller compound values: range, pair, set, enum value, struct instance.
+
+use std::cell::RefCell;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+use indexmap::IndexSet;
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+
+use crate::{Ref, Str, Value, View};
+
+/// A lazy range of ints: `start` to before `end`; `exclusive` remembers how it was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First element.
+    pub start: i64,
+    /// The bound as written.
+    pub end: i64,
+    /// Whether `end` itself is left out.
+    pub exclusive: bool,
+}
+
+impl Range {
+    /// Number of elements (ranges never run backwards; the full int range saturates).
+    pub fn len(&self) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let span = self.end.wrapping_sub(self.start) as u64;
+        if self.exclusive { span } else { span.saturating_add(1) }
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        if self.exclusive { self.end <= self.start } else { self.end < self.start }
+    }
+
+    /// The last element, if there is one.
+    pub fn last(&self) -> Option<i64> {
+        (!self.is_empty()).then(|| if self.exclusive { self.end - 1 } else { self.end })
+    }
+
+    /// Whether `i` is an element.
+    pub fn contains(&self, i: i64) -> bool {
+        self.last().is_some_and(|last| i >= self.start && i <= last)
+    }
+}
+
+/// The pair `(first, second)`.
+#[derive(Clone)]
+pub struct Pair {
+    /// First component.
+    pub first: Value,
+    /// Second component.
+    pub second: Value,
+}
+
+/// A value compared by structure and type, as set elements and `unique` compare: `1`, `1.0`, `"1"`
+/// and `true` differ; lists and dicts count by content.
+#[derive(Clone)]
+pub struct Structural(pub Value);
+
+impl PartialEq for Structural {
+    fn eq(&self, other: &Structural) -> bool {
+        crate::equal::identical(&self.0, &other.0)
+    }
+}
+
+impl Eq for Structural {}
+
+impl Hash for Structural {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        crate::equal::hash_structure(&self.0, state);
+    }
+}
+
+type Items = IndexSet<Structural, BuildHasherDefault<FxHasher>>;
+
+/// Unique values in the order of their first insertion.
+#[derive(Clone, Default)]
+pub struct Set(Items);
+
+impl Set {
+    /// An empty set.
+    pub fn new() -> Set {
+        Set::default()
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds `value`; false if it was there already.
+    pub fn insert(&mut self, value: Value) -> bool {
+        self.0.insert(Structural(value))
+    }
+
+    /// Removes `value`, keeping the order of the others; false if it was absent.
+    pub fn remove(&mut self, value: &Value) -> bool {
+        self.0.shift_remove(&Structural(value.clone()))
+    }
+
+    /// Whether `value` is an element.
+    pub fn contains(&self, value: &Value) -> bool {
+        self.0.contains(&Structural(value.clone()))
+    }
+
+    /// Element at place `index` of the insertion order.
+    pub fn nth(&self, index: usize) -> Option<&Value> {
+        self.0.get_index(index).map(|s| &s.0)
+    }
+
+    /// Elements in insertion order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+        self.0.iter().map(|s| &s.0)
+    }
+}
+
+impl FromIterator<Value> for Set {
+    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Set {
+        Set(items.into_iter().map(Structural).collect())
+    }
+}
+
+/// The declaration of an enum.
+#[derive(Debug)]
+pub struct EnumType {
+    /// Its name.
+    pub name: Str,
+    /// Its variants, in order.
+    pub variants: Vec<Str>,
+}
+
+impl EnumType {
+    /// Position of the variant with this name.
+    pub fn variant(&self, name: &str) -> Option<u32> {
+        self.variants.iter().position(|v| v.as_str() == name).map(|at| at as u32)
+    }
+}
+
+/// An enum value: variant and payload.
+#[derive(Clone)]
+pub struct EnumValue {
+    /// The enum it belongs to.
+    pub ty: Ref<EnumType>,
+    /// Which variant.
+    pub variant: u32,
+    /// The payload.
+    pub fields: SmallVec<[Value; 2]>,
+}
+
+thread_local! {
+    static RESULT: Ref<EnumType> = Ref::new(EnumType {
+        name: Str::new("Result"),
+        variants: vec![Str::new("Ok"), Str::new("Err")],
+    });
+}
+
+impl EnumValue {
+    /// The declaration of the built-in `Result`: variant 0 is `Ok`, 1 is `Err`.
+    pub fn result_type() -> Ref<EnumType> {
+        RESULT.with(Ref::clone)
+    }
+
+    /// Name of the variant.
+    pub fn variant_name(&self) -> &Str {
+        &self.ty.variants[self.variant as usize]
+    }
+
+    /// `Some(Ok(payload))` / `Some(Err(payload))` for a value of an enum named `Result` with such variants.
+    pub fn as_result(&self) -> Option<Result<Value, Value>> {
+        if self.ty.name != "Result" {
+            return None;
+        }
+        let payload = self.fields.first().cloned().unwrap_or_default();
+        match self.variant_name().as_str() {
+            "Ok" => Some(Ok(payload)),
+            "Err" => Some(Err(payload)),
+            _ => None,
+        }
+    }
+}
+
+impl Value {
+    /// `Result.Ok(value)`
+    pub fn ok(value: Value) -> Value {
+        EnumValue { ty: EnumValue::result_type(), variant: 0, fields: SmallVec::from_iter([value]) }.into()
+    }
+
+    /// `Result.Err(error)`
+    pub fn err(error: Value) -> Value {
+        EnumValue { ty: EnumValue::result_type(), variant: 1, fields: SmallVec::from_iter([error]) }.into()
+    }
+}
+
+/// The declaration of a struct.
+pub struct StructType {
+    /// Its name.
+    pub name: Str,
+    /// Field names in order of declaration; slot `i` of an instance holds field `i`.
+    pub fields: Vec<Str>,
+    /// Methods of all `impl` blocks.
+    pub methods: RefCell<FxHashMap<Str, Value>>,
+    /// Slots in byte order of the field names.
+    sorted: Vec<u32>,
+}
+
+impl StructType {
+    /// A declaration without methods.
+    pub fn new(name: Str, fields: Vec<Str>) -> StructType {
+        let mut sorted: Vec<u32> = (0..fields.len() as u32).collect();
+        sorted.sort_by(|&a, &b| fields[a as usize].cmp(&fields[b as usize]));
+        StructType { name, fields, methods: RefCell::default(), sorted }
+    }
+
+    /// The slot of a declared field.
+    #[inline]
+    pub fn slot(&self, name: &Str) -> Option<usize> {
+        self.fields
+            .iter()
+            .position(|f| Str::same(f, name))
+            .or_else(|| self.fields.iter().position(|f| f == name))
+    }
+}
+
+/// A struct instance.
+#[derive(Clone)]
+pub struct StructValue {
+    /// Its declaration.
+    pub ty: Ref<StructType>,
+    /// One value per declared field; [`Value::ABSENT`] for a field that was not given.
+    pub slots: SmallVec<[Value; 4]>,
+    /// Fields added by assignment that the declaration lacks.
+    pub extra: Option<Box<crate::Dict>>,
+}
+
+impl StructValue {
+    /// The value of a field; `None` if absent or unknown.
+    #[inline]
+    pub fn get(&self, name: &Str) -> Option<&Value> {
+        match self.ty.slot(name) {
+            Some(slot) => Some(&self.slots[slot]).filter(|v| !v.is_absent()),
+            None => self.extra.as_ref()?.get(name),
+        }
+    }
+
+    /// The place of a field for writing, added if absent.
+    pub fn entry(&mut self, name: &Str) -> &mut Value {
+        match self.ty.slot(name) {
+            Some(slot) => {
+                let place = &mut self.slots[slot];
+                if place.is_absent() {
+                    *place = Value::NIL;
+                }
+                place
+            }
+            None => self.extra.get_or_insert_with(Box::default).entry(name),
+        }
+    }
+
+    /// Present fields in byte order of their names.
+    pub fn fields(&self) -> Vec<(&Str, &Value)> {
+        let declared = self.ty.sorted.iter().map(|&slot| {
+            let slot = slot as usize;
+            (&self.ty.fields[slot], &self.slots[slot])
+        });
+        let mut all: Vec<_> = declared.filter(|(_, v)| !v.is_absent()).collect();
+        if let Some(extra) = &self.extra {
+            all.extend(extra.iter());
+            all.sort_by(|a, b| a.0.cmp(b.0));
+        }
+        all
+    }
+
+    /// The present fields as a dict.
+    pub fn to_dict(&self) -> crate::Dict {
+        self.fields().into_iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+}
+
+impl Value {
+    /// A dict's entries or a struct's fields as a dict; `None` for other values.
+    pub fn to_dict(&self) -> Option<Ref<crate::Dict>> {
+        match self.view() {
+            View::Dict(d) => Some(d.clone()),
+            View::Struct(s) => Some(Ref::new(s.to_dict())),
+            _ => None,
+        }
+    }
+}

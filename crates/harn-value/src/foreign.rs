@@ -1,0 +1,89 @@
+//! Heap objects whose type belongs to another crate: closures, iterators, generators, handles.
+
+use std::any::TypeId;
+use std::cell::Cell;
+
+use crate::value::{Tag, Value, type_id};
+
+/// An object that programs can hold and that this crate knows nothing about.
+pub trait Foreign: std::any::Any {
+    /// The name that `type_of` gives.
+    fn type_name(&self) -> &'static str;
+
+    /// Writes the printed form.
+    fn print(&self, out: &mut String);
+
+    /// Whether two objects are equal by `==`. `other` is of the same Rust type.
+    fn equals(&self, other: &dyn Foreign) -> bool;
+
+    /// The address of the object, for identity tests.
+    fn address(&self) -> usize {
+        (&raw const *self).addr()
+    }
+}
+
+/// What stands behind the count: enough to use and free the body without knowing its type.
+struct Class {
+    type_id: fn() -> TypeId,
+    as_dyn: unsafe fn(*mut ()) -> *const dyn Foreign,
+    free: unsafe fn(*mut ()),
+}
+
+#[repr(C)]
+pub(crate) struct ForeignObject<T> {
+    count: Cell<usize>,
+    class: &'static Class,
+    body: T,
+}
+
+struct ClassOf<T>(std::marker::PhantomData<T>);
+
+impl<T: Foreign> ClassOf<T> {
+    const CLASS: Class = Class {
+        type_id: type_id::<T>,
+        // SAFETY (both): called with the word of a value that `allocate::<T>` made.
+        as_dyn: |word| unsafe { &raw const (*word.cast::<ForeignObject<T>>()).body as *const dyn Foreign },
+        free: |word| drop(unsafe { Box::from_raw(word.cast::<ForeignObject<T>>()) }),
+    };
+}
+
+impl ForeignObject<()> {
+    pub(crate) fn allocate<T: Foreign>(tag: Tag, body: T) -> Value {
+        let object = Box::new(ForeignObject { count: Cell::new(1), class: &ClassOf::<T>::CLASS, body });
+        // SAFETY: the object starts with its count and callers pass a foreign tag.
+        unsafe { Value::from_raw(tag, Box::into_raw(object).cast()) }
+    }
+
+    /// # Safety
+    /// `word` belongs to a live foreign object.
+    pub(crate) unsafe fn as_dyn<'a>(word: *mut ()) -> &'a dyn Foreign {
+        // SAFETY: `ForeignObject` is `repr(C)`, so count and class sit at the same place for every body.
+        unsafe { &*((*word.cast::<ForeignObject<()>>()).class.as_dyn)(word) }
+    }
+
+    /// # Safety
+    /// As for `as_dyn`.
+    #[inline]
+    pub(crate) unsafe fn downcast<'a, T: Foreign>(word: *mut ()) -> Option<&'a T> {
+        // SAFETY: as above; the body is only touched when the type matches.
+        unsafe {
+            let is_t = ((*word.cast::<ForeignObject<()>>()).class.type_id)() == type_id::<T>();
+            is_t.then(|| Self::body::<T>(word))
+        }
+    }
+
+    /// # Safety
+    /// `word` belongs to a live foreign object with body `T`.
+    #[inline(always)]
+    pub(crate) unsafe fn body<'a, T: Foreign>(word: *mut ()) -> &'a T {
+        // SAFETY: by contract.
+        unsafe { &(*word.cast::<ForeignObject<T>>()).body }
+    }
+
+    /// # Safety
+    /// The last reference to the object is gone.
+    pub(crate) unsafe fn free(word: *mut ()) {
+        // SAFETY: by contract.
+        unsafe { ((*word.cast::<ForeignObject<()>>()).class.free)(word) }
+    }
+}

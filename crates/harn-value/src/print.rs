@@ -1,0 +1,203 @@
+//! The printed form of values, as `println`, interpolation and `to_string` show it.
+
+use std::fmt;
+
+use crate::equal::with_stack;
+use crate::{Value, View};
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        print(self, &mut out);
+        f.write_str(&out)
+    }
+}
+
+/// Appends the printed form of an int.
+pub fn print_int(i: i64, out: &mut String) {
+    out.push_str(itoa::Buffer::new().format(i));
+}
+
+/// Appends the printed form of a float: shortest digits that read back, never an exponent, at least
+/// one decimal below 1e15.
+pub fn print_float(f: f64, out: &mut String) {
+    if f.is_nan() {
+        out.push_str("NaN");
+    } else if f.is_infinite() {
+        out.push_str(if f < 0.0 { "-inf" } else { "inf" });
+    } else if f.fract() == 0.0 && f.abs() < 1e15 {
+        if f.is_sign_negative() {
+            out.push('-');
+        }
+        print_int(f.abs() as i64, out);
+        out.push_str(".0");
+    } else if f.abs() >= 1e-5 && f.abs() < 1e15 {
+        // In this range ryu writes plain digits.
+        out.push_str(ryu::Buffer::new().format(f));
+    } else {
+        use fmt::Write;
+        // Rust's Display writes the shortest digits without an exponent.
+        let _ = write!(out, "{f}");
+    }
+}
+
+/// Appends the printed form of a duration: the largest of `h m s ms` that divides it.
+pub fn print_duration(ms: i64, out: &mut String) {
+    let (unit, name) = match ms {
+        0 => (1, "ms"),
+        _ if ms % 3_600_000 == 0 => (3_600_000, "h"),
+        _ if ms % 60_000 == 0 => (60_000, "m"),
+        _ if ms % 1000 == 0 => (1000, "s"),
+        _ => (1, "ms"),
+    };
+    print_int(ms / unit, out);
+    out.push_str(name);
+}
+
+fn join<'a>(items: impl Iterator<Item = &'a Value>, out: &mut String) {
+    for (i, item) in items.enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        print(item, out);
+    }
+}
+
+fn join_entries<'a>(items: impl Iterator<Item = (&'a crate::Str, &'a Value)>, out: &mut String) {
+    out.push('{');
+    for (i, (key, value)) in items.enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(key);
+        out.push_str(": ");
+        print(value, out);
+    }
+    out.push('}');
+}
+
+/// Appends the printed form of `value`.
+pub fn print(value: &Value, out: &mut String) {
+    match value.view() {
+        View::Nil => out.push_str("nil"),
+        View::Bool(b) => out.push_str(if b { "true" } else { "false" }),
+        View::Int(i) => print_int(i, out),
+        View::Float(f) => print_float(f, out),
+        View::Duration(ms) => print_duration(ms, out),
+        View::Str(s) => out.push_str(s),
+        View::Native(n) => {
+            out.push_str("<builtin ");
+            out.push_str(n.name());
+            out.push('>');
+        }
+        View::Bytes(b) => print_bytes(b, out),
+        View::Range(r) => {
+            print_int(r.start, out);
+            out.push_str(" to ");
+            print_int(r.end, out);
+            if r.exclusive {
+                out.push_str(" exclusive");
+            }
+        }
+        _ => with_stack(|| print_compound(value, out)),
+    }
+}
+
+fn print_bytes(bytes: &[u8], out: &mut String) {
+    const SHOWN: usize = 32;
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.push_str("b\"");
+    for byte in bytes.iter().take(SHOWN) {
+        out.push(DIGITS[usize::from(byte >> 4)] as char);
+        out.push(DIGITS[usize::from(byte & 15)] as char);
+    }
+    if bytes.len() > SHOWN {
+        out.push_str("...+");
+        print_int((bytes.len() - SHOWN) as i64, out);
+    }
+    out.push('"');
+}
+
+fn print_compound(value: &Value, out: &mut String) {
+    match value.view() {
+        View::List(items) => {
+            out.push('[');
+            join(items.iter(), out);
+            out.push(']');
+        }
+        View::Dict(d) => join_entries(d.iter(), out),
+        View::Set(s) => {
+            out.push_str("set(");
+            join(s.iter(), out);
+            out.push(')');
+        }
+        View::Pair(p) => {
+            out.push('(');
+            print(&p.first, out);
+            out.push_str(", ");
+            print(&p.second, out);
+            out.push(')');
+        }
+        View::Enum(e) => {
+            out.push_str(&e.ty.name);
+            out.push('.');
+            out.push_str(e.variant_name());
+            if !e.fields.is_empty() {
+                out.push('(');
+                join(e.fields.iter(), out);
+                out.push(')');
+            }
+        }
+        View::Struct(s) => {
+            out.push_str(&s.ty.name);
+            out.push(' ');
+            join_entries(s.fields().into_iter(), out);
+        }
+        View::Foreign(f) => f.print(out),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(f: f64) -> String {
+        Value::float(f).to_string()
+    }
+
+    #[test]
+    fn floats_print_as_the_contract_says() {
+        assert_eq!(float(3.0), "3.0");
+        assert_eq!(float(-0.0), "-0.0");
+        assert_eq!(float(999_999_999_999_999.0), "999999999999999.0");
+        assert_eq!(float(1e15), "1000000000000000");
+        assert_eq!(float(0.1 + 0.2), "0.30000000000000004");
+        assert_eq!(float(0.0000001), "0.0000001");
+        assert_eq!(float(9223372036854775808.0), "9223372036854776000");
+        assert_eq!(float(1.5e300).len(), 301);
+        assert_eq!(float(123456789012345.6), "123456789012345.6");
+        assert_eq!(float(0.00012), "0.00012");
+        assert_eq!(float(f64::NEG_INFINITY), "-inf");
+    }
+
+    #[test]
+    fn durations_use_the_largest_exact_unit() {
+        let show = |ms| Value::duration(ms).to_string();
+        assert_eq!(show(86_400_000), "24h");
+        assert_eq!(show(90_000), "90s");
+        assert_eq!(show(1500), "1500ms");
+        assert_eq!(show(-60_000), "-1m");
+        assert_eq!(show(0), "0ms");
+    }
+
+    #[test]
+    fn containers_print_without_quotes() {
+        let dict: crate::Dict =
+            [("b", Value::str("x")), ("a", Value::list(vec![Value::float(1.5)]))].into_iter().collect();
+        let list =
+            Value::list(vec![Value::int(1), Value::float(2.0), Value::str("a"), Value::NIL, dict.into()]);
+        assert_eq!(list.to_string(), "[1, 2.0, a, nil, {a: [1.5], b: x}]");
+        assert_eq!(Value::ok(Value::int(1)).to_string(), "Result.Ok(1)");
+    }
+}

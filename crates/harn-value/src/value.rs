@@ -1,0 +1,778 @@
+//! [`Value`]: 16 bytes, a tag and one word. Everything that knows the layout is in this file and in
+//! the heap objects it points to; the rest of the program uses the methods.
+//!
+//! ```text
+//! byte 0     tag                     8..16  word
+//! Nil        0                              unused
+//! Bool       1                              0 or 1
+//! Int        2                              the i64's bits
+//! Float      3                              the f64's bits
+//! Duration   4                              milliseconds (i64)
+//! Absent     5                              unused: no value here (never seen by a program)
+//! Native     6                              pointer to something that lives for the whole program
+//! Str ..     7..                            counted pointer to a heap object that starts with its count
+//! ```
+
+use std::any::TypeId;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use crate::foreign::{Foreign, ForeignObject};
+use crate::object::{Object, Ref};
+use crate::text::StrHeader;
+use crate::{Dict, EnumValue, Pair, Range, Set, Str, StructValue};
+
+/// What kind of value a [`Value`] holds. The order is part of the layout: everything from [`Tag::Str`]
+/// on is a counted pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Tag {
+    /// `nil`
+    Nil = 0,
+    /// `true`, `false`
+    Bool = 1,
+    /// 64-bit signed integer
+    Int = 2,
+    /// IEEE double
+    Float = 3,
+    /// signed milliseconds
+    Duration = 4,
+    /// no value at all: an unset variable, a missing argument, an absent struct field
+    Absent = 5,
+    /// a builtin function
+    Native = 6,
+    /// immutable text
+    Str = 7,
+    /// immutable bytes
+    Bytes = 8,
+    /// list
+    List = 9,
+    /// dict
+    Dict = 10,
+    /// set
+    Set = 11,
+    /// lazy range of ints
+    Range = 12,
+    /// pair
+    Pair = 13,
+    /// enum value
+    Enum = 14,
+    /// struct instance
+    Struct = 15,
+    /// function of the program (owned by the VM crate)
+    Closure = 16,
+    /// a captured variable (owned by the VM crate; never seen by a program)
+    Cell = 17,
+    /// anything else that lives on the heap: iterators, generators, handles
+    Foreign = 18,
+}
+
+/// A Harn value. Cloning copies two words and, for heap values, bumps a count.
+#[repr(C)]
+pub struct Value {
+    tag: Tag,
+    word: *mut (),
+}
+
+/// A borrowed look at a value, for `match`.
+#[derive(Clone, Copy)]
+pub enum View<'a> {
+    /// `nil` (and the internal "no value")
+    Nil,
+    /// bool
+    Bool(bool),
+    /// int
+    Int(i64),
+    /// float
+    Float(f64),
+    /// milliseconds
+    Duration(i64),
+    /// builtin function: its table entry
+    Native(&'static dyn NativeFunction),
+    /// text
+    Str(&'a Str),
+    /// bytes
+    Bytes(&'a Ref<Vec<u8>>),
+    /// list
+    List(&'a Ref<Vec<Value>>),
+    /// dict
+    Dict(&'a Ref<Dict>),
+    /// set
+    Set(&'a Ref<Set>),
+    /// range
+    Range(&'a Ref<Range>),
+    /// pair
+    Pair(&'a Ref<Pair>),
+    /// enum value
+    Enum(&'a Ref<EnumValue>),
+    /// struct instance
+    Struct(&'a Ref<StructValue>),
+    /// closure, iterator, generator, handle
+    Foreign(&'a dyn Foreign),
+}
+
+/// What the value layer needs to know of a builtin function. The VM's table entries implement it.
+pub trait NativeFunction: Sync {
+    /// The name it is called by.
+    fn name(&self) -> &'static str;
+    /// The address of the table entry, so that the VM can get it back.
+    fn entry(&self) -> *const ();
+}
+
+/// How a builtin is stored: a thin pointer to a static fat pointer.
+pub type NativeRef = &'static &'static dyn NativeFunction;
+
+impl Value {
+    /// `nil`
+    pub const NIL: Value = Value::raw(Tag::Nil, std::ptr::null_mut());
+    /// "No value here"; never handed to a program.
+    pub const ABSENT: Value = Value::raw(Tag::Absent, std::ptr::null_mut());
+    /// `true`
+    pub const TRUE: Value = Value::raw(Tag::Bool, std::ptr::without_provenance_mut(1));
+    /// `false`
+    pub const FALSE: Value = Value::raw(Tag::Bool, std::ptr::null_mut());
+
+    const fn raw(tag: Tag, word: *mut ()) -> Value {
+        Value { tag, word }
+    }
+
+    /// An int.
+    #[inline(always)]
+    pub const fn int(i: i64) -> Value {
+        Value::raw(Tag::Int, std::ptr::without_provenance_mut(i as usize))
+    }
+
+    /// A float.
+    #[inline(always)]
+    pub const fn float(f: f64) -> Value {
+        Value::raw(Tag::Float, std::ptr::without_provenance_mut(f.to_bits() as usize))
+    }
+
+    /// A bool.
+    #[inline(always)]
+    pub const fn bool(b: bool) -> Value {
+        Value::raw(Tag::Bool, std::ptr::without_provenance_mut(b as usize))
+    }
+
+    /// A duration of `ms` milliseconds.
+    #[inline(always)]
+    pub const fn duration(ms: i64) -> Value {
+        Value::raw(Tag::Duration, std::ptr::without_provenance_mut(ms as usize))
+    }
+
+    /// A string with a copy of `text`.
+    pub fn str(text: &str) -> Value {
+        Str::new(text).into()
+    }
+
+    /// A list.
+    pub fn list(items: Vec<Value>) -> Value {
+        Ref::new(items).into()
+    }
+
+    /// A dict.
+    pub fn dict(dict: Dict) -> Value {
+        Ref::new(dict).into()
+    }
+
+    /// A bytes value.
+    pub fn bytes(bytes: Vec<u8>) -> Value {
+        Value::raw(Tag::Bytes, Ref::new(bytes).into_raw())
+    }
+
+    /// A set.
+    pub fn set_of(set: Set) -> Value {
+        Value::raw(Tag::Set, Ref::new(set).into_raw())
+    }
+
+    /// The pair `(first, second)`.
+    pub fn pair(first: Value, second: Value) -> Value {
+        Value::raw(Tag::Pair, Ref::new(Pair { first, second }).into_raw())
+    }
+
+    /// A lazy range of ints.
+    pub fn range(range: Range) -> Value {
+        Value::raw(Tag::Range, Ref::new(range).into_raw())
+    }
+
+    /// A builtin function.
+    pub fn native(entry: NativeRef) -> Value {
+        Value::raw(Tag::Native, (&raw const *entry).cast_mut().cast())
+    }
+
+    /// An object of another crate.
+    pub fn foreign<T: Foreign>(body: T) -> Value {
+        ForeignObject::allocate(Tag::Foreign, body)
+    }
+
+    /// An object of another crate under a tag of its own, so that
+    /// [`Value::downcast_unchecked`] needs the tag only.
+    ///
+    /// # Panics
+    /// If `tag` is neither [`Tag::Closure`] nor [`Tag::Cell`].
+    #[inline]
+    pub fn tagged<T: Foreign>(tag: Tag, body: T) -> Value {
+        assert!(matches!(tag, Tag::Closure | Tag::Cell), "only these tags belong to another crate");
+        ForeignObject::allocate(tag, body)
+    }
+
+    pub(crate) unsafe fn from_raw(tag: Tag, word: *mut ()) -> Value {
+        Value::raw(tag, word)
+    }
+
+    /// The tag.
+    #[inline(always)]
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// Whether the value is a counted pointer.
+    #[inline(always)]
+    pub fn is_heap(&self) -> bool {
+        self.tag as u8 >= Tag::Str as u8
+    }
+
+    /// Whether it is `nil`.
+    #[inline(always)]
+    pub fn is_nil(&self) -> bool {
+        self.tag == Tag::Nil
+    }
+
+    /// Whether it is the internal "no value".
+    #[inline(always)]
+    pub fn is_absent(&self) -> bool {
+        self.tag == Tag::Absent
+    }
+
+    /// The bits of an inline value as an int. Only meaningful after a tag test.
+    #[inline(always)]
+    pub fn int_bits(&self) -> i64 {
+        self.word.addr() as i64
+    }
+
+    /// The bits of an inline value as a float. Only meaningful after a tag test.
+    #[inline(always)]
+    pub fn float_bits(&self) -> f64 {
+        f64::from_bits(self.word.addr() as u64)
+    }
+
+    /// The int, if it is one.
+    #[inline(always)]
+    pub fn as_int(&self) -> Option<i64> {
+        (self.tag == Tag::Int).then(|| self.int_bits())
+    }
+
+    /// The float, if it is one (ints are not converted).
+    #[inline(always)]
+    pub fn as_float(&self) -> Option<f64> {
+        (self.tag == Tag::Float).then(|| self.float_bits())
+    }
+
+    /// An int or float as a float.
+    #[inline(always)]
+    pub fn as_number(&self) -> Option<f64> {
+        match self.tag {
+            Tag::Int => Some(self.int_bits() as f64),
+            Tag::Float => Some(self.float_bits()),
+            _ => None,
+        }
+    }
+
+    /// The bool, if it is one (no truthiness).
+    #[inline(always)]
+    pub fn as_bool(&self) -> Option<bool> {
+        (self.tag == Tag::Bool).then(|| self.int_bits() != 0)
+    }
+
+    /// Milliseconds, if it is a duration.
+    pub fn as_duration(&self) -> Option<i64> {
+        (self.tag == Tag::Duration).then(|| self.int_bits())
+    }
+
+    /// The text, if it is a string.
+    #[inline(always)]
+    pub fn as_str(&self) -> Option<&Str> {
+        // SAFETY: the tag says that the word is a `Str`, which is one transparent pointer.
+        (self.tag == Tag::Str).then(|| unsafe { &*(&raw const self.word).cast::<Str>() })
+    }
+
+    /// # Safety
+    /// The tag belongs to objects with body `T`.
+    #[inline(always)]
+    unsafe fn body<T>(&self) -> &Ref<T> {
+        // SAFETY: `Ref<T>` is one transparent pointer to `Object<T>`, as is the word.
+        unsafe { &*(&raw const self.word).cast::<Ref<T>>() }
+    }
+
+    /// # Safety
+    /// As for `body`.
+    #[inline(always)]
+    unsafe fn body_mut<T>(&mut self) -> &mut Ref<T> {
+        // SAFETY: as in `body`; borrowed mutably.
+        unsafe { &mut *(&raw mut self.word).cast::<Ref<T>>() }
+    }
+
+    /// The bytes, if it is a bytes value.
+    pub fn as_bytes(&self) -> Option<&Ref<Vec<u8>>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Bytes).then(|| unsafe { self.body() })
+    }
+
+    /// The list, if it is one.
+    #[inline(always)]
+    pub fn as_list(&self) -> Option<&Ref<Vec<Value>>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::List).then(|| unsafe { self.body() })
+    }
+
+    /// The list for writing (through [`Ref::get_mut`] or [`Ref::make_mut`]).
+    #[inline(always)]
+    pub fn as_list_mut(&mut self) -> Option<&mut Ref<Vec<Value>>> {
+        // SAFETY: tag checked.
+        if self.tag == Tag::List { Some(unsafe { self.body_mut() }) } else { None }
+    }
+
+    /// The dict, if it is one.
+    #[inline(always)]
+    pub fn as_dict(&self) -> Option<&Ref<Dict>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Dict).then(|| unsafe { self.body() })
+    }
+
+    /// The dict for writing.
+    #[inline(always)]
+    pub fn as_dict_mut(&mut self) -> Option<&mut Ref<Dict>> {
+        // SAFETY: tag checked.
+        if self.tag == Tag::Dict { Some(unsafe { self.body_mut() }) } else { None }
+    }
+
+    /// The string for writing.
+    #[inline(always)]
+    pub fn as_str_mut(&mut self) -> Option<&mut Str> {
+        // SAFETY: the tag says that the word is a `Str`.
+        if self.tag == Tag::Str { Some(unsafe { &mut *(&raw mut self.word).cast::<Str>() }) } else { None }
+    }
+
+    /// The set, if it is one.
+    pub fn as_set(&self) -> Option<&Ref<Set>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Set).then(|| unsafe { self.body() })
+    }
+
+    /// The set for writing.
+    pub fn as_set_mut(&mut self) -> Option<&mut Ref<Set>> {
+        // SAFETY: tag checked.
+        if self.tag == Tag::Set { Some(unsafe { self.body_mut() }) } else { None }
+    }
+
+    /// The range, if it is one.
+    #[inline(always)]
+    pub fn as_range(&self) -> Option<&Ref<Range>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Range).then(|| unsafe { self.body() })
+    }
+
+    /// The pair, if it is one.
+    pub fn as_pair(&self) -> Option<&Ref<Pair>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Pair).then(|| unsafe { self.body() })
+    }
+
+    /// The enum value, if it is one.
+    #[inline(always)]
+    pub fn as_enum(&self) -> Option<&Ref<EnumValue>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Enum).then(|| unsafe { self.body() })
+    }
+
+    /// The struct instance, if it is one.
+    #[inline(always)]
+    pub fn as_struct(&self) -> Option<&Ref<StructValue>> {
+        // SAFETY: tag checked.
+        (self.tag == Tag::Struct).then(|| unsafe { self.body() })
+    }
+
+    /// The struct instance for writing.
+    #[inline(always)]
+    pub fn as_struct_mut(&mut self) -> Option<&mut Ref<StructValue>> {
+        // SAFETY: tag checked.
+        if self.tag == Tag::Struct { Some(unsafe { self.body_mut() }) } else { None }
+    }
+
+    /// The builtin function, if it is one.
+    #[inline(always)]
+    pub fn as_native(&self) -> Option<&'static dyn NativeFunction> {
+        // SAFETY: only `Value::native` makes this tag, from a static reference.
+        (self.tag == Tag::Native)
+            .then(|| unsafe { *self.word.cast_const().cast::<&'static dyn NativeFunction>() })
+    }
+
+    /// The object of another crate, if it is one (closures and cells included).
+    pub fn as_foreign(&self) -> Option<&dyn Foreign> {
+        // SAFETY: these tags are made by `ForeignObject::allocate` only.
+        (self.tag >= Tag::Closure).then(|| unsafe { ForeignObject::as_dyn(self.word) })
+    }
+
+    /// The object of another crate, if it is of type `T`.
+    #[inline]
+    pub fn downcast<T: Foreign>(&self) -> Option<&T> {
+        if self.tag < Tag::Closure {
+            return None;
+        }
+        // SAFETY: the tag is one of the foreign ones.
+        unsafe { ForeignObject::downcast::<T>(self.word) }
+    }
+
+    /// As [`Value::downcast`], without the type test.
+    ///
+    /// # Safety
+    /// The value was made by [`Value::tagged`] or [`Value::foreign`] from a `T`.
+    #[inline(always)]
+    pub unsafe fn downcast_unchecked<T: Foreign>(&self) -> &T {
+        // SAFETY: by contract.
+        unsafe { ForeignObject::body::<T>(self.word) }
+    }
+
+    /// A borrowed look for `match`.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        // SAFETY: every arm reads the word as what its tag says.
+        unsafe {
+            match self.tag {
+                Tag::Nil | Tag::Absent => View::Nil,
+                Tag::Bool => View::Bool(self.int_bits() != 0),
+                Tag::Int => View::Int(self.int_bits()),
+                Tag::Float => View::Float(self.float_bits()),
+                Tag::Duration => View::Duration(self.int_bits()),
+                Tag::Native => View::Native(*self.word.cast_const().cast::<&'static dyn NativeFunction>()),
+                Tag::Str => View::Str(&*(&raw const self.word).cast::<Str>()),
+                Tag::Bytes => View::Bytes(self.body()),
+                Tag::List => View::List(self.body()),
+                Tag::Dict => View::Dict(self.body()),
+                Tag::Set => View::Set(self.body()),
+                Tag::Range => View::Range(self.body()),
+                Tag::Pair => View::Pair(self.body()),
+                Tag::Enum => View::Enum(self.body()),
+                Tag::Struct => View::Struct(self.body()),
+                Tag::Closure | Tag::Cell | Tag::Foreign => View::Foreign(ForeignObject::as_dyn(self.word)),
+            }
+        }
+    }
+
+    /// Whether a heap value has no other reference, so that changing it in place is unobservable.
+    #[inline(always)]
+    pub fn is_unique(&self) -> bool {
+        // SAFETY: heap objects start with their count.
+        self.is_heap() && unsafe { (*self.word.cast::<Cell<usize>>()).get() == 1 }
+    }
+
+    /// Whether both are the same heap object or the same inline value.
+    #[inline(always)]
+    pub fn same(&self, other: &Value) -> bool {
+        self.tag == other.tag && self.word == other.word
+    }
+
+    /// Moves the value out, leaving nil.
+    #[inline(always)]
+    pub fn take(&mut self) -> Value {
+        std::mem::replace(self, Value::NIL)
+    }
+
+    /// Overwrites with an int; faster than assignment when the old value is inline.
+    #[inline(always)]
+    pub fn set_int(&mut self, i: i64) {
+        self.put(Value::int(i));
+    }
+
+    /// Overwrites with a float.
+    #[inline(always)]
+    pub fn set_float(&mut self, f: f64) {
+        self.put(Value::float(f));
+    }
+
+    /// Overwrites with a bool.
+    #[inline(always)]
+    pub fn set_bool(&mut self, b: bool) {
+        self.put(Value::bool(b));
+    }
+
+    /// Overwrites: one tag test and two stores when the old value is inline.
+    #[inline(always)]
+    pub fn put(&mut self, new: Value) {
+        if self.is_heap() {
+            drop_heap(self);
+        }
+        // SAFETY: the old value is inline now or was dropped by `drop_heap`.
+        unsafe { std::ptr::write(self, new) };
+    }
+
+    /// Whether the value counts as true: everything but false, nil, 0, 0.0 and empty text, bytes,
+    /// lists, dicts and sets, and a zero duration.
+    #[inline(always)]
+    pub fn truthy(&self) -> bool {
+        match self.tag {
+            Tag::Bool | Tag::Int | Tag::Duration => self.int_bits() != 0,
+            Tag::Nil => false,
+            _ => self.truthy_slow(),
+        }
+    }
+
+    fn truthy_slow(&self) -> bool {
+        match self.view() {
+            View::Nil => false,
+            View::Float(f) => f != 0.0,
+            View::Str(s) => !s.is_empty(),
+            View::Bytes(b) => !b.is_empty(),
+            View::List(l) => !l.is_empty(),
+            View::Dict(d) => !d.is_empty(),
+            View::Set(s) => !s.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The name that `type_of` gives.
+    pub fn type_name(&self) -> &'static str {
+        match self.view() {
+            View::Nil => "nil",
+            View::Bool(_) => "bool",
+            View::Int(_) => "int",
+            View::Float(_) => "float",
+            View::Duration(_) => "duration",
+            View::Native(_) => "builtin",
+            View::Str(_) => "string",
+            View::Bytes(_) => "bytes",
+            View::List(_) => "list",
+            View::Dict(_) => "dict",
+            View::Set(_) => "set",
+            View::Range(_) => "range",
+            View::Pair(_) => "pair",
+            View::Enum(_) => "enum",
+            View::Struct(_) => "struct",
+            View::Foreign(f) => f.type_name(),
+        }
+    }
+}
+
+/// Drops the heap value in `slot`, leaving the slot's bytes as they were (the caller overwrites them).
+#[cold]
+#[inline(never)]
+fn drop_heap(slot: &mut Value) {
+    // SAFETY: takes over the slot's count exactly once; the caller overwrites the slot without reading it.
+    drop(unsafe { std::ptr::read(slot) });
+}
+
+impl Clone for Value {
+    #[inline(always)]
+    fn clone(&self) -> Value {
+        if self.is_heap() {
+            // SAFETY: heap objects start with their count.
+            let count = unsafe { &*self.word.cast::<Cell<usize>>() };
+            count.set(count.get() + 1);
+        }
+        Value { tag: self.tag, word: self.word }
+    }
+}
+
+impl Drop for Value {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.is_heap() {
+            // SAFETY: heap objects start with their count.
+            let count = unsafe { &*self.word.cast::<Cell<usize>>() };
+            let left = count.get() - 1;
+            if left == 0 {
+                // SAFETY: this was the last reference.
+                unsafe { free(self.tag, self.word) };
+            } else {
+                count.set(left);
+            }
+        }
+    }
+}
+
+thread_local! {
+    static FREEING: Cell<u32> = const { Cell::new(0) };
+    static LATER: Cell<Vec<(Tag, *mut ())>> = const { Cell::new(Vec::new()) };
+}
+
+/// Data nested deeper than this is freed from a list instead of by recursion.
+const FREE_DEPTH: u32 = 128;
+
+/// Frees an object whose last reference is gone. Nested data of any depth uses bounded stack.
+///
+/// # Safety
+/// The count is 1 and belongs to the caller; the tag is the object's.
+#[inline(never)]
+unsafe fn free(tag: Tag, word: *mut ()) {
+    if tag == Tag::Str {
+        // SAFETY: by contract.
+        drop(Str(unsafe { NonNull::new_unchecked(word.cast::<StrHeader>()) }));
+        return;
+    }
+    let depth = FREEING.get();
+    if depth >= FREE_DEPTH {
+        let mut later = LATER.take();
+        later.push((tag, word));
+        LATER.set(later);
+        return;
+    }
+    FREEING.set(depth + 1);
+    // SAFETY: by contract.
+    unsafe { free_now(tag, word) };
+    if depth == 0 {
+        loop {
+            let mut later = LATER.take();
+            let next = later.pop();
+            LATER.set(later);
+            let Some((tag, word)) = next else { break };
+            // SAFETY: put there by the lines above, with its one count.
+            unsafe { free_now(tag, word) };
+        }
+    }
+    FREEING.set(depth);
+}
+
+unsafe fn free_now(tag: Tag, word: *mut ()) {
+    unsafe fn drop_object<T>(word: *mut ()) {
+        // SAFETY: the tag of the caller belongs to objects with body `T`, made by `Ref::new`.
+        drop(unsafe { Box::from_raw(word.cast::<Object<T>>()) });
+    }
+    // SAFETY: each arm uses the body type of its tag.
+    unsafe {
+        match tag {
+            Tag::Bytes => drop_object::<Vec<u8>>(word),
+            Tag::List => drop_object::<Vec<Value>>(word),
+            Tag::Dict => drop_object::<Dict>(word),
+            Tag::Set => drop_object::<Set>(word),
+            Tag::Range => drop_object::<Range>(word),
+            Tag::Pair => drop_object::<Pair>(word),
+            Tag::Enum => drop_object::<EnumValue>(word),
+            Tag::Struct => drop_object::<StructValue>(word),
+            Tag::Closure | Tag::Cell | Tag::Foreign => ForeignObject::free(word),
+            _ => {}
+        }
+    }
+}
+
+impl Default for Value {
+    fn default() -> Value {
+        Value::NIL
+    }
+}
+
+macro_rules! from_body {
+    ($($tag:ident: $body:ty),* $(,)?) => {$(
+        impl From<Ref<$body>> for Value {
+            #[inline(always)]
+            fn from(body: Ref<$body>) -> Value {
+                Value::raw(Tag::$tag, body.into_raw())
+            }
+        }
+        impl From<$body> for Value {
+            #[inline(always)]
+            fn from(body: $body) -> Value {
+                Value::raw(Tag::$tag, Ref::new(body).into_raw())
+            }
+        }
+    )*};
+}
+
+from_body! {
+    Dict: Dict,
+    Set: Set,
+    Range: Range,
+    Pair: Pair,
+    Enum: EnumValue,
+    Struct: StructValue,
+}
+
+impl From<Ref<Vec<Value>>> for Value {
+    #[inline(always)]
+    fn from(body: Ref<Vec<Value>>) -> Value {
+        Value::raw(Tag::List, body.into_raw())
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Value {
+        Value::list(items)
+    }
+}
+
+impl From<Str> for Value {
+    #[inline(always)]
+    fn from(s: Str) -> Value {
+        Value::raw(Tag::Str, s.into_raw())
+    }
+}
+
+impl From<&Str> for Value {
+    fn from(s: &Str) -> Value {
+        s.clone().into()
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Value {
+        Value::str(s)
+    }
+}
+
+impl From<String> for Value {
+    fn from(s: String) -> Value {
+        Value::str(&s)
+    }
+}
+
+impl From<&String> for Value {
+    fn from(s: &String) -> Value {
+        Value::str(s)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(i: i64) -> Value {
+        Value::int(i)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(i: usize) -> Value {
+        Value::int(i as i64)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(f: f64) -> Value {
+        Value::float(f)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Value {
+        Value::bool(b)
+    }
+}
+
+impl From<()> for Value {
+    fn from((): ()) -> Value {
+        Value::NIL
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(v: Option<T>) -> Value {
+        v.map_or(Value::NIL, Into::into)
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({self})", self.type_name())
+    }
+}
+
+/// Identity of a type, for downcasts.
+pub(crate) fn type_id<T: 'static>() -> TypeId {
+    TypeId::of::<T>()
+}
