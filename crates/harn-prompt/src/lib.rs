@@ -1,1 +1,42 @@
-//! Fragments to system prompt with provenance; layered prompts.
+//! Prompt assembly: an ordered list of fragments becomes one system prompt, and every byte of it can be explained.
+//!
+//! The crate is pure. It reads no file, no clock and no environment, calls no model and knows nothing of the VM: values
+//! come in as [`serde_json::Value`] (see [`value`] for what JSON cannot say) and prose comes in through [`Prose`].
+//!
+//! Read in this order:
+//!
+//! | Module | Idea |
+//! |---|---|
+//! | [`fragment`], [`mod@reduce`] | what a fragment is; the one function that makes text of a list of them |
+//! | [`options`] | the options of a call, turned into that list in a fixed order |
+//! | [`turn`] | the decomposed primary block of an agent's turn |
+//! | [`mod@explain`], [`compare`], [`stability`], [`view`] | why a sentence is there, what would be there without a tool, for programs and for people |
+//! | [`profile`] | signals of a project folder as gated fragments |
+//! | [`reminder`] | fragments with a life span |
+//! | [`layered`], [`harness`] | prompts from explicit layers; the specs of role agents |
+
+pub mod compare;
+pub mod explain;
+pub mod fragment;
+//pub mod harness;
+pub mod json;
+//pub mod layered;
+pub mod options;
+//pub mod profile;
+pub mod prose;
+pub mod reduce;
+//pub mod reminder;
+pub mod stability;
+pub mod turn;
+pub mod value;
+pub mod view;
+
+pub use compare::{Change, Difference, compare};
+pub use explain::{Explanation, explain, prompt_explain};
+pub use fragment::{Bucket, Fragment};
+//pub use layered::{LayeredPrompt, augment_prompt_tools, layered_prompt};
+pub use options::{CallParts, OptionError, active_caps, active_tools, assemble, declare};
+pub use prose::{FixedProse, Prose, ProseError};
+pub use reduce::{Assembly, Provenance, Reason, reduce};
+pub use stability::{Stability, StabilityReport, stability_report};
+pub use turn::{ToolListing, TurnError, TurnInput, turn_fragments, turn_system};

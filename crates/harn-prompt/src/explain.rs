@@ -1,0 +1,208 @@
+//! `prompt_explain`: the static system prompt of a set of options with the account of every fragment.
+
+use serde_json::{Map, Value};
+
+use crate::compare::{Difference, compare};
+use crate::options::{CallParts, OptionError, assemble, tools};
+use crate::reduce::Assembly;
+use crate::stability::stability_report;
+use crate::value::{as_dict, flag, names, object, type_name};
+
+/// An assembled prompt, and the same one without some tools when that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The prompt of the options as they are.
+    pub assembly: Assembly,
+    /// The prompt of the same options with the tools of `without` removed.
+    pub without: Option<Without>,
+}
+
+/// The other half of a question "what would the prompt look like without these tools?".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Without {
+    /// The tools that were removed.
+    pub tools: Vec<String>,
+    /// The prompt without them.
+    pub assembly: Assembly,
+}
+
+impl Explanation {
+    /// Compares the two prompts; `None` when the options had no `without`.
+    #[must_use]
+    pub fn difference(&self) -> Option<Difference<'_>> {
+        self.without.as_ref().map(|without| compare(&self.assembly, &without.assembly))
+    }
+}
+
+/// Assembles the static prompt of `options`. Calls no model and changes nothing; live rows (reminders, contracts of a
+/// call, displaced messages) are not part of it.
+///
+/// # Errors
+/// When the options are no dict, a prompt part has a wrong shape, or `without` is no list of names.
+pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
+    let Some(dict) = as_dict(options) else {
+        return Err(OptionError::NotADict { function: "prompt_explain", got: type_name(options).to_owned() });
+    };
+    let assembly = assemble(dict, None, &CallParts::default(), None)?;
+    let without = match dict.get("without") {
+        None | Some(Value::Null) => None,
+        Some(value @ (Value::Array(_) | Value::String(_))) => {
+            let tools = names(value);
+            let reduced = without_tools(dict, &tools);
+            Some(Without { assembly: assemble(&reduced, None, &CallParts::default(), None)?, tools })
+        }
+        Some(other) => return Err(OptionError::Without { got: type_name(other).to_owned() }),
+    };
+    Ok(Explanation { assembly, without })
+}
+
+/// Returns options with the named tools taken out of `tools`, whether it is a list or a registry.
+fn without_tools(options: &Map<String, Value>, removed: &[String]) -> Map<String, Value> {
+    let mut options = options.clone();
+    let list = match options.get_mut("tools") {
+        Some(Value::Array(list)) => Some(list),
+        Some(Value::Object(registry)) => registry.get_mut("tools").and_then(Value::as_array_mut),
+        _ => None,
+    };
+    if let Some(list) = list {
+        list.retain(|entry| !tools::entry_name(entry).is_some_and(|name| removed.iter().any(|r| r == name)));
+    }
+    options
+}
+
+/// Returns the result dict of the builtin `prompt_explain`.
+///
+/// It is `{system, fragments, included, excluded}`. With the option `without: [tool, ...]` it gains `without`
+/// (`{tools, system, fragments, included, excluded}`) and `difference`; with `detail: true` each fragment gains its
+/// byte range (`start`, `end`, nil when left out) and the result gains `stability`.
+///
+/// # Errors
+/// Those of [`explain`].
+pub fn prompt_explain(options: &Value) -> Result<Value, OptionError> {
+    let explanation = explain(options)?;
+    let detail = as_dict(options).is_some_and(|dict| flag(dict, "detail"));
+    let mut result = assembly_json(&explanation.assembly, detail);
+    if detail {
+        result.insert("stability".into(), stability_report(&explanation.assembly).to_json());
+    }
+    if let (Some(without), Some(difference)) = (&explanation.without, explanation.difference()) {
+        let mut other = Map::new();
+        other.insert("tools".into(), without.tools.clone().into());
+        other.extend(assembly_json(&without.assembly, detail));
+        result.insert("without".into(), other.into());
+        result.insert("difference".into(), difference.to_json());
+    }
+    Ok(result.into())
+}
+
+fn assembly_json(assembly: &Assembly, detail: bool) -> Map<String, Value> {
+    let entry = |p: &crate::reduce::Provenance| {
+        let mut entry = p.to_json();
+        if let (true, Value::Object(map)) = (detail, &mut entry) {
+            map.insert("start".into(), p.range.as_ref().map(|r| r.start).into());
+            map.insert("end".into(), p.range.as_ref().map(|r| r.end).into());
+        }
+        entry
+    };
+    let fragments: Vec<Value> = assembly.provenance.iter().map(entry).collect();
+    let result = object([
+        ("system", assembly.text.clone().into()),
+        ("fragments", fragments.into()),
+        ("included", assembly.included().into()),
+        ("excluded", assembly.excluded().into()),
+    ]);
+    match result {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_worked_example_to_the_byte() {
+        let result = prompt_explain(&json!({
+            "system": "You help.",
+            "tools": [{"name": "todo", "guidance": "Tick items."}, {"name": "read"}],
+        }))
+        .unwrap();
+        let expected = json!({
+            "system": "You help.\n\nTick items.",
+            "fragments": [
+                {"id": "primary", "source": "primary", "bucket": "before", "included": true,
+                 "reason": "unconditional", "bytes": 9},
+                {"id": "tool:todo.guidance", "source": "tool:todo", "bucket": "before", "included": true,
+                 "reason": "tool(s) present: todo", "bytes": 11},
+            ],
+            "included": 2,
+            "excluded": 0,
+        });
+        assert_eq!(result.to_string(), expected.to_string(), "also the order of keys");
+    }
+
+    #[test]
+    fn removing_and_forbidding_a_tool_are_told_apart() {
+        let tools = json!([{"name": "todo", "guidance": "Tick."}, {"name": "read"}]);
+        let result = prompt_explain(&json!({"tools": tools, "without": ["todo"]})).unwrap();
+        assert_eq!(result["without"]["fragments"], json!([]));
+        assert_eq!(result["without"]["system"], json!(null));
+        assert_eq!(result["without"]["tools"], json!(["todo"]));
+        assert_eq!(result["difference"]["removed"], json!(["tool:todo.guidance"]));
+
+        let forbidden = prompt_explain(&json!({"tools": tools, "policy": {"tools": ["read"]}})).unwrap();
+        assert_eq!(forbidden["fragments"][0]["reason"], "requires tool `todo` (not available)");
+        assert_eq!(forbidden["excluded"], 1);
+    }
+
+    #[test]
+    fn without_also_takes_tools_out_of_a_registry_and_closes_gates() {
+        let result = prompt_explain(&json!({
+            "tools": {"_type": "tool_registry", "tools": [{"name": "todo", "guidance": "Tick."}]},
+            "_system_fragments": [{"id": "n", "body": "N", "requires_tools": ["todo"]}],
+            "without": "todo",
+        }))
+        .unwrap();
+        assert_eq!(result["system"], "N\n\nTick.");
+        assert_eq!(result["without"]["fragments"][0]["reason"], "requires tool `todo` (not available)");
+        assert_eq!(result["without"]["included"], 0);
+    }
+
+    #[test]
+    fn detail_adds_ranges_and_stability() {
+        let result = prompt_explain(&json!({"system": "ab", "system_suffix": "c", "detail": true,
+            "tools": [{"name": "t", "guidance": "g", "defer_loading": true}]}))
+        .unwrap();
+        let ranges: Vec<_> =
+            result["fragments"].as_array().unwrap().iter().map(|f| (&f["start"], &f["end"])).collect();
+        assert_eq!(ranges, [(&json!(4), &json!(5)), (&json!(0), &json!(2)), (&json!(null), &json!(null))]);
+        assert_eq!(result["stability"]["stable_prefix_bytes"], 5);
+    }
+
+    #[test]
+    fn live_rows_and_reminders_are_left_out() {
+        let result = prompt_explain(&json!({"system": "s", "session_id": "x", "output_schema": {"type": "object"},
+            "transcript": {"_type": "transcript", "summary": "old"}, "messages": [{"role": "system", "content": "m"}]}))
+        .unwrap();
+        assert_eq!(result["system"], "s");
+        assert_eq!(result["included"], 1);
+    }
+
+    #[test]
+    fn errors_name_the_function() {
+        let error = |value: Value| prompt_explain(&value).unwrap_err().to_string();
+        assert_eq!(error(json!([])), "prompt_explain: options must be a dict, got list");
+        assert_eq!(error(json!(null)), "prompt_explain: options must be a dict, got nil");
+        assert_eq!(
+            error(json!({"without": 3})),
+            "prompt_explain: without must be a list of tool names, got int"
+        );
+        assert_eq!(
+            error(json!({"system_prefix": 1})),
+            "system_prefix: expected a string, dict, list, nil, or false; got int"
+        );
+    }
+}

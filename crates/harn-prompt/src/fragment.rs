@@ -1,0 +1,92 @@
+//! The fragment: one contributor to the system prompt.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::value::object;
+
+/// Where in the prompt a fragment stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bucket {
+    /// Preamble, primary block, guidance, reminders.
+    #[default]
+    Before,
+    /// Appendix, suffix and what must stand at the very end.
+    After,
+}
+
+impl Bucket {
+    /// Returns the name used in options and traces.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One contributor to the system prompt: a rendered body and the conditions under which it appears.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fragment {
+    /// Stable name, such as `host:system_preamble` or `tool:todo.guidance`. Need not be unique.
+    pub id: String,
+    /// Who contributed it: `host:<option>`, `primary`, `reminder`, `tool:<name>`, `profile:<id>`, ...
+    pub source: String,
+    /// Where it stands.
+    pub bucket: Bucket,
+    /// Kept only when all of these tools are active.
+    pub requires_tools: Vec<String>,
+    /// Kept only when all of these capability flags are set.
+    pub requires_caps: Vec<String>,
+    /// Rendered text. White space around it does not count; a blank body is left out.
+    pub body: String,
+}
+
+impl Fragment {
+    /// Creates an unconditional fragment in the bucket `before`.
+    pub fn new(id: impl Into<String>, source: impl Into<String>, body: impl Into<String>) -> Self {
+        Self { id: id.into(), source: source.into(), body: body.into(), ..Self::default() }
+    }
+
+    /// Moves the fragment to `bucket`.
+    #[must_use]
+    pub fn in_bucket(mut self, bucket: Bucket) -> Self {
+        self.bucket = bucket;
+        self
+    }
+
+    /// Adds a tool that must be active.
+    #[must_use]
+    pub fn requiring_tool(mut self, name: impl Into<String>) -> Self {
+        self.requires_tools.push(name.into());
+        self
+    }
+
+    /// Adds a capability flag that must be set.
+    #[must_use]
+    pub fn requiring_cap(mut self, flag: impl Into<String>) -> Self {
+        self.requires_caps.push(flag.into());
+        self
+    }
+
+    /// Returns the dict form that the option `_system_fragments` takes.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        object([
+            ("id", self.id.clone().into()),
+            ("source", self.source.clone().into()),
+            ("bucket", self.bucket.as_str().into()),
+            ("requires_tools", self.requires_tools.clone().into()),
+            ("requires_caps", self.requires_caps.clone().into()),
+            ("body", self.body.clone().into()),
+        ])
+    }
+}

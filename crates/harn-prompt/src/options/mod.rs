@@ -1,0 +1,275 @@
+//! The options of a call become the ordered list of fragments.
+//!
+//! | # | From | Module |
+//! |---|---|---|
+//! | 1–6 | `system_preamble` … `system_suffix` | [`host`] |
+//! | 6a | a transcript's summary | [`CallParts`] |
+//! | 7a / 7b, 8 | `_system_fragments`, or `system` and the context profile | [`primary`] |
+//! | 8a | the text tool contract of a single call | [`CallParts`] |
+//! | 9 | guidance of `tools` | [`tools`] |
+//! | 10–12 | reminders, output instruction, displaced messages | [`CallParts`] |
+
+pub mod host;
+pub mod primary;
+pub mod tools;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+pub use host::HOST_OPTIONS;
+pub use primary::context_profile;
+pub use tools::{active_caps, active_tools};
+
+use crate::fragment::{Bucket, Fragment};
+use crate::reduce::{Assembly, reduce};
+use crate::value::{as_dict, present, text};
+
+/// An option that cannot become a fragment. The display form is what a script catches.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// A host option has a type that is no prompt part.
+    #[error("{option}: expected a string, dict, list, nil, or false; got {got}")]
+    HostType {
+        /// The option's name with indices.
+        option: String,
+        /// The type found.
+        got: String,
+    },
+    /// A dict has no text.
+    #[error("{option}: system prompt part must include `content`, `text`, `prompt`, or `parts`")]
+    NoText {
+        /// The option's name with indices.
+        option: String,
+    },
+    /// A position is no known word.
+    #[error("{option}.position: expected \"before\" or \"after\", got \"{got}\"")]
+    Position {
+        /// The option's name with indices.
+        option: String,
+        /// The word found.
+        got: String,
+    },
+    /// A position is no string.
+    #[error("{option}.position: expected a string, got {got}")]
+    PositionType {
+        /// The option's name with indices.
+        option: String,
+        /// The type found.
+        got: String,
+    },
+    /// An entry of `_system_fragments` names no bucket.
+    #[error("_system_fragments[{index}].bucket must be \"before\" or \"after\"; got \"{got}\"")]
+    Bucket {
+        /// The entry's index.
+        index: usize,
+        /// What was found.
+        got: String,
+    },
+    /// The options are no dict.
+    #[error("{function}: options must be a dict, got {got}")]
+    NotADict {
+        /// The function that was called.
+        function: &'static str,
+        /// The type found.
+        got: String,
+    },
+    /// `without` names no tools.
+    #[error("prompt_explain: without must be a list of tool names, got {got}")]
+    Without {
+        /// The type found.
+        got: String,
+    },
+}
+
+/// What only a live call knows and adds to the list (rows 6a, 8a, 10, 11, 12). Empty for a static prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallParts {
+    /// The summary of the transcript that the call continues; see [`transcript_summary`].
+    pub transcript_summary: Option<String>,
+    /// The rendered tool contract of a single call with tools in text format. A loop has it in its primary block.
+    pub text_tool_contract: Option<String>,
+    /// Reminders that render as system text, oldest first; see [`crate::reminder::place`].
+    pub reminders: Vec<Fragment>,
+    /// The rendered instruction of a structured call on a route without a channel of its own for it.
+    pub output_instruction: Option<String>,
+    /// System and developer messages that the wire format has no role for: index in the message list, text.
+    pub messages: Vec<(usize, String)>,
+}
+
+/// Turns options into the ordered fragment list.
+///
+/// `system` is the call's own argument; it wins over the option `system` unless it is blank.
+///
+/// # Errors
+/// When a host option or `_system_fragments` has a wrong shape.
+pub fn declare(
+    options: &Map<String, Value>,
+    system: Option<&Value>,
+    live: &CallParts,
+) -> Result<Vec<Fragment>, OptionError> {
+    let mut list = Vec::new();
+    host::declare(options, &mut list)?;
+    if let Some(summary) = &live.transcript_summary {
+        let body = format!("Conversation summary:\n{summary}");
+        list.push(Fragment::new("transcript:summary", "transcript", body));
+    }
+    if !primary::decomposed(options, &mut list)? {
+        list.extend(primary::system(options, system));
+        list.extend(primary::profile_fragments(options, primary::ProfileIds::Indexed));
+    }
+    if let Some(contract) = &live.text_tool_contract {
+        list.push(Fragment::new("primary:text_tool_contract", "primary", contract));
+    }
+    tools::guidance(options, &mut list);
+    list.extend(live.reminders.iter().cloned());
+    if let Some(instruction) = &live.output_instruction {
+        let fragment = Fragment::new("call:output_instruction", "call", instruction);
+        list.push(fragment.in_bucket(Bucket::After));
+    }
+    for (index, text) in &live.messages {
+        let fragment = Fragment::new(format!("message:{index}"), "message", text);
+        list.push(fragment.in_bucket(Bucket::After));
+    }
+    Ok(list)
+}
+
+/// Declares and reduces in one step.
+///
+/// `active` is the active tool set when the caller has scoped it (a loop after policy, skills and deferral); `None` takes
+/// it from the options.
+///
+/// # Errors
+/// Those of [`declare`].
+pub fn assemble(
+    options: &Map<String, Value>,
+    system: Option<&Value>,
+    live: &CallParts,
+    active: Option<&BTreeSet<String>>,
+) -> Result<Assembly, OptionError> {
+    let fragments = declare(options, system, live)?;
+    let caps = active_caps(options);
+    Ok(match active {
+        Some(tools) => reduce(&fragments, tools, &caps),
+        None => reduce(&fragments, &active_tools(options), &caps),
+    })
+}
+
+/// Returns the summary that row 6a needs: the one of `options.transcript`, unless one of the messages that are sent
+/// contains it already.
+#[must_use]
+pub fn transcript_summary(options: &Map<String, Value>) -> Option<String> {
+    let transcript = as_dict(options.get("transcript")?)?;
+    let summary = text(transcript, "summary")?;
+    let lists = [transcript.get("messages"), options.get("messages")];
+    let messages = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+    let told =
+        messages.filter_map(|m| as_dict(m)?.get("content")).any(|content| contains_text(content, summary));
+    (!told).then(|| summary.to_owned())
+}
+
+fn contains_text(content: &Value, needle: &str) -> bool {
+    match content {
+        Value::String(s) => s.contains(needle),
+        Value::Array(blocks) => blocks.iter().any(|block| contains_text(block, needle)),
+        Value::Object(block) => present(block, "text").is_some_and(|t| contains_text(t, needle)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn options(value: &Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn all_parts_stand_in_their_order() {
+        let options = options(&json!({
+            "system_suffix": "S", "system_appendix": "A", "system_prompt_parts": ["parts"],
+            "system_context": "C", "system_prefix": "X", "system_preamble": "P", "system": "base",
+        }));
+        let live = CallParts {
+            reminders: vec![Fragment::new("reminder:r", "reminder", "R")],
+            ..CallParts::default()
+        };
+        let assembly = assemble(&options, None, &live, None).unwrap();
+        assert_eq!(assembly.as_str(), "P\n\nX\n\nC\n\nparts\n\nbase\n\nR\n\nA\n\nS");
+    }
+
+    #[test]
+    fn live_rows_have_their_ids_sources_and_places() {
+        let options = options(&json!({
+            "system": "base", "system_appendix": "A",
+            "context_profile": {"prompt_fragments": [{"id": "profile:x", "source": "profile:x", "body": "prof"}]},
+            "tools": [{"name": "t", "guidance": "guide"}],
+        }));
+        let live = CallParts {
+            transcript_summary: Some("earlier".into()),
+            text_tool_contract: Some("contract".into()),
+            reminders: vec![Fragment::new("reminder:r", "reminder", "R")],
+            output_instruction: Some("json".into()),
+            messages: vec![(3, "msg".into())],
+        };
+        let assembly = assemble(&options, None, &live, None).unwrap();
+        assert_eq!(
+            assembly.as_str(),
+            "Conversation summary:\nearlier\n\nbase\n\nprof\n\ncontract\n\nguide\n\nR\n\nA\n\njson\n\nmsg"
+        );
+        let trace: Vec<_> = assembly
+            .provenance
+            .iter()
+            .map(|p| (p.id.as_str(), p.source.as_str(), p.bucket.as_str()))
+            .collect();
+        assert_eq!(
+            trace,
+            [
+                ("host:system_appendix", "host:system_appendix", "after"),
+                ("transcript:summary", "transcript", "before"),
+                ("primary", "primary", "before"),
+                ("profile:x", "profile:x", "before"),
+                ("primary:text_tool_contract", "primary", "before"),
+                ("tool:t.guidance", "tool:t", "before"),
+                ("reminder:r", "reminder", "before"),
+                ("call:output_instruction", "call", "after"),
+                ("message:3", "message", "after"),
+            ]
+        );
+    }
+
+    #[test]
+    fn after_entries_of_the_primary_block_come_behind_appendix_and_suffix() {
+        let options = options(&json!({
+            "system_appendix": "A", "system_suffix": "S",
+            "_system_fragments": [{"body": "tail", "bucket": "after"}, {"body": "head"}],
+        }));
+        let assembly = assemble(&options, None, &CallParts::default(), None).unwrap();
+        assert_eq!(assembly.as_str(), "head\n\nA\n\nS\n\ntail");
+    }
+
+    #[test]
+    fn a_summary_is_told_once() {
+        let told = |messages: Value| {
+            transcript_summary(&options(&json!({"transcript": {"summary": "we met", "messages": messages}})))
+        };
+        assert_eq!(told(json!([])).as_deref(), Some("we met"));
+        assert_eq!(told(json!([{"role": "user", "content": "so: we met."}])), None);
+        assert_eq!(told(json!([{"content": [{"type": "text", "text": "we met"}]}])), None);
+        assert_eq!(transcript_summary(&options(&json!({"transcript": {"summary": " "}}))), None);
+        assert_eq!(transcript_summary(&options(&json!({"transcript": "x"}))), None);
+        assert_eq!(transcript_summary(&Map::new()), None);
+    }
+
+    #[test]
+    fn a_scoped_tool_set_gates_guidance() {
+        let options = options(&json!({"tools": [{"name": "t", "guidance": "g"}]}));
+        let none = BTreeSet::new();
+        let assembly = assemble(&options, None, &CallParts::default(), Some(&none)).unwrap();
+        assert_eq!(assembly.text, None);
+        assert_eq!(assembly.provenance[0].reason.to_string(), "requires tool `t` (not available)");
+    }
+}

@@ -1,0 +1,140 @@
+//! Tools and capability flags: which are active, and the guidance that rides with a tool (row 9).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::primary::context_profile;
+use crate::fragment::Fragment;
+use crate::value::{as_dict, flag, names, present};
+
+/// Returns the tool entries of a list or of a registry `{tools: [...]}`.
+#[must_use]
+pub fn entries(tools: &Value) -> &[Value] {
+    let list = match tools {
+        Value::Array(list) => Some(list),
+        other => as_dict(other).and_then(|registry| registry.get("tools")?.as_array()),
+    };
+    list.map_or(&[], Vec::as_slice)
+}
+
+/// Returns the name of a tool entry; an entry without one does not count as a tool.
+#[must_use]
+pub fn entry_name(entry: &Value) -> Option<&str> {
+    as_dict(entry)?.get("name")?.as_str().filter(|name| !name.trim().is_empty())
+}
+
+/// Iterates over the named tool dicts of the options.
+fn named<'a>(options: &'a Map<String, Value>) -> impl Iterator<Item = (&'a str, &'a Map<String, Value>)> {
+    let tools = options.get("tools").map(entries).unwrap_or_default();
+    tools.iter().filter_map(|entry| Some((entry_name(entry)?, as_dict(entry)?)))
+}
+
+/// Returns the active tools of the options: the named ones, after `policy.tools` and deferral.
+///
+/// A deferred tool is active only when `tool_search` lists it in `always_loaded`.
+#[must_use]
+pub fn active_tools(options: &Map<String, Value>) -> BTreeSet<String> {
+    let dict = |key| options.get(key).and_then(as_dict);
+    let list =
+        |dict: Option<&Map<String, Value>>, key| dict.and_then(|d| d.get(key)).map(names).unwrap_or_default();
+    let allowed = list(dict("policy"), "tools");
+    let loaded = list(dict("tool_search"), "always_loaded");
+    named(options)
+        .filter(|(name, _)| allowed.is_empty() || allowed.iter().any(|a| a == name))
+        .filter(|(name, tool)| !flag(tool, "defer_loading") || loaded.iter().any(|l| l == name))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+/// Returns the active capability flags: `caps`, `capabilities` and those of the context profile.
+#[must_use]
+pub fn active_caps(options: &Map<String, Value>) -> BTreeSet<String> {
+    let profile = context_profile(options).and_then(|profile| profile.get("caps"));
+    [options.get("caps"), options.get("capabilities"), profile]
+        .into_iter()
+        .flatten()
+        .flat_map(names)
+        .collect()
+}
+
+/// Appends the guidance fragment of every tool that has one, in tool order.
+pub(super) fn guidance(options: &Map<String, Value>, list: &mut Vec<Fragment>) {
+    for (name, tool) in named(options) {
+        let given = present(tool, "guidance").or_else(|| present(tool, "system_guidance"));
+        if let Some(body) = given.and_then(Value::as_str).filter(|body| !body.trim().is_empty()) {
+            let fragment = Fragment::new(format!("tool:{name}.guidance"), format!("tool:{name}"), body);
+            list.push(fragment.requiring_tool(name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::value::foreign;
+
+    fn tools_of(options: Value) -> Vec<String> {
+        active_tools(options.as_object().unwrap()).into_iter().collect()
+    }
+
+    fn guidance_of(options: Value) -> Vec<(String, String)> {
+        let mut list = Vec::new();
+        guidance(options.as_object().unwrap(), &mut list);
+        list.into_iter().map(|f| (f.id, f.body)).collect()
+    }
+
+    #[test]
+    fn lists_and_registries_name_the_active_tools() {
+        let tools = json!([{"name": "b"}, {"name": "a", "handler": foreign("closure", "<fn(x)>")}, {"x": 1}, {"name": " "}, "s"]);
+        assert_eq!(tools_of(json!({"tools": tools})), ["a", "b"]);
+        assert_eq!(tools_of(json!({"tools": {"_type": "tool_registry", "tools": tools}})), ["a", "b"]);
+        assert!(tools_of(json!({"tools": 5})).is_empty());
+        assert!(tools_of(json!({})).is_empty());
+    }
+
+    #[test]
+    fn policy_and_deferral_scope_tools_away() {
+        let tools = json!([{"name": "a"}, {"name": "b", "defer_loading": true}, {"name": "c", "defer_loading": true}]);
+        assert_eq!(tools_of(json!({"tools": tools})), ["a"]);
+        assert_eq!(tools_of(json!({"tools": tools, "tool_search": {"always_loaded": ["c"]}})), ["a", "c"]);
+        assert_eq!(tools_of(json!({"tools": tools, "tool_search": true})), ["a"]);
+        assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": ["x"]}})), [] as [&str; 0]);
+        assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": []}})), ["a"]);
+    }
+
+    #[test]
+    fn capabilities_are_a_union_of_three_places() {
+        let options = json!({"caps": ["a"], "capabilities": {"b": true, "no": false},
+            "context_profile": {"caps": ["c"]}, "project_context_profile": {"caps": ["hidden"]}});
+        let caps: Vec<_> = active_caps(options.as_object().unwrap()).into_iter().collect();
+        assert_eq!(caps, ["a", "b", "c"]);
+        assert!(active_caps(json!({"caps": null}).as_object().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn guidance_is_a_non_blank_string() {
+        let tools = json!([
+            {"name": "z", "guidance": "first"},
+            {"name": "a", "system_guidance": "second"},
+            {"name": "b", "guidance": "third", "system_guidance": "hidden"},
+            {"name": "c", "guidance": " ", "system_guidance": "hidden"},
+            {"name": "d", "guidance": null, "system_guidance": "fourth"},
+            {"name": "e", "guidance": 5},
+            {"guidance": "nameless"},
+        ]);
+        let found = guidance_of(json!({"tools": tools}));
+        let found: Vec<_> = found.iter().map(|(id, body)| (id.as_str(), body.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("tool:z.guidance", "first"),
+                ("tool:a.guidance", "second"),
+                ("tool:b.guidance", "third"),
+                ("tool:d.guidance", "fourth"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! Explanations for people: plain text (optionally with ANSI colours), as pure functions from values to a `String`.
+//!
+//! [`explanation`] is what `harn explain prompt` prints, [`side_by_side`] and [`guidance_demo`] are the parts of
+//! `harn demo prompt-guidance`.
+
+mod demo;
+mod layout;
+mod margin;
+mod table;
+
+pub use demo::{GuidanceDemo, guidance_demo};
+pub use margin::explanation;
+pub use table::side_by_side;
+
+/// How a text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the output; what cannot be broken may still be longer.
+    pub width: usize,
+    /// Whether ANSI colours are written.
+    pub color: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { width: 80, color: false }
+    }
+}
+
+/// The few colours the views use.
+#[derive(Clone, Copy, Debug)]
+enum Paint {
+    Heading,
+    Included,
+    Excluded,
+    Quiet,
+}
+
+impl Style {
+    fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.color || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Heading => "1",
+            Paint::Included => "36",
+            Paint::Excluded => "33",
+            Paint::Quiet => "2",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
+
+/// Returns `n thing` or `n things`.
+fn count(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
