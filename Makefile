@@ -1,0 +1,74 @@
+# Everyday commands. `make` alone lists them.
+
+CARGO  ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+HARN   := $(TARGET)/release/harn
+# Seconds per fuzz target; `make check` uses the short value.
+S      ?= 60
+SHORT  := 20
+ROUNDS ?= 5
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-fast conformance check fmt fmt-check lint lint-no-rust-prompt-prose docs docs-check \
+        bench bench-quick fuzz fuzz-short snap clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the release binary, target/release/harn
+	$(CARGO) build --release --package harn-cli
+
+run: build ## review a folder with an agent, on recorded model replies
+	$(HARN) run examples/review_folder.harn
+
+test: ## run all tests: crates, conformance suite, examples, code in the docs
+	$(CARGO) test --workspace
+
+test-fast: ## run the unit tests only
+	$(CARGO) test --workspace --lib
+
+conformance: build ## run the conformance suite; F=text selects cases
+	$(HARN) test conformance $(if $(F),--filter '$(F)')
+
+check: fmt-check lint test docs-check fuzz-short ## everything that must hold before a commit; CI runs this
+
+fmt: ## format the Rust code
+	$(CARGO) fmt --all
+
+# A machine with only the compiler has no rustfmt and no clippy: then their steps say so and are left out.
+fmt-check: ## check the format of the Rust code
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all -- --check; \
+	else echo "skipped: rustfmt is not installed (rustup component add rustfmt)"; fi
+
+lint: lint-no-rust-prompt-prose ## run clippy and rustdoc, warnings are errors
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --workspace --all-targets -- -D warnings; \
+	else echo "skipped: clippy is not installed (rustup component add clippy)"; fi
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+
+lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
+	@.ci/lint-prompt-prose
+
+docs: ## write the generated pages of the book (the builtin reference)
+	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference
+
+docs-check: ## fail when a generated page is not up to date
+	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference --check
+
+bench: build ## time the programs of benches/ against Lua 5.4 and CPython
+	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --json benches/out/latest.json
+
+bench-quick: build ## the same, roughly
+	python3 benches/run.py --harn $(HARN) --quick
+
+fuzz: ## fuzz lexer, parser, templates and VM; S=seconds each, T=target for one of them
+	$(CARGO) run --release --package harn-fuzz -- --seconds $(S) $(T)
+
+fuzz-short: ## a short fuzz run over the kept corpus
+	$(CARGO) run --quiet --package harn-fuzz -- --seconds $$(( $(SHORT) / 4 ))
+
+snap: ## accept changed snapshots: run the tests and overwrite them
+	INSTA_UPDATE=always $(CARGO) test --workspace
+
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf benches/out fuzz/artifacts

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Times the programs of benches/programs in Harn, Lua 5.4 and CPython, and prints the ratios.
+
+Every program does the same work by the same algorithm in the three languages, takes its size N as
+argument and prints a checksum; the driver refuses to compare programs whose checksums differ.
+
+What is measured: processor time (user + system) of the whole process, so start-up and compilation
+are in it, and a busy machine disturbs little. The languages take turns within each round, and the
+best round counts. Start-up is wall-clock time, since that is what a user waits for.
+
+Needs Python 3.9 or later and nothing else; without lua5.4 or a release build of harn it says so and
+times the rest.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+
+# Name, size for Harn, Lua and Python alike, what it exercises. Sizes give about 0.3 to 1 s in Lua.
+PROGRAMS = [
+    ("calls", 150, "recursive calls"),
+    ("loop", 40_000_000, "integer loop"),
+    ("sieve", 5_000_000, "sieve"),
+    ("dict", 12_000_000, "dictionary counting"),
+    ("strings", 1_000_000, "string building"),
+    ("map_filter", 1_000_000, "map/filter/reduce"),
+    ("sort_key", 200_000, "sort with a key"),
+    ("methods", 1_500_000, "struct methods"),
+    ("enums", 3_000_000, "enum matching"),
+    ("nbody", 200_000, "float physics"),
+    ("errors", 3_000_000, "try/catch"),
+    ("closures", 14_000_000, "counter closures"),
+    ("json_text", 1_500, "JSON both ways"),
+]
+
+# Lua's library has no JSON: its program carries one written in Lua, while the other two have theirs
+# in C or Rust. The ratio is printed, but it is left out of the mean against Lua.
+NOT_IN_LUA_MEAN = {"json_text"}
+
+SUFFIX = {"harn": ".harn", "lua": ".lua", "python": ".py"}
+
+# A program may grow a little faster than its N: caches fill, and sorting is N log N.
+GROWTH_LIMIT = 2.6
+
+TARGETS = {
+    "mean against Lua": 1.5,
+    "worst against Lua": 3.0,
+    "mean against Python": 1.0,
+    "programs faster than Python": 10,
+    "start-up, ms": 4.0,
+    "start-up, MiB": 12.0,
+}
+
+
+def find_harn(given):
+    """The harn binary to measure: --harn, or the release build."""
+    if given:
+        return given if os.path.exists(given) else None
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    path = os.path.join(target, "release", "harn")
+    return path if os.path.exists(path) else None
+
+
+def commands(harn):
+    """The command line prefix of each language that is installed."""
+    found = {}
+    if harn:
+        found["harn"] = [harn, "run"]
+    lua = shutil.which("lua5.4") or shutil.which("lua54")
+    if not lua and shutil.which("lua"):
+        version = subprocess.run(["lua", "-v"], capture_output=True, text=True).stdout
+        lua = shutil.which("lua") if "Lua 5.4" in version else None
+    if lua:
+        found["lua"] = [lua]
+    # The interpreter itself, not a launcher script that might stand in front of it.
+    found["python"] = [sys.executable, "-S"]
+    return found
+
+
+def command_for(language, prefix, program, n):
+    """The whole command line that runs one program at one size."""
+    path = os.path.join(HERE, "programs", program + SUFFIX[language])
+    return prefix + [path] + (["--"] if language == "harn" else []) + [str(n)]
+
+
+def run_once(command, limit_s):
+    """Runs a command; gives (seconds of processor time, output)."""
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + limit_s
+        pid = 0
+        while not pid:
+            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if not pid:
+                if time.monotonic() > deadline:
+                    child.kill()
+                time.sleep(0.002)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        text = out.read().decode("utf-8", "replace").strip()
+    if child.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}: {text[:400]}")
+    return usage.ru_utime + usage.ru_stime, text
+
+
+def measure(program, n, found, rounds, limit_s):
+    """Best time per language, and the checksum they agree on."""
+    best, sums, failed = {}, {}, {}
+    for _ in range(rounds):
+        for language, prefix in found.items():
+            if language in failed:
+                continue
+            try:
+                seconds, text = run_once(command_for(language, prefix, program, n), limit_s)
+            except RuntimeError as error:
+                failed[language] = str(error)
+                continue
+            best[language] = min(seconds, best.get(language, math.inf))
+            sums[language] = text
+    if len(set(sums.values())) > 1:
+        failed["checksum"] = f"{program}: the checksums differ: {sums}"
+    return best, sums, failed
+
+
+def start_up(command, runs):
+    """Best and median wall-clock milliseconds of running a command to its end."""
+    times = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        times.append((time.perf_counter() - begin) * 1000)
+    times.sort()
+    return times[0], times[len(times) // 2]
+
+
+def peak_memory(command):
+    """Peak resident MiB of a command, or None where the system cannot tell.
+
+    A child inherits the peak of the process it was started from, and this driver is larger than what
+    it measures. So a shell starts the command and leaves, and the orphan comes to us.
+    """
+    if platform.system() != "Linux":
+        return None
+    become_subreaper = 36  # PR_SET_CHILD_SUBREAPER
+    if ctypes.CDLL(None, use_errno=True).prctl(become_subreaper, 1, 0, 0, 0) != 0:
+        return None
+    shell = subprocess.Popen(["/bin/sh", "-c", '"$@" >/dev/null & exit 0', "sh"] + command)
+    peak = None
+    while True:
+        try:
+            pid, _, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            break
+        if pid != shell.pid:
+            peak = usage.ru_maxrss / 1024
+    shell.returncode = 0
+    return peak
+
+
+def mean(values):
+    """Geometric mean; None of nothing."""
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def shown(value, form="{:8.2f}", missing="       -"):
+    """A number in its column, or a dash."""
+    return missing if value is None else form.format(value)
+
+
+def versions(found):
+    """One line per language: which interpreter was measured."""
+    lines = {}
+    for language, prefix in found.items():
+        flag = "-v" if language == "lua" else "--version"
+        done = subprocess.run([prefix[0], flag], capture_output=True, text=True)
+        lines[language] = (done.stdout or done.stderr).strip().split("  ")[0]
+    return lines
+
+
+def report_growth(harn, programs, rounds, limit_s):
+    """Times Harn at N and 2N; gives the ratios and prints a line per program."""
+    print(f"\nGrowth: time at 2N / time at N (limit {GROWTH_LIMIT})")
+    ratios = {}
+    for name, n, _ in programs:
+        try:
+            times = [math.inf, math.inf]
+            for _ in range(rounds):
+                for i, size in enumerate((n // 2, n)):
+                    seconds, _ = run_once(command_for("harn", harn, name, size), limit_s)
+                    times[i] = min(times[i], seconds)
+        except RuntimeError as error:
+            print(f"  {name:12} failed: {error}")
+            ratios[name] = math.inf
+            continue
+        ratios[name] = times[1] / max(times[0], 1e-4)
+        print(f"  {name:12} {ratios[name]:5.2f}{'' if ratios[name] <= GROWTH_LIMIT else '   TOO FAST'}")
+    return ratios
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--harn", help="the harn binary (default: the release build)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds; the best counts (default 5)")
+    parser.add_argument("--only", help="names of programs, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, 2 rounds: a rough picture")
+    parser.add_argument("--no-growth", action="store_true", help="leave out the growth check")
+    parser.add_argument("--limit", type=float, default=120, help="seconds after which a program is killed")
+    parser.add_argument("--json", metavar="FILE", help="also write the results as JSON")
+    options = parser.parse_args()
+
+    programs = PROGRAMS
+    if options.only:
+        wanted = [name.strip() for name in options.only.split(",")]
+        unknown = [name for name in wanted if name not in [p[0] for p in PROGRAMS]]
+        if unknown:
+            parser.error(f"no such program: {', '.join(unknown)} (there are: {', '.join(p[0] for p in PROGRAMS)})")
+        programs = [p for p in PROGRAMS if p[0] in wanted]
+    rounds = 2 if options.quick else max(1, options.rounds)
+    if options.quick:
+        programs = [(name, max(1, n // 10), what) for name, n, what in programs]
+
+    found = commands(find_harn(options.harn))
+    if "harn" not in found:
+        print("harn: no release build found; `make build` makes one, --harn names one", file=sys.stderr)
+    if "lua" not in found:
+        print("lua: Lua 5.4 is not installed (Debian, Ubuntu: apt-get install lua5.4); its column stays empty",
+              file=sys.stderr)
+    names = versions(found)
+    for language, line in names.items():
+        print(f"{language:7} {line}")
+    print(f"\nBest of {rounds} rounds, seconds of processor time; below 1.00 Harn is faster\n")
+    print(f"{'program':12} {'harn':>8} {'lua':>8} {'python':>8} {'harn/lua':>9} {'harn/py':>8}  exercises")
+
+    rows, problems = [], [] if "harn" in found else ["nothing to compare: harn is missing"]
+    for name, n, what in programs:
+        best, sums, failed = measure(name, n, found, rounds, options.limit)
+        problems += [f"{name}: {text}" for text in failed.values()]
+        harn, lua, python = (best.get(language) for language in ("harn", "lua", "python"))
+        against_lua = harn / lua if harn and lua else None
+        against_python = harn / python if harn and python else None
+        mark = "*" if name in NOT_IN_LUA_MEAN else " "
+        print(f"{name:12} {shown(harn, '{:8.3f}')} {shown(lua, '{:8.3f}')} {shown(python, '{:8.3f}')} "
+              f"{shown(against_lua)}{mark} {shown(against_python)}  {what}", flush=True)
+        rows.append({"program": name, "n": n, "seconds": best, "harn_lua": against_lua,
+                     "harn_python": against_python, "checksum": next(iter(sums.values()), None)})
+
+    lua_ratios = [r["harn_lua"] for r in rows if r["harn_lua"] and r["program"] not in NOT_IN_LUA_MEAN]
+    python_ratios = [r["harn_python"] for r in rows if r["harn_python"]]
+    print(f"{'mean':12} {'':8} {'':8} {'':8} {shown(mean(lua_ratios))}  {shown(mean(python_ratios))}  geometric")
+    if any(r["program"] in NOT_IN_LUA_MEAN for r in rows):
+        print("* not in the mean: Lua's library has no JSON, the program carries one written in Lua")
+
+    results = {}
+    if lua_ratios:
+        results["mean against Lua"] = mean(lua_ratios)
+        results["worst against Lua"] = max(lua_ratios)
+    if python_ratios:
+        results["mean against Python"] = mean(python_ratios)
+        if len(programs) == len(PROGRAMS):
+            results["programs faster than Python"] = sum(ratio < 1 for ratio in python_ratios)
+
+    growth = {}
+    if "harn" in found:
+        script = tempfile.NamedTemporaryFile("w", suffix=".harn", delete=False)
+        script.write('println("hello")\n')
+        script.close()
+        try:
+            command = found["harn"] + [script.name]
+            best_ms, median_ms = start_up(command, 10 if options.quick else 60)
+            memory = peak_memory(command)
+        except subprocess.CalledProcessError as error:
+            problems.append(f"start-up: {error}")
+        else:
+            print(f"\nStart-up of a one-line script: best {best_ms:.2f} ms, median {median_ms:.2f} ms, "
+                  f"peak memory {shown(memory, '{:.1f}', 'unknown')} MiB")
+            results["start-up, ms"] = best_ms
+            if memory is not None:
+                results["start-up, MiB"] = memory
+        finally:
+            os.unlink(script.name)
+        if not options.no_growth and not options.quick:
+            growth = report_growth(found["harn"], programs, min(rounds, 2), options.limit)
+            problems += [f"{name}: grows faster than its size ({ratio:.2f})"
+                         for name, ratio in growth.items() if ratio > GROWTH_LIMIT]
+
+    if results:
+        print("\nTargets")
+        for name, value in results.items():
+            target = TARGETS[name]
+            more_is_better = name.startswith("programs")
+            met = value >= target if more_is_better else value <= target
+            print(f"  {name:28} {value:7.2f}   {'at least' if more_is_better else 'at most':8} {target:<5} "
+                  f"{'met' if met else 'MISSED'}")
+    for text in problems:
+        print(f"problem: {text}", file=sys.stderr)
+    if options.json:
+        os.makedirs(os.path.dirname(os.path.abspath(options.json)), exist_ok=True)
+        with open(options.json, "w") as file:
+            json.dump({"versions": names, "rounds": rounds, "programs": rows, "growth": growth,
+                       "results": results, "problems": problems}, file, indent=2)
+            file.write("\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
