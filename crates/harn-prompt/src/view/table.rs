@@ -90,11 +90,11 @@ mod tests {
         let right = assembly(json!({"system": "You help."}));
         let expected = "\
 fragment           | with todo                            | without todo
--------------------|--------------------------------------|--------------------
+-------------------|--------------------------------------|---------------------
 primary            | included 9 B, unconditional          | included 9 B,
                    |                                      | unconditional
 tool:todo.guidance | included 11 B, tool(s) present: todo | -
--------------------|--------------------------------------|--------------------
+-------------------|--------------------------------------|---------------------
 included/excluded  | 2/0                                  | 1/0
 ";
         assert_eq!(side_by_side(("with todo", &left), ("without todo", &right), Style::default()), expected);
