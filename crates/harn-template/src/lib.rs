@@ -1,1 +1,55 @@
-//! The .harn.prompt template engine.
+//! The `.harn.prompt` template engine: text with `{{ directives }}` becomes a [`Template`], which
+//! renders over Harn values, many times, to the same bytes each time.
+//!
+//! ```
+//! use harn_template::{RenderContext, Template};
+//! use harn_value::{Dict, Value};
+//!
+//! let template = Template::inline("Hello {{ name | default: \"you\" }}!").unwrap();
+//! let bindings: Dict = [("name", Value::str("Ada"))].into_iter().collect();
+//! assert_eq!(template.render(&Value::dict(bindings), &RenderContext::default()).unwrap(), "Hello Ada!");
+//! ```
+//!
+//! The way of a template: `scan.rs` cuts the text into pieces and applies trim markers, `compile.rs`
+//! turns pieces into the flat instructions of `template.rs` with the help of `directive.rs` and `expr/`,
+//! `render.rs` runs them over the `frame.rs` of each included template. Read `template.rs` first.
+//!
+//! The three tables — [`FILTERS`], [`SECTIONS`], [`ERRORS`] — define what there is; the reference page
+//! is generated from them. The engine knows nothing of the VM and reads nothing by itself: files and
+//! embedded templates come through a [`Loader`].
+
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod cache;
+mod compile;
+mod directive;
+mod error;
+mod eval;
+mod expr;
+mod filters;
+mod form;
+mod frame;
+mod fs_loader;
+mod json;
+mod lint;
+mod loader;
+mod record;
+mod reference;
+mod render;
+mod scan;
+mod sections;
+mod template;
+
+pub use analysis::{FreeName, FreeNames, IncludeSite};
+pub use cache::TemplateCache;
+pub use error::{ERRORS, ErrorDoc, ErrorKind, TemplateError};
+pub use filters::{FILTERS, FilterSpec};
+pub use fs_loader::{FsLoader, project_root};
+pub use lint::{Finding, LintSettings, RULES, RuleDoc, Severity, lint};
+pub use loader::{AssetLoader, Assets, Caller, Loaded, Loader, Origin};
+pub use record::{Branch, Rendered, Span, SpanKind};
+pub use reference::reference;
+pub use render::RenderContext;
+pub use sections::{EnvelopeDoc, SECTIONS, SectionSpec};
+pub use template::{MAX_TEMPLATE_BYTES, Template};

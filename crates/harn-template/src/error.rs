@@ -1,0 +1,254 @@
+//! Everything that can go wrong: one table with the exact texts, and the error that carries a place.
+//!
+//! The table [`ERRORS`] is what docs/template-reference.md is generated from.
+
+use std::fmt;
+use std::rc::Rc;
+
+/// A row of the error reference.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorDoc {
+    /// The text as a format string: `{name}` stands for a part that varies, `{{` and `}}` for braces.
+    pub format: &'static str,
+    /// When it happens.
+    pub when: &'static str,
+}
+
+impl ErrorDoc {
+    /// The text as people read it, with `<name>` for the parts that vary.
+    pub fn text(&self) -> String {
+        self.format
+            .replace("{{", "\u{1}")
+            .replace("}}", "\u{2}")
+            .replace('{', "<")
+            .replace('}', ">")
+            .replace('\u{1}', "{")
+            .replace('\u{2}', "}")
+    }
+}
+
+macro_rules! errors {
+    ($( $(#[doc = $when:literal])+ $name:ident $({ $($field:ident),+ })? => $format:literal; )+) => {
+        /// What went wrong, without the place. `Display` gives the exact text.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the fields are the varying parts of the text right beside them")]
+        pub enum ErrorKind {
+            $( $(#[doc = $when])+ $name $({ $($field: String),+ })?, )+
+        }
+
+        impl fmt::Display for ErrorKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( ErrorKind::$name $({ $($field),+ })? => write!(f, $format), )+
+                }
+            }
+        }
+
+        /// Every error of the engine, in the order of the reference.
+        pub const ERRORS: &[ErrorDoc] = &[
+            $( ErrorDoc { format: $format, when: concat!($($when),+) }, )+
+        ];
+    };
+}
+
+errors! {
+    /// A `{{` without a closing `}}`, or a string inside it that never closes.
+    UnterminatedDirective => "unterminated directive";
+    /// A `{{#` without `#}}`.
+    UnterminatedComment => "unterminated comment";
+    /// A raw block without `{{ endraw }}`.
+    UnterminatedRaw => "unterminated `{{{{ raw }}}}` block";
+    /// A closing or middle directive that no open block takes; a second `else` counts.
+    UnexpectedBlock { word } => "unexpected `{{{{ {word} }}}}`";
+    /// An `if`, `else` or `for` that is never closed.
+    MissingEnd { word } => "`{{{{ {word} }}}}` missing matching `{{{{ end }}}}`";
+    /// Text after `else`, such as `else if`: write `elif`.
+    TokensAfterElse => "unexpected tokens after `else`";
+    /// More than 128 nested blocks, or more than 128 nested parentheses and `not`s in an expression.
+    NestingTooDeep => "template nesting depth exceeded (128 levels)";
+    /// A template of more bytes than the limit.
+    TooLarge { bytes, limit } => "template is too large ({bytes} bytes, the limit is {limit})";
+
+    /// An empty directive, or an operator without a right side.
+    ExpectedExpression => "expected expression";
+    /// Left-over tokens after a complete expression.
+    UnexpectedTokenIn { token } => "unexpected token `{token}` in expression";
+    /// A token that cannot start an operand.
+    UnexpectedToken { token } => "unexpected token `{token}`";
+    /// A character that no expression contains.
+    UnexpectedCharacter { character } => "unexpected character `{character}` in expression";
+    /// A single `&`.
+    UnexpectedAmpersand => "unexpected `&`";
+    /// A single `=`.
+    UnexpectedAssign => "unexpected `=` (use `==`)";
+    /// A `|` that no name follows.
+    ExpectedFilterName => "expected filter name after `|`";
+    /// An unclosed parenthesis.
+    ExpectedCloseParen => "expected `)`";
+    /// An unclosed index.
+    ExpectedCloseBracket => "expected `]`";
+    /// A `.` that no name follows.
+    ExpectedField => "expected identifier after `.`";
+    /// An index that is neither an int nor a string.
+    ExpectedIndex => "expected integer or string inside `[...]`";
+    /// An integer outside the 64-bit range.
+    InvalidInteger { literal } => "invalid integer `{literal}`";
+    /// A malformed number such as `1.2.3`.
+    InvalidNumber { literal } => "invalid number `{literal}`";
+
+    /// A `for` without `in`.
+    ExpectedIn => "expected `in` in for-loop";
+    /// A loop variable that is not an identifier.
+    InvalidLoopVariable => "invalid for-loop variable";
+    /// Two loop variables of which one is not an identifier, or more than two.
+    InvalidLoopVariables => "invalid for-loop variables";
+    /// The iterable is none of these.
+    CannotIterate { ty } => "cannot iterate over {ty} — expected list, dict, set, or range";
+
+    /// `with` without a `{ … }` behind it.
+    ExpectedWithBindings => "expected `{{ ... }}` after `with`";
+    /// An entry of `with` without a colon.
+    ExpectedWithEntry => "expected `key: value` in include bindings";
+    /// A key of `with` that is not an identifier.
+    InvalidWithKey => "invalid include binding key";
+    /// The path of an `include` is not a string.
+    IncludePathType { ty } => "include path must be a string (got {ty})";
+    /// An include that leaves the project (or, without a project, the folder of the template).
+    IncludeEscapes { path, root } => "include path {path} escapes template root {root}";
+    /// An include of an embedded template that points outside the embedded catalog.
+    IncludeNotAsset { path } => "include path {path} is not a stdlib prompt asset";
+    /// An embedded template includes one that does not exist.
+    IncludeMissingAsset { parent, asset } => "stdlib prompt asset std://{parent} includes missing std://{asset}";
+    /// The included file cannot be read.
+    ReadInclude { path, message } => "failed to read included template {path}: {message}";
+    /// Templates that include each other.
+    CircularInclude { chain } => "circular include detected: {chain}";
+    /// More than 32 nested includes.
+    IncludeTooDeep => "include depth exceeded (32 levels)";
+
+    /// `section` without a name.
+    ExpectedSectionName => "expected section name";
+    /// A section name without quotes.
+    SectionNameNotLiteral => "section name must be a string literal";
+    /// A section name whose quote never closes.
+    UnterminatedSectionName => "unterminated section name string literal";
+    /// A name that is none of the seven sections.
+    UnknownSection { name } => "unknown template section `{name}`";
+    /// Something that is not `name=value` behind the section name.
+    ExpectedSectionArgument => "expected `name=value` section argument";
+    /// An argument name that is not an identifier.
+    InvalidSectionArgument => "invalid section argument name";
+    /// A section that is never closed.
+    MissingEndSection => "`{{{{ section }}}}` missing matching `{{{{ endsection }}}}`";
+    /// `endsection "B"` closes a section `A`.
+    MismatchedSectionEnd { expected, got } => "mismatched section end: expected `{expected}`, got `{got}`";
+    /// Text after the name of an `endsection`.
+    TokensAfterEndSection => "unexpected tokens after endsection name";
+
+    /// A filter that does not exist, when it is reached.
+    UnknownFilter { name } => "unknown filter `{name}`";
+    /// A filter with too many or too few arguments, when it is reached.
+    FilterArity { name } => "filter `{name}` got wrong number of arguments";
+    /// `length` of something without a length.
+    LengthUndefined { ty } => "`length` not defined for {ty}";
+    /// `join` of something that is neither a list, a set nor a string.
+    JoinType { ty } => "`join` requires a list (got {ty})";
+    /// The width of `indent` is not an int.
+    IndentWidth => "`indent` requires an integer width";
+
+    /// The bindings are not a dict (the builtins put their name in front).
+    BindingsType { ty } => "bindings must be a dict, got {ty}";
+    /// The file of `render` cannot be read.
+    ReadTemplate { path, message } => "Failed to read template {path}: {message}";
+    /// A `std/` path without an embedded template.
+    UnknownAsset { path } => "unknown stdlib prompt asset '{path}'";
+    /// An `@` path outside any project.
+    NoProjectRoot { path, dir } => "package-root prompt path '{path}' has no project root: no harn.toml found above {dir}";
+    /// The part after `@/` is empty, absolute, holds `..` or a backslash, or leads out of the project.
+    InvalidRootPath { rel } => "invalid project-root asset path '@/{rel}'";
+    /// The part after `@alias/` is empty, absolute, holds `..` or a backslash, or leads out of the project.
+    InvalidAliasPath { alias, rel } => "invalid asset path '@{alias}/{rel}'";
+    /// An alias that the manifest does not define.
+    UnknownAlias { alias, root } => "asset alias '{alias}' is not defined in [asset_roots] of {root}/harn.toml";
+    /// An alias whose folder leaves the project.
+    UnsafeAlias { alias, value } => "asset alias '{alias}' resolves to an unsafe path '{value}' (must be a project-relative directory without `..` segments)";
+    /// A file outside the roots of the active execution policy (category `tool_rejected`).
+    Sandbox { path, roots } => "sandbox violation: builtin 'template.render' attempted to read '{path}' outside workspace_roots [{roots}]";
+    /// The text would pass the output limit of the render.
+    OutputTooLarge { limit } => "template output exceeds {limit} bytes";
+    /// The host asked the render to stop.
+    Interrupted => "rendering was interrupted";
+}
+
+/// An [`ErrorKind`] on its way up, before the place is known. Boxed to keep results small.
+pub(crate) type Fail = Box<ErrorKind>;
+
+/// A failed parse or render. `Display` gives the text that scripts see:
+/// `<path> at <line>:<col>: <text>`, without the path for inline templates, and the bare text for
+/// errors that have no place (a template that could not be loaded, a sandbox violation).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    uri: Rc<str>,
+    /// Line and column from 1, in characters; `None` without a place.
+    position: Option<(u32, u32)>,
+    /// Byte range of the directive; empty without a place.
+    span: std::ops::Range<usize>,
+    kind: ErrorKind,
+}
+
+impl TemplateError {
+    /// An error without a place.
+    pub(crate) fn bare(kind: ErrorKind) -> TemplateError {
+        TemplateError(Box::new(Inner { uri: Rc::from(""), position: None, span: 0..0, kind }))
+    }
+
+    /// An error at a directive of the template `uri`.
+    pub(crate) fn at(uri: Rc<str>, position: (u32, u32), span: std::ops::Range<usize>, kind: ErrorKind) -> TemplateError {
+        TemplateError(Box::new(Inner { uri, position: Some(position), span, kind }))
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Path or `std://` URI of the file that holds the directive; empty for inline templates.
+    pub fn uri(&self) -> &str {
+        &self.0.uri
+    }
+
+    /// Line and column of the directive's `{{`, from 1, columns in characters.
+    pub fn position(&self) -> Option<(u32, u32)> {
+        self.0.position
+    }
+
+    /// Byte range of the directive in its file, as far as it was read.
+    pub fn span(&self) -> std::ops::Range<usize> {
+        self.0.span.clone()
+    }
+
+    /// Whether the execution policy refused a file: the host raises these with category `tool_rejected`.
+    pub fn is_sandbox_violation(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Sandbox { .. })
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { uri, position, kind, .. } = &*self.0;
+        match position {
+            Some((line, col)) if !self.is_sandbox_violation() => {
+                if !uri.is_empty() {
+                    write!(f, "{uri} ")?;
+                }
+                write!(f, "at {line}:{col}: {kind}")
+            }
+            _ => write!(f, "{kind}"),
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}

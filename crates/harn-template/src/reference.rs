@@ -1,0 +1,92 @@
+//! The reference page: docs/template-reference.md, made from the tables.
+
+use std::fmt::Write;
+
+use crate::error::ERRORS;
+use crate::filters::FILTERS;
+use crate::lint::{RULES, Severity};
+use crate::sections::SECTIONS;
+
+/// Text for a table cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// Text in a code span that may hold backticks itself.
+fn code(text: &str) -> String {
+    let text = cell(text);
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+/// Output in a code span, with line breaks shown.
+fn output(text: &str) -> String {
+    if text.is_empty() { "nothing".to_owned() } else { code(&text.replace('\n', "⏎")) }
+}
+
+/// The page.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Template reference\n\n\
+         Generated from the tables of the template engine; do not edit. The guide is [Prompt templates](templates.md).\n",
+    );
+    write_filters(&mut page);
+    write_sections(&mut page);
+    write_errors(&mut page);
+    write_rules(&mut page);
+    page
+}
+
+fn write_filters(page: &mut String) {
+    page.push_str("\n## Filters\n\n| Filter | Result | Notes | Example | Gives |\n|---|---|---|---|---|\n");
+    for spec in FILTERS {
+        let call = if spec.params.is_empty() { spec.name.to_owned() } else { format!("{}: {}", spec.name, spec.params) };
+        let (template, result) = spec.example;
+        let _ = writeln!(
+            page,
+            "| `{call}` | {} | {} | {} | {} |",
+            cell(spec.doc),
+            cell(spec.notes),
+            code(template),
+            output(result)
+        );
+    }
+}
+
+fn write_sections(page: &mut String) {
+    page.push_str(
+        "\n## Sections\n\nThe envelope is the first whose condition on `llm.capabilities` holds. BODY is the rendered body \
+         without surrounding whitespace, ⏎ a line break.\n",
+    );
+    for spec in SECTIONS {
+        let _ = writeln!(page, "\n### `{}`\n\n{}\n", spec.name, spec.purpose);
+        if let Some(argument) = spec.argument {
+            let _ = writeln!(page, "Argument: `{argument}`.\n");
+        }
+        page.push_str("| When | Output | Label in traces | Instead of an empty BODY |\n|---|---|---|---|\n");
+        for envelope in spec.envelopes {
+            let default = spec.defaults.iter().find(|(label, _)| *label == envelope.label).map_or("", |(_, text)| text);
+            let _ = writeln!(page, "| {} | {} | `{}` | {default} |", envelope.when, output(envelope.output), envelope.label);
+        }
+    }
+}
+
+fn write_errors(page: &mut String) {
+    page.push_str(
+        "\n## Errors\n\nA failed render throws `<path> at <line>:<col>: <text>`; inline templates have no path.\n\n\
+         | Text | When |\n|---|---|\n",
+    );
+    for error in ERRORS {
+        let _ = writeln!(page, "| {} | {} |", code(&error.text()), cell(error.when.trim()));
+    }
+}
+
+fn write_rules(page: &mut String) {
+    page.push_str("\n## Lint rules\n\n| Rule | Severity | Catches |\n|---|---|---|\n");
+    for rule in RULES {
+        let severity = match rule.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let _ = writeln!(page, "| `{}` | {severity} | {} |", rule.name, cell(rule.doc));
+    }
+}
