@@ -41,8 +41,13 @@ impl<'a> FsLoader<'a> {
     fn folder(&self, caller: Caller<'_>) -> PathBuf {
         match caller {
             Caller::Include { parent: Origin::File(path), .. } => folder_of(path),
-            _ => self.module_dir.clone(),
+            _ => self.module_folder(),
         }
+    }
+
+    /// The module's folder, without `.` segments and a slash at the end.
+    fn module_folder(&self) -> PathBuf {
+        self.module_dir.components().collect()
     }
 
     /// The file that `path` names, and the folder it must stay in if any.
@@ -84,7 +89,7 @@ impl<'a> FsLoader<'a> {
     fn template_root(&self, entry: &Origin) -> PathBuf {
         let folder = match entry {
             Origin::File(path) => folder_of(path),
-            _ => self.module_dir.clone(),
+            _ => self.module_folder(),
         };
         project_root(&folder).unwrap_or(folder)
     }
