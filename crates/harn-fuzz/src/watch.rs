@@ -1,0 +1,156 @@
+//! The parent that watches a fuzzing child, and the child's loop.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::rng::Rng;
+use crate::target::Target;
+use crate::{corpus, mutate};
+
+/// A single input that takes longer has hung.
+const HANG: Duration = Duration::from_secs(20);
+
+/// More resident memory than this is growth without bound: the largest input has 64 KiB.
+const MAX_RESIDENT_BYTES: u64 = 3 << 30;
+
+/// Runs inputs from number `first` on until the parent ends the process. Before each, its number is written to the
+/// counter file.
+pub(crate) fn run_child(target: &Target, root: &Path, seed: u64, first: u64, counter: &Path) -> ExitCode {
+    let corpus = corpus::read(root, target.corpus, target.extension);
+    let mut counter = match File::create(counter) {
+        Ok(file) => file,
+        Err(e) => {
+            eprintln!("error: cannot write {}: {e}", counter.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    for index in first.. {
+        let noted = counter.seek(SeekFrom::Start(0)).and_then(|_| counter.write_all(&index.to_le_bytes()));
+        if noted.is_err() {
+            return ExitCode::FAILURE;
+        }
+        (target.check)(&input(target, &corpus, seed, index));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Input number `index`: a file of the corpus as it is, a generated text, or a mutation of one of them.
+fn input(target: &Target, corpus: &[Vec<u8>], seed: u64, index: u64) -> Vec<u8> {
+    if let Some(kept) = corpus.get(index as usize) {
+        return kept.clone();
+    }
+    let mut rng = Rng::new(seed, index);
+    let known = |rng: &mut Rng| corpus.get(rng.below(corpus.len())).cloned().unwrap_or_default();
+    match rng.below(4) {
+        0 => (target.generate)(&mut rng),
+        1 => {
+            let text = (target.generate)(&mut rng);
+            let other = known(&mut rng);
+            mutate::mutate(&mut rng, &text, &other)
+        }
+        _ => {
+            let (text, other) = (known(&mut rng), known(&mut rng));
+            mutate::mutate(&mut rng, &text, &other)
+        }
+    }
+}
+
+/// Watches children that run the target for a time; false if one of them found something.
+pub(crate) fn run_parent(target: &Target, root: &Path, seed: u64, seconds: u64) -> bool {
+    let counter = std::env::temp_dir().join(format!("harn-fuzz-{}-{}", target.name, std::process::id()));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let outcome = watch(target, seed, &counter, end);
+    let tried = read_counter(&counter);
+    let _ = fs::remove_file(&counter);
+    match outcome {
+        Ok(()) => {
+            println!("{:10} {tried} inputs in {seconds} s, nothing found", target.name);
+            true
+        }
+        Err(what) => {
+            let corpus = corpus::read(root, target.corpus, target.extension);
+            let bytes = input(target, &corpus, seed, tried);
+            println!("{:10} FOUND after {tried} inputs: {what}", target.name);
+            match keep(root, target, &bytes) {
+                Ok(path) => println!("{:10} the input is kept in {}", "", path.display()),
+                Err(e) => println!("{:10} the input could not be kept: {e}", ""),
+            }
+            false
+        }
+    }
+}
+
+/// Waits for a child; `Err` says what went wrong in it.
+fn watch(target: &Target, seed: u64, counter: &Path, end: Instant) -> Result<(), String> {
+    let mut child = start(target, seed, counter).map_err(|e| format!("cannot start a child: {e}"))?;
+    let mut last = (u64::MAX, Instant::now());
+    let finding = loop {
+        std::thread::sleep(Duration::from_millis(50));
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(format!("the process ended ({status}): {}", last_words(&mut child)));
+        }
+        let tried = read_counter(counter);
+        if tried != last.0 {
+            last = (tried, Instant::now());
+        }
+        if resident_bytes(child.id()) > MAX_RESIDENT_BYTES {
+            break Err("memory grows without bound".to_owned());
+        }
+        if last.1.elapsed() > HANG {
+            break Err(format!("one input takes longer than {} s", HANG.as_secs()));
+        }
+        if Instant::now() > end && last.1.elapsed() < HANG / 4 {
+            break Ok(());
+        }
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    finding
+}
+
+fn start(target: &Target, seed: u64, counter: &Path) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .args([target.name, "--seed", &seed.to_string(), "--child"])
+        .arg(counter)
+        .arg("0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// The end of what the child wrote to standard error: the message of its panic.
+fn last_words(child: &mut Child) -> String {
+    let mut text = Vec::new();
+    if let Some(stderr) = &mut child.stderr {
+        let _ = stderr.read_to_end(&mut text);
+    }
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(4)..].join(" | ")
+}
+
+fn read_counter(path: &Path) -> u64 {
+    let mut bytes = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
+    if read.is_ok() { u64::from_le_bytes(bytes) } else { 0 }
+}
+
+/// Resident memory of a process; 0 where the system does not say.
+fn resident_bytes(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+/// Writes a finding down.
+fn keep(root: &Path, target: &Target, bytes: &[u8]) -> std::io::Result<PathBuf> {
+    let folder = root.join("artifacts");
+    fs::create_dir_all(&folder)?;
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let path = folder.join(format!("{}-{hash:016x}", target.name));
+    fs::write(&path, bytes)?;
+    Ok(path)
+}
