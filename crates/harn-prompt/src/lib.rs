@@ -18,7 +18,7 @@
 pub mod compare;
 pub mod explain;
 pub mod fragment;
-//pub mod harness;
+pub mod harness;
 pub mod json;
 pub mod layered;
 pub mod options;

@@ -1,7 +1,7 @@
 //! Merging tool rows into a prompt that is already text.
 
-use super::tools::{HEADER, RULE, ToolRow, parse_row, tools_table};
 use super::LayeredPrompt;
+use super::tools::{HEADER, RULE, ToolRow, parse_row, tools_table};
 
 /// Merges `rows` into the `# Tools` section of `text`. Rows that the text has already win. Without rows the text stays
 /// as it is. Lines of the section that are no table rows are kept in front of the table.
@@ -113,13 +113,17 @@ mod tests {
         let text = "# Identity\ni\n\n# Operational Rules\nr\n\n# Safety\ns";
         assert_eq!(
             augmented(text, vec![row("f", "F")]),
-            format!("# Identity\ni\n\n# Operational Rules\nr\n\n# Tools\n{TABLE}\n| f | F |  |\n\n# Safety\ns")
+            format!(
+                "# Identity\ni\n\n# Operational Rules\nr\n\n# Tools\n{TABLE}\n| f | F |  |\n\n# Safety\ns"
+            )
         );
     }
 
     #[test]
     fn rows_of_the_text_win_and_prose_stays() {
-        let text = format!("# Identity\ni\n\n# Tools\nPrefer find.\n\n{TABLE}\n| find | mine \\| yours | always |\n\n# Safety\ns");
+        let text = format!(
+            "# Identity\ni\n\n# Tools\nPrefer find.\n\n{TABLE}\n| find | mine \\| yours | always |\n\n# Safety\ns"
+        );
         assert_eq!(
             augmented(&text, vec![row("find", "theirs"), row("act", "A")]),
             format!(

@@ -245,8 +245,14 @@ mod tests {
         assert_eq!(
             headings,
             [
-                "# Identity", "# Communication", "# Operational Rules", "# Tools", "# Domain Knowledge", "# Safety",
-                "# Output Format", "# Examples"
+                "# Identity",
+                "# Communication",
+                "# Operational Rules",
+                "# Tools",
+                "# Domain Knowledge",
+                "# Safety",
+                "# Output Format",
+                "# Examples"
             ]
         );
     }
@@ -257,15 +263,26 @@ mod tests {
             "tools": [], "domain_knowledge": {}, "output_format": [], "examples": ""});
         assert_eq!(text(layers), "# Identity\ni");
         assert_eq!(text(json!({"identity": "i", "tools": [" ", {"name": ""}]})), "# Identity\ni");
-        assert_eq!(text(json!({"identity": "i", "tools": {"_type": "tool_registry", "tools": []}})), "# Identity\ni");
+        assert_eq!(
+            text(json!({"identity": "i", "tools": {"_type": "tool_registry", "tools": []}})),
+            "# Identity\ni"
+        );
     }
 
     #[test]
     fn structured_values_are_fenced_json_and_key_order_never_counts() {
-        assert_eq!(text(json!({"identity": "i", "examples": [1, null]})), "# Identity\ni\n\n# Examples\n```json\n[\n  1,\n  null\n]\n```");
-        assert_eq!(text(json!({"identity": "i", "examples": false})), "# Identity\ni\n\n# Examples\n```json\nfalse\n```");
-        let one = layered_prompt(&json!({"identity": "i", "domain_knowledge": {"a": {"x": 1, "y": 2}, "b": 3}}));
-        let two = layered_prompt(&json!({"domain_knowledge": {"b": 3, "a": {"y": 2, "x": 1}}, "identity": "i"}));
+        assert_eq!(
+            text(json!({"identity": "i", "examples": [1, null]})),
+            "# Identity\ni\n\n# Examples\n```json\n[\n  1,\n  null\n]\n```"
+        );
+        assert_eq!(
+            text(json!({"identity": "i", "examples": false})),
+            "# Identity\ni\n\n# Examples\n```json\nfalse\n```"
+        );
+        let one =
+            layered_prompt(&json!({"identity": "i", "domain_knowledge": {"a": {"x": 1, "y": 2}, "b": 3}}));
+        let two =
+            layered_prompt(&json!({"domain_knowledge": {"b": 3, "a": {"y": 2, "x": 1}}, "identity": "i"}));
         assert_eq!(one, two);
     }
 
@@ -286,7 +303,10 @@ mod tests {
                 let mut layers = Map::new();
                 layers.insert("identity".into(), "i".into());
                 layers.insert(key.into(), bad);
-                assert_eq!(error(layers.into()), format!("layered_prompt: {key} must be a string or a list of strings"));
+                assert_eq!(
+                    error(layers.into()),
+                    format!("layered_prompt: {key} must be a string or a list of strings")
+                );
             }
         }
         assert_eq!(error(json!({"identity": "i", "tenant": "t"})), "layered_prompt: unknown key 'tenant'");
@@ -302,7 +322,10 @@ mod tests {
                 with(foreign("set", "set(1)")),
                 format!("layered_prompt: {key} contains an unsupported value of type set")
             );
-            assert_eq!(with(foreign("float", "NaN")), format!("layered_prompt: {key} contains a non-finite float"));
+            assert_eq!(
+                with(foreign("float", "NaN")),
+                format!("layered_prompt: {key} contains a non-finite float")
+            );
         }
     }
 }

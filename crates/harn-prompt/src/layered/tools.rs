@@ -84,7 +84,8 @@ pub fn tools_table(rows: Vec<ToolRow>) -> String {
     kept.sort_by(|a, b| a.name.cmp(&b.name));
     let mut lines = vec![HEADER.to_owned(), RULE.to_owned()];
     lines.extend(kept.iter().map(|row| {
-        let [name, description, approval] = [&row.name, &row.description, &row.approval].map(|cell| escape(cell));
+        let [name, description, approval] =
+            [&row.name, &row.description, &row.approval].map(|cell| escape(cell));
         format!("| {name} | {description} | {approval} |")
     }));
     lines.join("\n")
@@ -139,7 +140,9 @@ mod tests {
 
     #[test]
     fn rows_are_sorted_and_the_first_of_a_name_wins() {
-        let rows = body(json!(["b", {"name": " a ", "description": "first"}, {"name": "a", "description": "second"}, "B", " "]));
+        let rows = body(
+            json!(["b", {"name": " a ", "description": "first"}, {"name": "a", "description": "second"}, "B", " "]),
+        );
         assert_eq!(rows, ["| B |  |  |", "| a | first |  |", "| b |  |  |"]);
     }
 
@@ -175,7 +178,14 @@ mod tests {
 
     #[test]
     fn wrong_shapes_are_refused() {
-        for bad in [json!("t"), json!({"a": 1}), json!(3), json!([1]), json!([{"description": "nameless"}]), json!([{"name": 5}])] {
+        for bad in [
+            json!("t"),
+            json!({"a": 1}),
+            json!(3),
+            json!([1]),
+            json!([{"description": "nameless"}]),
+            json!([{"name": 5}]),
+        ] {
             assert_eq!(
                 tool_rows(&bad).unwrap_err().to_string(),
                 "layered_prompt: tools must be a list of tool specs, dicts or names"

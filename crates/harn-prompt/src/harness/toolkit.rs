@@ -1,0 +1,211 @@
+//! Toolkits: which tools an id stands for, and the prompt rows they bring.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::fields::Fields;
+use super::{HarnessError, Role, ToolSpec, define_tool};
+use crate::layered::ToolRow;
+use crate::prose::Prose;
+use crate::value::{as_dict, object};
+
+/// A toolkit of a runtime spec.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolkitSpec {
+    /// A built-in id, or the id of an own toolkit.
+    pub id: String,
+    /// `{tools: [names]}` narrows it; other keys are the toolkit's own affair.
+    pub config: Option<Map<String, Value>>,
+    /// The tools of an own toolkit; empty for a built-in one. They do not travel on the wire.
+    pub tools: Vec<ToolSpec>,
+}
+
+/// The built-in toolkits and their tools.
+const BUILT_IN: [(&str, &[&str]); 4] = [
+    ("agents", &["call_agent"]),
+    ("plans", &["storePlan", "getPlan", "executePlan"]),
+    ("references", &["resolveRef", "glimpseRef"]),
+    (
+        "catalog",
+        &[
+            "search_catalog",
+            "get_catalog_entities",
+            "list_schema_fields",
+            "get_catalog_relations",
+            "get_relation_paths_between",
+            "sample_table_data",
+            "execute_query",
+        ],
+    ),
+];
+
+/// Returns the names of the tools that a built-in toolkit offers to agents of `role`; `None` for an unknown id.
+#[must_use]
+pub fn built_in_tools(id: &str, role: Role) -> Option<Vec<&'static str>> {
+    let (_, tools) = BUILT_IN.iter().find(|(known, _)| *known == id)?;
+    let offered = |name: &&&str| match (id, role) {
+        ("plans", Role::Planner) => **name != "executePlan",
+        ("plans", Role::Executor) => **name != "storePlan",
+        ("plans", _) => **name == "getPlan",
+        _ => true,
+    };
+    Some(tools.iter().filter(offered).copied().collect())
+}
+
+/// Returns the name of the asset with the description of a built-in tool.
+#[must_use]
+pub fn description_asset(tool: &str) -> String {
+    format!("std/harness/tools/{tool}.harn.prompt")
+}
+
+/// Descriptions of the built-in tools, rendered once from their assets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolkitDescriptions(BTreeMap<String, String>);
+
+impl ToolkitDescriptions {
+    /// Renders the description of every built-in tool.
+    ///
+    /// # Errors
+    /// When an asset does not render.
+    pub fn render(prose: &dyn Prose) -> Result<Self, HarnessError> {
+        let mut map = BTreeMap::new();
+        for tool in BUILT_IN.iter().flat_map(|(_, tools)| *tools) {
+            let text = prose.render(&description_asset(tool), &Map::new())?;
+            map.insert((*tool).to_owned(), text.trim().to_owned());
+        }
+        Ok(Self(map))
+    }
+
+    /// Returns the description of a tool, empty when there is none.
+    #[must_use]
+    pub fn of(&self, tool: &str) -> &str {
+        self.0.get(tool).map_or("", String::as_str)
+    }
+
+    /// Returns the prompt row of a built-in tool; its approval cell says that the runtime decides.
+    #[must_use]
+    pub fn row(&self, tool: &str) -> ToolRow {
+        ToolRow {
+            name: tool.to_owned(),
+            description: self.of(tool).to_owned(),
+            approval: "runtime".to_owned(),
+        }
+    }
+}
+
+impl ToolkitSpec {
+    /// Reads a toolkit: its id, or `{id, config?, tools?}`.
+    ///
+    /// # Errors
+    /// When the value has another shape.
+    pub fn from_json(function: &str, value: &Value) -> Result<Self, HarnessError> {
+        if let Some(id) = value.as_str().filter(|id| !id.trim().is_empty()) {
+            return Ok(Self { id: id.to_owned(), config: None, tools: Vec::new() });
+        }
+        let fields = Fields::of(function, value, &["id", "config", "tools"])?;
+        Ok(Self {
+            id: fields.name("id")?,
+            config: fields.dict("config")?.cloned(),
+            tools: fields.list("tools")?.iter().map(define_tool).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Returns `{id, config}`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        object([("id", self.id.clone().into()), ("config", self.config.clone().into())])
+    }
+
+    /// Returns the names that the config narrows the toolkit to; `None` for all.
+    fn selected(&self) -> Option<Vec<&str>> {
+        let names = self.config.as_ref()?.get("tools")?.as_array()?;
+        Some(names.iter().filter_map(Value::as_str).collect())
+    }
+
+    /// Returns the prompt rows that the toolkit gives an agent of `role`, narrowed as configured, in its own order. An
+    /// unknown toolkit gives none; that it is unknown is an error of the runtime's creation.
+    #[must_use]
+    pub fn rows(&self, role: Role, descriptions: &ToolkitDescriptions) -> Vec<ToolRow> {
+        let selected = self.selected();
+        let wanted = |name: &str| selected.as_ref().is_none_or(|names| names.contains(&name));
+        if !self.tools.is_empty() {
+            let own = self.tools.iter().filter(|tool| wanted(&tool.name));
+            return own.map(|tool| ToolRow { approval: "runtime".to_owned(), ..tool.row() }).collect();
+        }
+        let built_in = built_in_tools(&self.id, role).unwrap_or_default();
+        built_in.into_iter().filter(|name| wanted(name)).map(|name| descriptions.row(name)).collect()
+    }
+}
+
+/// Builds an own toolkit from `{id, tools: [ToolSpec]}` (`name` counts as id).
+///
+/// # Errors
+/// When the id is missing or a tool is malformed.
+pub fn define_toolkit(config: &Value) -> Result<ToolkitSpec, HarnessError> {
+    let mut dict = as_dict(config).cloned().unwrap_or_default();
+    if let Some(name) = dict.shift_remove("name") {
+        dict.insert("id".to_owned(), name);
+    }
+    ToolkitSpec::from_json("define_toolkit", &Value::Object(dict))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::prose::FixedProse;
+
+    fn names(value: Value, role: Role) -> Vec<String> {
+        let toolkit = ToolkitSpec::from_json("f", &value).unwrap();
+        toolkit.rows(role, &ToolkitDescriptions::default()).into_iter().map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn roles_see_their_share() {
+        assert_eq!(names(json!("plans"), Role::Planner), ["storePlan", "getPlan"]);
+        assert_eq!(names(json!("plans"), Role::Executor), ["getPlan", "executePlan"]);
+        assert_eq!(names(json!("plans"), Role::Coordinator), ["getPlan"]);
+        assert_eq!(names(json!({"id": "agents"}), Role::Specialist), ["call_agent"]);
+        assert_eq!(names(json!("nobody"), Role::Planner), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn config_narrows() {
+        let narrow = |tools: Value| json!({"id": "catalog", "config": {"tools": tools}});
+        assert_eq!(
+            names(narrow(json!(["execute_query", "search_catalog"])), Role::Planner),
+            ["search_catalog", "execute_query"]
+        );
+        assert_eq!(names(narrow(json!([])), Role::Planner), [] as [&str; 0]);
+        assert_eq!(names(narrow(json!(null)), Role::Planner).len(), 7);
+    }
+
+    #[test]
+    fn own_toolkits_bring_their_tools() {
+        let own = define_toolkit(
+            &json!({"name": "mine", "tools": [{"name": "t", "input_schema": {}, "approval": "always"}]}),
+        )
+        .unwrap();
+        assert_eq!(own.rows(Role::Specialist, &ToolkitDescriptions::default())[0].approval, "runtime");
+        assert_eq!(own.to_json(), json!({"id": "mine", "config": null}));
+        assert_eq!(
+            define_toolkit(&json!({"tools": []})).unwrap_err().to_string(),
+            "define_toolkit: id must be a non-empty string"
+        );
+    }
+
+    #[test]
+    fn descriptions_come_from_assets() {
+        let mut prose = FixedProse::new();
+        for (_, tools) in BUILT_IN {
+            for tool in tools {
+                prose = prose.with(description_asset(tool), format!("{tool} does.\n"));
+            }
+        }
+        let descriptions = ToolkitDescriptions::render(&prose).unwrap();
+        assert_eq!(descriptions.row("getPlan").description, "getPlan does.");
+        assert!(ToolkitDescriptions::render(&FixedProse::new()).is_err());
+    }
+}
