@@ -22,7 +22,7 @@ pub mod harness;
 pub mod json;
 pub mod layered;
 pub mod options;
-//pub mod profile;
+pub mod profile;
 pub mod prose;
 pub mod reduce;
 //pub mod reminder;
