@@ -1,1 +1,37 @@
-fn main() {}
+//! The `harn` command: reads the command line and hands over to one file per command in `cmd/`.
+//!
+//! Nothing here knows how programs work; `program.rs` is the one place that drives the crates below. Exit codes: 0
+//! success, 1 something failed, 2 wrong usage, 124 stopped by a signal, or what the program asked for.
+
+mod alloc;
+mod args;
+mod cmd;
+mod conformance;
+mod program;
+mod repl;
+mod report;
+mod signal;
+mod style;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
+    let code = match cli.command {
+        Command::Run(args) => cmd::run::run(args),
+        Command::Repl => cmd::repl::repl(),
+        Command::Test(args) => cmd::test::test(&args),
+        Command::Check(args) => cmd::check::check(&args),
+        Command::Explain(args) => cmd::explain::explain(&args),
+        Command::Completions { shell } => cmd::completions::completions(shell),
+        Command::Version => cmd::version::version(),
+    };
+    ExitCode::from(code)
+}

@@ -1,0 +1,187 @@
+//! The command line: every command and option, once. Help texts and shell completions are made from these.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+/// A scripting language for programs that work with language models.
+#[derive(Debug, Parser)]
+#[command(name = "harn", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "`harn FILE.harn` is short for `harn run FILE.harn`.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program.
+    Run(RunArgs),
+    /// Evaluate what you type, line by line.
+    Repl,
+    /// Run a test suite.
+    Test(TestArgs),
+    /// Look for errors without running anything.
+    Check(CheckArgs),
+    /// Show what a builtin, method or keyword does.
+    Explain(ExplainArgs),
+    /// Print a completion script for a shell.
+    #[command(visible_alias = "completion")]
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print a banner with the version.
+    Version,
+}
+
+/// Arguments of `harn run`.
+#[derive(Debug, Args)]
+#[command(override_usage = "harn run [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn run [OPTIONS] -e <CODE> [-- ARGS...]")]
+pub(crate) struct RunArgs {
+    /// The program; `-` reads it from standard input.
+    pub(crate) file: Option<PathBuf>,
+    /// Run this code.
+    #[arg(short = 'e', value_name = "CODE", allow_hyphen_values = true)]
+    pub(crate) eval: Option<String>,
+    /// Text of the task: the first parameter of the program's pipeline.
+    #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
+    pub(crate) task: Option<String>,
+    /// Most memory that the program's data may take, as in 512M or 2G.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_memory: Option<usize>,
+    /// Answer model calls from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock: Option<PathBuf>,
+    /// Write output, result and errors to standard output as JSON, one event per line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// With --json: leave out what the program prints.
+    #[arg(long, requires = "json")]
+    pub(crate) quiet: bool,
+    /// Arguments for the program, its list `argv`.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
+/// Arguments of `harn test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// What to test: `conformance`, the suite in ./conformance.
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: String,
+    /// A file or folder of the suite.
+    pub(crate) selection: Option<PathBuf>,
+    /// Run the cases whose path has this part; also a*b, a|b and re:<regular expression>.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) filter: Option<String>,
+    /// How many cases run at a time (default: the number of processors, at most 8).
+    #[arg(long, short, value_name = "N", env = "HARN_TEST_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Milliseconds that a case may take.
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    pub(crate) timeout: u64,
+    /// Show the time of each case.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Show times and a summary of them.
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// Also write a JUnit report.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write the report to standard output as JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Programs, or folders with programs.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) targets: Vec<PathBuf>,
+    /// Write the findings to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A name as in `split`, `list.map` or `match`; without one, all names by topic.
+    pub(crate) name: Option<String>,
+    /// Write the reference pages of the book into this folder.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "name")]
+    pub(crate) reference: Option<PathBuf>,
+    /// With --reference: write nothing, fail if a page is not up to date.
+    #[arg(long, requires = "reference")]
+    pub(crate) check: bool,
+}
+
+/// Puts `run` in front of a single argument that names a program.
+pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
+    if let [_, only] = args.as_slice() {
+        let name = only.to_string_lossy();
+        if name.ends_with(".harn") && !name.starts_with('-') {
+            args.insert(1, "run".into());
+        }
+    }
+    args
+}
+
+/// Ends the process with a usage error of a command.
+pub(crate) fn usage_error(command: &str, text: &str) -> ! {
+    let mut cli = Cli::command();
+    cli.build();
+    match cli.find_subcommand_mut(command) {
+        Some(command) => command.error(ErrorKind::ArgumentConflict, text).exit(),
+        None => cli.error(ErrorKind::ArgumentConflict, text).exit(),
+    }
+}
+
+/// Reads a size: a number of bytes, or one with K, M or G behind it.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let upper = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
+    let (digits, shift) = match upper.chars().last() {
+        Some('K') => (&upper[..upper.len() - 1], 10),
+        Some('M') => (&upper[..upper.len() - 1], 20),
+        Some('G') => (&upper[..upper.len() - 1], 30),
+        _ => (upper, 0),
+    };
+    let number: usize = digits.trim().parse().map_err(|_| format!("expected a size such as 512M or 2G, got '{text}'"))?;
+    number.checked_mul(1 << shift).filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is not a possible size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("512M"), Ok(512 << 20));
+        assert_eq!(parse_size("2GiB"), Ok(2 << 30));
+        assert_eq!(parse_size("1000"), Ok(1000));
+        assert!(parse_size("much").unwrap_err().contains("512M"));
+        assert!(parse_size("99999999999G").is_err());
+        assert!(parse_size("0").is_err());
+    }
+
+    #[test]
+    fn a_single_program_is_run() {
+        let args = |list: &[&str]| with_run(list.iter().map(OsString::from).collect());
+        assert_eq!(args(&["harn", "a.harn"]), ["harn", "run", "a.harn"]);
+        assert_eq!(args(&["harn", "repl"]), ["harn", "repl"]);
+        assert_eq!(args(&["harn", "run", "a.harn"]), ["harn", "run", "a.harn"]);
+    }
+}

@@ -1,0 +1,9 @@
+//! The commands, one file each. Each gives the exit code.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod explain;
+pub(crate) mod repl;
+pub(crate) mod run;
+pub(crate) mod test;
+pub(crate) mod version;

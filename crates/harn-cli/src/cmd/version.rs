@@ -1,0 +1,13 @@
+//! `harn version`: a banner.
+
+/// Prints the banner.
+pub(crate) fn version() -> u8 {
+    use std::io::Write;
+    let title = format!("harn v{}", env!("CARGO_PKG_VERSION"));
+    let rule = "─".repeat(title.len() + 2);
+    let _ = writeln!(
+        std::io::stdout(),
+        "╭{rule}╮\n│ {title} │\n╰{rule}╯\na scripting language for programs that work with language models"
+    );
+    0
+}

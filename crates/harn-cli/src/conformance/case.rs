@@ -1,0 +1,78 @@
+//! The cases of a suite: a program and the expectation that stands beside it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::expect::Expectation;
+
+/// One case.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// Path below the suite's folder, with `/` between its parts.
+    pub(crate) name: String,
+    /// The program.
+    pub(crate) path: PathBuf,
+    /// What it must do.
+    pub(crate) expectation: Expectation,
+    /// Recorded model replies for it.
+    pub(crate) mock: Option<PathBuf>,
+}
+
+/// Finds the cases below `target`, a folder or a program inside of `root`, sorted by path.
+///
+/// # Errors
+/// A sentence for a file that cannot be read or a case with two expectations.
+pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
+    let mut programs = Vec::new();
+    collect(target, &mut programs)?;
+    programs.sort();
+    let mut cases = Vec::new();
+    for path in programs {
+        if let Some(expectation) = expectation(&path)? {
+            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            let mock = Some(path.with_extension("llm-mock.jsonl")).filter(|p| p.is_file());
+            cases.push(Case { name, path, expectation, mock });
+        }
+    }
+    Ok(cases)
+}
+
+fn collect(at: &Path, programs: &mut Vec<PathBuf>) -> Result<(), String> {
+    if at.is_file() {
+        programs.push(at.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|e| format!("cannot read {}: {e}", at.display()))?.path();
+        if path.is_dir() {
+            collect(&path, programs)?;
+        } else if path.extension().is_some_and(|e| e == "harn") {
+            programs.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The expectation of a program; `None` for a helper that has none.
+fn expectation(program: &Path) -> Result<Option<Expectation>, String> {
+    let read = |extension: &str| {
+        let path = program.with_extension(extension);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(format!("cannot read {}: {e}", path.display())),
+        }
+    };
+    match (read("expected")?, read("error")?) {
+        (Some(_), Some(_)) => Err(format!("{} has both an .expected and an .error file", program.display())),
+        (Some(text), None) => Ok(Some(Expectation::Output(text))),
+        (None, Some(text)) => match Expectation::error(&text) {
+            Expectation::Error(patterns) if patterns.is_empty() => {
+                Err(format!("the .error file of {} is empty", program.display()))
+            }
+            expectation => Ok(Some(expectation)),
+        },
+        (None, None) => Ok(None),
+    }
+}

@@ -1,0 +1,53 @@
+//! Colour: only when the stream is a terminal and `NO_COLOR` is unset; `FORCE_COLOR=1` forces it.
+
+use std::io::IsTerminal;
+
+/// Whether a stream gets colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Colour(bool);
+
+impl Colour {
+    /// Never colour.
+    pub(crate) const NONE: Colour = Colour(false);
+
+    /// Decides for a stream.
+    pub(crate) fn of(stream: &impl IsTerminal) -> Colour {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+        Colour(if set("NO_COLOR") { false } else { stream.is_terminal() || set("FORCE_COLOR") })
+    }
+
+    /// Whether there is colour.
+    pub(crate) fn on(self) -> bool {
+        self.0
+    }
+
+    /// `text` in a colour given by its ANSI code.
+    pub(crate) fn paint(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// Errors: bold red.
+    pub(crate) fn error(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    /// Warnings: bold yellow.
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.paint("1;33", text)
+    }
+
+    /// Good news: green.
+    pub(crate) fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    /// Frames and other things of second rank: blue.
+    pub(crate) fn frame(self, text: &str) -> String {
+        self.paint("34", text)
+    }
+
+    /// Names in running text: bold.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+}
