@@ -1,14 +1,35 @@
 //! Source text to syntax tree: spans, tokens, parser, diagnostics.
 //!
-//! This is the lowest crate: it knows nothing of values, types or execution. Text goes through [`lexer`](token) →
-//! layout pass (which decides which newlines separate statements) → parser, and comes out as [`ast::Program`].
-//! Read `ast.rs` first.
+//! This is the lowest crate: it knows nothing of values, types or execution. A text goes through
+//!
+//! ```text
+//! lexer (tokens, comments) → layout (which newlines separate, what `{` `?` `<` mean) → parser → ast::Program
+//! ```
+//!
+//! and every stage goes on after an error, so that one [`parse`] reports all of them. Errors become
+//! [`Diagnostic`]s, the one form in which this and the higher crates tell people what is wrong.
+//!
+//! Read `ast.rs` first, then `layout.rs`, then `parser/mod.rs`.
 
 pub mod ast;
+pub mod diagnostic;
+pub mod error;
+mod frame;
+mod layout;
+pub mod lexer;
+mod parser;
+pub mod source_map;
 pub mod span;
+mod strings;
 pub mod token;
+mod type_scan;
 
+pub use diagnostic::{Diagnostic, Severity};
+pub use error::{SyntaxError, SyntaxErrorKind};
+pub use source_map::{SourceFile, SourceMap};
 pub use span::{FileId, Span};
+
+use ast::Program;
 
 /// How many brackets, braces and interpolations may be open at once.
 pub const MAX_NESTING: usize = 256;
@@ -16,3 +37,30 @@ pub const MAX_NESTING: usize = 256;
 /// How many operators one statement may chain, counting along the deepest path through its brackets. It bounds the
 /// depth of the tree, so that recursive walks over it fit on an ordinary stack.
 pub const MAX_CHAIN: usize = 1000;
+
+/// How many errors are reported for one text.
+pub const MAX_ERRORS: usize = 1000;
+
+/// The result of [`parse`].
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    /// The tree; statements with errors are left out.
+    pub program: Program,
+    /// All errors in source order; the first is *the* error of the file.
+    pub errors: Vec<SyntaxError>,
+}
+
+/// Parses a source text. Never panics, whatever the text; its time is linear in the length of the text.
+pub fn parse(source: &str) -> Parsed {
+    let mut lexed = lexer::lex(source);
+    if !lexed.aborted {
+        layout::lay_out(&mut lexed, source);
+    }
+    if lexed.aborted {
+        let errors = std::mem::take(&mut lexed.errors);
+        return Parsed { program: parser::finish_program(Vec::new(), lexed), errors };
+    }
+    let (items, syntax_errors) = parser::parse_program(source, &lexed);
+    let errors = error::merge(source, std::mem::take(&mut lexed.errors), syntax_errors);
+    Parsed { program: parser::finish_program(items, lexed), errors }
+}

@@ -1,0 +1,169 @@
+//! Diagnostics: the one form in which errors, warnings and advice reach people and tools.
+//!
+//! A [`Diagnostic`] speaks about one file. [`Diagnostic::render`] draws it for people, [`Diagnostic::to_json`] is for
+//! tools; both need the file only to turn offsets into lines and columns.
+
+use serde_json::{Value, json};
+
+use crate::frame;
+use crate::source_map::SourceFile;
+use crate::span::Span;
+
+/// How serious a diagnostic is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// The program is not run (or has ended).
+    Error,
+    /// The program runs.
+    Warning,
+    /// A suggestion.
+    Info,
+}
+
+impl Severity {
+    /// Returns the word that begins the message.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// Something to tell about a source text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// A stable code such as `E0010` or a lint rule's name; empty if there is none.
+    pub code: &'static str,
+    /// How serious it is.
+    pub severity: Severity,
+    /// What is wrong, without final period.
+    pub message: String,
+    /// Where; `None` for diagnostics without position.
+    pub span: Option<Span>,
+    /// Places to underline with what is to say about each (which may be empty). Without labels nothing is
+    /// underlined.
+    pub labels: Vec<(Span, String)>,
+    /// Further facts, one line each.
+    pub notes: Vec<String>,
+    /// A way out.
+    pub help: Option<String>,
+    /// A change that removes the problem.
+    pub fix: Option<Fix>,
+}
+
+/// A change of the source text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fix {
+    /// What it does.
+    pub title: String,
+    /// The places replaced and the new texts; they do not overlap.
+    pub edits: Vec<(Span, String)>,
+}
+
+impl Diagnostic {
+    /// Makes a diagnostic.
+    pub fn new(severity: Severity, message: impl Into<String>) -> Self {
+        Self {
+            code: "",
+            severity,
+            message: message.into(),
+            span: None,
+            labels: Vec::new(),
+            notes: Vec::new(),
+            help: None,
+            fix: None,
+        }
+    }
+
+    /// Makes an error.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, message)
+    }
+
+    /// Makes a warning.
+    pub fn warning(message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, message)
+    }
+
+    /// Sets the code.
+    #[must_use]
+    pub fn with_code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Sets the place.
+    #[must_use]
+    pub fn at(mut self, span: Span) -> Self {
+        self.span = Some(span);
+        self
+    }
+
+    /// Underlines a place; the first one becomes the place of the diagnostic unless [`at`](Self::at) gave another.
+    #[must_use]
+    pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.span.get_or_insert(span);
+        self.labels.push((span, text.into()));
+        self
+    }
+
+    /// Adds a note.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Sets the help line.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Sets the fix.
+    #[must_use]
+    pub fn with_fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Self {
+        self.fix = Some(Fix { title: title.into(), edits });
+        self
+    }
+
+    /// Draws the diagnostic for people, with ANSI colours if `color` is set. Ends in a line feed.
+    pub fn render(&self, file: &SourceFile, color: bool) -> String {
+        frame::render(self, Some(file), color)
+    }
+
+    /// Draws a diagnostic without position, or whose source text is not at hand.
+    pub fn render_plain(&self, color: bool) -> String {
+        frame::render(self, None, color)
+    }
+
+    /// Returns the diagnostic as JSON: `{severity, code, message, file, span, labels, notes, help, fix}`, where every
+    /// span is `{start, end, line, column, end_line, end_column}`: byte offsets, and positions from 1.
+    pub fn to_json(&self, file: &SourceFile) -> Value {
+        let span = |span: Span| {
+            let (line, column) = file.line_column(span.start);
+            let (end_line, end_column) = file.line_column(span.end);
+            json!({
+                "start": span.start, "end": span.end, "line": line, "column": column,
+                "end_line": end_line, "end_column": end_column,
+            })
+        };
+        let pieces = |pieces: &[(Span, String)]| -> Vec<Value> {
+            pieces.iter().map(|(at, text)| json!({"span": span(*at), "text": text})).collect()
+        };
+        json!({
+            "severity": self.severity.word(),
+            "code": (!self.code.is_empty()).then_some(self.code),
+            "message": self.message,
+            "file": file.name(),
+            "span": self.span.map(span),
+            "labels": pieces(&self.labels),
+            "notes": self.notes,
+            "help": self.help,
+            "fix": self.fix.as_ref().map(|fix| json!({"title": fix.title, "edits": pieces(&fix.edits)})),
+        })
+    }
+}

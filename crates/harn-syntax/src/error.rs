@@ -1,0 +1,275 @@
+//! What can be wrong with a text: lexical and syntax errors.
+
+use smol_str::SmolStr;
+
+use crate::diagnostic::Diagnostic;
+use crate::source_map::line_column;
+use crate::span::Span;
+
+/// An error found while reading a source text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SyntaxError {
+    /// What is wrong.
+    pub kind: SyntaxErrorKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// The kinds of errors.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SyntaxErrorKind {
+    /// A character that begins no token.
+    UnexpectedCharacter(char),
+    /// A number runs into a name, as in `12abc`; the character is the first of the name.
+    NumberSuffix(char),
+    /// A string is not closed on its line (or, for `"""`, not at all); the span is the opening quote.
+    UnterminatedString,
+    /// A block comment is not closed; the span is its opening.
+    UnterminatedComment,
+    /// `\u{...}` names no Unicode scalar value.
+    InvalidUnicodeEscape,
+    /// More than [`MAX_NESTING`](crate::MAX_NESTING) open brackets.
+    NestingTooDeep,
+    /// More than [`MAX_CHAIN`](crate::MAX_CHAIN) chained operators.
+    ChainTooLong,
+    /// The text is longer than 4 GiB.
+    TooLong,
+    /// Another token than the one found should stand here.
+    Expected {
+        /// What should stand here.
+        what: &'static str,
+        /// The token found.
+        found: SmolStr,
+    },
+    /// A token should follow, but the file ends.
+    UnexpectedEnd {
+        /// What should follow.
+        what: &'static str,
+    },
+    /// `with { name: ... }` on a `parallel` with an unknown option.
+    UnknownParallelOption {
+        /// The option.
+        name: SmolStr,
+    },
+    /// A parameter name occurs twice.
+    DuplicateParameter {
+        /// The name.
+        name: SmolStr,
+    },
+    /// A rule with a text of its own.
+    Rule(Rule),
+    /// A well-formed text that cannot be compiled.
+    Compile(CompileRule),
+}
+
+/// Rules of the grammar that have a text of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// A parameter without default behind one with.
+    RequiredAfterDefault,
+    /// A parameter behind the rest parameter.
+    RestNotLast,
+    /// A rest parameter with a default value.
+    RestWithDefault,
+    /// `timeout` and `default` in one `select`.
+    TimeoutAndDefault,
+    /// `timeout` or `default` twice in one `select`.
+    RepeatedSelectCase,
+    /// `<<TAG`.
+    Heredoc,
+    /// A tool field twice.
+    RepeatedToolField,
+    /// An integer type literal or attribute value beyond 64 bits.
+    IntTooLarge,
+    /// `summarize` twice in one `eval_pack`.
+    RepeatedSummarize,
+}
+
+/// Rules reported as compile errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompileRule {
+    /// `...x` where no list, dict or call is around it.
+    Spread,
+    /// `a | b` outside a match arm.
+    OrPattern,
+    /// A duration beyond 64 bits of milliseconds.
+    DurationTooLarge,
+}
+
+impl Rule {
+    /// Returns the text.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::RequiredAfterDefault => "Required parameter cannot follow a parameter with a default value",
+            Self::RestNotLast => "Rest parameter must be the last parameter",
+            Self::RestWithDefault => "Rest parameter cannot have a default value",
+            Self::TimeoutAndDefault => "select cannot have both timeout and default",
+            Self::RepeatedSelectCase => "select can have only one timeout or default",
+            Self::Heredoc => {
+                "Expected an expression — heredocs are only valid inside LLM tool-call argument JSON; \
+                 use a triple-quoted string (\"\"\"...\"\"\") for text of several lines"
+            }
+            Self::RepeatedToolField => "a tool field can be given only once",
+            Self::IntTooLarge => "integer literal is too large",
+            Self::RepeatedSummarize => "eval_pack can have only one summarize block",
+        }
+    }
+}
+
+impl CompileRule {
+    /// Returns the text.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Spread => {
+                "spread (...) can only be used inside list literals, dict literals, or function call arguments"
+            }
+            Self::OrPattern => "or-pattern (|) can only appear as a match arm pattern",
+            Self::DurationTooLarge => "duration literal is too large",
+        }
+    }
+}
+
+impl SyntaxError {
+    /// Returns the text the test runner compares, position included: `Expected ), got id(x) at 3:13`.
+    pub fn canonical(&self, source: &str) -> String {
+        let (line, column) = line_column(source, self.span.start);
+        let text = match &self.kind {
+            SyntaxErrorKind::UnexpectedEnd { what } => {
+                return format!("Unexpected end of file, expected {what}");
+            }
+            SyntaxErrorKind::Compile(rule) => {
+                return format!("Compile error at line {line}: {}", rule.text());
+            }
+            SyntaxErrorKind::UnexpectedCharacter(c) | SyntaxErrorKind::NumberSuffix(c) => {
+                format!("Unexpected character '{c}'")
+            }
+            SyntaxErrorKind::UnterminatedString => "Unterminated string".to_owned(),
+            SyntaxErrorKind::UnterminatedComment => "Unterminated block comment".to_owned(),
+            SyntaxErrorKind::Expected { what, found } => format!("Expected {what}, got {found}"),
+            SyntaxErrorKind::UnknownParallelOption { name } => {
+                format!("Expected {}", unknown_option(name))
+            }
+            SyntaxErrorKind::Rule(rule) => rule.text().to_owned(),
+            other => other.plain(),
+        };
+        format!("{text} at {line}:{column}")
+    }
+
+    /// Returns the error as a diagnostic with the label and the help line people see.
+    pub fn diagnostic(&self, source: &str) -> Diagnostic {
+        let (line, _) = line_column(source, self.span.start);
+        let (code, message, label, help) = match &self.kind {
+            SyntaxErrorKind::UnexpectedCharacter(c) => {
+                ("E0001", format!("unexpected character '{}'", c.escape_debug()), "here", None)
+            }
+            SyntaxErrorKind::NumberSuffix(c) => (
+                "E0002",
+                format!("unexpected character '{c}' directly behind a number"),
+                "here",
+                Some("put a blank or an operator between them; durations end in ms, s, m, h, d or w"),
+            ),
+            SyntaxErrorKind::UnterminatedString => (
+                "E0003",
+                "unterminated string".to_owned(),
+                "here",
+                Some("add a closing `\"`, or use `\"\"\"` for text of several lines"),
+            ),
+            SyntaxErrorKind::UnterminatedComment => {
+                ("E0004", "unterminated block comment".to_owned(), "here", Some("add a closing `*/`"))
+            }
+            SyntaxErrorKind::InvalidUnicodeEscape => ("E0005", self.kind.plain(), "here", None),
+            SyntaxErrorKind::NestingTooDeep => (
+                "E0006",
+                self.kind.plain(),
+                "here",
+                Some("give inner parts names with `let`, or move them into functions"),
+            ),
+            SyntaxErrorKind::ChainTooLong => {
+                ("E0007", self.kind.plain(), "here", Some("split the expression with `let`"))
+            }
+            SyntaxErrorKind::TooLong => ("E0008", self.kind.plain(), "here", None),
+            SyntaxErrorKind::Expected { what, found } => {
+                ("E0010", format!("expected {what}, found {found}"), "unexpected token", closing_help(what))
+            }
+            SyntaxErrorKind::UnexpectedEnd { what } => (
+                "E0011",
+                format!("unexpected end of file, expected {what}"),
+                "file ends here",
+                closing_help(what),
+            ),
+            SyntaxErrorKind::UnknownParallelOption { name } => {
+                ("E0012", format!("expected {}", unknown_option(name)), "here", None)
+            }
+            SyntaxErrorKind::DuplicateParameter { .. } => ("E0013", self.kind.plain(), "here", None),
+            SyntaxErrorKind::Rule(rule) => ("E0014", rule.text().to_owned(), "here", None),
+            SyntaxErrorKind::Compile(rule) => (
+                "E0015",
+                format!("compile error: Compile error at line {line}: {}", rule.text()),
+                "here",
+                None,
+            ),
+        };
+        let mut diagnostic = Diagnostic::error(message).with_code(code).with_label(self.span, label);
+        diagnostic.help = help.map(str::to_owned);
+        diagnostic
+    }
+}
+
+impl SyntaxErrorKind {
+    /// The text of kinds that read the same everywhere.
+    fn plain(&self) -> String {
+        match self {
+            Self::InvalidUnicodeEscape => "invalid Unicode escape: no such character".to_owned(),
+            Self::NestingTooDeep => {
+                format!("brackets are nested too deeply (more than {} levels)", crate::MAX_NESTING)
+            }
+            Self::ChainTooLong => {
+                format!("expression is too long (more than {} operators in one statement)", crate::MAX_CHAIN)
+            }
+            Self::TooLong => "source text is too long (more than 4 GiB)".to_owned(),
+            Self::DuplicateParameter { name } => format!("duplicate parameter name '{name}'"),
+            _ => String::new(),
+        }
+    }
+}
+
+fn unknown_option(name: &str) -> String {
+    format!(
+        "known option (only `max_concurrent` is supported in `parallel ... with {{ ... }}`; got `{name}`)"
+    )
+}
+
+/// The help line when a closing bracket is missing.
+fn closing_help(what: &str) -> Option<&'static str> {
+    match what {
+        "}" => Some("add a closing `}` to finish this block"),
+        ")" => Some("add a closing `)` to finish this expression or parameter list"),
+        "]" => Some("add a closing `]` to finish this list or subscript"),
+        _ => None,
+    }
+}
+
+/// Brings the errors of lexer and parser together in source order. What the parser says about a line the lexer
+/// already complained about is only a consequence, and is dropped.
+pub(crate) fn merge(source: &str, lexical: Vec<SyntaxError>, syntax: Vec<SyntaxError>) -> Vec<SyntaxError> {
+    if syntax.is_empty() {
+        return lexical;
+    }
+    let mut errors = syntax;
+    if !lexical.is_empty() {
+        let file = crate::source_map::SourceFile::new("", source);
+        let lines: std::collections::BTreeSet<usize> =
+            lexical.iter().map(|error| file.line(error.span.start)).collect();
+        let open_ended = lexical.iter().any(|error| {
+            matches!(error.kind, SyntaxErrorKind::UnterminatedString | SyntaxErrorKind::UnterminatedComment)
+        });
+        errors.retain(|error| {
+            let at_end = matches!(error.kind, SyntaxErrorKind::UnexpectedEnd { .. });
+            !lines.contains(&file.line(error.span.start)) && !(open_ended && at_end)
+        });
+        errors.extend(lexical);
+    }
+    errors.sort_by_key(|error| error.span.start);
+    errors.dedup();
+    errors
+}

@@ -1,0 +1,563 @@
+//! Declarations, attributes, parameters and imports.
+
+use chumsky::prelude::*;
+
+use super::expr::expr;
+use super::list::{entries, list, loose_list};
+use super::literal::{number, type_int};
+use super::primary::{dict_items, primary};
+use super::stmt::{IN_BLOCK, IN_SKILL, IN_TOOL, Scope, block, statement};
+use super::ty::{annotation, optional_mark, result_type, ty, type_params};
+use super::{Grammar, Input, InputExt, Parse, Reason, after, ident, newline, open_brace, tok, word};
+use crate::ast::{
+    AssocType, AttrArg, AttrValue, Attribute, Block, Decl, DeclKind, EnumDecl, EvalPackDecl, Expr, ExprKind,
+    FnDecl, Function, Ident, ImplDecl, Import, InterfaceDecl, Method, MethodSig, Name, Param, PipelineDecl,
+    SkillDecl, SkillField, Stmt, StmtKind, StructDecl, StructField, ToolDecl, ToolField, TypeDecl, TypeExpr,
+    Variant, VariantField, WhereBound,
+};
+use crate::error::{Rule, SyntaxErrorKind};
+use crate::span::Span;
+use crate::token::TokenKind;
+
+/// Attributes and a declaration.
+pub(super) fn declaration<'s>() -> impl Grammar<'s, Decl> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let mut attrs = Vec::new();
+        while inp.look_kind(0) == TokenKind::At {
+            attrs.push(inp.parse(attribute())?);
+            inp.parse(newline())?;
+        }
+        let is_pub = inp.eat(TokenKind::Pub).is_some();
+        let gen_fn = inp.look_kind(1) == TokenKind::Fn && inp.is_word(0, "gen");
+        let kind = match inp.look_kind(0) {
+            _ if gen_fn => inp.parse(fn_decl().map(DeclKind::Fn))?,
+            TokenKind::Fn => inp.parse(fn_decl().map(DeclKind::Fn))?,
+            TokenKind::Pipeline => inp.parse(pipeline().map(DeclKind::Pipeline))?,
+            TokenKind::Tool => DeclKind::Tool(tool(inp)?),
+            TokenKind::Skill => inp.parse(skill().map(DeclKind::Skill))?,
+            TokenKind::EvalPack => DeclKind::EvalPack(eval_pack(inp)?),
+            TokenKind::Enum => inp.parse(enum_decl().map(DeclKind::Enum))?,
+            TokenKind::Struct => inp.parse(struct_decl().map(DeclKind::Struct))?,
+            TokenKind::Type => inp.parse(type_decl().map(DeclKind::Type))?,
+            TokenKind::Interface => inp.parse(interface().map(DeclKind::Interface))?,
+            TokenKind::Impl if !is_pub => inp.parse(impl_decl().map(DeclKind::Impl))?,
+            _ if is_pub => {
+                return inp
+                    .expected("fn, tool, skill, eval_pack, struct, enum, pipeline, or import after pub");
+            }
+            _ => return inp.fail(Reason::AttributeOnStatement),
+        };
+        Ok(Decl { attrs, is_pub, kind, span: inp.span_from_token(start) })
+    })
+}
+
+fn attribute<'s>() -> impl Grammar<'s, Attribute> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        inp.bump();
+        let name = inp.parse(ident("attribute name"))?;
+        let args = inp.parse(after(TokenKind::LParen, list(attr_arg(), TokenKind::RParen)))?;
+        Ok(Attribute { name, args: args.unwrap_or_default(), span: inp.span_from_token(start) })
+    })
+}
+
+fn attr_arg<'s>() -> impl Grammar<'s, AttrArg> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let named = inp.look_kind(0).is_word() && inp.look_kind(1) == TokenKind::Colon;
+        let name = if named {
+            Some(inp.parse(word("argument name").then_ignore(tok(TokenKind::Colon)))?)
+        } else {
+            None
+        };
+        let value = attr_value(inp)?;
+        Ok(AttrArg { name, value, span: inp.span_from_token(start) })
+    })
+}
+
+fn attr_value<'s>(inp: &mut Input<'s, '_>) -> Parse<AttrValue> {
+    let token = inp.look(0);
+    Ok(match token.kind {
+        TokenKind::Str | TokenKind::RawStr => {
+            inp.bump();
+            AttrValue::Str(inp.state().0.text(token))
+        }
+        TokenKind::True | TokenKind::False => {
+            inp.bump();
+            AttrValue::Bool(token.kind == TokenKind::True)
+        }
+        TokenKind::Nil => {
+            inp.bump();
+            AttrValue::Nil
+        }
+        TokenKind::Ident => {
+            inp.bump();
+            AttrValue::Name(inp.ident_of(token).name)
+        }
+        TokenKind::LBracket => {
+            inp.bump();
+            AttrValue::List(inp.parse(list(custom(attr_value), TokenKind::RBracket))?)
+        }
+        TokenKind::Float => AttrValue::Float(float(inp)?),
+        TokenKind::Minus if inp.look_kind(1) == TokenKind::Float => {
+            inp.bump();
+            AttrValue::Float(-float(inp)?)
+        }
+        TokenKind::Int | TokenKind::Minus => AttrValue::Int(inp.parse(type_int())?),
+        _ => return inp.expected("attribute value"),
+    })
+}
+
+fn float<'s>(inp: &mut Input<'s, '_>) -> Parse<f64> {
+    match inp.parse(number())? {
+        ExprKind::Float(value) => Ok(value),
+        _ => inp.expected("float"),
+    }
+}
+
+/// Wraps the parts of a function, noting whether its body yields.
+pub(super) fn function<'s>(
+    parts: impl Grammar<'s, (Vec<Param>, Option<TypeExpr>, Block)>,
+) -> impl Grammar<'s, Function> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let outer = std::mem::take(&mut inp.state().0.yields);
+        let result = inp.parse(&parts);
+        let has_yield = std::mem::replace(&mut inp.state().0.yields, outer);
+        let (params, ret, body) = result?;
+        Ok(Function { params, ret, body, is_gen: false, has_yield, span: inp.span_from_token(start) })
+    })
+}
+
+/// `(params)`.
+pub(super) fn params<'s>() -> impl Grammar<'s, Vec<Param>> {
+    tok(TokenKind::LParen).ignore_then(param_list(TokenKind::RParen, true))
+}
+
+/// The parameters of a closure and the arrow.
+pub(super) fn closure_params<'s>() -> impl Grammar<'s, Vec<Param>> {
+    param_list(TokenKind::Arrow, true)
+}
+
+/// `(names)`.
+fn plain_params<'s>() -> impl Grammar<'s, Vec<Param>> {
+    tok(TokenKind::LParen).ignore_then(param_list(TokenKind::RParen, false))
+}
+
+fn param_list<'s>(close: TokenKind, full: bool) -> impl Grammar<'s, Vec<Param>> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let item = custom(move |inp: &mut Input<'s, '_>| param(inp, full));
+        let params = inp.parse(list(item, close))?;
+        check_params(inp, &params);
+        Ok(params)
+    })
+}
+
+fn param<'s>(inp: &mut Input<'s, '_>, full: bool) -> Parse<Param> {
+    let start = inp.at();
+    let rest = full && inp.eat(TokenKind::Ellipsis).is_some();
+    let name = inp.parse(ident("parameter name"))?;
+    let (mut ty, mut default) = (None, None);
+    if full {
+        ty = inp.parse(annotation())?;
+        default = inp.parse(after(TokenKind::Eq, expr()))?;
+    }
+    Ok(Param { name, ty, default, rest, span: inp.span_from_token(start) })
+}
+
+/// Reports parameters in an order or with names that cannot work.
+fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
+    let mut default_seen = false;
+    for (at, param) in params.iter().enumerate() {
+        if param.rest && at + 1 < params.len() {
+            inp.report_at(SyntaxErrorKind::Rule(Rule::RestNotLast), param.span);
+        }
+        if param.rest && param.default.is_some() {
+            inp.report_at(SyntaxErrorKind::Rule(Rule::RestWithDefault), param.span);
+        }
+        if default_seen && param.default.is_none() && !param.rest {
+            inp.report_at(SyntaxErrorKind::Rule(Rule::RequiredAfterDefault), param.span);
+        }
+        default_seen |= param.default.is_some();
+        let name = &param.name.name;
+        if name != "_" && params[..at].iter().any(|earlier| earlier.name.name == *name) {
+            let kind = SyntaxErrorKind::DuplicateParameter { name: name.clone() };
+            inp.report_at(kind, param.name.span);
+        }
+    }
+}
+
+fn fn_decl<'s>() -> impl Grammar<'s, FnDecl> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let is_gen = inp.look_kind(0) == TokenKind::Ident;
+        if is_gen {
+            inp.bump();
+        }
+        inp.parse(tok(TokenKind::Fn))?;
+        let head = ident("function name").then(type_params()).then(params()).then(result_type());
+        let (((name, type_params), params), ret) = inp.parse(head)?;
+        let bounds = where_clause(inp)?;
+        let func = inp.parse(function(block().map(|body| (Vec::new(), None, body))))?;
+        let func = Function { params, ret, is_gen, span: inp.span_from_token(start), ..func };
+        Ok(FnDecl { name, type_params, bounds, func })
+    })
+}
+
+/// `where T: I, U: J` if it is there.
+fn where_clause<'s>(inp: &mut Input<'s, '_>) -> Parse<Vec<WhereBound>> {
+    let mut bounds = Vec::new();
+    if !inp.is_word(0, "where") {
+        return Ok(bounds);
+    }
+    inp.bump();
+    loop {
+        let bound = ident("type parameter name")
+            .then_ignore(tok(TokenKind::Colon))
+            .then(ident("interface name"))
+            .map(|(param, bound)| WhereBound { param, bound });
+        bounds.push(inp.parse(bound)?);
+        if inp.eat(TokenKind::Comma).is_none() || inp.look_kind(0) != TokenKind::Ident {
+            return Ok(bounds);
+        }
+    }
+}
+
+fn pipeline<'s>() -> impl Grammar<'s, PipelineDecl> {
+    custom(|inp: &mut Input<'s, '_>| {
+        inp.bump();
+        let name = inp.parse(ident("pipeline name"))?;
+        let start = inp.at();
+        let head = plain_params().then(result_type()).then(after(TokenKind::Extends, ident("pipeline name")));
+        let ((params, ret), extends) = inp.parse(head)?;
+        let mut func = inp.parse(function(block().map(|body| (Vec::new(), None, body))))?;
+        func = Function { params, ret, span: inp.span_from_token(start), ..func };
+        Ok(PipelineDecl { name, extends, func })
+    })
+}
+
+/// `override name(params) { }`.
+pub(super) fn override_decl<'s>() -> impl Grammar<'s, StmtKind> {
+    let parts = plain_params().then(block()).map(|(params, body)| (params, None, body));
+    tok(TokenKind::Override)
+        .ignore_then(ident("function name"))
+        .then(function(parts))
+        .map(|(name, func)| StmtKind::Override { name, func: Box::new(func) })
+}
+
+fn tool<'s>(inp: &mut Input<'s, '_>) -> Parse<ToolDecl> {
+    inp.bump();
+    let name = inp.parse(ident("tool name"))?;
+    let start = inp.at();
+    let (params, ret) = inp.parse(params().then(result_type()))?;
+    let outer = std::mem::take(&mut inp.state().0.yields);
+    let body = tool_body(inp);
+    let has_yield = std::mem::replace(&mut inp.state().0.yields, outer);
+    let ToolBody { description, fields, body } = body?;
+    let span = inp.span_from_token(start);
+    let func = Function { params, ret, body, is_gen: false, has_yield, span };
+    Ok(ToolDecl { name, description, fields, func })
+}
+
+/// What stands in a tool's braces.
+struct ToolBody {
+    description: Option<Name>,
+    fields: Vec<ToolField>,
+    body: Block,
+}
+
+/// One entry of it.
+enum ToolEntry {
+    Description(Name),
+    Field(ToolField),
+    Statement(Stmt),
+}
+
+fn tool_body<'s>(inp: &mut Input<'s, '_>) -> Parse<ToolBody> {
+    let close = inp.parse(open_brace())?;
+    let start = inp.at() - 1;
+    let scope = Scope { close, separator: IN_TOOL };
+    let mut out = ToolBody { description: None, fields: Vec::new(), body: Block::default() };
+    let mut entries = Vec::new();
+    let mut first = true;
+    while scope.is_open(inp)? {
+        let in_head = out.body.stmts.is_empty();
+        let rule = custom(move |inp: &mut Input<'s, '_>| tool_entry(inp, first, in_head));
+        scope.next(inp, rule, &mut entries);
+        first = false;
+        match entries.pop() {
+            Some(ToolEntry::Description(text)) => out.description = Some(text),
+            Some(ToolEntry::Field(field)) => {
+                if out.fields.iter().any(|earlier| earlier.name.name == field.name.name) {
+                    inp.report_at(SyntaxErrorKind::Rule(Rule::RepeatedToolField), field.name.span);
+                }
+                out.fields.push(field);
+            }
+            Some(ToolEntry::Statement(stmt)) => out.body.stmts.push(stmt),
+            None => {}
+        }
+    }
+    inp.bump();
+    out.body.span = inp.span_from_token(start);
+    Ok(out)
+}
+
+const TOOL_FIELDS: [&str; 5] = ["guidance", "namespace", "defer_loading", "compact", "annotations"];
+
+fn tool_entry<'s>(inp: &mut Input<'s, '_>, first: bool, in_head: bool) -> Parse<ToolEntry> {
+    let value = inp.look(1);
+    if first && inp.is_word(0, "description") && matches!(value.kind, TokenKind::Str | TokenKind::RawStr) {
+        inp.bump();
+        inp.bump();
+        return Ok(ToolEntry::Description(inp.state().0.text(value)));
+    }
+    let is_value = matches!(
+        value.kind,
+        TokenKind::Str
+            | TokenKind::RawStr
+            | TokenKind::True
+            | TokenKind::False
+            | TokenKind::LBrace
+            | TokenKind::BraceStruct
+    );
+    if in_head && is_value && TOOL_FIELDS.iter().any(|field| inp.is_word(0, field)) {
+        let name = inp.parse(ident("tool field"))?;
+        let start = inp.at();
+        let value = if value.kind.is_lbrace() {
+            inp.bump();
+            let items = inp.parse(dict_items())?;
+            Expr::new(ExprKind::Dict(items), inp.span_from_token(start))
+        } else {
+            primary(inp)?
+        };
+        return Ok(ToolEntry::Field(ToolField { name, value }));
+    }
+    inp.parse(statement()).map(ToolEntry::Statement)
+}
+
+fn skill<'s>() -> impl Grammar<'s, SkillDecl> {
+    custom(|inp: &mut Input<'s, '_>| {
+        inp.bump();
+        let name = inp.parse(ident("skill name"))?;
+        let close = inp.parse(open_brace())?;
+        let scope = Scope { close, separator: IN_SKILL };
+        let mut fields = Vec::new();
+        while scope.is_open(inp)? {
+            let field = word("skill field name").then(expr()).map(|(key, value)| SkillField { key, value });
+            scope.next(inp, field, &mut fields);
+        }
+        inp.bump();
+        Ok(SkillDecl { name, fields })
+    })
+}
+
+/// What stands in an `eval_pack`'s braces.
+enum PackEntry {
+    Field(SkillField),
+    Statement(Stmt),
+    Summarize(Block, Span),
+}
+
+fn eval_pack<'s>(inp: &mut Input<'s, '_>) -> Parse<EvalPackDecl> {
+    inp.bump();
+    let token = inp.look(0);
+    let is_text = |kind| matches!(kind, TokenKind::Str | TokenKind::RawStr);
+    let (name, id) = if is_text(token.kind) {
+        inp.bump();
+        let id = inp.state().0.text(token);
+        (Ident { name: pack_variable(&id), span: token.span }, id)
+    } else {
+        let name = inp.parse(ident("eval_pack name or id"))?;
+        let token = inp.look(0);
+        let mut id = name.name.clone();
+        if is_text(token.kind) {
+            inp.bump();
+            id = inp.state().0.text(token);
+        }
+        (name, id)
+    };
+    let close = inp.parse(open_brace())?;
+    let start = inp.at() - 1;
+    let scope = Scope { close, separator: IN_BLOCK };
+    let (mut fields, mut stmts, mut summarize) = (Vec::new(), Vec::new(), None);
+    let mut entries = Vec::new();
+    while scope.is_open(inp)? {
+        scope.next(inp, custom(pack_entry), &mut entries);
+        match entries.pop() {
+            Some(PackEntry::Field(field)) => fields.push(field),
+            Some(PackEntry::Statement(stmt)) => stmts.push(stmt),
+            Some(PackEntry::Summarize(block, word)) => {
+                if summarize.replace(block).is_some() {
+                    inp.report_at(SyntaxErrorKind::Rule(Rule::RepeatedSummarize), word);
+                }
+            }
+            None => {}
+        }
+    }
+    inp.bump();
+    let body_span = inp.span_from_token(start);
+    Ok(EvalPackDecl { name, id, fields, stmts, summarize, body_span })
+}
+
+fn pack_entry<'s>(inp: &mut Input<'s, '_>) -> Parse<PackEntry> {
+    if inp.look_kind(0).is_word() && inp.look_kind(1) == TokenKind::Colon {
+        let field = word("field name").then_ignore(tok(TokenKind::Colon)).then(expr());
+        return inp.parse(field.map(|(key, value)| PackEntry::Field(SkillField { key, value })));
+    }
+    if inp.is_word(0, "summarize") && inp.look_kind(1).is_lbrace() {
+        let word = inp.bump().span;
+        return inp.parse(block()).map(|block| PackEntry::Summarize(block, word));
+    }
+    inp.parse(statement()).map(PackEntry::Statement)
+}
+
+/// The variable an `eval_pack` named by a string is bound to.
+fn pack_variable(id: &str) -> Name {
+    let mut out = String::new();
+    for c in id.chars().flat_map(char::to_lowercase) {
+        if c.is_alphanumeric() || c == '_' {
+            out.push(c);
+        } else if !out.ends_with('_') {
+            out.push('_');
+        }
+    }
+    let begins_name = out.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let keyword = crate::lexer::lex(&out).tokens.first().is_some_and(|token| token.kind.is_keyword());
+    if begins_name && !keyword { out.into() } else { format!("eval_pack_{out}").into() }
+}
+
+fn enum_decl<'s>() -> impl Grammar<'s, EnumDecl> {
+    tok(TokenKind::Enum)
+        .ignore_then(ident("enum name"))
+        .then(type_params())
+        .then_ignore(open_brace())
+        .then(loose_list(variant()))
+        .map(|((name, type_params), variants)| EnumDecl { name, type_params, variants })
+}
+
+fn variant<'s>() -> impl Grammar<'s, Variant> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let name = inp.parse(ident("variant name"))?;
+        let fields = inp.parse(after(TokenKind::LParen, list(custom(variant_field), TokenKind::RParen)))?;
+        Ok(Variant { name, fields: fields.unwrap_or_default(), span: inp.span_from_token(start) })
+    })
+}
+
+fn variant_field<'s>(inp: &mut Input<'s, '_>) -> Parse<VariantField> {
+    if inp.look_kind(0).is_word() && inp.look_kind(1) == TokenKind::Colon {
+        let field = word("field name").then_ignore(tok(TokenKind::Colon)).then(ty());
+        return inp.parse(field.map(|(name, ty)| VariantField { name: Some(name), ty: Some(ty) }));
+    }
+    let alone = matches!(inp.look_kind(1), TokenKind::Comma | TokenKind::Newline | TokenKind::RParen);
+    if inp.look_kind(0) == TokenKind::Ident && alone {
+        let name = inp.parse(ident("field name"))?;
+        return Ok(VariantField { name: Some(name), ty: None });
+    }
+    Ok(VariantField { name: None, ty: Some(inp.parse(ty())?) })
+}
+
+fn struct_decl<'s>() -> impl Grammar<'s, StructDecl> {
+    let field = word("field name")
+        .then(optional_mark())
+        .then(annotation())
+        .map(|((name, optional), ty)| StructField { name, optional, ty });
+    tok(TokenKind::Struct)
+        .ignore_then(ident("struct name"))
+        .then(type_params())
+        .then_ignore(open_brace())
+        .then(loose_list(field))
+        .map(|((name, type_params), fields)| StructDecl { name, type_params, fields })
+}
+
+fn type_decl<'s>() -> impl Grammar<'s, TypeDecl> {
+    tok(TokenKind::Type)
+        .ignore_then(ident("type name"))
+        .then(type_params())
+        .then_ignore(tok(TokenKind::Eq))
+        .then(ty())
+        .map(|((name, type_params), ty)| TypeDecl { name, type_params, ty })
+}
+
+/// A member of an interface.
+enum Member {
+    Type(AssocType),
+    Method(MethodSig),
+}
+
+fn interface<'s>() -> impl Grammar<'s, InterfaceDecl> {
+    tok(TokenKind::Interface)
+        .ignore_then(ident("interface name"))
+        .then(type_params())
+        .then_ignore(open_brace())
+        .then(entries(custom(interface_member)))
+        .map(|((name, type_params), members)| {
+            let (mut assoc_types, mut methods) = (Vec::new(), Vec::new());
+            for member in members {
+                match member {
+                    Member::Type(assoc) => assoc_types.push(assoc),
+                    Member::Method(method) => methods.push(method),
+                }
+            }
+            InterfaceDecl { name, type_params, assoc_types, methods }
+        })
+}
+
+fn interface_member<'s>(inp: &mut Input<'s, '_>) -> Parse<Member> {
+    let start = inp.at();
+    let member = if inp.eat(TokenKind::Type).is_some() {
+        let assoc = ident("type name").then(after(TokenKind::Eq, ty()));
+        inp.parse(assoc.map(|(name, default)| Member::Type(AssocType { name, default })))?
+    } else if inp.eat(TokenKind::Fn).is_some() {
+        let sig = ident("method name").then(type_params()).then(params()).then(result_type());
+        let (((name, type_params), params), ret) = inp.parse(sig)?;
+        Member::Method(MethodSig { name, type_params, params, ret, span: inp.span_from_token(start) })
+    } else {
+        return inp.expected("`fn` or `type` in interface");
+    };
+    inp.eat(TokenKind::Semi);
+    Ok(member)
+}
+
+fn impl_decl<'s>() -> impl Grammar<'s, ImplDecl> {
+    tok(TokenKind::Impl)
+        .ignore_then(ident("struct name"))
+        .then_ignore(open_brace())
+        .then(entries(custom(method)))
+        .map(|(name, methods)| ImplDecl { name, methods })
+}
+
+fn method<'s>(inp: &mut Input<'s, '_>) -> Parse<Method> {
+    let is_pub = inp.eat(TokenKind::Pub).is_some();
+    let gen_fn = inp.look_kind(1) == TokenKind::Fn && inp.is_word(0, "gen");
+    if !gen_fn && inp.look_kind(0) != TokenKind::Fn {
+        return inp.expected("`fn` in impl");
+    }
+    let decl = inp.parse(fn_decl())?;
+    inp.eat(TokenKind::Semi);
+    Ok(Method { is_pub, decl })
+}
+
+/// `[pub] import ...`.
+pub(super) fn import<'s>() -> impl Grammar<'s, Import> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let is_pub = inp.eat(TokenKind::Pub).is_some();
+        inp.parse(tok(TokenKind::Import))?;
+        let mut names = None;
+        if inp.look_kind(0).is_lbrace() {
+            inp.bump();
+            names = Some(inp.parse(list(ident("imported name"), TokenKind::RBrace))?);
+            inp.parse(tok(TokenKind::From))?;
+        }
+        let token = inp.look(0);
+        if !matches!(token.kind, TokenKind::Str | TokenKind::RawStr) {
+            let what = if names.is_some() { "import path" } else { "import path or `{`" };
+            return inp.expected(what);
+        }
+        inp.bump();
+        let path = inp.state().0.text(token);
+        Ok(Import { is_pub, names, path, path_span: token.span, span: inp.span_from_token(start) })
+    })
+}

@@ -1,0 +1,58 @@
+//! Lists between brackets.
+
+use chumsky::prelude::*;
+
+use super::{Grammar, Input, InputExt};
+use crate::token::TokenKind;
+
+/// Items up to and including `close`. A comma or a newline stands between two of them; a trailing comma is allowed.
+pub(super) fn list<'s, T>(item: impl Grammar<'s, T>, close: TokenKind) -> impl Grammar<'s, Vec<T>> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let mut items = Vec::new();
+        loop {
+            inp.eat(TokenKind::Newline);
+            if inp.eat(close).is_some() {
+                return Ok(items);
+            }
+            if inp.look_kind(0) == TokenKind::Eof {
+                return inp.expected(close.text());
+            }
+            items.push(inp.parse(&item)?);
+            let next = inp.look_kind(0);
+            if matches!(next, TokenKind::Comma | TokenKind::Newline) {
+                inp.bump();
+            } else if next != close {
+                return inp.expected(close.text());
+            }
+        }
+    })
+}
+
+/// Entries up to and including `}` with newlines or nothing between them.
+pub(super) fn entries<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
+    until_brace(item, false)
+}
+
+/// Entries up to and including `}` with newlines, commas or nothing between them.
+pub(super) fn loose_list<'s, T>(item: impl Grammar<'s, T>) -> impl Grammar<'s, Vec<T>> {
+    until_brace(item, true)
+}
+
+fn until_brace<'s, T>(item: impl Grammar<'s, T>, commas: bool) -> impl Grammar<'s, Vec<T>> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let mut items = Vec::new();
+        loop {
+            inp.eat(TokenKind::Newline);
+            if inp.eat(TokenKind::RBrace).is_some() {
+                return Ok(items);
+            }
+            if inp.look_kind(0) == TokenKind::Eof {
+                return inp.expected("}");
+            }
+            items.push(inp.parse(&item)?);
+            if commas {
+                inp.eat(TokenKind::Comma);
+            }
+        }
+    })
+}

@@ -1,0 +1,385 @@
+//! Tokens to tree: the grammar, written with `chumsky`.
+//!
+//! Every rule is a function that returns a parser; rules that call each other in circles meet in `custom(rule)`, where
+//! `rule` is an ordinary function over the input. Nothing is boxed or cached: building the whole grammar costs
+//! nothing, because combinators over functions are values of size zero.
+//!
+//! The layout pass has settled all ambiguities, so every rule decides by looking at one or two tokens. Failures
+//! ([`Fail`]) are copied around freely; only those that are reported become a [`SyntaxError`].
+//!
+//! Recovery happens in one place, [`stmt::statements`]: a statement that fails is reported and skipped. Lists of
+//! statements nest, so an error inside a function body costs one statement of that body.
+
+mod decl;
+mod expr;
+mod list;
+mod literal;
+mod match_pattern;
+mod pattern;
+mod primary;
+mod stmt;
+mod ty;
+
+use chumsky::error::LabelError;
+use chumsky::extra;
+use chumsky::input::InputRef;
+use chumsky::inspector::SimpleState;
+use chumsky::prelude::*;
+use chumsky::util::MaybeRef;
+use smol_str::SmolStr;
+
+use crate::MAX_ERRORS;
+use crate::ast::{Ident, Name, Program, Stmt};
+use crate::error::{CompileRule, Rule, SyntaxError, SyntaxErrorKind};
+use crate::lexer::Lexed;
+use crate::span::Span;
+use crate::token::{Token, TokenKind};
+
+/// The input: tokens that end in [`TokenKind::Eof`].
+type Tokens<'s> = &'s [Token];
+/// What rides along: our error type and the parser's state.
+type Extra<'s> = extra::Full<Fail, SimpleState<State<'s>>, ()>;
+/// The input inside a `custom` rule.
+type Input<'s, 'p> = InputRef<'s, 'p, Tokens<'s>, Extra<'s>>;
+/// The result of a `custom` rule.
+type Parse<T> = Result<T, Fail>;
+
+/// A rule of the grammar.
+trait Grammar<'s, T>: Parser<'s, Tokens<'s>, T, Extra<'s>> + Clone {}
+impl<'s, T, P: Parser<'s, Tokens<'s>, T, Extra<'s>> + Clone> Grammar<'s, T> for P {}
+
+/// What rules can look up and write down.
+struct State<'s> {
+    source: &'s str,
+    tokens: &'s [Token],
+    texts: &'s [SmolStr],
+    errors: Vec<SyntaxError>,
+    /// A `yield` was seen since the innermost function began.
+    yields: bool,
+    /// The failure furthest to the right in the current statement: what a rule that tried the longest stumbled over.
+    /// `chumsky` keeps one too, but places it where the `custom` rule began, not where it failed.
+    furthest: Option<Fail>,
+}
+
+/// Why a rule does not apply: cheap to make, since most failures only mean "try the next alternative".
+#[derive(Clone, Copy, Debug)]
+struct Fail {
+    /// The token where it happened.
+    at: u32,
+    reason: Reason,
+}
+
+/// The reason of a [`Fail`]. Of several at the same token the last one is reported.
+#[derive(Clone, Copy, Debug)]
+enum Reason {
+    /// Not worth telling: an optional part is not there.
+    Absent,
+    /// Something else should stand here.
+    Expected(&'static str),
+    /// A variable name should stand here; a reserved word is explained.
+    ExpectedBinding,
+    /// An attribute precedes something that is no declaration.
+    AttributeOnStatement,
+    /// An unknown option of `parallel ... with`; the token is its name.
+    UnknownOption,
+    /// A rule with a text of its own.
+    Rule(Rule),
+    /// An error of the compile stage.
+    Compile(CompileRule),
+}
+
+impl<'s> LabelError<'s, Tokens<'s>, chumsky::DefaultExpected<'s, Token>> for Fail {
+    fn expected_found<E: IntoIterator<Item = chumsky::DefaultExpected<'s, Token>>>(
+        _expected: E,
+        _found: Option<MaybeRef<'s, Token>>,
+        span: SimpleSpan<usize>,
+    ) -> Self {
+        Fail { at: span.start as u32, reason: Reason::Absent }
+    }
+}
+
+impl<'s> chumsky::error::Error<'s, Tokens<'s>> for Fail {}
+
+/// Parses laid-out tokens. Errors are in the order they were met.
+pub(crate) fn parse_program(source: &str, lexed: &Lexed) -> (Vec<Stmt>, Vec<SyntaxError>) {
+    let tokens = &lexed.tokens[..];
+    let state =
+        State { source, tokens, texts: &lexed.texts, errors: Vec::new(), yields: false, furthest: None };
+    let mut state = SimpleState(state);
+    let items = stmt::items().parse_with_state(tokens, &mut state).into_output().unwrap_or_default();
+    (items, state.0.errors)
+}
+
+/// Attaches what does not come from the grammar.
+pub(crate) fn finish_program(items: Vec<Stmt>, lexed: Lexed) -> Program {
+    Program { items, shebang: lexed.shebang, comments: lexed.comments }
+}
+
+/// Access to the input from `custom` rules.
+trait InputExt<'s> {
+    /// The index of the next token.
+    fn at(&self) -> usize;
+    /// The token `ahead` places further on; `Eof` beyond the end.
+    fn look(&mut self, ahead: usize) -> Token;
+    /// Its kind.
+    fn look_kind(&mut self, ahead: usize) -> TokenKind;
+    /// Fails at the next token.
+    fn fail<T>(&mut self, reason: Reason) -> Parse<T>;
+    /// Fails at the token with this index.
+    fn fail_at<T>(&mut self, at: usize, reason: Reason) -> Parse<T>;
+    /// Fails at the next token because something else should stand there.
+    fn expected<T>(&mut self, what: &'static str) -> Parse<T>;
+    /// Consumes the next token and returns it.
+    fn bump(&mut self) -> Token;
+    /// Consumes the next token if it is of this kind.
+    fn eat(&mut self, kind: TokenKind) -> Option<Span>;
+    /// Tells whether a contextual word stands `ahead`.
+    fn is_word(&mut self, ahead: usize, word: &str) -> bool;
+    /// The span from the token at `start` to the last one consumed.
+    fn span_from_token(&mut self, start: usize) -> Span;
+    /// Writes down an error without failing.
+    fn report(&mut self, fail: Fail);
+    /// Writes down an error at a span without failing.
+    fn report_at(&mut self, kind: SyntaxErrorKind, span: Span);
+    /// The name the token stands for.
+    fn ident_of(&mut self, token: Token) -> Ident;
+}
+
+impl<'s> InputExt<'s> for Input<'s, '_> {
+    fn at(&self) -> usize {
+        *self.cursor().inner()
+    }
+
+    fn look(&mut self, ahead: usize) -> Token {
+        let at = self.at() + ahead;
+        let tokens = self.state().0.tokens;
+        tokens.get(at).copied().unwrap_or(Token {
+            kind: TokenKind::Eof,
+            spaced: false,
+            span: Span::at(self.state().0.source.len() as u32),
+            link: 0,
+        })
+    }
+
+    fn look_kind(&mut self, ahead: usize) -> TokenKind {
+        let at = self.at() + ahead;
+        self.state().0.tokens.get(at).map_or(TokenKind::Eof, |token| token.kind)
+    }
+
+    fn fail<T>(&mut self, reason: Reason) -> Parse<T> {
+        let at = self.at();
+        self.fail_at(at, reason)
+    }
+
+    fn fail_at<T>(&mut self, at: usize, reason: Reason) -> Parse<T> {
+        let fail = Fail { at: at as u32, reason };
+        if !matches!(reason, Reason::Absent) {
+            let furthest = &mut self.state().0.furthest;
+            if furthest.is_none_or(|known| known.at <= fail.at) {
+                *furthest = Some(fail);
+            }
+        }
+        Err(fail)
+    }
+
+    fn expected<T>(&mut self, what: &'static str) -> Parse<T> {
+        self.fail(Reason::Expected(what))
+    }
+
+    fn bump(&mut self) -> Token {
+        let token = self.look(0);
+        if token.kind != TokenKind::Eof {
+            self.skip();
+        }
+        token
+    }
+
+    fn eat(&mut self, kind: TokenKind) -> Option<Span> {
+        let token = self.look(0);
+        (token.kind == kind).then(|| {
+            self.skip();
+            token.span
+        })
+    }
+
+    fn is_word(&mut self, ahead: usize, word: &str) -> bool {
+        let token = self.look(ahead);
+        token.kind == TokenKind::Ident && token.span.slice(self.state().0.source) == word
+    }
+
+    fn span_from_token(&mut self, start: usize) -> Span {
+        let end = self.at();
+        let tokens = self.state().0.tokens;
+        let first = tokens.get(start).map_or(0, |token| token.span.start);
+        let last = end.checked_sub(1).filter(|&last| last >= start).and_then(|last| tokens.get(last));
+        Span::new(first, last.map_or(first, |token| token.span.end))
+    }
+
+    fn report(&mut self, fail: Fail) {
+        let state = &mut self.state().0;
+        let error = state.describe(fail);
+        state.push_error(error);
+    }
+
+    fn report_at(&mut self, kind: SyntaxErrorKind, span: Span) {
+        self.state().0.push_error(SyntaxError { kind, span });
+    }
+
+    fn ident_of(&mut self, token: Token) -> Ident {
+        Ident { name: token.span.slice(self.state().0.source).into(), span: token.span }
+    }
+}
+
+impl State<'_> {
+    fn push_error(&mut self, error: SyntaxError) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    /// Turns a failure into an error for people.
+    fn describe(&self, fail: Fail) -> SyntaxError {
+        let last = self.tokens.len().saturating_sub(1);
+        let Some(&token) = self.tokens.get((fail.at as usize).min(last)) else {
+            return SyntaxError {
+                kind: SyntaxErrorKind::UnexpectedEnd { what: "expression" },
+                span: Span::at(0),
+            };
+        };
+        let kind = match fail.reason {
+            Reason::Rule(rule) => SyntaxErrorKind::Rule(rule),
+            Reason::Compile(rule) => SyntaxErrorKind::Compile(rule),
+            Reason::UnknownOption => {
+                SyntaxErrorKind::UnknownParallelOption { name: token.span.slice(self.source).into() }
+            }
+            Reason::AttributeOnStatement => SyntaxErrorKind::Expected {
+                what: "fn/tool/skill/eval_pack/pipeline/struct/enum/type/interface/impl declaration after `@attr`",
+                found: "non-declaration statement".into(),
+            },
+            Reason::ExpectedBinding => {
+                let what = "variable name or destructuring pattern";
+                if token.kind.is_keyword() {
+                    let found = format!("'{}' (reserved keyword)", token.kind.text()).into();
+                    SyntaxErrorKind::Expected { what, found }
+                } else {
+                    self.expected(what, token)
+                }
+            }
+            Reason::Expected(what) => self.expected(what, token),
+            Reason::Absent => self.expected("expression", token),
+        };
+        SyntaxError { kind, span: token.span }
+    }
+
+    fn expected(&self, what: &'static str, token: Token) -> SyntaxErrorKind {
+        if token.kind == TokenKind::Eof {
+            return SyntaxErrorKind::UnexpectedEnd { what };
+        }
+        SyntaxErrorKind::Expected { what, found: self.show(token) }
+    }
+
+    /// The form in which messages show a token.
+    fn show(&self, token: Token) -> SmolStr {
+        let text = token.span.slice(self.source);
+        match token.kind {
+            TokenKind::Ident => smol_str::format_smolstr!("id({text})"),
+            TokenKind::Int => smol_str::format_smolstr!("int({text})"),
+            TokenKind::Float => smol_str::format_smolstr!("float({text})"),
+            TokenKind::Duration => smol_str::format_smolstr!("duration({text})"),
+            TokenKind::Str => smol_str::format_smolstr!("str({})", self.text(token)),
+            TokenKind::RawStr => smol_str::format_smolstr!("rstr({})", self.text(token)),
+            TokenKind::StrStart => "istr(...)".into(),
+            kind => kind.text().into(),
+        }
+    }
+
+    /// The content of a string token, or the text of another.
+    fn text(&self, token: Token) -> Name {
+        if let Some(text) = (token.link as usize).checked_sub(1).and_then(|at| self.texts.get(at))
+            && matches!(token.kind, TokenKind::Str | TokenKind::StrText)
+        {
+            return text.clone();
+        }
+        let source = token.span.slice(self.source);
+        let quotes = match token.kind {
+            TokenKind::Str => 1,
+            TokenKind::RawStr => 2,
+            _ => return source.into(),
+        };
+        source.get(quotes..source.len() - 1).unwrap_or("").into()
+    }
+}
+
+/// Runs a rule on a fresh piece of stack if the current one is nearly used up.
+fn grow<T>(rule: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(128 * 1024, 1024 * 1024, rule)
+}
+
+/// One token of this kind; the failure says that its text was expected.
+fn tok<'s>(kind: TokenKind) -> impl Grammar<'s, Span> {
+    tok_as(kind, kind.text())
+}
+
+/// One token of this kind; the failure says that `what` was expected.
+fn tok_as<'s>(kind: TokenKind, what: &'static str) -> impl Grammar<'s, Span> {
+    custom(move |inp: &mut Input<'s, '_>| match inp.eat(kind) {
+        Some(span) => Ok(span),
+        None => inp.expected(what),
+    })
+}
+
+/// A token of this kind if it is there.
+fn maybe<'s>(kind: TokenKind) -> impl Grammar<'s, Option<Span>> {
+    custom(move |inp: &mut Input<'s, '_>| Ok(inp.eat(kind)))
+}
+
+/// Runs `rule` if the next token is of this kind, which it consumes.
+fn after<'s, T>(kind: TokenKind, rule: impl Grammar<'s, T>) -> impl Grammar<'s, Option<T>> {
+    custom(move |inp: &mut Input<'s, '_>| match inp.eat(kind) {
+        Some(_) => inp.parse(&rule).map(Some),
+        None => Ok(None),
+    })
+}
+
+/// Skips a newline.
+fn newline<'s>() -> impl Grammar<'s, ()> {
+    maybe(TokenKind::Newline).ignored()
+}
+
+/// `{` in any meaning, possibly on the next line. The result is the index of its partner, 0 if it is never closed.
+fn open_brace<'s>() -> impl Grammar<'s, usize> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let skip = usize::from(inp.look_kind(0) == TokenKind::Newline && inp.look_kind(1).is_lbrace());
+        if skip == 1 {
+            inp.bump();
+        }
+        if !inp.look_kind(0).is_lbrace() {
+            return inp.expected("{");
+        }
+        Ok(inp.bump().link as usize)
+    })
+}
+
+/// A name.
+fn ident<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let token = inp.look(0);
+        if token.kind != TokenKind::Ident {
+            return inp.expected(what);
+        }
+        inp.bump();
+        Ok(inp.ident_of(token))
+    })
+}
+
+/// A name or reserved word.
+fn word<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let token = inp.look(0);
+        if !token.kind.is_word() {
+            return inp.expected(what);
+        }
+        inp.bump();
+        Ok(inp.ident_of(token))
+    })
+}

@@ -1,0 +1,321 @@
+//! Statements, lists of statements, and recovery after an error.
+
+use chumsky::prelude::*;
+
+use super::decl::{declaration, import, override_decl};
+use super::expr::expr;
+use super::pattern::{for_pattern, pattern};
+use super::ty::ty;
+use super::{Grammar, Input, InputExt, Parse, Reason, after, open_brace, tok};
+use crate::MAX_ERRORS;
+use crate::ast::{BinaryOp, Block, Expr, ExprKind, Ident, PatternKind, Stmt, StmtKind, Target, TargetStep};
+use crate::error::CompileRule;
+use crate::span::Span;
+use crate::token::TokenKind;
+
+pub(super) const IN_FILE: &str = "top-level item separator (`;` or newline)";
+pub(super) const IN_BLOCK: &str = "statement separator (`;` or newline)";
+pub(super) const IN_TOOL: &str = "tool body item separator (`;` or newline)";
+pub(super) const IN_SKILL: &str = "skill field separator (`;` or newline)";
+
+/// A whole file.
+pub(super) fn items<'s>() -> impl Grammar<'s, Vec<Stmt>> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let mut items = Vec::new();
+        let scope = Scope { close: 0, separator: IN_FILE };
+        while inp.look_kind(0) != TokenKind::Eof {
+            scope.next(inp, item(), &mut items);
+        }
+        inp.skip();
+        Ok(items)
+    })
+}
+
+/// `{ statements }`, possibly on the next line.
+pub(super) fn block<'s>() -> impl Grammar<'s, Block> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let close = inp.parse(open_brace())?;
+        let start = inp.at() - 1;
+        inp.parse(statements(close, start))
+    })
+}
+
+/// The statements of a block and its closing brace. `close` is the index of that brace (0 if there is none), `start`
+/// that of the opening one.
+pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Block> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        let mut stmts = Vec::new();
+        let scope = Scope { close, separator: IN_BLOCK };
+        while scope.is_open(inp)? {
+            scope.next(inp, statement(), &mut stmts);
+        }
+        inp.bump();
+        Ok(Block { stmts, span: inp.span_from_token(start) })
+    })
+}
+
+/// A place where statements or entries stand in a row.
+#[derive(Clone, Copy)]
+pub(super) struct Scope {
+    /// The index of the closing brace, 0 if there is none.
+    pub(super) close: usize,
+    /// How errors call the separator.
+    pub(super) separator: &'static str,
+}
+
+impl Scope {
+    /// Tells whether something is left before the closing brace; fails at the end of the file.
+    pub(super) fn is_open(self, inp: &mut Input<'_, '_>) -> Parse<bool> {
+        while inp.eat(TokenKind::Newline).is_some() {}
+        match inp.look_kind(0) {
+            TokenKind::RBrace => Ok(false),
+            TokenKind::Eof => inp.expected("}"),
+            _ => Ok(true),
+        }
+    }
+
+    /// Parses one entry and the separator behind it. An error is reported and costs the rest of the entry.
+    pub(super) fn next<'s, T>(self, inp: &mut Input<'s, '_>, rule: impl Grammar<'s, T>, found: &mut Vec<T>) {
+        while inp.eat(TokenKind::Newline).is_some() {}
+        let start = inp.at();
+        let before = inp.save();
+        inp.state().0.furthest = None;
+        let entry = rule.map(Some).then_ignore(self.separated());
+        match inp.parse(entry) {
+            Ok(entry) => found.extend(entry),
+            Err(fail) => {
+                let fail = inp.state().0.furthest.take().unwrap_or(fail);
+                inp.report(fail);
+                inp.rewind(before);
+                self.recover(inp, start, fail.at as usize);
+            }
+        }
+    }
+
+    /// The separator behind an entry, or a look at the closing brace.
+    fn separated<'s>(self) -> impl Grammar<'s, ()> {
+        custom(move |inp: &mut Input<'s, '_>| match inp.look_kind(0) {
+            TokenKind::Newline | TokenKind::Semi => {
+                inp.bump();
+                Ok(())
+            }
+            TokenKind::RBrace if self.close == inp.at() => Ok(()),
+            TokenKind::Eof => Ok(()),
+            TokenKind::Pipe => inp.fail(Reason::Compile(CompileRule::OrPattern)),
+            _ => inp.expected(self.separator),
+        })
+    }
+
+    /// Skips to the end of the entry that began at `start` and failed at `failed`: to the first separator from there
+    /// on that is not inside brackets, or to the end of the scope.
+    fn recover(self, inp: &mut Input<'_, '_>, start: usize, failed: usize) {
+        let tokens = inp.state().0.tokens;
+        let mut errors = inp.state().0.errors.len();
+        let mut at = start;
+        let target = loop {
+            let Some(token) = tokens.get(at) else { break at };
+            match token.kind {
+                TokenKind::Eof => break at,
+                TokenKind::RBrace if at == self.close => break at,
+                TokenKind::Newline | TokenKind::Semi if at + 1 >= failed => break at + 1,
+                // A declaration behind a bracket that is never closed is worth a fresh start.
+                kind if at > start && at >= failed && begins_declaration(kind) && on_new_line(tokens, at) => {
+                    break at;
+                }
+                kind if kind.opens() && token.link as usize > at => at = token.link as usize + 1,
+                _ => at += 1,
+            }
+        };
+        if errors >= MAX_ERRORS {
+            errors = usize::MAX;
+        }
+        while inp.at() < target || (errors == usize::MAX && inp.look_kind(0) != TokenKind::Eof) {
+            inp.bump();
+        }
+    }
+}
+
+fn on_new_line(tokens: &[crate::token::Token], at: usize) -> bool {
+    at.checked_sub(1).is_some_and(|before| tokens[before].kind == TokenKind::Newline)
+}
+
+fn begins_declaration(kind: TokenKind) -> bool {
+    matches!(
+        kind,
+        TokenKind::Fn
+            | TokenKind::Pipeline
+            | TokenKind::Pub
+            | TokenKind::Struct
+            | TokenKind::Enum
+            | TokenKind::Tool
+    )
+}
+
+/// An import or statement.
+fn item<'s>() -> impl Grammar<'s, Stmt> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let imports = inp.look_kind(0) == TokenKind::Import
+            || inp.look_kind(0) == TokenKind::Pub && inp.look_kind(1) == TokenKind::Import;
+        if !imports {
+            return inp.parse(statement());
+        }
+        let import = inp.parse(import())?;
+        let span = import.span;
+        Ok(Stmt { kind: StmtKind::Import(Box::new(import)), span })
+    })
+}
+
+/// A statement without its separator.
+pub(super) fn statement<'s>() -> impl Grammar<'s, Stmt> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let start = inp.at();
+        let kind = statement_kind(inp)?;
+        Ok(Stmt { kind, span: inp.span_from_token(start) })
+    })
+}
+
+fn statement_kind<'s>(inp: &mut Input<'s, '_>) -> Parse<StmtKind> {
+    match inp.look_kind(0) {
+        TokenKind::Let | TokenKind::Var => inp.parse(binding()),
+        TokenKind::For => inp.parse(for_loop()),
+        TokenKind::While => inp.parse(while_loop()),
+        TokenKind::Guard => inp.parse(guard()),
+        TokenKind::Require => inp.parse(require()),
+        TokenKind::Return => inp.parse(value_after(TokenKind::Return).map(StmtKind::Return)),
+        TokenKind::Yield => {
+            let value = inp.parse(value_after(TokenKind::Yield))?;
+            inp.state().0.yields = true;
+            Ok(StmtKind::Yield(value))
+        }
+        TokenKind::Throw => inp.parse(tok(TokenKind::Throw).ignore_then(expr()).map(StmtKind::Throw)),
+        TokenKind::Emit => inp.parse(tok(TokenKind::Emit).ignore_then(expr()).map(StmtKind::Emit)),
+        TokenKind::Break => inp.parse(tok(TokenKind::Break).to(StmtKind::Break)),
+        TokenKind::Continue => inp.parse(tok(TokenKind::Continue).to(StmtKind::Continue)),
+        TokenKind::Defer => inp.parse(tok(TokenKind::Defer).ignore_then(block()).map(StmtKind::Defer)),
+        TokenKind::Mutex => inp.parse(tok(TokenKind::Mutex).ignore_then(block()).map(StmtKind::Mutex)),
+        TokenKind::Override => inp.parse(override_decl()),
+        TokenKind::Fn if inp.look_kind(1) == TokenKind::LParen => expression(inp),
+        TokenKind::At
+        | TokenKind::Pub
+        | TokenKind::Fn
+        | TokenKind::Tool
+        | TokenKind::Skill
+        | TokenKind::EvalPack
+        | TokenKind::Enum
+        | TokenKind::Struct
+        | TokenKind::Type
+        | TokenKind::Interface
+        | TokenKind::Impl
+        | TokenKind::Pipeline => inp.parse(declaration()).map(|decl| StmtKind::Decl(Box::new(decl))),
+        TokenKind::Ident if inp.look_kind(1) == TokenKind::Fn && inp.is_word(0, "gen") => {
+            inp.parse(declaration()).map(|decl| StmtKind::Decl(Box::new(decl)))
+        }
+        _ => expression(inp),
+    }
+}
+
+fn binding<'s>() -> impl Grammar<'s, StmtKind> {
+    custom(|inp: &mut Input<'s, '_>| {
+        let mutable = inp.bump().kind == TokenKind::Var;
+        let pattern = inp.parse(pattern())?;
+        let is_name = matches!(pattern.kind, PatternKind::Name(_));
+        let ty = if is_name { inp.parse(after(TokenKind::Colon, ty()))? } else { None };
+        let value = inp.parse(tok(TokenKind::Eq).ignore_then(expr()))?;
+        Ok(StmtKind::Let { mutable, pattern, ty, value })
+    })
+}
+
+fn for_loop<'s>() -> impl Grammar<'s, StmtKind> {
+    tok(TokenKind::For)
+        .ignore_then(for_pattern())
+        .then_ignore(tok(TokenKind::In))
+        .then(expr())
+        .then(block())
+        .map(|((pattern, iter), body)| StmtKind::For { pattern, iter, body })
+}
+
+fn while_loop<'s>() -> impl Grammar<'s, StmtKind> {
+    tok(TokenKind::While).ignore_then(expr()).then(block()).map(|(cond, body)| StmtKind::While { cond, body })
+}
+
+fn guard<'s>() -> impl Grammar<'s, StmtKind> {
+    tok(TokenKind::Guard)
+        .ignore_then(expr())
+        .then_ignore(tok(TokenKind::Else))
+        .then(block())
+        .map(|(cond, body)| StmtKind::Guard { cond, body })
+}
+
+fn require<'s>() -> impl Grammar<'s, StmtKind> {
+    tok(TokenKind::Require)
+        .ignore_then(expr())
+        .then(after(TokenKind::Comma, expr()))
+        .map(|(cond, message)| StmtKind::Require { cond, message })
+}
+
+/// A reserved word and the expression behind it, unless the statement ends there.
+fn value_after<'s>(kind: TokenKind) -> impl Grammar<'s, Option<Expr>> {
+    custom(move |inp: &mut Input<'s, '_>| {
+        inp.parse(tok(kind))?;
+        match inp.look_kind(0) {
+            TokenKind::Newline | TokenKind::Semi | TokenKind::RBrace | TokenKind::Eof => Ok(None),
+            _ => inp.parse(expr()).map(Some),
+        }
+    })
+}
+
+/// An assignment or an expression.
+fn expression<'s>(inp: &mut Input<'s, '_>) -> Parse<StmtKind> {
+    let value = inp.parse(expr())?;
+    let op = match inp.look_kind(0) {
+        TokenKind::Eq => None,
+        TokenKind::PlusEq => Some(BinaryOp::Add),
+        TokenKind::MinusEq => Some(BinaryOp::Sub),
+        TokenKind::StarEq => Some(BinaryOp::Mul),
+        TokenKind::SlashEq => Some(BinaryOp::Div),
+        TokenKind::PercentEq => Some(BinaryOp::Rem),
+        _ => return Ok(StmtKind::Expr(value)),
+    };
+    if !is_target(&value) {
+        return Ok(StmtKind::Expr(value));
+    }
+    let op_span = inp.bump().span;
+    let Some(target) = target(value) else {
+        return inp.expected("assignment target");
+    };
+    let value = inp.parse(expr())?;
+    Ok(StmtKind::Assign { target, op, op_span, value })
+}
+
+/// Tells whether an expression may stand on the left of `=`.
+fn is_target(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Name(_) => true,
+        ExprKind::Member { object, optional: false, .. }
+        | ExprKind::Index { object, optional: false, .. } => is_target(object),
+        _ => false,
+    }
+}
+
+/// Turns `a.b[i]` into a target.
+fn target(expr: Expr) -> Option<Target> {
+    let span = expr.span;
+    let mut path = Vec::new();
+    let mut rest = expr;
+    let root = loop {
+        match rest.kind {
+            ExprKind::Name(name) => break Ident { name, span: rest.span },
+            ExprKind::Member { object, name, .. } => {
+                path.push(TargetStep::Member(name));
+                rest = *object;
+            }
+            ExprKind::Index { object, index, op_span, .. } => {
+                path.push(TargetStep::Index { index: *index, span: Span::new(op_span.start, rest.span.end) });
+                rest = *object;
+            }
+            _ => return None,
+        }
+    };
+    path.reverse();
+    Some(Target { root, path, span })
+}

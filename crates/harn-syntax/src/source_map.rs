@@ -1,0 +1,126 @@
+//! The files of a program: names, texts, lines and columns.
+
+use std::sync::Arc;
+
+use crate::span::{FileId, Span};
+
+/// Returns the line and column of a byte offset, both from 1; columns count Unicode scalar values.
+///
+/// Scans the text. For many lookups in one file use [`SourceFile::line_column`].
+pub fn line_column(source: &str, offset: u32) -> (usize, usize) {
+    let before = &source.as_bytes()[..(offset as usize).min(source.len())];
+    let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+    (line, count_chars(&before[line_start..]) + 1)
+}
+
+/// Counts the characters of UTF-8 text cut at a character boundary.
+fn count_chars(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&b| b & 0xC0 != 0x80).count()
+}
+
+/// All files that take part in a run or check.
+#[derive(Clone, Default, Debug)]
+pub struct SourceMap {
+    files: Vec<Arc<SourceFile>>,
+}
+
+impl SourceMap {
+    /// Makes an empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file and returns its number. The name is shown in diagnostics as it is.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        let id = FileId(self.files.len() as u32);
+        self.files.push(Arc::new(SourceFile::new(name, text)));
+        id
+    }
+
+    /// Returns a file of this map; `None` for a number of another map.
+    pub fn get(&self, id: FileId) -> Option<&Arc<SourceFile>> {
+        self.files.get(id.0 as usize)
+    }
+
+    /// Returns the number of the first file with this name.
+    pub fn find(&self, name: &str) -> Option<FileId> {
+        self.files.iter().position(|file| file.name == name).map(|at| FileId(at as u32))
+    }
+
+    /// Iterates over the files in the order they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &Arc<SourceFile>)> {
+        self.files.iter().enumerate().map(|(at, file)| (FileId(at as u32), file))
+    }
+}
+
+/// One source text with its name.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    name: String,
+    text: String,
+    /// The offset of the first byte of every line.
+    lines: Vec<u32>,
+}
+
+impl SourceFile {
+    /// Takes a name, shown as it is, and a text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let mut lines = vec![0];
+        lines.extend(
+            text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at.saturating_add(1) as u32),
+        );
+        Self { name: name.into(), text, lines }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the whole text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the line of an offset, from 1.
+    pub fn line(&self, offset: u32) -> usize {
+        self.lines.partition_point(|&start| start <= offset)
+    }
+
+    /// Returns line and column of an offset, both from 1; columns count Unicode scalar values.
+    pub fn line_column(&self, offset: u32) -> (usize, usize) {
+        let offset = offset.min(self.text.len() as u32);
+        let line = self.line(offset);
+        let start = self.lines[line - 1] as usize;
+        (line, count_chars(&self.text.as_bytes()[start..offset as usize]) + 1)
+    }
+
+    /// Returns the text of a line (from 1) without its line end; `None` if there is no such line.
+    pub fn line_text(&self, line: usize) -> Option<&str> {
+        let span = self.line_span(line)?;
+        Some(span.slice(&self.text))
+    }
+
+    /// Returns where a line (from 1) stands, without its line end.
+    pub fn line_span(&self, line: usize) -> Option<Span> {
+        let start = *self.lines.get(line.checked_sub(1)?)?;
+        let end = self.lines.get(line).map_or(self.text.len() as u32, |next| next - 1);
+        let cut = self.text.as_bytes()[start as usize..end as usize].ends_with(b"\r");
+        Some(Span::new(start, end - u32::from(cut)))
+    }
+
+    /// Returns the offset of a line and column, both from 1; positions behind the end of a line give its end.
+    pub fn offset(&self, line: usize, column: usize) -> Option<u32> {
+        let span = self.line_span(line)?;
+        let text = span.slice(&self.text);
+        let inside = text.char_indices().nth(column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+        Some(span.start + inside as u32)
+    }
+
+    /// Returns the number of lines; a final line feed begins one more, empty line.
+    pub fn line_count(&self) -> usize {
+        self.lines.len()
+    }
+}
