@@ -1,1 +1,21 @@
-//! General builtins and the embedded stdlib/ assets.
+//! The general builtins of Harn, and the methods of its value types.
+//!
+//! Every entry is written with the `builtins!` macro next to its documentation, an example that the
+//! tests run, its types and its effect; the checker, `harn explain` and the reference read the same
+//! tables. What belongs to one subject is one file: `builtins/<topic>.rs` holds functions,
+//! `methods/<type>.rs` methods, `iterators.rs` the lazy combinators behind both.
+//!
+//! The crate knows nothing of model calls, agents, templates or tasks; those builtins live with their
+//! subjects. Read `args.rs` first: it has the argument types the tables are written with.
+
+mod args;
+mod builtins;
+mod iterators;
+mod methods;
+mod sequences;
+mod sorting;
+mod state;
+mod text;
+
+pub use builtins::{builtins, globals};
+pub use methods::{MethodTable, methods};

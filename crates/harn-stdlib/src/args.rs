@@ -1,0 +1,114 @@
+//! Argument types of this crate's tables: the contract is lenient in places where the general
+//! conversions of the VM are strict (a count that is no int means the default, and so on).
+
+use harn_value::{Str, Value};
+use harn_vm::builtin::{ArgName, FromArg, Text};
+use harn_vm::closure::is_callable;
+use harn_vm::iter::Iter;
+use harn_vm::{Error, Result};
+
+/// An argument that may be left out; an explicit nil counts as given.
+pub(crate) struct Given(pub(crate) Option<Value>);
+
+impl Given {
+    /// The argument, nil when it was left out.
+    pub(crate) fn or_nil(self) -> Value {
+        self.0.unwrap_or_default()
+    }
+}
+
+impl FromArg for Given {
+    const TYPE: &'static str = "any";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Given> {
+        Ok(Given(Some(value)))
+    }
+    fn missing(_what: &ArgName) -> Result<Given> {
+        Ok(Given(None))
+    }
+}
+
+/// An int where anything else, also a missing argument, means the default.
+#[derive(Clone, Copy)]
+pub(crate) struct Int(pub(crate) Option<i64>);
+
+impl Int {
+    /// The int or `default`.
+    pub(crate) fn or(self, default: i64) -> i64 {
+        self.0.unwrap_or(default)
+    }
+
+    /// The int held to at least 1, or `default`.
+    pub(crate) fn positive_or(self, default: i64) -> usize {
+        size(self.or(default).max(1))
+    }
+}
+
+impl FromArg for Int {
+    const TYPE: &'static str = "int";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Int> {
+        Ok(Int(value.as_int()))
+    }
+}
+
+/// A size from an int: negative ones are 0.
+pub(crate) fn size(n: i64) -> usize {
+    usize::try_from(n).unwrap_or(0)
+}
+
+/// A text argument that may be left out.
+pub(crate) struct MaybeText(pub(crate) Option<Str>);
+
+impl FromArg for MaybeText {
+    const TYPE: &'static str = "any";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, what: &ArgName) -> Result<MaybeText> {
+        Ok(MaybeText(Some(Text::from_arg(value, what)?.0)))
+    }
+    fn missing(_what: &ArgName) -> Result<MaybeText> {
+        Ok(MaybeText(None))
+    }
+}
+
+/// The receiver of an iterator method: an iterator, or anything that can be iterated.
+pub(crate) struct Items(pub(crate) Iter);
+
+impl FromArg for Items {
+    const TYPE: &'static str = "iter";
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Items> {
+        Iter::over(&value).map(Items)
+    }
+}
+
+/// A function argument of a method; the error names the method.
+pub(crate) fn callable(method: &str, f: &Value) -> Result<()> {
+    if is_callable(f) { Ok(()) } else { Err(Error::type_error(format!("{method}: expected callable"))) }
+}
+
+/// The printed form; strings are not copied.
+pub(crate) fn printed(value: &Value) -> Str {
+    match value.as_str() {
+        Some(s) => s.clone(),
+        None => {
+            let mut out = String::new();
+            harn_value::print(value, &mut out);
+            Str::new(&out)
+        }
+    }
+}
+
+/// Refuses to build a result of `items` values beyond the memory limit.
+pub(crate) fn room_for(items: usize) -> Result<()> {
+    harn_value::memory::check(items.saturating_mul(size_of::<Value>())).map_err(Error::from)
+}
+
+/// Refuses to build a text of `bytes` bytes beyond the memory limit.
+pub(crate) fn room_for_bytes(bytes: usize) -> Result<()> {
+    harn_value::memory::check(bytes).map_err(Error::from)
+}
+
+/// Runs `f` with enough stack for another level of nested data.
+pub(crate) fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
+}

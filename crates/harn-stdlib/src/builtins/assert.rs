@@ -1,0 +1,188 @@
+//! Assertions, and errors that carry a category.
+
+use harn_value::{Value, View};
+use harn_vm::builtin::Text;
+use harn_vm::{Error, builtins};
+
+use crate::args::{Given, printed};
+
+builtins! {
+    /// Assertions and categorized errors.
+    pub(crate) static ERRORS: "errors";
+
+    /// Throws unless the condition is true.
+    ///
+    /// ```harn
+    /// assert(1 < 2)
+    /// println(try { assert(false) }) // -> Result.Err(Assertion failed)
+    /// println(try { assert(0, "no items") }) // -> Result.Err(no items)
+    /// ```
+    Pure fn assert(cx, condition: Value, message: Given) -> "nil" {
+        if !condition.truthy() {
+            return Err(failed(message, "Assertion failed".to_owned()));
+        }
+    }
+
+    /// Throws unless both values are equal.
+    ///
+    /// ```harn
+    /// assert_eq(1, 1.0)
+    /// println(try { assert_eq(1, 2) }) // -> Result.Err(Assertion failed: expected 2, got 1)
+    /// ```
+    Pure fn assert_eq(cx, actual: Value, expected: Given, message: Given) -> "nil" {
+        let Some(expected) = expected.0 else {
+            return Err(Error::thrown("assert_eq requires at least 2 arguments"));
+        };
+        if actual != expected {
+            let text = format!("Assertion failed: expected {expected}, got {actual}");
+            return Err(failed(message, text));
+        }
+    }
+
+    /// Throws when both values are equal.
+    ///
+    /// ```harn
+    /// assert_ne(1, 2)
+    /// println(try { assert_ne(1, 1) }) // -> Result.Err(Assertion failed: values should not be equal: 1)
+    /// ```
+    Pure fn assert_ne(cx, a: Value, b: Given, message: Given) -> "nil" {
+        let Some(b) = b.0 else {
+            return Err(Error::thrown("assert_ne requires at least 2 arguments"));
+        };
+        if a == b {
+            let text = format!("Assertion failed: values should not be equal: {a}");
+            return Err(failed(message, text));
+        }
+    }
+
+    /// Throws the dict `{category, message}`.
+    ///
+    /// An unknown or missing category becomes `generic`.
+    ///
+    /// ```harn
+    /// println(try { throw_error("slow down", "rate_limit") }) // -> Result.Err({category: rate_limit, message: slow down})
+    /// ```
+    Pure fn throw_error(cx, message: Text, category: Value) -> "never" {
+        let known = category.as_str().filter(|c| CATEGORIES.contains(&c.as_str()));
+        Err::<Value, Error>(Error::structured(known.map_or("generic", |c| c.as_str()), &message))
+    }
+
+    /// Gives the category of a caught error.
+    ///
+    /// That is the `category` of a dict; a string is classified by what it says.
+    ///
+    /// ```harn
+    /// println(error_category({category: "auth", message: "no"})) // -> auth
+    /// println(error_category("HTTP 429 Too Many Requests")) // -> rate_limit
+    /// println(error_category("boom")) // -> generic
+    /// ```
+    Pure fn error_category(cx, error: Value) -> "string" {
+        category_of(&error)
+    }
+
+    /// Says whether a caught error is a timeout.
+    ///
+    /// ```harn
+    /// println(is_timeout("Deadline exceeded")) // -> true
+    /// ```
+    Pure fn is_timeout(cx, error: Value) -> "bool" {
+        category_of(&error) == "timeout"
+    }
+
+    /// Says whether a caught error is a rate limit.
+    ///
+    /// ```harn
+    /// println([is_rate_limited({category: "rate_limit"}), is_rate_limited(7)]) // -> [true, false]
+    /// ```
+    Pure fn is_rate_limited(cx, error: Value) -> "bool" {
+        category_of(&error) == "rate_limit"
+    }
+}
+
+fn failed(message: Given, default: String) -> Error {
+    Error::thrown(message.0.filter(|m| !m.is_nil()).map_or_else(|| default.into(), |m| printed(&m)))
+}
+
+/// The categories that `throw_error` accepts.
+const CATEGORIES: [&str; 15] = [
+    "timeout",
+    "auth",
+    "rate_limit",
+    "overloaded",
+    "server_error",
+    "transient_network",
+    "schema_validation",
+    "tool_error",
+    "tool_rejected",
+    "egress_blocked",
+    "cancelled",
+    "not_found",
+    "circuit_open",
+    "budget_exceeded",
+    "generic",
+];
+
+fn category_of(error: &Value) -> String {
+    match error.view() {
+        View::Dict(dict) => match dict.get_str("category") {
+            Some(category) if !category.is_nil() => category.to_string(),
+            _ => "generic".to_owned(),
+        },
+        View::Str(message) => classify(message).to_owned(),
+        _ => "generic".to_owned(),
+    }
+}
+
+/// The category of an error that is only a text.
+pub(crate) fn classify(message: &str) -> &'static str {
+    // `Error [<category>]: <text>` is the caught form of a categorized error.
+    if let Some((category, _)) = message.strip_prefix("Error [").and_then(|rest| rest.split_once("]: "))
+        && let Some(known) = CATEGORIES.iter().find(|known| **known == category)
+    {
+        return known;
+    }
+    if let Some(category) = message.split(|c: char| !c.is_alphanumeric()).find_map(status_category) {
+        return category;
+    }
+    const EXACT: [(&str, &str); 10] = [
+        ("Deadline exceeded", "timeout"),
+        ("context deadline exceeded", "timeout"),
+        ("overloaded_error", "overloaded"),
+        ("api_error", "server_error"),
+        ("insufficient_quota", "rate_limit"),
+        ("billing_hard_limit_reached", "rate_limit"),
+        ("invalid_api_key", "auth"),
+        ("authentication_error", "auth"),
+        ("not_found_error", "not_found"),
+        ("model_not_found", "not_found"),
+    ];
+    if let Some((_, category)) = EXACT.iter().find(|(words, _)| message.contains(words)) {
+        return category;
+    }
+    if message.contains("circuit_open") {
+        return "circuit_open";
+    }
+    const NETWORK: [&str; 7] = [
+        "connection reset",
+        "connection refused",
+        "connection closed",
+        "broken pipe",
+        "dns error",
+        "stream error",
+        "unexpected eof",
+    ];
+    let lower = message.to_lowercase();
+    if NETWORK.iter().any(|words| lower.contains(words)) { "transient_network" } else { "generic" }
+}
+
+fn status_category(word: &str) -> Option<&'static str> {
+    match word {
+        "401" | "403" => Some("auth"),
+        "404" | "410" => Some("not_found"),
+        "408" | "504" | "522" | "524" => Some("timeout"),
+        "429" => Some("rate_limit"),
+        "503" | "529" => Some("overloaded"),
+        "500" | "502" => Some("server_error"),
+        _ => None,
+    }
+}

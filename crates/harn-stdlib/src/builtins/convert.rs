@@ -1,0 +1,197 @@
+//! Conversion between types, and facts about values.
+
+use std::cell::RefCell;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+
+use harn_value::{Structural, Tag, Value, View};
+use harn_vm::{Cx, Error, builtins};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::args::{Given, printed};
+
+builtins! {
+    /// Types and conversion.
+    pub(crate) static CONVERSION: "conversion";
+
+    /// Names the type of a value.
+    ///
+    /// ```harn
+    /// println([type_of(1), type_of("x"), type_of(Ok(1)), type_of(type_of)]) // -> [int, string, enum, builtin]
+    /// ```
+    Pure fn type_of(cx, value: Value) -> "string" {
+        value.type_name()
+    }
+
+    /// Gives the printed form of a value.
+    ///
+    /// ```harn
+    /// println(to_string(1.0) + "!") // -> 1.0!
+    /// ```
+    Pure fn to_string(cx, value: Value) -> "string" {
+        printed(&value)
+    }
+
+    /// Converts to an int, nil where that makes no sense.
+    ///
+    /// A float is cut toward zero and held to the range of ints. A string must be digits with an
+    /// optional sign.
+    ///
+    /// ```harn
+    /// println([to_int("+7"), to_int(-2.9), to_int("4.5"), to_int(true)]) // -> [7, -2, nil, nil]
+    /// ```
+    Pure fn to_int(cx, value: Value) -> "int | nil" {
+        match value.view() {
+            View::Int(i) => Some(i),
+            View::Float(f) => Some(f as i64),
+            View::Str(s) => s.parse::<i64>().ok(),
+            _ => None,
+        }
+    }
+
+    /// Converts to a float, nil where that makes no sense.
+    ///
+    /// A string must be a decimal with an optional exponent, or `inf` or `nan` in any case.
+    ///
+    /// ```harn
+    /// println([to_float(2), to_float("1e3"), to_float(" 1"), to_float(true)]) // -> [2.0, 1000.0, nil, nil]
+    /// ```
+    Pure fn to_float(cx, value: Value) -> "float | nil" {
+        match value.view() {
+            View::Int(i) => Some(i as f64),
+            View::Float(f) => Some(f),
+            View::Str(s) => parse_float(s),
+            _ => None,
+        }
+    }
+
+    /// Makes a list: of a set's items, or of the one value.
+    ///
+    /// ```harn
+    /// println([to_list(set(1, 2)), to_list("abc"), to_list(nil)]) // -> [[1, 2], [abc], [nil]]
+    /// ```
+    Pure fn to_list(cx, value: Value) -> "list" {
+        match value.view() {
+            View::List(_) => value,
+            View::Set(set) => Value::list(set.iter().cloned().collect()),
+            _ => Value::list(vec![value]),
+        }
+    }
+
+    /// Counts what a value holds: characters, bytes, items or entries.
+    ///
+    /// It is 0 for values that hold nothing, such as numbers.
+    ///
+    /// ```harn
+    /// println([len("café"), len([1, 2]), len({}), len(range(5)), len(7)]) // -> [4, 2, 0, 5, 0]
+    /// ```
+    Pure fn len(cx, value: Value) -> "int" {
+        match value.view() {
+            View::Str(s) => s.char_count() as i64,
+            View::Bytes(b) => b.len() as i64,
+            View::List(l) => l.len() as i64,
+            View::Dict(d) => d.len() as i64,
+            View::Set(s) => s.len() as i64,
+            View::Range(r) => i64::try_from(r.len()).unwrap_or(i64::MAX),
+            _ => 0,
+        }
+    }
+
+    /// Says whether both are the same list, dict, set, pair or function.
+    ///
+    /// Other values are compared by content.
+    ///
+    /// ```harn
+    /// let a = [1]
+    /// let b = a
+    /// println([is_same(a, b), is_same([1], [1]), is_same("hi", "hi")]) // -> [true, false, true]
+    /// ```
+    Pure fn is_same(cx, a: Value, b: Value) -> "bool" {
+        match a.tag() {
+            Tag::List | Tag::Dict | Tag::Set | Tag::Pair | Tag::Closure => a.same(&b),
+            _ => a.same(&b) || a == b,
+        }
+    }
+
+    /// Gives a text that is the same for the same object: `type@something`.
+    ///
+    /// ```harn
+    /// let a = [1]
+    /// println([addr_of(42), addr_of(nil), addr_of(a) == addr_of(a)]) // -> [int@42, nil@nil, true]
+    /// ```
+    State fn addr_of(cx, value: Value) -> "string" {
+        let place = match value.tag() {
+            Tag::Nil | Tag::Bool | Tag::Int | Tag::Float | Tag::Duration | Tag::Native => value.to_string(),
+            _ => object_number(cx, &value).to_string(),
+        };
+        format!("{}@{place}", value.type_name())
+    }
+
+    /// Hashes structure and types to an int, the same in every run.
+    ///
+    /// ```harn
+    /// println(hash_value({a: 1, b: 2}) == hash_value({b: 2, a: 1})) // -> true
+    /// println(hash_value(1) == hash_value(1.0)) // -> false
+    /// ```
+    Pure fn hash_value(cx, value: Value) -> "int" {
+        stable_hash(&value) as i64
+    }
+
+    /// Fails: for places in a program that must not be reached.
+    ///
+    /// ```harn
+    /// println(try { unreachable("state 7") }) // -> Result.Err(Runtime error: unreachable code was reached: state 7)
+    /// ```
+    Pure fn unreachable(cx, value: Given) -> "never" {
+        Err::<Value, Error>(Error::runtime(match value.0 {
+            Some(value) => format!("unreachable code was reached: {value}"),
+            None => "unreachable code was reached".to_owned(),
+        }))
+    }
+}
+
+/// A decimal with an optional exponent, or `inf`, `infinity`, `nan` in any case.
+pub(crate) fn parse_float(text: &str) -> Option<f64> {
+    text.parse().ok()
+}
+
+/// Objects that were asked for their address, by address; kept alive so that none is given twice.
+#[derive(Default)]
+struct Objects(RefCell<FxHashMap<usize, (usize, Value)>>);
+
+fn object_number(cx: &Cx, value: &Value) -> usize {
+    let address = match value.view() {
+        View::Str(s) => s.as_ptr().addr(),
+        View::Bytes(b) => b.address(),
+        View::List(l) => l.address(),
+        View::Dict(d) => d.address(),
+        View::Set(s) => s.address(),
+        View::Range(r) => r.address(),
+        View::Pair(p) => p.address(),
+        View::Enum(e) => e.address(),
+        View::Struct(s) => s.address(),
+        View::Foreign(f) => f.address(),
+        _ => 0,
+    };
+    let objects = cx.state::<Objects>();
+    let mut objects = objects.0.borrow_mut();
+    let next = objects.len() + 1;
+    objects.entry(address).or_insert_with(|| (next, value.clone())).0
+}
+
+/// A 64-bit hash that agrees with identity by structure and type.
+fn stable_hash(value: &Value) -> u64 {
+    match value.view() {
+        // Sets are equal in any order, so the hashes of their items are added up.
+        View::Set(set) => {
+            let items = set.iter().fold(0u64, |sum, item| sum.wrapping_add(stable_hash(item)));
+            finish((Tag::Set as u8, items))
+        }
+        _ => finish(Structural(value.clone())),
+    }
+}
+
+fn finish(value: impl Hash) -> u64 {
+    let mut hasher = BuildHasherDefault::<FxHasher>::default().build_hasher();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,247 @@
+//! JSON: reading, writing, finding it in text, and pointers into it.
+
+use harn_value::{Dict, Value, json};
+use harn_vm::builtin::Text;
+use harn_vm::{Error, Result, builtins};
+
+use crate::args::{Given, MaybeText, printed};
+
+builtins! {
+    /// JSON.
+    pub(crate) static JSON: "json";
+
+    /// Reads JSON text.
+    ///
+    /// Objects become dicts and `null` nil. Whole numbers that fit become ints, all others floats. The
+    /// last of several equal keys wins.
+    ///
+    /// ```harn
+    /// println(json_parse("{\"a\": [1, 2.0, null]}")) // -> {a: [1, 2.0, nil]}
+    /// println(try { json_parse("[1,]") }) // -> Result.Err(JSON parse error: trailing comma at line 1 column 4)
+    /// ```
+    Pure fn json_parse(cx, s: Text) -> "any" {
+        json::parse(&s).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
+    }
+
+    /// Writes a value as compact JSON, dict keys in byte order.
+    ///
+    /// Whole floats lose their point; NaN and infinities, functions, enum values, durations, pairs and
+    /// handles become `null`; sets are arrays and structs objects.
+    ///
+    /// ```harn
+    /// println(json_stringify({b: [1, 1.5, "x"], a: nil})) // -> {"a":null,"b":[1,1.5,"x"]}
+    /// ```
+    Pure fn json_stringify(cx, value: Value) -> "string" {
+        json::stringify(&value)
+    }
+
+    /// Writes a value as JSON with two blanks of indentation per level.
+    ///
+    /// ```harn
+    /// println(split(json_pretty({a: [1]}), "\n")[1]) // ->   "a": [
+    /// ```
+    Pure fn json_pretty(cx, value: Value) -> "string" {
+        json::pretty(&value)
+    }
+
+    /// Finds JSON in text and reads it, for instance in a model's answer.
+    ///
+    /// It takes the first fenced block, else the first balanced object, else the first balanced array,
+    /// else the whole text. With a key it gives that entry of the dict found.
+    ///
+    /// ```harn
+    /// println(json_extract("Sure! {\"answer\": 42} Bye.")) // -> {answer: 42}
+    /// println(json_extract("Sure! {\"answer\": 42} Bye.", "answer")) // -> 42
+    /// ```
+    Pure fn json_extract(cx, s: MaybeText, key: Given) -> "any" {
+        let Some(s) = s.0 else {
+            return Err(Error::thrown("json_extract requires at least 1 argument: text"));
+        };
+        let value = json::parse(find_json(s.trim()))
+            .map_err(|error| Error::thrown(format!("json_extract: failed to parse JSON: {error}")))?;
+        match key.0.filter(|key| !key.is_nil()) {
+            None => value,
+            Some(key) => {
+                let key = printed(&key);
+                let Some(dict) = value.as_dict() else {
+                    return Err(Error::thrown("json_extract: parsed value is not a dict, cannot extract key"));
+                };
+                match dict.get(&key) {
+                    Some(entry) => entry.clone(),
+                    None => return Err(Error::thrown(format!("json_extract: key '{key}' not found"))),
+                }
+            }
+        }
+    }
+
+    /// Gives the value that a JSON pointer (RFC 6901) leads to, nil when there is none.
+    ///
+    /// ```harn
+    /// println(json_pointer({a: [10, {"b/c": 20}]}, "/a/1/b~1c")) // -> 20
+    /// ```
+    Pure fn json_pointer(cx, value: Given, pointer: Given) -> "any" {
+        let (Some(value), Some(pointer)) = (value.0, pointer.0) else {
+            return Err(Error::thrown("json_pointer requires 2 arguments"));
+        };
+        let steps = steps("json_pointer", &pointer)?;
+        steps.iter().try_fold(value, |value, step| child(&value, step))
+    }
+
+    /// Gives a copy with another value where a JSON pointer leads to.
+    ///
+    /// The last step inserts or replaces a dict key, replaces a list item, or appends for `-` or an
+    /// index equal to the length. When a parent is missing the value comes back unchanged.
+    ///
+    /// ```harn
+    /// println(json_pointer_set({a: [1]}, "/a/-", 2)) // -> {a: [1, 2]}
+    /// ```
+    Pure fn json_pointer_set(cx, value: Given, pointer: Given, new: Given) -> "any" {
+        let (Some(value), Some(pointer), Some(new)) = (value.0, pointer.0, new.0) else {
+            return Err(Error::thrown("json_pointer_set requires 3 arguments"));
+        };
+        let steps = steps("json_pointer_set", &pointer)?;
+        match steps.split_last() {
+            None => new,
+            Some((last, parents)) => changed(value, parents, |parent| set_child(parent, last, new)),
+        }
+    }
+
+    /// Gives a copy without what a JSON pointer leads to.
+    ///
+    /// ```harn
+    /// println(json_pointer_delete({a: [1, 2], b: 3}, "/a/0")) // -> {a: [2], b: 3}
+    /// ```
+    Pure fn json_pointer_delete(cx, value: Given, pointer: Given) -> "any" {
+        let (Some(value), Some(pointer)) = (value.0, pointer.0) else {
+            return Err(Error::thrown("json_pointer_delete requires 2 arguments"));
+        };
+        let steps = steps("json_pointer_delete", &pointer)?;
+        match steps.split_last() {
+            None => Value::NIL,
+            Some((last, parents)) => changed(value, parents, |parent| delete_child(parent, last)),
+        }
+    }
+}
+
+/// The part of a text that should be JSON.
+fn find_json(text: &str) -> &str {
+    if let Some((_, after)) = text.split_once("```") {
+        let content = after.split_once('\n').map_or("", |(_, content)| content);
+        return content.split("```").next().unwrap_or(content).trim();
+    }
+    balanced(text, '{', '}').or_else(|| balanced(text, '[', ']')).unwrap_or(text)
+}
+
+/// The first balanced piece between `open` and `close`; brackets in JSON strings do not count.
+fn balanced(text: &str, open: char, close: char) -> Option<&str> {
+    // A quote in the prose may swallow the closing bracket: then the next opening one is tried. A text
+    // with this many unclosed brackets holds no JSON, and trying them all would take quadratic time.
+    const ATTEMPTS: usize = 64;
+    for (start, _) in text.match_indices(open).take(ATTEMPTS) {
+        let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+        for (at, c) in text[start..].char_indices() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if in_string => escaped = true,
+                '"' => in_string = !in_string,
+                _ if in_string => {}
+                _ if c == open => depth += 1,
+                _ if c == close => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(&text[start..start + at + c.len_utf8()]);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+fn steps(name: &str, pointer: &Value) -> Result<Vec<String>> {
+    let pointer = printed(pointer);
+    if pointer.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(path) = pointer.strip_prefix('/') else {
+        return Err(Error::thrown(format!("{name}: pointer must be empty or start with '/'")));
+    };
+    path.split('/').map(|step| unescape(name, step)).collect()
+}
+
+fn unescape(name: &str, step: &str) -> Result<String> {
+    let mut out = String::with_capacity(step.len());
+    let mut chars = step.chars();
+    while let Some(c) = chars.next() {
+        if c != '~' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('0') => out.push('~'),
+            Some('1') => out.push('/'),
+            Some(other) => {
+                return Err(Error::thrown(format!("{name}: invalid escape '~{other}' in pointer")));
+            }
+            None => return Err(Error::thrown(format!("{name}: dangling '~' in pointer"))),
+        }
+    }
+    Ok(out)
+}
+
+/// A list index: digits without leading zeros.
+fn index(step: &str) -> Option<usize> {
+    let plain = step == "0" || (!step.starts_with('0') && step.bytes().all(|b| b.is_ascii_digit()));
+    if plain { step.parse().ok() } else { None }
+}
+
+fn child(value: &Value, step: &str) -> Option<Value> {
+    match value.as_list() {
+        Some(list) => list.get(index(step)?).cloned(),
+        None => value.to_dict()?.get_str(step).cloned(),
+    }
+}
+
+/// `value` with `change` applied to what `parents` lead to; unchanged when there is no such place.
+fn changed(mut value: Value, parents: &[String], change: impl FnOnce(&mut Value)) -> Value {
+    fn place<'a>(value: &'a mut Value, parents: &[String]) -> Option<&'a mut Value> {
+        let Some((step, rest)) = parents.split_first() else { return Some(value) };
+        let next = if value.as_list().is_some() {
+            value.as_list_mut()?.make_mut().get_mut(index(step)?)?
+        } else {
+            value.as_dict_mut()?.make_mut().get_mut(&step.as_str().into())?
+        };
+        place(next, rest)
+    }
+    if let Some(parent) = place(&mut value, parents) {
+        change(parent);
+    }
+    value
+}
+
+fn set_child(parent: &mut Value, step: &str, new: Value) {
+    if let Some(list) = parent.as_list_mut() {
+        let len = list.len();
+        match index(step) {
+            Some(at) if at < len => list.make_mut()[at] = new,
+            Some(at) if at == len => list.make_mut().push(new),
+            None if step == "-" => list.make_mut().push(new),
+            _ => {}
+        }
+    } else if let Some(dict) = parent.as_dict_mut() {
+        Dict::insert(dict.make_mut(), step, new);
+    }
+}
+
+fn delete_child(parent: &mut Value, step: &str) {
+    if let Some(list) = parent.as_list_mut() {
+        if let Some(at) = index(step).filter(|at| *at < list.len()) {
+            list.make_mut().remove(at);
+        }
+    } else if let Some(dict) = parent.as_dict_mut()
+        && dict.contains(step)
+    {
+        dict.make_mut().remove(step);
+    }
+}

@@ -1,0 +1,364 @@
+//! Arithmetic functions. Arguments that are no numbers give nil, as the contract wants.
+
+use std::cmp::Ordering;
+
+use harn_value::{Value, View};
+use harn_vm::{Error, Result, builtins};
+
+builtins! {
+    /// Numbers.
+    pub(crate) static MATH: "math";
+
+    /// Gives the magnitude of a number.
+    ///
+    /// The smallest int has none that fits and gives a float.
+    ///
+    /// ```harn
+    /// println([abs(-3), abs(2.5), abs("x")]) // -> [3, 2.5, nil]
+    /// ```
+    Pure fn abs(cx, n: Value) -> "int | float | nil" {
+        match n.view() {
+            View::Int(i) => i.checked_abs().map_or(Value::float(-(i as f64)), Value::int),
+            View::Float(f) => Value::float(f.abs()),
+            _ => Value::NIL,
+        }
+    }
+
+    /// Gives the smaller of two numbers.
+    ///
+    /// Two ints give an int, otherwise a float; anything else gives nil.
+    ///
+    /// ```harn
+    /// println([min(2, 1), min(1, 2.0), min(1)]) // -> [1, 1.0, nil]
+    /// ```
+    Pure fn min(cx, a: Value, b: Value) -> "int | float | nil" {
+        pick(&a, &b, Ordering::Less)
+    }
+
+    /// Gives the larger of two numbers.
+    ///
+    /// Two ints give an int, otherwise a float; anything else gives nil.
+    ///
+    /// ```harn
+    /// println([max(2, 1), max(1, 2.0), max(1, "2")]) // -> [2, 2.0, nil]
+    /// ```
+    Pure fn max(cx, a: Value, b: Value) -> "int | float | nil" {
+        pick(&a, &b, Ordering::Greater)
+    }
+
+    /// Rounds down to an int.
+    ///
+    /// ```harn
+    /// println([floor(2.7), floor(-2.1), floor(3)]) // -> [2, -3, 3]
+    /// ```
+    Pure fn floor(cx, n: Value) -> "int | nil" {
+        to_whole(&n, f64::floor)?
+    }
+
+    /// Rounds up to an int.
+    ///
+    /// ```harn
+    /// println([ceil(2.1), ceil(-2.7)]) // -> [3, -2]
+    /// ```
+    Pure fn ceil(cx, n: Value) -> "int | nil" {
+        to_whole(&n, f64::ceil)?
+    }
+
+    /// Rounds to the nearest int, halves away from zero.
+    ///
+    /// ```harn
+    /// println([round(2.5), round(-2.5), round(2.4)]) // -> [3, -3, 2]
+    /// ```
+    Pure fn round(cx, n: Value) -> "int | nil" {
+        to_whole(&n, f64::round)?
+    }
+
+    /// Gives the square root, NaN for a negative number.
+    ///
+    /// ```harn
+    /// println([sqrt(9), sqrt(-1)]) // -> [3.0, NaN]
+    /// ```
+    Pure fn sqrt(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::sqrt)
+    }
+
+    /// Raises `a` to the power of `b`.
+    ///
+    /// Two ints with `b` not negative give an int, or a float when that overflows.
+    ///
+    /// ```harn
+    /// println([pow(2, 10), pow(2, -1), pow(2, 0.5) > 1.41]) // -> [1024, 0.5, true]
+    /// ```
+    Pure fn pow(cx, a: Value, b: Value) -> "int | float | nil" {
+        match (a.as_int(), b.as_int()) {
+            (Some(a), Some(b)) if b >= 0 => {
+                let exact = u32::try_from(b).ok().and_then(|b| a.checked_pow(b));
+                exact.map_or_else(|| Value::float((a as f64).powf(b as f64)), Value::int)
+            }
+            _ => match (a.as_number(), b.as_number()) {
+                (Some(a), Some(b)) => Value::float(a.powf(b)),
+                _ => Value::NIL,
+            },
+        }
+    }
+
+    /// Gives the sign of a number: -1, 0 or 1.
+    ///
+    /// ```harn
+    /// println([sign(-2.5), sign(0), sign(7)]) // -> [-1, 0, 1]
+    /// ```
+    Pure fn sign(cx, n: Value) -> "int | float | nil" {
+        match n.view() {
+            View::Int(i) => Value::int(i.signum()),
+            View::Float(f) if f.is_nan() => n,
+            View::Float(f) => Value::int(i64::from(f > 0.0) - i64::from(f < 0.0)),
+            _ => Value::NIL,
+        }
+    }
+
+    /// Gives the sine of an angle in radians.
+    ///
+    /// ```harn
+    /// println(sin(0)) // -> 0.0
+    /// ```
+    Pure fn sin(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::sin)
+    }
+
+    /// Gives the cosine of an angle in radians.
+    ///
+    /// ```harn
+    /// println(cos(0)) // -> 1.0
+    /// ```
+    Pure fn cos(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::cos)
+    }
+
+    /// Gives the tangent of an angle in radians.
+    ///
+    /// ```harn
+    /// println(tan(0)) // -> 0.0
+    /// ```
+    Pure fn tan(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::tan)
+    }
+
+    /// Gives the angle in radians whose sine is `n`, NaN outside of -1 to 1.
+    ///
+    /// ```harn
+    /// println([asin(0), asin(2)]) // -> [0.0, NaN]
+    /// ```
+    Pure fn asin(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::asin)
+    }
+
+    /// Gives the angle in radians whose cosine is `n`, NaN outside of -1 to 1.
+    ///
+    /// ```harn
+    /// println(acos(1)) // -> 0.0
+    /// ```
+    Pure fn acos(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::acos)
+    }
+
+    /// Gives the angle in radians whose tangent is `n`.
+    ///
+    /// ```harn
+    /// println(atan(0)) // -> 0.0
+    /// ```
+    Pure fn atan(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::atan)
+    }
+
+    /// Gives the natural logarithm.
+    ///
+    /// ```harn
+    /// println([ln(1), ln(0), ln(-1)]) // -> [0.0, -inf, NaN]
+    /// ```
+    Pure fn ln(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::ln)
+    }
+
+    /// Gives the logarithm to base 2.
+    ///
+    /// ```harn
+    /// println(log2(8)) // -> 3.0
+    /// ```
+    Pure fn log2(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::log2)
+    }
+
+    /// Gives the logarithm to base 10.
+    ///
+    /// ```harn
+    /// println(log10(1000)) // -> 3.0
+    /// ```
+    Pure fn log10(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::log10)
+    }
+
+    /// Raises e to the power of `n`.
+    ///
+    /// ```harn
+    /// println(exp(0)) // -> 1.0
+    /// ```
+    Pure fn exp(cx, n: Value) -> "float | nil" {
+        n.as_number().map(f64::exp)
+    }
+
+    /// Gives the angle in radians of the point `(x, y)`.
+    ///
+    /// ```harn
+    /// println(atan2(0, 1)) // -> 0.0
+    /// ```
+    Pure fn atan2(cx, y: Value, x: Value) -> "float | nil" {
+        match (y.as_number(), x.as_number()) {
+            (Some(y), Some(x)) => Some(y.atan2(x)),
+            _ => None,
+        }
+    }
+
+    /// Says whether a value is the float NaN.
+    ///
+    /// ```harn
+    /// println([is_nan(0.0 / 0.0), is_nan(1), is_nan("NaN")]) // -> [true, false, false]
+    /// ```
+    Pure fn is_nan(cx, value: Value) -> "bool" {
+        value.as_float().is_some_and(f64::is_nan)
+    }
+
+    /// Says whether a value is an infinite float.
+    ///
+    /// ```harn
+    /// println([is_infinite(1.0 / 0.0), is_infinite(1)]) // -> [true, false]
+    /// ```
+    Pure fn is_infinite(cx, value: Value) -> "bool" {
+        value.as_float().is_some_and(f64::is_infinite)
+    }
+}
+
+/// The smaller or larger of two numbers; a NaN loses.
+fn pick(a: &Value, b: &Value, wanted: Ordering) -> Value {
+    if let (Some(x), Some(y)) = (a.as_int(), b.as_int()) {
+        return Value::int(if y.cmp(&x) == wanted { y } else { x });
+    }
+    match (a.as_number(), b.as_number()) {
+        (Some(x), Some(y)) => Value::float(if wanted == Ordering::Less { x.min(y) } else { x.max(y) }),
+        _ => Value::NIL,
+    }
+}
+
+fn to_whole(n: &Value, round: fn(f64) -> f64) -> Result<Value> {
+    Ok(match n.view() {
+        View::Int(_) => n.clone(),
+        View::Float(f) if !f.is_finite() => {
+            return Err(Error::runtime("cannot convert non-finite float to int"));
+        }
+        View::Float(f) => {
+            let whole = round(f);
+            if !(-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole) {
+                return Err(Error::runtime("float is outside the representable int range"));
+            }
+            Value::int(whole as i64)
+        }
+        _ => Value::NIL,
+    })
+}
+
+builtins! {
+    /// Statistics over lists of numbers.
+    pub(crate) static STATISTICS: "statistics";
+
+    /// Gives the arithmetic mean, 0.0 for an empty list.
+    ///
+    /// ```harn
+    /// println(mean([1, 2, 6])) // -> 3.0
+    /// ```
+    Pure fn mean(cx, items: Value) -> "float" {
+        let items = numbers("mean", &items)?;
+        if items.is_empty() { 0.0 } else { average(&items) }
+    }
+
+    /// Gives the middle value of a list, or the mean of the two middle ones.
+    ///
+    /// ```harn
+    /// println([median([3, 1, 2]), median([1, 2, 3, 4])]) // -> [2.0, 2.5]
+    /// ```
+    Pure fn median(cx, items: Value) -> "float" {
+        let items = sorted(some_numbers("median", &items)?);
+        (items[(items.len() - 1) / 2] + items[items.len() / 2]) / 2.0
+    }
+
+    /// Gives the value below which `p` percent of a list lie, interpolated.
+    ///
+    /// ```harn
+    /// println(percentile([1, 2, 3, 4, 5], 25)) // -> 2.0
+    /// println(try { percentile([1], 101) }) // -> Result.Err(Runtime error: percentile must be between 0 and 100)
+    /// ```
+    Pure fn percentile(cx, items: Value, p: Value) -> "float" {
+        let items = some_numbers("percentile", &items)?;
+        let Some(p) = p.as_number() else { return Err(not_numeric("percentile")) };
+        if !(0.0..=100.0).contains(&p) {
+            return Err(Error::runtime("percentile must be between 0 and 100"));
+        }
+        let items = sorted(items);
+        let place = (items.len() - 1) as f64 * p / 100.0;
+        let low = items[place.floor() as usize];
+        let high = items[place.ceil() as usize];
+        low + (high - low) * place.fract()
+    }
+
+    /// Gives the variance; with `sample` it is divided by n - 1.
+    ///
+    /// ```harn
+    /// println([variance([1, 3]), variance([1, 3], true)]) // -> [1.0, 2.0]
+    /// ```
+    Pure fn variance(cx, items: Value, sample: Value) -> "float" {
+        spread("variance", &items, &sample)?
+    }
+
+    /// Gives the standard deviation: the square root of the variance.
+    ///
+    /// ```harn
+    /// println(stddev([2, 4, 4, 4, 5, 5, 7, 9])) // -> 2.0
+    /// ```
+    Pure fn stddev(cx, items: Value, sample: Value) -> "float" {
+        spread("stddev", &items, &sample)?.sqrt()
+    }
+}
+
+fn not_numeric(name: &str) -> Error {
+    Error::type_error(format!("{name} must be numeric"))
+}
+
+fn numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
+    let Some(items) = items.as_list() else {
+        return Err(Error::type_error(format!("{name}: items must be a list")));
+    };
+    items.iter().map(|item| item.as_number().ok_or_else(|| not_numeric(name))).collect()
+}
+
+fn some_numbers(name: &str, items: &Value) -> Result<Vec<f64>> {
+    let items = numbers(name, items)?;
+    if items.is_empty() { Err(Error::runtime(format!("{name}: items must not be empty"))) } else { Ok(items) }
+}
+
+fn sorted(mut items: Vec<f64>) -> Vec<f64> {
+    items.sort_by(f64::total_cmp);
+    items
+}
+
+fn average(items: &[f64]) -> f64 {
+    items.iter().sum::<f64>() / items.len() as f64
+}
+
+fn spread(name: &str, items: &Value, sample: &Value) -> Result<f64> {
+    let items = some_numbers(name, items)?;
+    let sample = sample.as_bool() == Some(true);
+    if sample && items.len() < 2 {
+        return Err(Error::runtime("sample variance requires at least 2 values"));
+    }
+    let mean = average(&items);
+    let squares: f64 = items.iter().map(|x| (x - mean) * (x - mean)).sum();
+    Ok(squares / (items.len() - usize::from(sample)) as f64)
+}

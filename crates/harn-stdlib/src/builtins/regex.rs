@@ -1,0 +1,152 @@
+//! Regular expressions: linear time, no look-around and no back-references.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use harn_value::{Dict, Value};
+use harn_vm::builtin::Text;
+use harn_vm::{Cx, Error, Result, builtins};
+use regex::{Captures, Regex, RegexBuilder};
+use rustc_hash::FxHashMap;
+
+use crate::args::{MaybeText, room_for_bytes};
+
+builtins! {
+    /// Regular expressions.
+    pub(crate) static REGEX: "regex";
+
+    /// Lists all matches of a pattern, nil when there is none.
+    ///
+    /// `flags` is a string of `i` (ignore case), `m` (`^` and `$` match at lines), `s` (`.` matches a
+    /// newline) and `x` (blanks in the pattern are ignored).
+    ///
+    /// ```harn
+    /// println(regex_match("[0-9]+", "a1 b22")) // -> [1, 22]
+    /// println(regex_match("z", "abc")) // -> nil
+    /// println(regex_match("ab", "xABx", "i")) // -> [AB]
+    /// ```
+    Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list<string> | nil" {
+        let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::NIL) };
+        let regex = compile(cx, &pattern, &flags)?;
+        let matches: Vec<Value> = regex.find_iter(&s).map(|m| Value::str(m.as_str())).collect();
+        (!matches.is_empty()).then_some(matches)
+    }
+
+    /// Replaces every match of a pattern.
+    ///
+    /// In the replacement `$1`, `${1}`, `$name` and `${name}` stand for groups and `$$` for a dollar. In
+    /// a Harn string `${..}` interpolates: write `$1` or a raw string.
+    ///
+    /// ```harn
+    /// println(regex_replace("(\\w+)@(\\w+)", "$2 at $1", "me@home")) // -> home at me
+    /// ```
+    Pure fn regex_replace(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string | nil" {
+        replace_all(cx, pattern, replacement, s)?
+    }
+
+    /// Replaces every match of a pattern: another name of `regex_replace`.
+    ///
+    /// ```harn
+    /// println(regex_replace_all("[aeiou]", "_", "banana")) // -> b_n_n_
+    /// ```
+    Pure fn regex_replace_all(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string | nil" {
+        replace_all(cx, pattern, replacement, s)?
+    }
+
+    /// Lists the matches of a pattern as dicts `{match, groups}`, with named groups under their names.
+    ///
+    /// A group that took no part is nil in `groups`.
+    ///
+    /// ```harn
+    /// let c = regex_captures("(?<key>\\w+)=(\\d+)?", "a=1 b=")
+    /// println(c[0]) // -> {groups: [a, 1], key: a, match: a=1}
+    /// println(c[1].groups) // -> [b, nil]
+    /// ```
+    Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list<dict>" {
+        let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::list(Vec::new())) };
+        let regex = compile(cx, &pattern, "")?;
+        regex.captures_iter(&s).map(|found| capture(&regex, &found)).collect::<Vec<_>>()
+    }
+
+    /// Splits text at every match of a pattern; the text comes first.
+    ///
+    /// ```harn
+    /// println(regex_split("a, b;c", "[,;] *")) // -> [a, b, c]
+    /// ```
+    Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list<string> | nil" {
+        let (Some(s), Some(pattern)) = (s.0, pattern.0) else { return Ok(Value::NIL) };
+        compile(cx, &pattern, &flags)?.split(&s).map(Value::str).collect::<Vec<_>>()
+    }
+}
+
+fn replace_all(cx: &Cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> Result<Option<String>> {
+    let (Some(pattern), Some(replacement), Some(s)) = (pattern.0, replacement.0, s.0) else {
+        return Ok(None);
+    };
+    let regex = compile(cx, &pattern, "")?;
+    let mut out = String::new();
+    let mut end = 0;
+    for found in regex.captures_iter(&s) {
+        let Some(whole) = found.get(0) else { continue };
+        out.push_str(&s[end..whole.start()]);
+        found.expand(&replacement, &mut out);
+        end = whole.end();
+        room_for_bytes(out.len())?;
+    }
+    out.push_str(&s[end..]);
+    Ok(Some(out))
+}
+
+fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
+    let mut dict = Dict::new();
+    let groups: Vec<Value> = found.iter().skip(1).map(|g| g.map(|g| g.as_str()).into()).collect();
+    for name in regex.capture_names().flatten() {
+        if let Some(group) = found.name(name) {
+            dict.insert(name, group.as_str());
+        }
+    }
+    dict.insert("match", &found[0]);
+    dict.insert("groups", groups);
+    dict.into()
+}
+
+/// Compiled patterns of a program. Scripts use few patterns many times; when one uses many, the cache
+/// is emptied and starts again.
+#[derive(Default)]
+struct Cache(RefCell<FxHashMap<(String, String), Rc<Regex>>>);
+
+const CACHED: usize = 256;
+
+/// The compiled form of a pattern.
+///
+/// # Errors
+/// `Invalid regex: <reason>`, thrown.
+pub(crate) fn compile(cx: &Cx, pattern: &str, flags: &str) -> Result<Rc<Regex>> {
+    let cache = cx.state::<Cache>();
+    let key = (pattern.to_owned(), flags.to_owned());
+    if let Some(regex) = cache.0.borrow().get(&key) {
+        return Ok(regex.clone());
+    }
+    let regex =
+        Rc::new(build(pattern, flags).map_err(|reason| Error::thrown(format!("Invalid regex: {reason}")))?);
+    let mut known = cache.0.borrow_mut();
+    if known.len() >= CACHED {
+        known.clear();
+    }
+    known.insert(key, regex.clone());
+    Ok(regex)
+}
+
+fn build(pattern: &str, flags: &str) -> std::result::Result<Regex, String> {
+    let mut builder = RegexBuilder::new(pattern);
+    for flag in flags.chars() {
+        match flag {
+            'i' => builder.case_insensitive(true),
+            'm' => builder.multi_line(true),
+            's' => builder.dot_matches_new_line(true),
+            'x' => builder.ignore_whitespace(true),
+            other => return Err(format!("unsupported regex flag '{other}', expected one of i/m/s/x")),
+        };
+    }
+    builder.build().map_err(|error| error.to_string())
+}

@@ -1,0 +1,410 @@
+//! Functions on text. Every argument called text is taken in its printed form.
+
+use harn_value::{Str, Value, View, equal};
+use harn_vm::builtin::{Rest, Text};
+use harn_vm::{Error, builtins};
+use unicode_normalization::UnicodeNormalization;
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::args::{Given, Int, MaybeText, printed};
+use crate::text::{self, Side};
+
+builtins! {
+    /// Text.
+    pub(crate) static STRINGS: "strings";
+
+    /// Removes white space at both ends.
+    ///
+    /// ```harn
+    /// println("<${trim("  a b ")}>") // -> <a b>
+    /// ```
+    Pure fn trim(cx, s: Text) -> "string" {
+        s.trim()
+    }
+
+    /// Converts to upper case by the rules of Unicode.
+    ///
+    /// ```harn
+    /// println(uppercase("straße")) // -> STRASSE
+    /// ```
+    Pure fn uppercase(cx, s: Text) -> "string" {
+        s.to_uppercase()
+    }
+
+    /// Converts to lower case by the rules of Unicode.
+    ///
+    /// ```harn
+    /// println(lowercase("ÄB")) // -> äb
+    /// ```
+    Pure fn lowercase(cx, s: Text) -> "string" {
+        s.to_lowercase()
+    }
+
+    /// Splits text at every separator, keeping empty pieces.
+    ///
+    /// An empty separator gives the characters, with an empty string at both ends.
+    ///
+    /// ```harn
+    /// println(split("a,,b", ",")) // -> [a, , b]
+    /// println(split("to be")) // -> [to, be]
+    /// ```
+    Pure fn split(cx, s: Text, separator: Text = " ") -> "list<string>" {
+        text::split(&s, &separator)?
+    }
+
+    /// Joins the printed forms of a list's items.
+    ///
+    /// A first argument that is no list gives `""`.
+    ///
+    /// ```harn
+    /// println(join([1, "a", nil], "-")) // -> 1-a-nil
+    /// ```
+    Pure fn join(cx, items: Value, separator: Text = "") -> "string" {
+        match items.as_list() {
+            Some(items) => text::join(items.iter(), &separator)?,
+            None => String::new(),
+        }
+    }
+
+    /// Replaces all occurrences of `old`.
+    ///
+    /// An empty `old` matches between all characters and at both ends.
+    ///
+    /// ```harn
+    /// println(replace("banana", "an", "AN")) // -> bANANa
+    /// println(replace("abc", "", "-")) // -> -a-b-c-
+    /// ```
+    Pure fn replace(cx, s: Text, old: Text, new: Text) -> "string" {
+        text::replace(&s, &old, &new)
+    }
+
+    /// Says whether text starts with a prefix.
+    ///
+    /// ```harn
+    /// println(starts_with("harness", "harn")) // -> true
+    /// ```
+    Pure fn starts_with(cx, s: Text, prefix: Text) -> "bool" {
+        s.starts_with(&*prefix)
+    }
+
+    /// Says whether text ends with a suffix.
+    ///
+    /// ```harn
+    /// println(ends_with("a.harn", ".harn")) // -> true
+    /// ```
+    Pure fn ends_with(cx, s: Text, suffix: Text) -> "bool" {
+        s.ends_with(&*suffix)
+    }
+
+    /// Says whether a string has a part, or a list an item that is equal.
+    ///
+    /// Any other container, also a dict or set, gives false.
+    ///
+    /// ```harn
+    /// println([contains("team", "ea"), contains([1, 2], 2.0), contains({a: 1}, "a")]) // -> [true, true, false]
+    /// ```
+    Pure fn contains(cx, container: Value, item: Given) -> "bool" {
+        match container.view() {
+            View::Str(s) => match &item.0 {
+                Some(item) => s.contains(printed(item).as_str()),
+                None => true,
+            },
+            View::List(items) => {
+                let item = item.or_nil();
+                items.iter().any(|x| equal(x, &item))
+            }
+            _ => false,
+        }
+    }
+
+    /// Cuts a piece of `length` characters out of text.
+    ///
+    /// The third argument is a length; the method `.substring(start, end)` takes an end. Positions
+    /// outside are held to the text.
+    ///
+    /// ```harn
+    /// println(substring("hello world", 6, 3)) // -> wor
+    /// println(substring("hello", 3)) // -> lo
+    /// ```
+    Pure fn substring(cx, s: Text, start: Int, length: Int) -> "string" {
+        let start = start.or(0).max(0);
+        let end = length.0.map_or(i64::MAX, |length| start.saturating_add(length.max(0)));
+        text::between(&s.0, start, end)
+    }
+
+    /// Fills in a template: `{}` with the arguments in turn, or `{key}` from a dict.
+    ///
+    /// What has no argument or no key stays as it is.
+    ///
+    /// ```harn
+    /// println(format("{} + {} = {}", 1, 2, 3)) // -> 1 + 2 = 3
+    /// println(format("hi {name}", {name: "Ada"})) // -> hi Ada
+    /// ```
+    Pure fn format(cx, template: Text, values: Rest) -> "string" {
+        match values.0.first().and_then(Value::as_dict) {
+            Some(dict) => format_keys(&template, |key| dict.get_str(key)),
+            None => format_places(&template, &values.0),
+        }
+    }
+}
+
+fn format_keys<'a>(template: &str, lookup: impl Fn(&str) -> Option<&'a Value>) -> String {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some(open) = rest.find('{') {
+        let (before, tail) = rest.split_at(open);
+        out.push_str(before);
+        let Some(close) = tail.find('}') else {
+            rest = tail;
+            break;
+        };
+        match lookup(&tail[1..close]) {
+            Some(value) => harn_value::print(value, &mut out),
+            None => out.push_str(&tail[..=close]),
+        }
+        rest = &tail[close + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn format_places(template: &str, values: &[Value]) -> String {
+    let mut out = String::new();
+    let mut values = values.iter();
+    let mut rest = template;
+    while let Some(place) = rest.find("{}") {
+        out.push_str(&rest[..place]);
+        match values.next() {
+            Some(value) => harn_value::print(value, &mut out),
+            None => out.push_str("{}"),
+        }
+        rest = &rest[place + 2..];
+    }
+    out.push_str(rest);
+    out
+}
+
+builtins! {
+    /// Unicode text.
+    pub(crate) static UNICODE: "unicode";
+
+    /// Converts text to a Unicode normal form: NFC, NFD, NFKC or NFKD.
+    ///
+    /// ```harn
+    /// println(unicode_normalize("e\u{301}") == "é") // -> true
+    /// ```
+    Pure fn unicode_normalize(cx, s: Text, form: Text = "NFC") -> "string" {
+        match form.to_ascii_uppercase().as_str() {
+            "NFC" => s.nfc().collect::<String>(),
+            "NFD" => s.nfd().collect(),
+            "NFKC" => s.nfkc().collect(),
+            "NFKD" => s.nfkd().collect(),
+            _ => return Err(Error::runtime("unicode_normalize: form must be NFC, NFD, NFKC, or NFKD")),
+        }
+    }
+
+    /// Splits text into user-perceived characters.
+    ///
+    /// A letter with combining marks, or a flag, is one item.
+    ///
+    /// ```harn
+    /// println(len(unicode_graphemes("e\u{301}x"))) // -> 2
+    /// ```
+    Pure fn unicode_graphemes(cx, s: Text) -> "list<string>" {
+        s.graphemes(true).map(Value::str).collect::<Vec<_>>()
+    }
+
+    /// Pads text to `width` user-perceived characters.
+    ///
+    /// `side` is `left`, `right` or `both`; with `both` an odd surplus goes to the right. Only the
+    /// first character of `fill` is used.
+    ///
+    /// ```harn
+    /// println(str_pad("ha", 5, ".", "left")) // -> ...ha
+    /// println(str_pad("é", 3, ".", "both")) // -> .é.
+    /// ```
+    Pure fn str_pad(cx, s: Text, width: Int, fill: MaybeText, side: Text = "right") -> "string" {
+        let side = match &*side {
+            "left" => Side::Left,
+            "right" => Side::Right,
+            "both" => Side::Both,
+            _ => return Err(Error::runtime("str_pad: side must be left, right, or both")),
+        };
+        let fill = fill.0.unwrap_or_else(|| Str::new(" "));
+        let fill = fill.graphemes(true).next().unwrap_or(" ");
+        text::pad(&s, s.graphemes(true).count(), width.or(0), fill, side)?
+    }
+
+    /// Converts `snake_case` to `camelCase`; empty parts are dropped.
+    ///
+    /// ```harn
+    /// println(snake_to_camel("test_file_name")) // -> testFileName
+    /// ```
+    Pure fn snake_to_camel(cx, s: Text) -> "string" {
+        camel(s.split('_'), false)
+    }
+
+    /// Converts `snake_case` to `PascalCase`; empty parts are dropped.
+    ///
+    /// ```harn
+    /// println(snake_to_pascal("test_file")) // -> TestFile
+    /// ```
+    Pure fn snake_to_pascal(cx, s: Text) -> "string" {
+        camel(s.split('_'), true)
+    }
+
+    /// Converts `snake_case` to `kebab-case`; empty parts are dropped.
+    ///
+    /// ```harn
+    /// println(snake_to_kebab("test_file")) // -> test-file
+    /// ```
+    Pure fn snake_to_kebab(cx, s: Text) -> "string" {
+        parts(&s, '_').collect::<Vec<_>>().join("-")
+    }
+
+    /// Converts `kebab-case` to `camelCase`; parts are lower-cased first.
+    ///
+    /// ```harn
+    /// println(kebab_to_camel("test-file")) // -> testFile
+    /// ```
+    Pure fn kebab_to_camel(cx, s: Text) -> "string" {
+        camel(s.to_lowercase().split('-'), false)
+    }
+
+    /// Converts `kebab-case` to `snake_case`; parts are lower-cased first.
+    ///
+    /// ```harn
+    /// println(kebab_to_snake("test-file")) // -> test_file
+    /// ```
+    Pure fn kebab_to_snake(cx, s: Text) -> "string" {
+        parts(&s.to_lowercase(), '-').collect::<Vec<_>>().join("_")
+    }
+
+    /// Converts `camelCase` to `snake_case`.
+    ///
+    /// ```harn
+    /// println(camel_to_snake("parseHTML5Doc")) // -> parse_html5_doc
+    /// ```
+    Pure fn camel_to_snake(cx, s: Text) -> "string" {
+        words(&s, '_')
+    }
+
+    /// Converts `PascalCase` to `snake_case`.
+    ///
+    /// ```harn
+    /// println(pascal_to_snake("HTTPServer")) // -> http_server
+    /// ```
+    Pure fn pascal_to_snake(cx, s: Text) -> "string" {
+        words(&s, '_')
+    }
+
+    /// Converts `camelCase` to `kebab-case`.
+    ///
+    /// ```harn
+    /// println(camel_to_kebab("testFile")) // -> test-file
+    /// ```
+    Pure fn camel_to_kebab(cx, s: Text) -> "string" {
+        words(&s, '-')
+    }
+
+    /// Converts `PascalCase` to `camelCase`: the first character becomes lower case.
+    ///
+    /// ```harn
+    /// println(pascal_to_camel("TestFile")) // -> testFile
+    /// ```
+    Pure fn pascal_to_camel(cx, s: Text) -> "string" {
+        first_lower(&s)
+    }
+
+    /// Converts `camelCase` to `PascalCase`: the first character becomes upper case.
+    ///
+    /// ```harn
+    /// println(camel_to_pascal("testFile")) // -> TestFile
+    /// ```
+    Pure fn camel_to_pascal(cx, s: Text) -> "string" {
+        first_upper(&s)
+    }
+
+    /// Converts the first character to lower case.
+    ///
+    /// ```harn
+    /// println(lowercase_first("HTTPServer")) // -> hTTPServer
+    /// ```
+    Pure fn lowercase_first(cx, s: Text) -> "string" {
+        first_lower(&s)
+    }
+
+    /// Converts the first character to upper case.
+    ///
+    /// ```harn
+    /// println(uppercase_first("error in line 2")) // -> Error in line 2
+    /// ```
+    Pure fn uppercase_first(cx, s: Text) -> "string" {
+        first_upper(&s)
+    }
+
+    /// Gives every word a capital and makes its other letters lower case.
+    ///
+    /// Only white space separates words, and it is kept.
+    ///
+    /// ```harn
+    /// println(title_case("hELLO wORLD-foo")) // -> Hello World-foo
+    /// ```
+    Pure fn title_case(cx, s: Text) -> "string" {
+        let mut out = String::with_capacity(s.len());
+        let mut start = true;
+        for c in s.chars() {
+            if start {
+                out.extend(c.to_uppercase());
+            } else {
+                out.extend(c.to_lowercase());
+            }
+            start = c.is_whitespace();
+        }
+        out
+    }
+}
+
+fn parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    text.split(separator).filter(|part| !part.is_empty())
+}
+
+fn camel<'a>(parts: impl Iterator<Item = &'a str>, capital: bool) -> String {
+    let mut out = String::new();
+    for part in parts.filter(|part| !part.is_empty()) {
+        if out.is_empty() && !capital {
+            out.push_str(part);
+        } else {
+            out.push_str(&first_upper(part));
+        }
+    }
+    out
+}
+
+fn first_upper(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| c.to_uppercase().collect::<String>() + chars.as_str())
+}
+
+fn first_lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| c.to_lowercase().collect::<String>() + chars.as_str())
+}
+
+/// Lower-cased words of camel text: a word starts at an upper-case letter after a lower-case letter or
+/// digit, and at the last of a run of upper-case letters when a lower-case letter follows.
+fn words(text: &str, separator: char) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len() + 4);
+    for (i, &c) in chars.iter().enumerate() {
+        if i > 0 && c.is_uppercase() {
+            let before = chars[i - 1];
+            let ends_run = before.is_uppercase() && chars.get(i + 1).is_some_and(|c| c.is_lowercase());
+            if before.is_lowercase() || before.is_numeric() || ends_run {
+                out.push(separator);
+            }
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}

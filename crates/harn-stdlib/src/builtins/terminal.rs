@@ -1,0 +1,289 @@
+//! Standard error, standard input, terminal checks and colour.
+
+use std::io::IsTerminal;
+
+use harn_value::Value;
+use harn_vm::builtin::Text;
+use harn_vm::{Cx, Error, builtins};
+
+use crate::args::Given;
+use crate::state::{ColorMode, MockInput, State};
+
+builtins! {
+    /// Standard error, standard input and terminal checks.
+    pub(crate) static TERMINAL: "terminal";
+
+    /// Writes the printed form of `value` to standard error.
+    ///
+    /// ```harn
+    /// capture_stderr_start()
+    /// eprint("warn")
+    /// println(capture_stderr_take()) // -> warn
+    /// ```
+    Output fn eprint(cx, value: Text) -> "nil" {
+        write_error(cx, &value);
+    }
+
+    /// Writes the printed form of `value` and a newline to standard error.
+    ///
+    /// ```harn
+    /// capture_stderr_start()
+    /// eprintln([1])
+    /// print(capture_stderr_take()) // -> [1]
+    /// ```
+    Output fn eprintln(cx, value: Text) -> "nil" {
+        write_error(cx, &format!("{}\n", &*value));
+    }
+
+    /// Sends what `eprint` and `eprintln` write from now on to an empty buffer.
+    ///
+    /// ```harn
+    /// capture_stderr_start()
+    /// eprint("a")
+    /// eprint("b")
+    /// println(capture_stderr_take()) // -> ab
+    /// ```
+    State fn capture_stderr_start(cx) -> "nil" {
+        *cx.state::<State>().captured_errors.borrow_mut() = Some(String::new());
+    }
+
+    /// Gives what was captured since `capture_stderr_start`, and ends capturing.
+    ///
+    /// ```harn
+    /// println(capture_stderr_take() == "") // -> true
+    /// ```
+    State fn capture_stderr_take(cx) -> "string" {
+        cx.state::<State>().captured_errors.borrow_mut().take().unwrap_or_default()
+    }
+
+    /// Reads all that remains of standard input, nil when there is none.
+    ///
+    /// ```harn
+    /// mock_stdin("a\nb\n")
+    /// read_line()
+    /// println(read_stdin()) // -> b
+    /// ```
+    Human fn read_stdin(cx) -> "string | nil" {
+        let state = cx.state::<State>();
+        if let Some(mock) = &mut *state.mock_input.borrow_mut() {
+            let rest = mock.text[mock.at..].to_owned();
+            mock.at = mock.text.len();
+            Some(rest)
+        } else {
+            std::io::read_to_string(std::io::stdin()).ok()
+        }
+    }
+
+    /// Reads the next line of standard input without its line end, nil at the end.
+    ///
+    /// ```harn
+    /// mock_stdin("a\r\nb")
+    /// println([read_line(), read_line(), read_line()]) // -> [a, b, nil]
+    /// ```
+    Human fn read_line(cx) -> "string | nil" {
+        next_line(cx)
+    }
+
+    /// Replaces standard input by a text, until `unmock_stdin`.
+    ///
+    /// ```harn
+    /// mock_stdin("x\n")
+    /// println(read_line()) // -> x
+    /// ```
+    State fn mock_stdin(cx, text: Text) -> "nil" {
+        *cx.state::<State>().mock_input.borrow_mut() = Some(MockInput { text: text.to_string(), at: 0 });
+    }
+
+    /// Goes back to the real standard input.
+    ///
+    /// ```harn
+    /// mock_stdin("x")
+    /// println(unmock_stdin()) // -> nil
+    /// ```
+    State fn unmock_stdin(cx) -> "nil" {
+        *cx.state::<State>().mock_input.borrow_mut() = None;
+    }
+
+    /// Says whether standard input is a terminal.
+    ///
+    /// ```harn
+    /// mock_tty("stdin", true)
+    /// println(is_stdin_tty()) // -> true
+    /// ```
+    Env fn is_stdin_tty(cx) -> "bool" {
+        is_terminal(cx, 0)
+    }
+
+    /// Says whether standard output is a terminal.
+    ///
+    /// ```harn
+    /// mock_tty("stdout", false)
+    /// println(is_stdout_tty()) // -> false
+    /// ```
+    Env fn is_stdout_tty(cx) -> "bool" {
+        is_terminal(cx, 1)
+    }
+
+    /// Says whether standard error is a terminal.
+    ///
+    /// ```harn
+    /// mock_tty("stderr", true)
+    /// println(is_stderr_tty()) // -> true
+    /// ```
+    Env fn is_stderr_tty(cx) -> "bool" {
+        is_terminal(cx, 2)
+    }
+
+    /// Sets the answer of the terminal check of `"stdin"`, `"stdout"` or `"stderr"`.
+    ///
+    /// ```harn
+    /// mock_tty("stdout", true)
+    /// println(is_stdout_tty()) // -> true
+    /// ```
+    State fn mock_tty(cx, stream: Text, answer: Value) -> "nil" {
+        let Some(at) = ["stdin", "stdout", "stderr"].iter().position(|name| *name == &*stream) else {
+            return Err(Error::thrown(format!(
+                "mock_tty: invalid stream '{}'. Expected 'stdin', 'stdout', or 'stderr'.",
+                &*stream
+            )));
+        };
+        let state = cx.state::<State>();
+        let mut answers = state.mock_tty.get();
+        answers[at] = Some(answer.truthy());
+        state.mock_tty.set(answers);
+    }
+
+    /// Drops the answers given with `mock_tty`.
+    ///
+    /// ```harn
+    /// mock_tty("stdin", true)
+    /// println(unmock_tty()) // -> nil
+    /// ```
+    State fn unmock_tty(cx) -> "nil" {
+        cx.state::<State>().mock_tty.set([None; 3]);
+    }
+}
+
+fn write_error(cx: &Cx, text: &str) {
+    match &mut *cx.state::<State>().captured_errors.borrow_mut() {
+        Some(captured) => captured.push_str(text),
+        None => cx.host().write_err(text),
+    }
+}
+
+/// The next line of input, mocked or real.
+pub(super) fn next_line(cx: &Cx) -> Option<String> {
+    let state = cx.state::<State>();
+    let mut mock = state.mock_input.borrow_mut();
+    let Some(mock) = &mut *mock else { return cx.host().read_line().ok().flatten() };
+    let rest = &mock.text[mock.at..];
+    if rest.is_empty() {
+        return None;
+    }
+    let (line, used) = match rest.find('\n') {
+        Some(end) => (&rest[..end], end + 1),
+        None => (rest, rest.len()),
+    };
+    let line = line.strip_suffix('\r').unwrap_or(line).to_owned();
+    mock.at += used;
+    Some(line)
+}
+
+fn is_terminal(cx: &Cx, stream: usize) -> bool {
+    cx.state::<State>().mock_tty.get()[stream].unwrap_or_else(|| match stream {
+        0 => std::io::stdin().is_terminal(),
+        1 => std::io::stdout().is_terminal(),
+        _ => std::io::stderr().is_terminal(),
+    })
+}
+
+builtins! {
+    /// Colour of terminal output.
+    pub(crate) static COLOR: "color";
+
+    /// Wraps the text in the code of a colour, when colour is on.
+    ///
+    /// The names are black, red, green, yellow, blue, magenta, cyan, white, and each with `bright_` in
+    /// front; `gray` is `bright_black`. An unknown name leaves the text as it is.
+    ///
+    /// ```harn
+    /// set_color_mode("never")
+    /// println(color("alert", "red")) // -> alert
+    /// ```
+    Env fn color(cx, value: Text, name: Text) -> "string" {
+        match color_code(&name) {
+            Some(code) => paint(cx, &value, code),
+            None => value.to_string(),
+        }
+    }
+
+    /// Wraps the text in the code for bold, when colour is on.
+    ///
+    /// ```harn
+    /// set_color_mode("always")
+    /// println(len(bold("x"))) // -> 9
+    /// ```
+    Env fn bold(cx, value: Text) -> "string" {
+        paint(cx, &value, 1)
+    }
+
+    /// Wraps the text in the code for dim, when colour is on.
+    ///
+    /// ```harn
+    /// set_color_mode("never")
+    /// println(dim("x")) // -> x
+    /// ```
+    Env fn dim(cx, value: Text) -> "string" {
+        paint(cx, &value, 2)
+    }
+
+    /// Sets whether colour is written: `"auto"`, `"always"` or `"never"`.
+    ///
+    /// In `auto` mode the variable `FORCE_COLOR` turns it on, `NO_COLOR` off, else it is on when
+    /// standard output is a terminal.
+    ///
+    /// ```harn
+    /// println(try { set_color_mode("on") }) // -> Result.Err(set_color_mode: invalid mode 'on'. Expected 'auto', 'always', or 'never'.)
+    /// ```
+    State fn set_color_mode(cx, mode: Given) -> "nil" {
+        let mode = mode.or_nil();
+        let new = match mode.as_str().map(|m| m.as_str()) {
+            Some("auto") => ColorMode::Auto,
+            Some("always") => ColorMode::Always,
+            Some("never") => ColorMode::Never,
+            _ => return Err(invalid_mode(&mode)),
+        };
+        cx.state::<State>().color_mode.set(new);
+    }
+}
+
+fn invalid_mode(mode: &Value) -> Error {
+    Error::thrown(format!("set_color_mode: invalid mode '{mode}'. Expected 'auto', 'always', or 'never'."))
+}
+
+fn color_code(name: &str) -> Option<u8> {
+    const NAMES: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+    let place = |name: &str| NAMES.iter().position(|n| *n == name).map(|at| at as u8);
+    match name {
+        "gray" | "grey" => Some(90),
+        _ => match name.strip_prefix("bright_") {
+            Some(name) => Some(90 + place(name)?),
+            None => Some(30 + place(name)?),
+        },
+    }
+}
+
+fn paint(cx: &Cx, text: &str, code: u8) -> String {
+    if color_on(cx) { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+fn color_on(cx: &Cx) -> bool {
+    match cx.state::<State>().color_mode.get() {
+        ColorMode::Always => true,
+        ColorMode::Never => false,
+        ColorMode::Auto => {
+            cx.host().env("FORCE_COLOR").is_some()
+                || (cx.host().env("NO_COLOR").is_none() && is_terminal(cx, 1))
+        }
+    }
+}

@@ -1,0 +1,573 @@
+//! Methods of lists. None changes its receiver: a method that adds or removes works in place only
+//! when nothing else refers to the list.
+
+use std::cmp::Ordering;
+
+use harn_value::{Dict, Ref, Value, View, equal};
+use harn_vm::builtin::Text;
+use harn_vm::{Result, builtins};
+
+use crate::args::{Given, Int, callable, printed, room_for, size};
+use crate::sequences::{self, Groups, splice};
+use crate::sorting::{extreme, sort, sort_keyed};
+use crate::text;
+
+type List = Ref<Vec<Value>>;
+
+builtins! {
+    /// Methods of lists.
+    pub(crate) static ACCESS: "list";
+
+    /// Counts the items.
+    ///
+    /// ```harn
+    /// println([1, nil].count()) // -> 2
+    /// ```
+    Pure fn count(cx, this: List) -> "int" {
+        this.len()
+    }
+
+    /// Counts the items: another name of `count`.
+    ///
+    /// ```harn
+    /// println([].len()) // -> 0
+    /// ```
+    Pure fn len(cx, this: List) -> "int" {
+        this.len()
+    }
+
+    /// Says whether there are no items.
+    ///
+    /// ```harn
+    /// println([[].empty(), [nil].empty()]) // -> [true, false]
+    /// ```
+    Pure fn empty(cx, this: List) -> "bool" {
+        this.is_empty()
+    }
+
+    /// Gives the first item, nil when there is none; with a number a list of that many.
+    ///
+    /// ```harn
+    /// println([[1, 2].first(), [1, 2].first(1), [].first()]) // -> [1, [1], nil]
+    /// ```
+    Pure fn first(cx, this: List, n: Int) -> "any" {
+        match n.0 {
+            Some(n) => Value::list(this[..size(n).min(this.len())].to_vec()),
+            None => this.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Gives the last item, nil when there is none; with a number a list of that many.
+    ///
+    /// ```harn
+    /// println([[1, 2].last(), [1, 2, 3].last(2)]) // -> [2, [2, 3]]
+    /// ```
+    Pure fn last(cx, this: List, n: Int) -> "any" {
+        match n.0 {
+            Some(n) => Value::list(this[this.len() - size(n).min(this.len())..].to_vec()),
+            None => this.last().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Says whether some item is equal to `value`.
+    ///
+    /// ```harn
+    /// println([1, 2].contains(2.0)) // -> true
+    /// ```
+    Pure fn contains(cx, this: List, value: Value) -> "bool" {
+        this.iter().any(|item| equal(item, &value))
+    }
+
+    /// Gives the position of the first item equal to `value`, -1 when there is none.
+    ///
+    /// ```harn
+    /// println([["a", "b"].index_of("b"), [].index_of(1)]) // -> [1, -1]
+    /// ```
+    Pure fn index_of(cx, this: List, value: Value) -> "int" {
+        position(this.iter().position(|item| equal(item, &value)))
+    }
+
+    /// Gives the items in ascending order.
+    ///
+    /// The sort is stable; values that have no order between them keep their places.
+    ///
+    /// ```harn
+    /// println([3, 1, 2.5].sort()) // -> [1, 2.5, 3]
+    /// ```
+    Pure fn sort_ = "sort"(cx, this: List) -> "list" {
+        let mut this = this;
+        sort(this.make_mut());
+        this
+    }
+
+    /// Gives the smallest item, the first of equals, nil when there is none.
+    ///
+    /// ```harn
+    /// println([[3, 1].min(), [].min()]) // -> [1, nil]
+    /// ```
+    Pure fn min(cx, this: List) -> "any" {
+        extreme(this.iter(), |v| v, Ordering::Less).cloned()
+    }
+
+    /// Gives the largest item, the first of equals, nil when there is none.
+    ///
+    /// ```harn
+    /// println(["b", "a"].max()) // -> b
+    /// ```
+    Pure fn max(cx, this: List) -> "any" {
+        extreme(this.iter(), |v| v, Ordering::Greater).cloned()
+    }
+
+    /// Adds up the numbers; other items are skipped.
+    ///
+    /// The sum is an int unless there is a float.
+    ///
+    /// ```harn
+    /// println([[1, 2].sum(), [1, 0.5, "x"].sum(), [].sum()]) // -> [3, 1.5, 0]
+    /// ```
+    Pure fn sum(cx, this: List) -> "int | float" {
+        total(&this)
+    }
+
+    /// Gives the items in reverse order.
+    ///
+    /// ```harn
+    /// println([1, 2].reverse()) // -> [2, 1]
+    /// ```
+    Pure fn reverse(cx, this: List) -> "list" {
+        let mut this = this;
+        this.make_mut().reverse();
+        this
+    }
+
+    /// Replaces lists in the list by their items, one level deep.
+    ///
+    /// ```harn
+    /// println([1, [2, [3]]].flatten()) // -> [1, 2, [3]]
+    /// ```
+    Pure fn flatten(cx, this: List) -> "list" {
+        sequences::flatten(&this)?
+    }
+
+    /// Joins the printed forms of the items.
+    ///
+    /// ```harn
+    /// println([1, "a", nil].join("-")) // -> 1-a-nil
+    /// ```
+    Pure fn join(cx, this: List, separator: Text = "") -> "string" {
+        text::join(this.iter(), &separator)?
+    }
+
+    /// Gives the list with `value` at its end.
+    ///
+    /// The receiver does not change: write `xs = xs.push(v)`.
+    ///
+    /// ```harn
+    /// let xs = [1]
+    /// println([xs.push(2), xs]) // -> [[1, 2], [1]]
+    /// ```
+    Pure fn push(cx, this: List, value: Given) -> "list" {
+        let mut this = this;
+        if let Some(value) = value.0 {
+            if this.len() == this.capacity() && this.len() > 1 << 16 {
+                room_for(this.len())?;
+            }
+            this.make_mut().push(value);
+        }
+        this
+    }
+
+    /// Gives the list without its last item.
+    ///
+    /// ```harn
+    /// println([[1, 2].pop(), [].pop()]) // -> [[1], []]
+    /// ```
+    Pure fn pop(cx, this: List) -> "list" {
+        let mut this = this;
+        if !this.is_empty() {
+            this.make_mut().pop();
+        }
+        this
+    }
+
+    /// Gives the items from `start` to before `end`; negative positions count from the end.
+    ///
+    /// ```harn
+    /// println([[1, 2, 3].slice(1), [1, 2, 3].slice(-2, -1), [1].slice(5)]) // -> [[2, 3], [2], []]
+    /// ```
+    Pure fn slice(cx, this: List, start: Int, end: Int) -> "list" {
+        let len = this.len();
+        let place = |n: i64| if n < 0 { len.saturating_sub(n.unsigned_abs() as usize) } else { size(n).min(len) };
+        let (start, end) = (place(start.or(0)), place(end.or(i64::MAX)));
+        if start < end { this[start..end].to_vec() } else { Vec::new() }
+    }
+
+    /// Gives the first `n` items.
+    ///
+    /// ```harn
+    /// println([[1, 2, 3].take(2), [1].take()]) // -> [[1, 2], []]
+    /// ```
+    Pure fn take(cx, this: List, n: Int) -> "list" {
+        this[..size(n.or(0)).min(this.len())].to_vec()
+    }
+
+    /// Gives the items after the first `n`.
+    ///
+    /// ```harn
+    /// println([[1, 2, 3].skip(2), [1].skip()]) // -> [[3], [1]]
+    /// ```
+    Pure fn skip(cx, this: List, n: Int) -> "list" {
+        this[size(n.or(0)).min(this.len())..].to_vec()
+    }
+
+    /// Keeps the first of items that are the same by structure and type.
+    ///
+    /// ```harn
+    /// println([1, 1.0, [2], [2], "1"].unique()) // -> [1, 1.0, [2], 1]
+    /// ```
+    Pure fn unique(cx, this: List) -> "list" {
+        sequences::unique(&this)
+    }
+
+    /// Gives the items that are not nil.
+    ///
+    /// ```harn
+    /// println([1, nil, false].compact()) // -> [1, false]
+    /// ```
+    Pure fn compact(cx, this: List) -> "list" {
+        this.iter().filter(|item| !item.is_nil()).cloned().collect::<Vec<_>>()
+    }
+
+    /// Gives dicts `{index, value}`.
+    ///
+    /// The method of iterators gives pairs.
+    ///
+    /// ```harn
+    /// println(["a"].enumerate()) // -> [{index: 0, value: a}]
+    /// ```
+    Pure fn enumerate(cx, this: List) -> "list<dict>" {
+        room_for(this.len().saturating_mul(8))?;
+        let dict = |(index, value): (usize, &Value)| {
+            let entries = [("index", Value::from(index)), ("value", value.clone())];
+            Value::dict(entries.into_iter().collect())
+        };
+        this.iter().enumerate().map(dict).collect::<Vec<_>>()
+    }
+
+    /// Gives lists of one item from each of two lists, as many as the shorter has.
+    ///
+    /// ```harn
+    /// println([1, 2].zip(["a", "b", "c"])) // -> [[1, a], [2, b]]
+    /// ```
+    Pure fn zip(cx, this: List, other: Value) -> "list<list>" {
+        let other = other.as_list().map_or(&[][..], |list| list);
+        let both = |(a, b): (&Value, &Value)| Value::list(vec![a.clone(), b.clone()]);
+        this.iter().zip(other).map(both).collect::<Vec<_>>()
+    }
+
+    /// Counts how often each item occurs, by printed form.
+    ///
+    /// ```harn
+    /// println(["b", "a", "b"].tally()) // -> {a: 1, b: 2}
+    /// ```
+    Pure fn tally(cx, this: List) -> "dict" {
+        let mut counts = Dict::new();
+        for item in this.iter() {
+            let count = counts.entry(&printed(item));
+            *count = Value::int(count.as_int().unwrap_or(0) + 1);
+        }
+        counts
+    }
+
+    /// Makes an iterator over the items.
+    ///
+    /// ```harn
+    /// println([1, 2].iter().map({ x -> x + 1 }).to_list()) // -> [2, 3]
+    /// ```
+    Pure fn iter(cx, this: Value) -> "iter" {
+        cx.iter(&this)?.into_value()
+    }
+}
+
+/// Where something was found, or -1.
+fn position(found: Option<usize>) -> i64 {
+    found.map_or(-1, |at| at as i64)
+}
+
+fn total(items: &[Value]) -> Value {
+    let mut ints = 0i64;
+    let mut floats = None;
+    for item in items {
+        match (item.view(), &mut floats) {
+            (View::Int(i), None) => ints = ints.wrapping_add(i),
+            (View::Int(i), Some(sum)) => *sum += i as f64,
+            (View::Float(f), None) => floats = Some(ints as f64 + f),
+            (View::Float(f), Some(sum)) => *sum += f,
+            _ => {}
+        }
+    }
+    floats.map_or(Value::int(ints), Value::float)
+}
+
+builtins! {
+    /// Methods of lists that take a function.
+    pub(crate) static CALLBACKS: "list";
+
+    /// Gives what `f` gives for every item.
+    ///
+    /// ```harn
+    /// println([1, 2].map({ x -> x * 10 })) // -> [10, 20]
+    /// ```
+    Pure async fn map(cx, this: List, f: Value) -> "list" {
+        callable("list.map", &f)?;
+        let mut out = Vec::with_capacity(this.len());
+        for item in this.iter() {
+            out.push(cx.call(&f, [item.clone()]).await?);
+        }
+        out
+    }
+
+    /// Gives the items for which `f` holds.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].filter({ x -> x != 2 })) // -> [1, 3]
+    /// ```
+    Pure async fn filter(cx, this: List, f: Value) -> "list" {
+        callable("list.filter", &f)?;
+        let mut out = Vec::new();
+        for item in this.iter() {
+            if cx.call(&f, [item.clone()]).await?.truthy() {
+                out.push(item.clone());
+            }
+        }
+        out
+    }
+
+    /// Calls `f` for every item and joins the lists it gives; other results are added as they are.
+    ///
+    /// ```harn
+    /// println([1, 2].flat_map({ x -> [x, x] })) // -> [1, 1, 2, 2]
+    /// ```
+    Pure async fn flat_map(cx, this: List, f: Value) -> "list" {
+        callable("list.flat_map", &f)?;
+        let mut out = Vec::new();
+        for item in this.iter() {
+            splice(&mut out, cx.call(&f, [item.clone()]).await?);
+        }
+        out
+    }
+
+    /// Combines all items: `f(accumulator, item)` for each in turn, starting with `init`.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].reduce(0, { sum, x -> sum + x })) // -> 6
+    /// ```
+    Pure async fn reduce(cx, this: List, init: Value, f: Value) -> "any" {
+        callable("list.reduce", &f)?;
+        let mut accumulator = init;
+        for item in this.iter() {
+            accumulator = cx.call(&f, [accumulator, item.clone()]).await?;
+        }
+        accumulator
+    }
+
+    /// Gives the first item for which `f` holds, nil when there is none.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].find({ x -> x > 1 })) // -> 2
+    /// ```
+    Pure async fn find(cx, this: List, f: Value) -> "any" {
+        callable("list.find", &f)?;
+        search(&cx, &this, &f, true).await?.map(|at| this[at].clone())
+    }
+
+    /// Gives the position of the first item for which `f` holds, -1 when there is none.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].find_index({ x -> x > 1 })) // -> 1
+    /// ```
+    Pure async fn find_index(cx, this: List, f: Value) -> "int" {
+        callable("list.find_index", &f)?;
+        position(search(&cx, &this, &f, true).await?)
+    }
+
+    /// Says whether `f` holds for some item.
+    ///
+    /// ```harn
+    /// println([[1, 2].any({ x -> x > 1 }), [].any({ x -> true })]) // -> [true, false]
+    /// ```
+    Pure async fn any(cx, this: List, f: Value) -> "bool" {
+        callable("list.any", &f)?;
+        search(&cx, &this, &f, true).await?.is_some()
+    }
+
+    /// Says whether `f` holds for every item.
+    ///
+    /// ```harn
+    /// println([[1, 2].all({ x -> x > 1 }), [].all({ x -> false })]) // -> [false, true]
+    /// ```
+    Pure async fn all(cx, this: List, f: Value) -> "bool" {
+        callable("list.all", &f)?;
+        search(&cx, &this, &f, false).await?.is_none()
+    }
+
+    /// Says whether `f` holds for every item: another name of `all`.
+    ///
+    /// ```harn
+    /// println([2, 4].every({ x -> x % 2 == 0 })) // -> true
+    /// ```
+    Pure async fn every(cx, this: List, f: Value) -> "bool" {
+        callable("list.every", &f)?;
+        search(&cx, &this, &f, false).await?.is_none()
+    }
+
+    /// Says whether `f` holds for no item; without `f` whether there is no item.
+    ///
+    /// ```harn
+    /// println([[1, 2].none({ x -> x > 2 }), [1].none()]) // -> [true, false]
+    /// ```
+    Pure async fn none(cx, this: List, f: Given) -> "bool" {
+        match f.0 {
+            None => this.is_empty(),
+            Some(f) => {
+                callable("list.none", &f)?;
+                search(&cx, &this, &f, true).await?.is_none()
+            }
+        }
+    }
+
+    /// Gives the items in ascending order of what `f` gives for them.
+    ///
+    /// The sort is stable and `f` is called once per item.
+    ///
+    /// ```harn
+    /// println(["ccc", "a", "bb"].sort_by({ s -> s.len() })) // -> [a, bb, ccc]
+    /// ```
+    Pure async fn sort_by(cx, this: List, f: Value) -> "list" {
+        callable("list.sort_by", &f)?;
+        let mut keyed = keyed(&cx, &this, &f).await?;
+        sort_keyed(&mut keyed, |(key, _)| key);
+        keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>()
+    }
+
+    /// Gives the item for which `f` gives the smallest value, nil when there is none.
+    ///
+    /// ```harn
+    /// println(["bb", "a"].min_by({ s -> s.len() })) // -> a
+    /// ```
+    Pure async fn min_by(cx, this: List, f: Value) -> "any" {
+        callable("list.min_by", &f)?;
+        let keyed = keyed(&cx, &this, &f).await?;
+        extreme(&keyed, |(key, _)| key, Ordering::Less).map(|(_, item)| item.clone())
+    }
+
+    /// Gives the item for which `f` gives the largest value, nil when there is none.
+    ///
+    /// ```harn
+    /// println(["bb", "a"].max_by({ s -> s.len() })) // -> bb
+    /// ```
+    Pure async fn max_by(cx, this: List, f: Value) -> "any" {
+        callable("list.max_by", &f)?;
+        let keyed = keyed(&cx, &this, &f).await?;
+        extreme(&keyed, |(key, _)| key, Ordering::Greater).map(|(_, item)| item.clone())
+    }
+
+    /// Splits into two lists: the items for which `f` holds, and the others.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].partition({ x -> x > 1 })) // -> [[2, 3], [1]]
+    /// ```
+    Pure async fn partition(cx, this: List, f: Value) -> "list<list>" {
+        callable("list.partition", &f)?;
+        let (mut yes, mut no) = (Vec::new(), Vec::new());
+        for item in this.iter() {
+            let side = if cx.call(&f, [item.clone()]).await?.truthy() { &mut yes } else { &mut no };
+            side.push(item.clone());
+        }
+        vec![Value::list(yes), Value::list(no)]
+    }
+
+    /// Groups the items by the printed form of what `f` gives for them.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].group_by({ x -> x % 2 == 0 })) // -> {false: [1, 3], true: [2]}
+    /// ```
+    Pure async fn group_by(cx, this: List, f: Value) -> "dict" {
+        callable("list.group_by", &f)?;
+        let mut groups = Groups::default();
+        for item in this.iter() {
+            let key = cx.call(&f, [item.clone()]).await?;
+            groups.add(&key, item.clone());
+        }
+        groups.into_dict()
+    }
+}
+
+/// The position of the first item for which the truth of `f(item)` is `wanted`.
+async fn search(cx: &harn_vm::Cx, items: &[Value], f: &Value, wanted: bool) -> Result<Option<usize>> {
+    for (at, item) in items.iter().enumerate() {
+        if cx.call(f, [item.clone()]).await?.truthy() == wanted {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// Every item with what `f` gives for it.
+async fn keyed(cx: &harn_vm::Cx, items: &[Value], f: &Value) -> Result<Vec<(Value, Value)>> {
+    let mut out = Vec::with_capacity(items.len());
+    for item in items {
+        out.push((cx.call(f, [item.clone()]).await?, item.clone()));
+    }
+    Ok(out)
+}
+
+builtins! {
+    /// Methods of lists that cut them into pieces.
+    pub(crate) static PIECES: "list";
+
+    /// Cuts into consecutive pieces; the last may be shorter.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].chunk(2)) // -> [[1, 2], [3]]
+    /// ```
+    Pure fn chunk(cx, this: List, n: Int) -> "list<list>" {
+        sequences::chunks(&this, n.positive_or(1))?
+    }
+
+    /// Cuts into consecutive pieces: another name of `chunk`.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].each_slice(2)) // -> [[1, 2], [3]]
+    /// ```
+    Pure fn each_slice(cx, this: List, n: Int) -> "list<list>" {
+        sequences::chunks(&this, n.positive_or(1))?
+    }
+
+    /// Gives the full windows of `n` items, `step` apart.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].window(2)) // -> [[1, 2], [2, 3]]
+    /// ```
+    Pure fn window(cx, this: List, n: Int, step: Int) -> "list<list>" {
+        sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
+    }
+
+    /// Gives the full windows of `n` items: another name of `window`.
+    ///
+    /// ```harn
+    /// println([1, 2, 3].each_cons(3)) // -> [[1, 2, 3]]
+    /// ```
+    Pure fn each_cons(cx, this: List, n: Int, step: Int) -> "list<list>" {
+        sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
+    }
+
+    /// Gives the full windows of `n` items: another name of `window`.
+    ///
+    /// ```harn
+    /// println([1, 2, 3, 4].sliding_window(2, 2)) // -> [[1, 2], [3, 4]]
+    /// ```
+    Pure fn sliding_window(cx, this: List, n: Int, step: Int) -> "list<list>" {
+        sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
+    }
+}

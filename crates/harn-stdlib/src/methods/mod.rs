@@ -1,0 +1,43 @@
+//! The methods of values, one file per type. The receiver is the first parameter, `this`.
+
+use harn_vm::Builtin;
+
+mod any;
+mod dict;
+mod iter;
+mod list;
+mod range;
+mod set;
+mod string;
+
+/// Methods of one type.
+pub struct MethodTable {
+    /// What `type_of` gives for the receiver; `"any"` for methods that every value has.
+    pub type_name: &'static str,
+    /// The methods; each is named as it is called.
+    pub methods: &'static [Builtin],
+}
+
+/// All methods. A type may have several tables: the earlier one wins. `"any"` is the last resort.
+pub fn methods() -> Vec<MethodTable> {
+    let table = |type_name, methods| MethodTable { type_name, methods };
+    vec![
+        table("string", string::STRING),
+        table("string", string::STRING_ALIASES),
+        table("list", list::ACCESS),
+        table("list", list::CALLBACKS),
+        table("list", list::PIECES),
+        table("dict", dict::DICT),
+        table("set", set::SET),
+        // A range answers some questions at once; for the rest it is an iterator over its ints.
+        table("range", range::RANGE),
+        table("range", iter::COMBINATORS),
+        table("range", iter::SINKS),
+        table("iter", iter::COMBINATORS),
+        table("iter", iter::SINKS),
+        table("generator", iter::PULL),
+        table("stream", iter::PULL),
+        table("channel", iter::PULL),
+        table("any", any::ANY),
+    ]
+}

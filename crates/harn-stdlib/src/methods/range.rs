@@ -1,0 +1,78 @@
+//! What a range answers without walking through its ints. Everything else it does as an iterator.
+
+use harn_value::{Range, Ref, Value};
+use harn_vm::builtin::{ArgName, FromArg};
+use harn_vm::{Result, builtins};
+
+/// The receiver.
+struct This(Ref<Range>);
+
+impl FromArg for This {
+    const TYPE: &'static str = "range";
+    fn from_arg(value: Value, what: &ArgName) -> Result<This> {
+        value.as_range().cloned().map(This).ok_or_else(|| what.expected("range", &value))
+    }
+}
+
+builtins! {
+    /// Methods of ranges.
+    pub(crate) static RANGE: "range";
+
+    /// Counts the ints.
+    ///
+    /// ```harn
+    /// println((1 to 1000000000).count()) // -> 1000000000
+    /// ```
+    Pure fn count(cx, this: This) -> "int" {
+        length(&this.0)
+    }
+
+    /// Counts the ints: another name of `count`.
+    ///
+    /// ```harn
+    /// println([range(5).len(), range(5, 5).len()]) // -> [5, 0]
+    /// ```
+    Pure fn len(cx, this: This) -> "int" {
+        length(&this.0)
+    }
+
+    /// Says whether there are no ints.
+    ///
+    /// ```harn
+    /// println([(1 to 0).empty(), (1 to 1).empty()]) // -> [true, false]
+    /// ```
+    Pure fn empty(cx, this: This) -> "bool" {
+        this.0.is_empty()
+    }
+
+    /// Gives the first int, nil when there is none.
+    ///
+    /// ```harn
+    /// println([(3 to 5).first(), (3 to 2).first()]) // -> [3, nil]
+    /// ```
+    Pure fn first(cx, this: This) -> "int | nil" {
+        (!this.0.is_empty()).then_some(this.0.start)
+    }
+
+    /// Gives the last int, nil when there is none.
+    ///
+    /// ```harn
+    /// println([(3 to 5).last(), range(5).last()]) // -> [5, 4]
+    /// ```
+    Pure fn last(cx, this: This) -> "int | nil" {
+        this.0.last()
+    }
+
+    /// Says whether an int lies inside; a float never does.
+    ///
+    /// ```harn
+    /// println([(1 to 5).contains(5), range(5).contains(5), (1 to 5).contains(2.0)]) // -> [true, false, false]
+    /// ```
+    Pure fn contains(cx, this: This, value: Value) -> "bool" {
+        value.as_int().is_some_and(|i| this.0.contains(i))
+    }
+}
+
+fn length(range: &Range) -> i64 {
+    i64::try_from(range.len()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,268 @@
+//! Methods of sets. Elements count by structure and type and keep the order of their insertion.
+
+use harn_value::{Ref, Set, Value};
+use harn_vm::{Error, Result, builtins};
+
+use crate::args::callable;
+use crate::builtins::sets::{difference, intersection, is_disjoint, is_subset, symmetric_difference, union};
+
+builtins! {
+    /// Methods of sets.
+    pub(crate) static SET: "set";
+
+    /// Counts the elements.
+    ///
+    /// ```harn
+    /// println(set(1, 1, 2).count()) // -> 2
+    /// ```
+    Pure fn count(cx, this: Ref<Set>) -> "int" {
+        this.len()
+    }
+
+    /// Counts the elements: another name of `count`.
+    ///
+    /// ```harn
+    /// println(set().len()) // -> 0
+    /// ```
+    Pure fn len(cx, this: Ref<Set>) -> "int" {
+        this.len()
+    }
+
+    /// Says whether there are no elements.
+    ///
+    /// ```harn
+    /// println(set().empty()) // -> true
+    /// ```
+    Pure fn empty(cx, this: Ref<Set>) -> "bool" {
+        this.is_empty()
+    }
+
+    /// Says whether a value is an element.
+    ///
+    /// ```harn
+    /// println([set(1).contains(1), set(1).contains(1.0)]) // -> [true, false]
+    /// ```
+    Pure fn contains(cx, this: Ref<Set>, value: Value) -> "bool" {
+        this.contains(&value)
+    }
+
+    /// Says whether a value is an element: another name of `contains`.
+    ///
+    /// ```harn
+    /// println(set("a").has("a")) // -> true
+    /// ```
+    Pure fn has(cx, this: Ref<Set>, value: Value) -> "bool" {
+        this.contains(&value)
+    }
+
+    /// Gives the set with one more element.
+    ///
+    /// ```harn
+    /// println(set(1).add(2)) // -> set(1, 2)
+    /// ```
+    Pure fn add(cx, this: Ref<Set>, value: Value) -> "set" {
+        let mut this = this;
+        this.make_mut().insert(value);
+        Value::from(this)
+    }
+
+    /// Gives the set without an element.
+    ///
+    /// ```harn
+    /// println(set(1, 2).remove(1)) // -> set(2)
+    /// ```
+    Pure fn remove(cx, this: Ref<Set>, value: Value) -> "set" {
+        without(this, &value)
+    }
+
+    /// Gives the set without an element: another name of `remove`.
+    ///
+    /// ```harn
+    /// println(set(1, 2).delete(2)) // -> set(1)
+    /// ```
+    Pure fn delete(cx, this: Ref<Set>, value: Value) -> "set" {
+        without(this, &value)
+    }
+
+    /// Gives the elements of both; the argument may be a list.
+    ///
+    /// ```harn
+    /// println(set(1, 2).union([2, 3])) // -> set(1, 2, 3)
+    /// ```
+    Pure fn union_ = "union"(cx, this: Ref<Set>, other: Value) -> "set" {
+        let other = operand("union", &other)?;
+        union(this, other.iter())
+    }
+
+    /// Gives the elements that are in both.
+    ///
+    /// ```harn
+    /// println(set(1, 2).intersect(set(2, 3))) // -> set(2)
+    /// ```
+    Pure fn intersect(cx, this: Ref<Set>, other: Value) -> "set" {
+        intersection(&this, &*operand("intersect", &other)?)
+    }
+
+    /// Gives the elements that are in both: another name of `intersect`.
+    ///
+    /// ```harn
+    /// println(set(1, 2).intersection([1])) // -> set(1)
+    /// ```
+    Pure fn intersection_ = "intersection"(cx, this: Ref<Set>, other: Value) -> "set" {
+        intersection(&this, &*operand("intersection", &other)?)
+    }
+
+    /// Gives the elements that are not in the other.
+    ///
+    /// ```harn
+    /// println(set(1, 2).difference(set(2))) // -> set(1)
+    /// ```
+    Pure fn difference_ = "difference"(cx, this: Ref<Set>, other: Value) -> "set" {
+        difference(&this, &*operand("difference", &other)?)
+    }
+
+    /// Gives the elements that are in exactly one of both.
+    ///
+    /// ```harn
+    /// println(set(1, 2).symmetric_difference(set(2, 3))) // -> set(1, 3)
+    /// ```
+    Pure fn symmetric_difference_ = "symmetric_difference"(cx, this: Ref<Set>, other: Value) -> "set" {
+        symmetric_difference(&this, &*operand("symmetric_difference", &other)?)
+    }
+
+    /// Says whether all elements are in the other.
+    ///
+    /// ```harn
+    /// println(set(1).is_subset([1, 2])) // -> true
+    /// ```
+    Pure fn is_subset_ = "is_subset"(cx, this: Ref<Set>, other: Value) -> "bool" {
+        is_subset(&this, &*operand("is_subset", &other)?)
+    }
+
+    /// Says whether all elements of the other are in this one.
+    ///
+    /// ```harn
+    /// println(set(1, 2).is_superset(set(2))) // -> true
+    /// ```
+    Pure fn is_superset(cx, this: Ref<Set>, other: Value) -> "bool" {
+        is_subset(&*operand("is_superset", &other)?, &this)
+    }
+
+    /// Says whether no element is in both.
+    ///
+    /// ```harn
+    /// println(set(1).is_disjoint(set(2))) // -> true
+    /// ```
+    Pure fn is_disjoint_ = "is_disjoint"(cx, this: Ref<Set>, other: Value) -> "bool" {
+        is_disjoint(&this, &*operand("is_disjoint", &other)?)
+    }
+
+    /// Gives the set of what `f` gives for the elements.
+    ///
+    /// ```harn
+    /// println(set(1, 2, 3).map({ x -> x % 2 })) // -> set(1, 0)
+    /// ```
+    Pure async fn map(cx, this: Ref<Set>, f: Value) -> "set" {
+        callable("set.map", &f)?;
+        let mut out = Set::new();
+        for item in this.iter() {
+            out.insert(cx.call(&f, [item.clone()]).await?);
+        }
+        out
+    }
+
+    /// Gives the set of the elements for which `f` holds.
+    ///
+    /// ```harn
+    /// println(set(1, 2, 3).filter({ x -> x > 1 })) // -> set(2, 3)
+    /// ```
+    Pure async fn filter(cx, this: Ref<Set>, f: Value) -> "set" {
+        callable("set.filter", &f)?;
+        let mut out = Set::new();
+        for item in this.iter() {
+            if cx.call(&f, [item.clone()]).await?.truthy() {
+                out.insert(item.clone());
+            }
+        }
+        out
+    }
+
+    /// Says whether `f` holds for some element.
+    ///
+    /// ```harn
+    /// println(set(1, 2).any({ x -> x > 1 })) // -> true
+    /// ```
+    Pure async fn any(cx, this: Ref<Set>, f: Value) -> "bool" {
+        callable("set.any", &f)?;
+        some(&cx, &this, &f, true).await?
+    }
+
+    /// Says whether `f` holds for every element.
+    ///
+    /// ```harn
+    /// println(set(1, 2).all({ x -> x > 1 })) // -> false
+    /// ```
+    Pure async fn all(cx, this: Ref<Set>, f: Value) -> "bool" {
+        callable("set.all", &f)?;
+        !some(&cx, &this, &f, false).await?
+    }
+
+    /// Says whether `f` holds for every element: another name of `all`.
+    ///
+    /// ```harn
+    /// println(set(2, 4).every({ x -> x % 2 == 0 })) // -> true
+    /// ```
+    Pure async fn every(cx, this: Ref<Set>, f: Value) -> "bool" {
+        callable("set.every", &f)?;
+        !some(&cx, &this, &f, false).await?
+    }
+
+    /// Lists the elements in order.
+    ///
+    /// ```harn
+    /// println(set(2, 1).to_list()) // -> [2, 1]
+    /// ```
+    Pure fn to_list(cx, this: Ref<Set>) -> "list" {
+        this.iter().cloned().collect::<Vec<_>>()
+    }
+
+    /// Makes an iterator over the elements.
+    ///
+    /// ```harn
+    /// println(set(1, 2).iter().map({ x -> x * 2 }).to_list()) // -> [2, 4]
+    /// ```
+    Pure fn iter(cx, this: Value) -> "iter" {
+        cx.iter(&this)?.into_value()
+    }
+}
+
+fn without(mut set: Ref<Set>, value: &Value) -> Value {
+    if set.contains(value) {
+        set.make_mut().remove(value);
+    }
+    set.into()
+}
+
+/// The argument of a set method: a set, or a list taken as one.
+fn operand(method: &str, other: &Value) -> Result<Ref<Set>> {
+    if let Some(set) = other.as_set() {
+        return Ok(set.clone());
+    }
+    match other.as_list() {
+        Some(list) => Ok(Ref::new(list.iter().cloned().collect())),
+        None => {
+            let text = format!("set.{method}: expected a set, got {}", other.type_name());
+            Err(Error::type_error(text))
+        }
+    }
+}
+
+/// Whether the truth of `f(element)` is `wanted` for some element.
+async fn some(cx: &harn_vm::Cx, set: &Set, f: &Value, wanted: bool) -> Result<bool> {
+    for item in set.iter() {
+        if cx.call(f, [item.clone()]).await?.truthy() == wanted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

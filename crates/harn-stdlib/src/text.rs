@@ -1,0 +1,86 @@
+//! Text functions behind the builtins and the methods of strings. Positions count Unicode scalar
+//! values.
+
+use harn_value::{Str, Value};
+use harn_vm::Result;
+
+use crate::args::{room_for, room_for_bytes};
+
+/// The pieces between separators; an empty separator gives the characters with `""` at both ends.
+pub(crate) fn split(text: &str, separator: &str) -> Result<Vec<Value>> {
+    room_for(if separator.is_empty() { text.len() } else { 0 })?;
+    Ok(text.split(separator).map(Value::str).collect())
+}
+
+/// All occurrences replaced; an empty `old` matches between all characters and at both ends.
+pub(crate) fn replace(text: &str, old: &str, new: &str) -> Result<String> {
+    let places = match old.len() {
+        0 => text.len() + 1,
+        n => text.len() / n,
+    };
+    // The bound is only worth computing exactly when it is large.
+    if places.saturating_mul(new.len()) > 1 << 20 {
+        room_for_bytes(text.len() + text.matches(old).count().saturating_mul(new.len()))?;
+    }
+    Ok(text.replace(old, new))
+}
+
+/// Printed forms joined.
+pub(crate) fn join<'a>(items: impl Iterator<Item = &'a Value>, separator: &str) -> Result<String> {
+    let mut out = String::new();
+    for (i, item) in items.enumerate() {
+        if i > 0 {
+            out.push_str(separator);
+        }
+        match item.as_str() {
+            Some(text) => out.push_str(text),
+            None => harn_value::print(item, &mut out),
+        }
+        if i % 1024 == 1023 {
+            room_for_bytes(out.len())?;
+        }
+    }
+    Ok(out)
+}
+
+/// The characters from `start` to before `end`, both held to the text.
+pub(crate) fn between(text: &Str, start: i64, end: i64) -> Str {
+    let clamp = |n: i64| usize::try_from(n.max(0)).unwrap_or(usize::MAX);
+    let (start, end) = (clamp(start), clamp(end));
+    if start == 0 && end >= text.len() {
+        return text.clone();
+    }
+    Str::new(text.char_range(start, end))
+}
+
+/// `count` copies.
+pub(crate) fn repeat(text: &str, count: i64) -> Result<String> {
+    let count = usize::try_from(count).unwrap_or(0);
+    room_for_bytes(text.len().saturating_mul(count))?;
+    Ok(text.repeat(count))
+}
+
+/// Which side [`pad`] fills.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+    Both,
+}
+
+/// `text`, `length` units long, filled with `fill` up to `width` units.
+pub(crate) fn pad(text: &str, length: usize, width: i64, fill: &str, side: Side) -> Result<String> {
+    let missing = usize::try_from(width).unwrap_or(0).saturating_sub(length);
+    room_for_bytes(text.len() + fill.len().saturating_mul(missing))?;
+    let left = match side {
+        Side::Left => missing,
+        Side::Right => 0,
+        Side::Both => missing / 2,
+    };
+    Ok(format!("{}{text}{}", fill.repeat(left), fill.repeat(missing - left)))
+}
+
+/// Position in characters of a byte offset.
+pub(crate) fn char_position(text: &Str, byte: usize) -> i64 {
+    if text.is_ascii() { byte as i64 } else { text[..byte].chars().count() as i64 }
+}
