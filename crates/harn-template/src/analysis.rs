@@ -69,7 +69,10 @@ impl Template {
     /// The names that this template and, through `loader`, those it includes take from the bindings.
     pub fn free_names(&self, loader: &dyn Loader) -> FreeNames {
         let mut analysis = Analysis { loader, entry: &self.origin, known: FxHashMap::default() };
-        analysis.known.insert(loader.identity(&self.origin).unwrap_or_default(), Rc::new(FreeNames { names: vec![], complete: true }));
+        analysis.known.insert(
+            loader.identity(&self.origin).unwrap_or_default(),
+            Rc::new(FreeNames { names: vec![], complete: true }),
+        );
         analysis.names(self)
     }
 
@@ -135,7 +138,10 @@ impl Analysis<'_> {
             }
             for (name, at, bare) in found {
                 let (line, col) = template.position(at as usize);
-                add(&mut result.names, FreeName { name, template_uri: Rc::clone(&template.uri), line, col, bare });
+                add(
+                    &mut result.names,
+                    FreeName { name, template_uri: Rc::clone(&template.uri), line, col, bare },
+                );
             }
         }
         result
@@ -195,20 +201,37 @@ mod tests {
             _ => None,
         };
         let found = Template::inline(text).unwrap().free_names(&AssetLoader(assets));
-        let shown = found.names.iter().map(|n| format!("{}{}@{}:{}:{}", n.name, if n.bare { "?" } else { "" }, n.template_uri, n.line, n.col));
+        let shown = found.names.iter().map(|n| {
+            format!("{}{}@{}:{}:{}", n.name, if n.bare { "?" } else { "" }, n.template_uri, n.line, n.col)
+        });
         (shown.collect(), found.complete)
     }
 
     #[test]
     fn loop_variables_and_llm_are_not_free() {
         let text = "{{ a }}\n{{ for x in xs | default: ys }}{{ x }}{{ loop.index }}{{ k }}{{ end }}{{ x }}{{ if llm.model }}{{ end }}";
-        assert_eq!(names(text), (vec!["a?@:1:1".into(), "xs@:2:1".into(), "ys@:2:1".into(), "k?@:2:55".into(), "x?@:2:71".into()], true));
+        assert_eq!(
+            names(text),
+            (
+                vec![
+                    "a?@:1:1".into(),
+                    "xs@:2:1".into(),
+                    "ys@:2:1".into(),
+                    "k?@:2:55".into(),
+                    "x?@:2:71".into()
+                ],
+                true
+            )
+        );
     }
 
     #[test]
     fn includes_are_followed_and_their_bindings_subtracted() {
         let text = "{{ for item in xs }}{{ include \"std/a.prompt\" with { inner: y } }}{{ end }}";
-        assert_eq!(names(text), (vec!["xs@:1:1".into(), "deep?@std://b.prompt:1:1".into(), "y@:1:21".into()], true));
+        assert_eq!(
+            names(text),
+            (vec!["xs@:1:1".into(), "deep?@std://b.prompt:1:1".into(), "y@:1:21".into()], true)
+        );
         assert_eq!(names("{{ include p }}"), (vec!["p@:1:1".into()], false));
         assert!(!names("{{ include \"std/none.prompt\" }}").1);
     }

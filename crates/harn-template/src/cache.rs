@@ -34,7 +34,11 @@ impl TemplateCache {
     ///
     /// # Errors
     /// As [`Template::parse`]; failures are not kept.
-    pub fn get_or_parse(&self, origin: Origin, text: Cow<'static, str>) -> Result<Rc<Template>, TemplateError> {
+    pub fn get_or_parse(
+        &self,
+        origin: Origin,
+        text: Cow<'static, str>,
+    ) -> Result<Rc<Template>, TemplateError> {
         if origin == Origin::Inline {
             return Template::parse(origin, text).map(Rc::new);
         }
@@ -50,7 +54,8 @@ impl TemplateCache {
         let template = Rc::new(Template::parse(origin.clone(), text)?);
         if entries.by_origin.len() >= CAPACITY && !entries.by_origin.contains_key(&origin) {
             // Use counts are unique, so the order of the map does not matter.
-            let oldest = entries.by_origin.iter().min_by_key(|(_, (_, used))| *used).map(|(origin, _)| origin.clone());
+            let oldest =
+                entries.by_origin.iter().min_by_key(|(_, (_, used))| *used).map(|(origin, _)| origin.clone());
             if let Some(oldest) = oldest {
                 entries.by_origin.remove(&oldest);
             }

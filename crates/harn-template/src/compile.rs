@@ -10,15 +10,19 @@ use crate::expr::parser::{MAX_NESTING, Parser, Resolver, Within};
 use crate::expr::{Name, is_identifier, reserved_literal};
 use crate::scan::{Piece, Scanner};
 use crate::sections::SectionSpec;
-use crate::template::{Include, Loop, MAX_TEMPLATE_BYTES, Op, Otherwise, Program, Section, Site, Test, Write};
+use crate::template::{
+    Include, Loop, MAX_TEMPLATE_BYTES, Op, Otherwise, Program, Section, Site, Test, Write,
+};
 
 /// Compiles `source`.
 pub(crate) fn compile(source: &str) -> Result<Program, (Site, Fail)> {
     if source.len() > MAX_TEMPLATE_BYTES {
-        let kind = ErrorKind::TooLarge { bytes: source.len().to_string(), limit: MAX_TEMPLATE_BYTES.to_string() };
+        let kind =
+            ErrorKind::TooLarge { bytes: source.len().to_string(), limit: MAX_TEMPLATE_BYTES.to_string() };
         return Err((Site { start: 0, end: 0 }, Box::new(kind)));
     }
-    let mut compiler = Compiler { source, program: Program::default(), blocks: Vec::new(), names: Names::default() };
+    let mut compiler =
+        Compiler { source, program: Program::default(), blocks: Vec::new(), names: Names::default() };
     let mut scanner = Scanner::new(source);
     while let Some(piece) = scanner.next()? {
         match piece {
@@ -122,7 +126,11 @@ enum Block {
         /// The `Next` instruction, once the body is closed by `else`.
         next: Option<usize>,
     },
-    Section { site: Site, spec: &'static SectionSpec, index: u32 },
+    Section {
+        site: Site,
+        spec: &'static SectionSpec,
+        index: u32,
+    },
 }
 
 struct Compiler<'s> {
@@ -177,7 +185,8 @@ impl<'s> Compiler<'s> {
                 Ok(())
             }
             _ => {
-                let mut parser = Parser::new(self.source, body.0, body.1, Within::Directive, &mut self.names)?;
+                let mut parser =
+                    Parser::new(self.source, body.0, body.1, Within::Directive, &mut self.names)?;
                 let expr = parser.expression()?;
                 parser.finish()?;
                 self.write(site, expr);
@@ -240,7 +249,8 @@ impl<'s> Compiler<'s> {
     }
 
     fn elif(&mut self, site: Site, range: (usize, usize)) -> Result<(), Fail> {
-        let Some(Block::If { site: opened, else_site: None, test, branches, .. }) = self.blocks.last_mut() else {
+        let Some(Block::If { site: opened, else_site: None, test, branches, .. }) = self.blocks.last_mut()
+        else {
             return Err(unexpected("elif"));
         };
         *branches += 1;
@@ -330,7 +340,8 @@ impl<'s> Compiler<'s> {
 
     fn open_for(&mut self, site: Site, range: (usize, usize)) -> Result<(), Fail> {
         let head = directive::for_head(self.source, range)?;
-        let mut parser = Parser::new(self.source, head.iterable, range.1, Within::Directive, &mut self.names)?;
+        let mut parser =
+            Parser::new(self.source, head.iterable, range.1, Within::Directive, &mut self.names)?;
         let iterable = parser.expression()?;
         parser.finish()?;
         self.open(Block::For { site, start: self.program.ops.len(), next: None })?;
@@ -366,7 +377,10 @@ impl<'s> Compiler<'s> {
         if let Some(got) = directive::end_section_name(self.source, range)?
             && got != spec.name
         {
-            return Err(Box::new(ErrorKind::MismatchedSectionEnd { expected: spec.name.to_owned(), got: got.into_owned() }));
+            return Err(Box::new(ErrorKind::MismatchedSectionEnd {
+                expected: spec.name.to_owned(),
+                got: got.into_owned(),
+            }));
         }
         self.blocks.pop();
         self.program.ops.push(Op::SectionEnd(index));

@@ -56,7 +56,9 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
             _ if depth == 0
                 && text[..at].ends_with(char::is_whitespace)
-                && text[at..].strip_prefix(word).is_some_and(|rest| rest.starts_with(char::is_whitespace)) =>
+                && text[at..]
+                    .strip_prefix(word)
+                    .is_some_and(|rest| rest.starts_with(char::is_whitespace)) =>
             {
                 return Some(at);
             }
@@ -133,7 +135,8 @@ pub(crate) fn section_head<'s>(
         return Err(Box::new(ErrorKind::ExpectedSectionName));
     }
     let (name, length) = quoted_name(text)?.ok_or_else(|| Box::new(ErrorKind::SectionNameNotLiteral))?;
-    let spec = sections::find(&name).ok_or_else(|| Box::new(ErrorKind::UnknownSection { name: name.into_owned() }))?;
+    let spec = sections::find(&name)
+        .ok_or_else(|| Box::new(ErrorKind::UnknownSection { name: name.into_owned() }))?;
     let mut at = start + length;
     let mut argument = None;
     loop {
@@ -142,7 +145,8 @@ pub(crate) fn section_head<'s>(
         if rest.is_empty() {
             return Ok(SectionHead { spec, argument });
         }
-        let name_length = rest.find(|c: char| c == '=' || c == ',' || c.is_whitespace()).unwrap_or(rest.len());
+        let name_length =
+            rest.find(|c: char| c == '=' || c == ',' || c.is_whitespace()).unwrap_or(rest.len());
         let (name, behind) = rest.split_at(name_length);
         let value = behind.trim_start().strip_prefix('=').filter(|value| !value.starts_with('='));
         let value = value.ok_or_else(|| Box::new(ErrorKind::ExpectedSectionArgument))?;
@@ -159,7 +163,10 @@ pub(crate) fn section_head<'s>(
 }
 
 /// The name that an `endsection` repeats, if it does.
-pub(crate) fn end_section_name(source: &str, (start, end): (usize, usize)) -> Result<Option<Cow<'_, str>>, Fail> {
+pub(crate) fn end_section_name(
+    source: &str,
+    (start, end): (usize, usize),
+) -> Result<Option<Cow<'_, str>>, Fail> {
     let text = source[start..end].trim_start();
     if text.is_empty() {
         return Ok(None);

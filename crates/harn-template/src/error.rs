@@ -206,7 +206,12 @@ impl TemplateError {
     }
 
     /// An error at a directive of the template `uri`.
-    pub(crate) fn at(uri: Rc<str>, position: (u32, u32), span: std::ops::Range<usize>, kind: ErrorKind) -> TemplateError {
+    pub(crate) fn at(
+        uri: Rc<str>,
+        position: (u32, u32),
+        span: std::ops::Range<usize>,
+        kind: ErrorKind,
+    ) -> TemplateError {
         TemplateError(Box::new(Inner { uri, position: Some(position), span, kind }))
     }
 

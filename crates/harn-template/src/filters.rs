@@ -291,7 +291,8 @@ pub const FILTERS: &[FilterSpec] = &[
             let text = v.into_text();
             let (from, to) = (text_of(&call.args[0]), text_of(&call.args[1]));
             if to.len() > from.len() {
-                let found = if from.is_empty() { text.chars().count() + 1 } else { text.matches(&*from).count() };
+                let found =
+                    if from.is_empty() { text.chars().count() + 1 } else { text.matches(&*from).count() };
                 call.check_size(text.len().saturating_add(found.saturating_mul(to.len() - from.len())))?;
             }
             Ok(Piped::Text(text.replace(&*from, &to).into()))
@@ -336,7 +337,8 @@ fn end_item<'a>(input: Piped<'a>, front: bool) -> Piped<'a> {
     let char_at_end = |text: &str| if front { text.chars().next() } else { text.chars().next_back() };
     let value = match input {
         Piped::Text(text) => {
-            return char_at_end(&text).map_or(Piped::owned(Value::NIL), |c| Piped::Text(c.to_string().into()));
+            return char_at_end(&text)
+                .map_or(Piped::owned(Value::NIL), |c| Piped::Text(c.to_string().into()));
         }
         Piped::Value(value) => value,
     };
@@ -373,7 +375,11 @@ fn join<'a>(input: Piped<'a>, call: &Call<'_>) -> Result<Piped<'a>, Fail> {
     .map(|text| Piped::Text(text.into()))
 }
 
-fn join_items<'v>(items: impl ExactSizeIterator<Item = &'v Value>, sep: &str, call: &Call<'_>) -> Result<String, Fail> {
+fn join_items<'v>(
+    items: impl ExactSizeIterator<Item = &'v Value>,
+    sep: &str,
+    call: &Call<'_>,
+) -> Result<String, Fail> {
     call.check_size(items.len().saturating_mul(sep.len()))?;
     let mut out = String::new();
     for (i, item) in items.enumerate() {
@@ -412,7 +418,8 @@ mod tests {
     use harn_value::{Dict, Set};
 
     fn render(template: &str, bindings: Dict) -> String {
-        let result = Template::inline(template).and_then(|t| t.render(&Value::dict(bindings), &RenderContext::default()));
+        let result = Template::inline(template)
+            .and_then(|t| t.render(&Value::dict(bindings), &RenderContext::default()));
         result.unwrap_or_else(|error| error.to_string())
     }
 
@@ -426,7 +433,12 @@ mod tests {
             assert_eq!(render(spec.example.0, Dict::new()), spec.example.1, "{}", spec.name);
             assert!(spec.example.0.contains(&format!("| {}", spec.name)));
             assert!(spec.arity.1 <= MAX_ARGS);
-            assert_eq!(spec.params.split(", ").filter(|p| !p.is_empty()).count(), spec.arity.1, "{}", spec.name);
+            assert_eq!(
+                spec.params.split(", ").filter(|p| !p.is_empty()).count(),
+                spec.arity.1,
+                "{}",
+                spec.name
+            );
             assert_eq!(spec.params.matches('?').count(), spec.arity.1 - spec.arity.0, "{}", spec.name);
         }
     }
@@ -449,7 +461,10 @@ mod tests {
     #[test]
     fn lengths() {
         assert_eq!(with("{{ v | length }}", Value::NIL), "0");
-        assert_eq!(with("{{ v | length }}", Value::range(harn_value::Range { start: 1, end: 4, exclusive: false })), "4");
+        assert_eq!(
+            with("{{ v | length }}", Value::range(harn_value::Range { start: 1, end: 4, exclusive: false })),
+            "4"
+        );
         assert_eq!(with("{{ v | length }}", Value::from(Set::from_iter([Value::int(1)]))), "1");
         assert_eq!(with("{{ v | length }}", Value::int(1)), "at 1:1: `length` not defined for int");
     }
@@ -476,7 +491,14 @@ mod tests {
 
     #[test]
     fn default_replaces_everything_falsy() {
-        for v in [Value::NIL, Value::FALSE, Value::int(0), Value::float(-0.0), Value::str(" \n"), Value::list(vec![])] {
+        for v in [
+            Value::NIL,
+            Value::FALSE,
+            Value::int(0),
+            Value::float(-0.0),
+            Value::str(" \n"),
+            Value::list(vec![]),
+        ] {
             assert_eq!(with("{{ v | default: \"x\" }}", v), "x");
         }
         assert_eq!(with("{{ v | default: \"x\" }}", Value::int(1)), "1");
@@ -486,8 +508,14 @@ mod tests {
     fn indent_counts_and_refuses() {
         assert_eq!(with("{{ v | indent: 2, true }}", Value::str("a\n\r\nb")), "  a\n  \r\n  b");
         assert_eq!(with("{{ v | indent: -2 }}", Value::str("a\nb")), "a\nb");
-        assert_eq!(with("{{ v | indent: 1.5 }}", Value::str("a")), "at 1:1: `indent` requires an integer width");
-        assert_eq!(with("{{ v | indent }}", Value::str("a")), "at 1:1: filter `indent` got wrong number of arguments");
+        assert_eq!(
+            with("{{ v | indent: 1.5 }}", Value::str("a")),
+            "at 1:1: `indent` requires an integer width"
+        );
+        assert_eq!(
+            with("{{ v | indent }}", Value::str("a")),
+            "at 1:1: filter `indent` got wrong number of arguments"
+        );
         assert!(with("{{ v | indent: 9000000000000000000 }}", Value::str("a\nb")).contains("output exceeds"));
     }
 
@@ -503,8 +531,14 @@ mod tests {
     fn unknown_filters_fail_when_they_are_reached() {
         assert_eq!(with("{{ if v }}{{ v | nope }}{{ end }}", Value::NIL), "");
         assert_eq!(with("\n {{ v | nope }}", Value::NIL), "at 2:2: unknown filter `nope`");
-        assert_eq!(with("{{ v | upper: 1 }}", Value::NIL), "at 1:1: filter `upper` got wrong number of arguments");
-        assert_eq!(with("{{ v | json: true, 1 }}", Value::NIL), "at 1:1: filter `json` got wrong number of arguments");
+        assert_eq!(
+            with("{{ v | upper: 1 }}", Value::NIL),
+            "at 1:1: filter `upper` got wrong number of arguments"
+        );
+        assert_eq!(
+            with("{{ v | json: true, 1 }}", Value::NIL),
+            "at 1:1: filter `json` got wrong number of arguments"
+        );
     }
 
     #[test]

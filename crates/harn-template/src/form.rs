@@ -92,7 +92,10 @@ mod tests {
     fn indices_count_from_both_ends() {
         let list = Value::list(vec![Value::int(10), Value::int(20)]);
         let at = |i| index(&list, i).map(|v| v.as_int());
-        assert_eq!((at(0), at(-1), at(2), at(-3), at(i64::MIN)), (Some(Some(10)), Some(Some(20)), None, None, None));
+        assert_eq!(
+            (at(0), at(-1), at(2), at(-3), at(i64::MIN)),
+            (Some(Some(10)), Some(Some(20)), None, None, None)
+        );
         let text = Value::str("aé");
         assert_eq!(index(&text, -1).map(|v| v.to_string()).as_deref(), Some("é"));
         assert_eq!(index(&Value::int(5), 0).map(Cow::into_owned), None);
@@ -100,9 +103,21 @@ mod tests {
 
     #[test]
     fn truth_follows_the_contract() {
-        let falsy = [Value::NIL, Value::FALSE, Value::int(0), Value::float(-0.0), Value::str(""), Value::str(" \n"), Value::list(vec![])];
+        let falsy = [
+            Value::NIL,
+            Value::FALSE,
+            Value::int(0),
+            Value::float(-0.0),
+            Value::str(""),
+            Value::str(" \n"),
+            Value::list(vec![]),
+        ];
         assert!(falsy.iter().all(|v| !truthy(v)));
         let empty_range = Value::range(harn_value::Range { start: 1, end: 1, exclusive: true });
-        assert!([Value::duration(0), empty_range, Value::bytes(vec![]), Value::float(f64::NAN)].iter().all(truthy));
+        assert!(
+            [Value::duration(0), empty_range, Value::bytes(vec![]), Value::float(f64::NAN)]
+                .iter()
+                .all(truthy)
+        );
     }
 }

@@ -162,24 +162,32 @@ fn join(base: &Path, rel: &str) -> PathBuf {
 
 /// The nearest folder from `folder` upwards that holds a `harn.toml`.
 pub fn project_root(folder: &Path) -> Option<PathBuf> {
-    let absolute = std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()?;
+    let absolute =
+        std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()?;
     absolute.ancestors().find(|dir| dir.join("harn.toml").is_file()).map(Path::to_owned)
 }
 
 /// Whether a path stays below the folder it is joined to.
 fn is_safe(rel: &str) -> bool {
-    !rel.is_empty() && !rel.starts_with('/') && !rel.contains('\\') && rel.split('/').all(|segment| segment != "..")
+    !rel.is_empty()
+        && !rel.starts_with('/')
+        && !rel.contains('\\')
+        && rel.split('/').all(|segment| segment != "..")
 }
 
 /// The folder of an alias in the manifest of `root`.
 fn asset_root(root: &Path, alias: &str) -> Result<String, ErrorKind> {
-    let manifest = fs::read_to_string(root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
+    let manifest =
+        fs::read_to_string(root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
     let value = manifest
         .as_ref()
         .and_then(|table| table.get("asset_roots"))
         .and_then(|roots| roots.get(alias))
         .and_then(toml::Value::as_str)
-        .ok_or_else(|| ErrorKind::UnknownAlias { alias: alias.to_owned(), root: root.display().to_string() })?;
+        .ok_or_else(|| ErrorKind::UnknownAlias {
+            alias: alias.to_owned(),
+            root: root.display().to_string(),
+        })?;
     if is_safe(value) {
         return Ok(value.to_owned());
     }

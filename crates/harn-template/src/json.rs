@@ -83,7 +83,13 @@ impl Writer<'_> {
     }
 
     /// Writes a container. Values nest as deep as memory allows, so the stack grows on demand.
-    fn block<T>(&mut self, open: char, close: char, parts: impl Iterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
+    fn block<T>(
+        &mut self,
+        open: char,
+        close: char,
+        parts: impl Iterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) {
         self.out.push(open);
         self.level += 1;
         let mut empty = true;
@@ -169,7 +175,12 @@ mod tests {
 
     #[test]
     fn compact_form_is_that_of_json_stringify() {
-        let dict: Dict = [("b", Value::float(1.0)), ("a", Value::list(vec![Value::NIL, Value::float(0.5), Value::int(-7)]))].into_iter().collect();
+        let dict: Dict = [
+            ("b", Value::float(1.0)),
+            ("a", Value::list(vec![Value::NIL, Value::float(0.5), Value::int(-7)])),
+        ]
+        .into_iter()
+        .collect();
         assert_eq!(compact(Value::dict(dict)), r#"{"a":[null,0.5,-7],"b":1}"#);
         assert_eq!(compact(Value::str("a\"\\\n\r\t\u{1}é/")), r#""a\"\\\n\r\t\u0001é/""#);
         assert_eq!(compact(Value::float(f64::NAN)), "null");
@@ -181,7 +192,9 @@ mod tests {
 
     #[test]
     fn pretty_form_indents_by_two_and_keeps_empty_containers_short() {
-        let dict: Dict = [("b", Value::list(vec![])), ("a", Value::list(vec![Value::int(1), Value::int(2)]))].into_iter().collect();
+        let dict: Dict = [("b", Value::list(vec![])), ("a", Value::list(vec![Value::int(1), Value::int(2)]))]
+            .into_iter()
+            .collect();
         let mut out = String::new();
         write_pretty(&Value::dict(dict), &mut out);
         assert_eq!(out, "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": []\n}");

@@ -90,7 +90,14 @@ pub fn lint(origin: Origin, text: &str, settings: &LintSettings) -> Vec<Finding>
         Err(error) => {
             let (line, col) = error.position().unwrap_or((1, 1));
             let message = format!("template did not parse: {error}");
-            return vec![Finding { rule: PARSE.name, severity: PARSE.severity, message, span: error.span(), line, col }];
+            return vec![Finding {
+                rule: PARSE.name,
+                severity: PARSE.severity,
+                message,
+                span: error.span(),
+                line,
+                col,
+            }];
         }
     };
     let linter = Linter { template: &template };
@@ -123,7 +130,9 @@ impl Linter<'_> {
             });
             let span = (test.site.start, test.site.end);
             match identity {
-                Some((field, literal)) => findings.push(self.finding(&IDENTITY, span, identity_message(field, literal))),
+                Some((field, literal)) => {
+                    findings.push(self.finding(&IDENTITY, span, identity_message(field, literal)))
+                }
                 None if mentions => aware.push(test.site),
                 None => {}
             }
@@ -203,13 +212,19 @@ impl Linter<'_> {
 
 fn identity_message(field: &str, literal: &str) -> String {
     const XML: &str = "`llm.capabilities.prefers_xml_scaffolding`";
-    const MARKDOWN: &str = "`llm.capabilities.prefers_markdown_scaffolding` or `llm.capabilities.prefers_role_developer`";
-    const LOCAL: &str = "`llm.capabilities.text_tool_wire_format_supported` or `llm.capabilities.native_tools`";
+    const MARKDOWN: &str =
+        "`llm.capabilities.prefers_markdown_scaffolding` or `llm.capabilities.prefers_role_developer`";
+    const LOCAL: &str =
+        "`llm.capabilities.text_tool_wire_format_supported` or `llm.capabilities.native_tools`";
     let advice = match (field, literal) {
         ("provider", "anthropic") => format!("branch on {XML}"),
         ("provider", "openai") => format!("branch on {MARKDOWN}"),
-        ("provider", "local" | "qwen" | "ollama" | "llamacpp" | "vllm" | "mlx") => format!("branch on {LOCAL}"),
-        ("provider", _) => format!("branch on a capability (anthropic: {XML}; openai: {MARKDOWN}; local models: {LOCAL})"),
+        ("provider", "local" | "qwen" | "ollama" | "llamacpp" | "vllm" | "mlx") => {
+            format!("branch on {LOCAL}")
+        }
+        ("provider", _) => {
+            format!("branch on a capability (anthropic: {XML}; openai: {MARKDOWN}; local models: {LOCAL})")
+        }
         _ => "branch on the specific `llm.capabilities.<flag>`".to_owned(),
     };
     format!("condition tests the identity of the model through `llm.{field}`; {advice}")
@@ -240,7 +255,13 @@ mod tests {
             let directive = format!("{{{{ if {condition} }}}}");
             assert_eq!(found(&text), [("template-provider-identity-branch".to_owned(), directive.as_str())]);
         }
-        for fine in ["llm.provider == other", "llm.provider", "llm.provider < 'x'", "x.provider == 'a'", "llm.capabilities.model == 'x'"] {
+        for fine in [
+            "llm.provider == other",
+            "llm.provider",
+            "llm.provider < 'x'",
+            "x.provider == 'a'",
+            "llm.capabilities.model == 'x'",
+        ] {
             assert_eq!(found(&format!("{{{{ if {fine} }}}}{{{{ end }}}}")), [], "{fine}");
         }
         assert_eq!(found("{{ for llm in xs }}{{ if llm.model == 'a' }}{{ end }}{{ end }}"), []);
@@ -249,9 +270,15 @@ mod tests {
     #[test]
     fn identity_messages_name_the_field_and_the_flag() {
         let provider = message("{{ if llm.provider == \"anthropic\" }}{{ end }}");
-        assert!(provider.contains("`llm.provider`") && provider.contains("llm.capabilities.prefers_xml_scaffolding"), "{provider}");
+        assert!(
+            provider.contains("`llm.provider`")
+                && provider.contains("llm.capabilities.prefers_xml_scaffolding"),
+            "{provider}"
+        );
         assert!(message("{{ if llm.provider == \"openai\" }}{{ end }}").contains("prefers_role_developer"));
-        assert!(message("{{ if llm.provider == \"qwen\" }}{{ end }}").contains("text_tool_wire_format_supported"));
+        assert!(
+            message("{{ if llm.provider == \"qwen\" }}{{ end }}").contains("text_tool_wire_format_supported")
+        );
         assert!(message("{{ if llm.family == \"x\" }}{{ end }}").contains("`llm.capabilities.<flag>`"));
     }
 
@@ -260,12 +287,16 @@ mod tests {
         let branch = "{{ if not llm.capabilities.native_tools }}{{ end }}";
         assert_eq!(found(&branch.repeat(3)), []);
         let text = format!("x{}", branch.repeat(4));
-        assert_eq!(found(&text), [("template-variant-explosion".to_owned(), "{{ if not llm.capabilities.native_tools }}")]);
+        assert_eq!(
+            found(&text),
+            [("template-variant-explosion".to_owned(), "{{ if not llm.capabilities.native_tools }}")]
+        );
         let shown = message(&text);
         assert!(shown.contains("4 capability-aware branches") && shown.contains("threshold is 3"), "{shown}");
         let elifs = "{{ if llm.capabilities.a | default: b }}{{ elif llm.capabilities.b == 1 }}{{ elif (llm.capabilities.c) }}{{ elif llm.capabilities[\"d\"] }}{{ end }}";
         assert_eq!(found(elifs).len(), 1);
-        let identity = format!("{}{{{{ if llm.model == 'x' and llm.capabilities.a }}}}{{{{ end }}}}", branch.repeat(3));
+        let identity =
+            format!("{}{{{{ if llm.model == 'x' and llm.capabilities.a }}}}{{{{ end }}}}", branch.repeat(3));
         assert_eq!(found(&identity).len(), 1);
         let strict = LintSettings { variant_branch_threshold: 0 };
         assert_eq!(lint(Origin::Inline, branch, &strict).len(), 1);

@@ -107,7 +107,11 @@ pub(crate) fn asset_path(path: &str) -> Option<&str> {
 }
 
 /// The embedded template that `path` names for `caller`; `None` when it names something on disk.
-pub(crate) fn load_asset(assets: &dyn Assets, path: &str, caller: Caller<'_>) -> Option<Result<Loaded, ErrorKind>> {
+pub(crate) fn load_asset(
+    assets: &dyn Assets,
+    path: &str,
+    caller: Caller<'_>,
+) -> Option<Result<Loaded, ErrorKind>> {
     let found = |key: &str| {
         assets.get(key).map(|text| {
             let origin = Origin::Asset(key.to_owned());
@@ -115,7 +119,11 @@ pub(crate) fn load_asset(assets: &dyn Assets, path: &str, caller: Caller<'_>) ->
         })
     };
     if let Caller::Include { parent: Origin::Asset(parent), .. } = caller {
-        if path.is_empty() || path.starts_with(['/', '@']) || path.contains('\\') || path.split('/').any(|s| s == "..") {
+        if path.is_empty()
+            || path.starts_with(['/', '@'])
+            || path.contains('\\')
+            || path.split('/').any(|s| s == "..")
+        {
             return Some(Err(ErrorKind::IncludeNotAsset { path: path.to_owned() }));
         }
         let joined = match (asset_path(path), parent.rsplit_once('/')) {
@@ -124,7 +132,8 @@ pub(crate) fn load_asset(assets: &dyn Assets, path: &str, caller: Caller<'_>) ->
             (None, None) => drop_dots(path),
         };
         return Some(
-            found(&joined).ok_or_else(|| ErrorKind::IncludeMissingAsset { parent: parent.clone(), asset: joined }),
+            found(&joined)
+                .ok_or_else(|| ErrorKind::IncludeMissingAsset { parent: parent.clone(), asset: joined }),
         );
     }
     let key = asset_path(path)?;
@@ -163,7 +172,10 @@ mod tests {
     #[test]
     fn modules_name_assets_by_their_std_path() {
         assert_eq!(load("std/agent/a.harn.prompt", Caller::Module).unwrap(), "std://agent/a.harn.prompt");
-        assert_eq!(load("std/x.prompt", Caller::Module).unwrap_err(), "unknown stdlib prompt asset 'std/x.prompt'");
+        assert_eq!(
+            load("std/x.prompt", Caller::Module).unwrap_err(),
+            "unknown stdlib prompt asset 'std/x.prompt'"
+        );
         let missing = load("agent/a.harn.prompt", Caller::Module).unwrap_err();
         assert!(missing.starts_with("Failed to read template agent/a.harn.prompt: "), "{missing}");
     }

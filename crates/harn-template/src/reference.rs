@@ -39,7 +39,11 @@ pub fn reference() -> String {
 fn write_filters(page: &mut String) {
     page.push_str("\n## Filters\n\n| Filter | Result | Notes | Example | Gives |\n|---|---|---|---|---|\n");
     for spec in FILTERS {
-        let call = if spec.params.is_empty() { spec.name.to_owned() } else { format!("{}: {}", spec.name, spec.params) };
+        let call = if spec.params.is_empty() {
+            spec.name.to_owned()
+        } else {
+            format!("{}: {}", spec.name, spec.params)
+        };
         let (template, result) = spec.example;
         let _ = writeln!(
             page,
@@ -64,8 +68,15 @@ fn write_sections(page: &mut String) {
         }
         page.push_str("| When | Output | Label in traces | Instead of an empty BODY |\n|---|---|---|---|\n");
         for envelope in spec.envelopes {
-            let default = spec.defaults.iter().find(|(label, _)| *label == envelope.label).map_or("", |(_, text)| text);
-            let _ = writeln!(page, "| {} | {} | `{}` | {default} |", envelope.when, output(envelope.output), envelope.label);
+            let default =
+                spec.defaults.iter().find(|(label, _)| *label == envelope.label).map_or("", |(_, text)| text);
+            let _ = writeln!(
+                page,
+                "| {} | {} | `{}` | {default} |",
+                envelope.when,
+                output(envelope.output),
+                envelope.label
+            );
         }
     }
 }

@@ -41,7 +41,13 @@ impl Default for RenderContext<'_> {
     /// No files, no embedded templates, no `llm`, at most 256 MiB of text.
     fn default() -> Self {
         const NIL: &Value = &Value::NIL;
-        RenderContext { loader: &AssetLoader(()), llm: NIL, cache: None, max_output: 256 << 20, interrupted: None }
+        RenderContext {
+            loader: &AssetLoader(()),
+            llm: NIL,
+            cache: None,
+            max_output: 256 << 20,
+            interrupted: None,
+        }
     }
 }
 
@@ -58,7 +64,11 @@ impl Template {
     ///
     /// # Errors
     /// As [`Template::render`].
-    pub fn render_with_trace(&self, bindings: &Value, context: &RenderContext<'_>) -> Result<Rendered, TemplateError> {
+    pub fn render_with_trace(
+        &self,
+        bindings: &Value,
+        context: &RenderContext<'_>,
+    ) -> Result<Rendered, TemplateError> {
         self.run(bindings, context, Recorder::default(), true)
     }
 
@@ -155,7 +165,9 @@ impl Renderer<'_> {
                 }
                 Op::Write(index) => {
                     let write = &program.writes[index as usize];
-                    frame.write(&write.expr, &mut self.out).map_err(|fail| failed(template, write.site, fail))?;
+                    frame
+                        .write(&write.expr, &mut self.out)
+                        .map_err(|fail| failed(template, write.site, fail))?;
                     if RECORD {
                         self.wrote(SpanKind::Expr, start, template, write.site.start);
                     }
@@ -179,7 +191,12 @@ impl Renderer<'_> {
                     if RECORD && value.is_some() {
                         self.wrote(SpanKind::LegacyBare, start, template, from);
                     } else if RECORD {
-                        self.recorder.span(SpanKind::LegacyBare, (start, self.out.len()), (0, 0), &template.uri);
+                        self.recorder.span(
+                            SpanKind::LegacyBare,
+                            (start, self.out.len()),
+                            (0, 0),
+                            &template.uri,
+                        );
                     }
                 }
                 Op::Test { test: index, otherwise } => {
@@ -302,7 +319,14 @@ impl Renderer<'_> {
         };
         let (line, col) = template.position(at as usize);
         let template_uri = Rc::clone(&template.uri);
-        self.recorder.branches.push(Branch { kind: "if", template_uri, line, col, branch_id: id, branch_label: label });
+        self.recorder.branches.push(Branch {
+            kind: "if",
+            template_uri,
+            line,
+            col,
+            branch_id: id,
+            branch_label: label,
+        });
         let here = self.out.len();
         let opened = template.position(test.opened_at as usize);
         if !holds && test.otherwise == Otherwise::Nothing {
@@ -312,7 +336,11 @@ impl Renderer<'_> {
         }
     }
 
-    fn include<const RECORD: bool>(&mut self, frame: &Frame<'_>, include: &Include) -> Result<(), TemplateError> {
+    fn include<const RECORD: bool>(
+        &mut self,
+        frame: &Frame<'_>,
+        include: &Include,
+    ) -> Result<(), TemplateError> {
         let template = frame.template;
         let fail = |kind| failed(template, include.site, kind);
         let path = frame.eval(&include.path).map_err(fail)?;
@@ -333,7 +361,11 @@ impl Renderer<'_> {
         let start = self.out.len();
         let first_span = self.recorder.spans.len();
         self.active.push(Rc::clone(&included));
-        let mut inner = Frame::new(&included.template, Scope::Included { with, parent: frame, site: include }, frame.limit);
+        let mut inner = Frame::new(
+            &included.template,
+            Scope::Included { with, parent: frame, site: include },
+            frame.limit,
+        );
         self.template::<RECORD>(&mut inner)?;
         self.active.pop();
         if self.out.len() > self.context.max_output {

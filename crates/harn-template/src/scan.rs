@@ -134,7 +134,9 @@ fn directive_end(source: &str, from: usize) -> Option<usize> {
 fn starts_raw(inside: &[u8]) -> bool {
     let blanks = inside.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     inside[blanks..].strip_prefix(b"raw").is_some_and(|rest| {
-        matches!(rest.first(), Some(b' ' | b'\t' | b'\n' | b'\r')) || rest.starts_with(b"}}") || rest.starts_with(b"-}}")
+        matches!(rest.first(), Some(b' ' | b'\t' | b'\n' | b'\r'))
+            || rest.starts_with(b"}}")
+            || rest.starts_with(b"-}}")
     })
 }
 
@@ -182,7 +184,9 @@ mod tests {
             match scanner.next() {
                 Ok(Some(Piece::Text { start, end })) => shown.push_str(&source[start..end]),
                 Ok(Some(Piece::Raw { start, end })) => shown.push_str(&format!("[{}]", &source[start..end])),
-                Ok(Some(Piece::Directive { body, .. })) => shown.push_str(&format!("<{}>", &source[body.0..body.1])),
+                Ok(Some(Piece::Directive { body, .. })) => {
+                    shown.push_str(&format!("<{}>", &source[body.0..body.1]))
+                }
                 Ok(None) => return shown,
                 Err((site, kind)) => return format!("{kind} at {}", site.start),
             }

@@ -168,8 +168,16 @@ pub const SECTIONS: &[SectionSpec] = &[
         defaults: &[],
         envelopes: &[
             envelope("native_json", "`structured_output_mode` is `native_json`", ""),
-            envelope("xml_tagged", "`structured_output_mode` is `xml_tagged`", "<output_format>\nBODY\n</output_format>"),
-            envelope("delimited", "`structured_output_mode` is `delimited`", "[[ ## output_format ## ]]\nBODY"),
+            envelope(
+                "xml_tagged",
+                "`structured_output_mode` is `xml_tagged`",
+                "<output_format>\nBODY\n</output_format>",
+            ),
+            envelope(
+                "delimited",
+                "`structured_output_mode` is `delimited`",
+                "[[ ## output_format ## ]]\nBODY",
+            ),
             envelope("xml", SCAFFOLD_XML, "<output_format>\nBODY\n</output_format>"),
             envelope("markdown", SCAFFOLD_MARKDOWN, "## Output Format\nBODY"),
             envelope("plain", "else", "Output Format:\nBODY"),
@@ -224,8 +232,16 @@ pub const SECTIONS: &[SectionSpec] = &[
             ("inline", "Reason privately before answering."),
         ],
         envelopes: &[
-            envelope("thinking_blocks", "`thinking_block_style` is `thinking_blocks`", "<thinking>\nBODY\n</thinking>"),
-            envelope("reasoning_summary", "`thinking_block_style` is `reasoning_summary`", "## Reasoning\nBODY"),
+            envelope(
+                "thinking_blocks",
+                "`thinking_block_style` is `thinking_blocks`",
+                "<thinking>\nBODY\n</thinking>",
+            ),
+            envelope(
+                "reasoning_summary",
+                "`thinking_block_style` is `reasoning_summary`",
+                "## Reasoning\nBODY",
+            ),
             envelope("inline", "`thinking_block_style` is `inline`", "BODY"),
             envelope("none", "else", ""),
         ],
@@ -264,7 +280,11 @@ pub const SECTIONS: &[SectionSpec] = &[
         argument: None,
         defaults: &[],
         envelopes: &[
-            envelope("xml_developer", "`prefers_xml_scaffolding` and `prefers_role_developer`", "<developer>\nBODY\n</developer>"),
+            envelope(
+                "xml_developer",
+                "`prefers_xml_scaffolding` and `prefers_role_developer`",
+                "<developer>\nBODY\n</developer>",
+            ),
             envelope(
                 "markdown_developer",
                 "`prefers_markdown_scaffolding` and `prefers_role_developer`",
@@ -306,7 +326,13 @@ pub(crate) struct Closed {
 impl SectionSpec {
     /// Wraps the body, which is `out[start..]`, in place. `argument` is the value of the argument that
     /// the section reads, if one was given.
-    pub(crate) fn close(&self, out: &mut String, start: usize, llm: Option<&Value>, argument: Option<&Value>) -> Closed {
+    pub(crate) fn close(
+        &self,
+        out: &mut String,
+        start: usize,
+        llm: Option<&Value>,
+        argument: Option<&Value>,
+    ) -> Closed {
         let envelope = (self.select)(&Capabilities::of(llm));
         out.truncate(start + out[start..].trim_end().len());
         let stripped = out[start..].len() - out[start..].trim_start().len();
@@ -362,7 +388,12 @@ mod tests {
         Value::dict([("capabilities", Value::dict(caps))].into_iter().collect())
     }
 
-    fn close(name: &str, body: &str, capabilities: &[(&str, Value)], argument: Option<Value>) -> (String, &'static str) {
+    fn close(
+        name: &str,
+        body: &str,
+        capabilities: &[(&str, Value)],
+        argument: Option<Value>,
+    ) -> (String, &'static str) {
         let mut out = format!("before {body}");
         let spec = find(name).unwrap();
         let closed = spec.close(&mut out, "before ".len(), Some(&llm(capabilities)), argument.as_ref());
@@ -386,7 +417,12 @@ mod tests {
             for doc in spec.envelopes {
                 let capabilities = capabilities_for(doc);
                 let (text, label) = close(spec.name, "\n  some body \n", &capabilities, None);
-                assert_eq!((text.as_str(), label), (doc.output.replace("BODY", "some body").as_str(), doc.label), "{}", spec.name);
+                assert_eq!(
+                    (text.as_str(), label),
+                    (doc.output.replace("BODY", "some body").as_str(), doc.label),
+                    "{}",
+                    spec.name
+                );
                 let empty = match spec.defaults.iter().find(|(label, _)| *label == doc.label) {
                     Some((_, default)) => doc.output.replace("BODY", default),
                     None if doc.label == "react" => doc.output.replace("\n\nAvailable tools:\nBODY", ""),
@@ -406,7 +442,8 @@ mod tests {
 
     #[test]
     fn the_output_mode_falls_back_to_structured_output() {
-        let label = |mode: &str| close("output_format", "x", &[("structured_output", Value::str(mode))], None).1;
+        let label =
+            |mode: &str| close("output_format", "x", &[("structured_output", Value::str(mode))], None).1;
         assert_eq!(label("native"), "native_json");
         assert_eq!(label("format_kw"), "native_json");
         assert_eq!(label("tool_use"), "xml_tagged");
@@ -417,11 +454,15 @@ mod tests {
     #[test]
     fn arguments_follow_the_body_after_a_blank_line() {
         let schema = Value::dict([("type", Value::str("object"))].into_iter().collect());
-        let expected = "Output Format:\nbody\n\nReturn output matching this JSON Schema:\n{\n  \"type\": \"object\"\n}";
+        let expected =
+            "Output Format:\nbody\n\nReturn output matching this JSON Schema:\n{\n  \"type\": \"object\"\n}";
         assert_eq!(close("output_format", "body", &[], Some(schema.clone())).0, expected);
         assert_eq!(close("output_format", "", &[], Some(schema)).0, expected.replace("body\n\n", ""));
         assert_eq!(close("tools", "", &[], Some(Value::NIL)).0, "Tools:\nnull");
-        let registry: Dict = [("_type", Value::str("tool_registry")), ("tools", Value::list(vec![Value::str("a")]))].into_iter().collect();
+        let registry: Dict =
+            [("_type", Value::str("tool_registry")), ("tools", Value::list(vec![Value::str("a")]))]
+                .into_iter()
+                .collect();
         let react = [("text_tool_wire_format_supported", Value::TRUE)];
         let text = close("tools", "", &react, Some(Value::dict(registry))).0;
         assert_eq!(text, format!("{REACT}\n\nAvailable tools:\n[\n  \"a\"\n]"));

@@ -51,22 +51,43 @@ pub(crate) struct Site {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     /// Copies a range of the source.
-    Text { start: u32, end: u32 },
+    Text {
+        start: u32,
+        end: u32,
+    },
     /// Writes an expression.
     Write(u32),
     /// `{{ name }}` with a loop variable.
-    WriteLocal { slot: u16, at: u32 },
+    WriteLocal {
+        slot: u16,
+        at: u32,
+    },
     /// `{{ name }}` with a name from outside. `start..end` is the source between the braces, written
     /// back when the name is bound nowhere.
-    Bare { free: u32, start: u32, end: u32 },
+    Bare {
+        free: u32,
+        start: u32,
+        end: u32,
+    },
     /// Goes on if the condition holds, else jumps.
-    Test { test: u32, otherwise: u32 },
+    Test {
+        test: u32,
+        otherwise: u32,
+    },
     /// The end of a branch of an `if`.
-    EndBranch { target: u32 },
+    EndBranch {
+        target: u32,
+    },
     /// Starts a loop, or jumps to `empty` (the `else` body, or behind the loop).
-    For { info: u32, empty: u32 },
+    For {
+        info: u32,
+        empty: u32,
+    },
     /// The next round, or on to `exit`.
-    Next { body: u32, exit: u32 },
+    Next {
+        body: u32,
+        exit: u32,
+    },
     Include(u32),
     SectionStart(u32),
     SectionEnd(u32),

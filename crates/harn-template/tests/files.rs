@@ -48,7 +48,10 @@ fn paths_start_at_the_module_or_the_including_file() {
     let absolute = dir.path().join("src/parts/c.prompt");
     assert_eq!(render(&dir, "", absolute.to_str().unwrap()), "c");
     assert_eq!(render(&dir, "", "std/agent/hello.prompt"), "hello from std");
-    assert_eq!(render(&dir, "", "std/agent/none.prompt"), "unknown stdlib prompt asset 'std/agent/none.prompt'");
+    assert_eq!(
+        render(&dir, "", "std/agent/none.prompt"),
+        "unknown stdlib prompt asset 'std/agent/none.prompt'"
+    );
 }
 
 #[test]
@@ -60,13 +63,19 @@ fn inline_templates_include_from_the_module() {
     assert_eq!(template.render(&Value::NIL, &context).unwrap(), "c!");
     let outside = Template::inline("\n{{ include \"../c.prompt\" }}").unwrap();
     let error = outside.render(&Value::NIL, &context).unwrap_err().to_string();
-    assert!(error.starts_with("at 2:1: include path ") && error.contains(" escapes template root "), "{error}");
+    assert!(
+        error.starts_with("at 2:1: include path ") && error.contains(" escapes template root "),
+        "{error}"
+    );
 }
 
 #[test]
 fn missing_files_say_so() {
     let dir = tree(&[("a.prompt", "x\n {{ include \"parts/none.prompt\" }}")]);
-    assert_eq!(render(&dir, "", "b.prompt"), "Failed to read template DIR/b.prompt: No such file or directory (os error 2)");
+    assert_eq!(
+        render(&dir, "", "b.prompt"),
+        "Failed to read template DIR/b.prompt: No such file or directory (os error 2)"
+    );
     assert_eq!(
         render(&dir, "", "a.prompt"),
         "DIR/a.prompt at 2:2: failed to read included template DIR/parts/none.prompt: No such file or directory (os error 2)"
@@ -79,7 +88,10 @@ fn project_paths() {
     let dir = tree(&[
         ("harn.toml", manifest),
         ("src/parts/b.prompt", "b"),
-        ("deep/er/a.prompt", "{{ include \"@/src/parts/b.prompt\" }}{{ include \"@parts/b.prompt\" }}{{ include \"../../src/parts/b.prompt\" }}"),
+        (
+            "deep/er/a.prompt",
+            "{{ include \"@/src/parts/b.prompt\" }}{{ include \"@parts/b.prompt\" }}{{ include \"../../src/parts/b.prompt\" }}",
+        ),
         ("@strange", "odd"),
     ]);
     let at = |path: &str| render(&dir, "deep/er", path);
@@ -106,7 +118,10 @@ fn project_paths_need_a_project() {
     let dir = tree(&[("a.prompt", "{{ include \"@parts/x\" }}")]);
     let expected = "package-root prompt path '@/x' has no project root: no harn.toml found above DIR";
     assert_eq!(render(&dir, "", "@/x"), expected);
-    assert_eq!(render(&dir, "", "a.prompt"), format!("DIR/a.prompt at 1:1: {}", expected.replace("@/x", "@parts/x")));
+    assert_eq!(
+        render(&dir, "", "a.prompt"),
+        format!("DIR/a.prompt at 1:1: {}", expected.replace("@/x", "@parts/x"))
+    );
 }
 
 #[test]
@@ -127,11 +142,15 @@ fn includes_stay_in_the_template_root() {
         ("project/src/ok.prompt", "{{ include \"../parts/ok.prompt\" }}"),
         ("project/src/gone.prompt", "{{ include \"../../gone.prompt\" }}"),
     ]);
-    assert_eq!(render(&dir, "alone", "a.prompt"), "DIR/alone/a.prompt at 1:1: include path DIR/secret.prompt escapes template root DIR/alone");
+    assert_eq!(
+        render(&dir, "alone", "a.prompt"),
+        "DIR/alone/a.prompt at 1:1: include path DIR/secret.prompt escapes template root DIR/alone"
+    );
     assert_eq!(render(&dir, "project/src", "ok.prompt"), "ok");
     let expected = "DIR/project/src/../parts/b.prompt at 1:3: include path DIR/secret.prompt escapes template root DIR/project";
     assert_eq!(render(&dir, "project/src", "a.prompt"), expected);
-    let expected = "DIR/project/src/gone.prompt at 1:1: include path DIR/gone.prompt escapes template root DIR/project";
+    let expected =
+        "DIR/project/src/gone.prompt at 1:1: include path DIR/gone.prompt escapes template root DIR/project";
     assert_eq!(render(&dir, "project/src", "gone.prompt"), expected);
 }
 
@@ -146,22 +165,33 @@ fn links_are_followed_before_the_check() {
         ("project/c.prompt", "{{ include \"inside.prompt\" }}"),
         ("project/real.prompt", "real"),
     ]);
-    let link = |from: &str, to: &str| std::os::unix::fs::symlink(dir.path().join(to), dir.path().join(from)).unwrap();
+    let link = |from: &str, to: &str| {
+        std::os::unix::fs::symlink(dir.path().join(to), dir.path().join(from)).unwrap()
+    };
     link("project/link.prompt", "secret.prompt");
     link("project/inside.prompt", "project/real.prompt");
-    let escapes = "DIR/project/a.prompt at 1:1: include path DIR/secret.prompt escapes template root DIR/project";
+    let escapes =
+        "DIR/project/a.prompt at 1:1: include path DIR/secret.prompt escapes template root DIR/project";
     assert_eq!(render(&dir, "project", "a.prompt"), escapes);
-    assert_eq!(render(&dir, "project", "b.prompt"), "DIR/project/b.prompt at 1:1: invalid project-root asset path '@/link.prompt'");
+    assert_eq!(
+        render(&dir, "project", "b.prompt"),
+        "DIR/project/b.prompt at 1:1: invalid project-root asset path '@/link.prompt'"
+    );
     assert_eq!(render(&dir, "project", "c.prompt"), "real");
 }
 
 #[test]
 fn circles_between_files() {
-    let dir = tree(&[("a.prompt", "{{ include \"b.prompt\" }}"), ("b.prompt", " {{ include \"./a.prompt\" }}")]);
-    let expected = "DIR/b.prompt at 1:2: circular include detected: DIR/a.prompt → DIR/b.prompt → DIR/a.prompt";
+    let dir =
+        tree(&[("a.prompt", "{{ include \"b.prompt\" }}"), ("b.prompt", " {{ include \"./a.prompt\" }}")]);
+    let expected =
+        "DIR/b.prompt at 1:2: circular include detected: DIR/a.prompt → DIR/b.prompt → DIR/a.prompt";
     assert_eq!(render(&dir, "", "a.prompt"), expected);
     let own = tree(&[("s.prompt", "{{ include \"s.prompt\" }}")]);
-    assert_eq!(render(&own, "", "s.prompt"), "DIR/s.prompt at 1:1: circular include detected: DIR/s.prompt → DIR/s.prompt");
+    assert_eq!(
+        render(&own, "", "s.prompt"),
+        "DIR/s.prompt at 1:1: circular include detected: DIR/s.prompt → DIR/s.prompt"
+    );
 }
 
 #[test]
@@ -187,7 +217,10 @@ fn the_sandbox_covers_renders_and_includes() {
         violation.replace("DIR/other/c.prompt", "DIR/ok/../other/none.prompt"),
         "whether a file outside exists is not told"
     );
-    let loader = FsLoader { workspace_roots: vec![dir.path().join("ok")], ..FsLoader::new(&asset, dir.path().join("ok")) };
+    let loader = FsLoader {
+        workspace_roots: vec![dir.path().join("ok")],
+        ..FsLoader::new(&asset, dir.path().join("ok"))
+    };
     assert!(Template::load("../other/c.prompt", &loader).unwrap_err().is_sandbox_violation());
 }
 
@@ -195,9 +228,18 @@ fn the_sandbox_covers_renders_and_includes() {
 fn folders_devices_and_bytes_that_are_no_text() {
     let dir = tree(&[("harn.toml", ""), ("folder/x", ""), ("a.prompt", "{{ include \"folder\" }}")]);
     fs::write(dir.path().join("bytes.prompt"), b"a\xff\xfeb").unwrap();
-    assert_eq!(render(&dir, "", "folder"), "Failed to read template DIR/folder: Is a directory (os error 21)");
-    assert_eq!(render(&dir, "", "a.prompt"), "DIR/a.prompt at 1:1: failed to read included template DIR/folder: Is a directory (os error 21)");
-    assert_eq!(render(&dir, "", "bytes.prompt"), "Failed to read template DIR/bytes.prompt: stream did not contain valid UTF-8");
+    assert_eq!(
+        render(&dir, "", "folder"),
+        "Failed to read template DIR/folder: Is a directory (os error 21)"
+    );
+    assert_eq!(
+        render(&dir, "", "a.prompt"),
+        "DIR/a.prompt at 1:1: failed to read included template DIR/folder: Is a directory (os error 21)"
+    );
+    assert_eq!(
+        render(&dir, "", "bytes.prompt"),
+        "Failed to read template DIR/bytes.prompt: stream did not contain valid UTF-8"
+    );
     if Path::new("/dev/zero").exists() {
         assert_eq!(render(&dir, "", "/dev/zero"), "Failed to read template /dev/zero: not a regular file");
     }
@@ -210,7 +252,10 @@ fn files_beyond_the_limit_are_not_read() {
     let file = fs::File::create(dir.path().join("big.prompt")).unwrap();
     // Sparse: takes no room on disk.
     file.set_len(harn_template::MAX_TEMPLATE_BYTES as u64 + 1).unwrap();
-    assert_eq!(render(&dir, "", "big.prompt"), "Failed to read template DIR/big.prompt: larger than 67108864 bytes");
+    assert_eq!(
+        render(&dir, "", "big.prompt"),
+        "Failed to read template DIR/big.prompt: larger than 67108864 bytes"
+    );
 }
 
 #[test]

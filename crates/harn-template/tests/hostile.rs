@@ -39,8 +39,12 @@ fn expressions_nest_to_a_limit() {
     assert_eq!(render(&parens(128), "{}"), "1");
     assert_eq!(render(&parens(129), "{}"), "at 1:1: template nesting depth exceeded (128 levels)");
     assert_eq!(render(&parens(100_000), "{}"), "at 1:1: template nesting depth exceeded (128 levels)");
-    assert!(render(&format!("{{{{ {}1 }}}}", "not ".repeat(100_000)), "{}").contains("nesting depth exceeded"));
-    assert!(render(&format!("{{{{ 1 == {}1 }}}}", "!".repeat(100_000)), "{}").contains("nesting depth exceeded"));
+    assert!(
+        render(&format!("{{{{ {}1 }}}}", "not ".repeat(100_000)), "{}").contains("nesting depth exceeded")
+    );
+    assert!(
+        render(&format!("{{{{ 1 == {}1 }}}}", "!".repeat(100_000)), "{}").contains("nesting depth exceeded")
+    );
 }
 
 #[test]
@@ -59,10 +63,16 @@ fn endless_loops_stop_at_the_output_limit_or_on_request() {
     let bindings = Value::dict([("v", huge)].into_iter().collect());
     let template = Template::inline("{{ for x in v }}{{ x }}{{ end }}").unwrap();
     let small = RenderContext { max_output: 1 << 20, ..RenderContext::default() };
-    assert_eq!(template.render(&bindings, &small).unwrap_err().to_string(), "at 1:1: template output exceeds 1048576 bytes");
+    assert_eq!(
+        template.render(&bindings, &small).unwrap_err().to_string(),
+        "at 1:1: template output exceeds 1048576 bytes"
+    );
     let quiet = Template::inline("{{ for x in v }}{{ end }}").unwrap();
     let stopped = RenderContext { interrupted: Some(&|| true), ..RenderContext::default() };
-    assert_eq!(quiet.render(&bindings, &stopped).unwrap_err().to_string(), "at 1:1: rendering was interrupted");
+    assert_eq!(
+        quiet.render(&bindings, &stopped).unwrap_err().to_string(),
+        "at 1:1: rendering was interrupted"
+    );
 }
 
 #[test]
@@ -78,8 +88,12 @@ fn includes_that_double_stop_on_request() {
         asked.set(asked.get() + 1);
         asked.get() > 3
     };
-    let context = RenderContext { loader: &loader, interrupted: Some(&interrupted), ..RenderContext::default() };
-    let error = Template::inline("{{ include \"std/0.prompt\" }}").unwrap().render(&Value::NIL, &context).unwrap_err();
+    let context =
+        RenderContext { loader: &loader, interrupted: Some(&interrupted), ..RenderContext::default() };
+    let error = Template::inline("{{ include \"std/0.prompt\" }}")
+        .unwrap()
+        .render(&Value::NIL, &context)
+        .unwrap_err();
     assert!(error.to_string().ends_with("rendering was interrupted"), "{error}");
 }
 

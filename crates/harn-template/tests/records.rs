@@ -33,12 +33,17 @@ fn spans(template: &str, json: &str) -> Vec<String> {
     let rendered = record(template, json);
     let show = |span: &harn_template::Span| {
         let text = &rendered.text[span.output_start..span.output_end];
-        let mut shown = format!("{}@{}:{} {text:?}", span.kind.as_str(), span.template_line, span.template_col);
+        let mut shown =
+            format!("{}@{}:{} {text:?}", span.kind.as_str(), span.template_line, span.template_col);
         if let Some(value) = &span.bound_value {
             shown.push_str(&format!(" ={value}"));
         }
         if let Some(parent) = span.parent {
-            shown.push_str(&format!(" in {}{}", rendered.spans[parent].kind.as_str(), rendered.spans[parent].template_uri));
+            shown.push_str(&format!(
+                " in {}{}",
+                rendered.spans[parent].kind.as_str(),
+                rendered.spans[parent].template_uri
+            ));
         }
         shown
     };
@@ -52,7 +57,10 @@ fn every_decision_is_recorded_in_order() {
     assert_eq!(branches(template, r#"{"b": 1}"#), ["if :2:10 elif:1 [b]"]);
     assert_eq!(branches(template, "{}"), ["if :2:23 else [-]"]);
     assert_eq!(branches("é{{ if a }}{{ end }}", "{}"), ["if :1:2 none [-]"]);
-    assert_eq!(branches("{{ if a }}{{ elif b }}{{ elif c }}{{ end }}", r#"{"c": 1}"#), ["if :1:23 elif:2 [c]"]);
+    assert_eq!(
+        branches("{{ if a }}{{ elif b }}{{ elif c }}{{ end }}", r#"{"c": 1}"#),
+        ["if :1:23 elif:2 [c]"]
+    );
 }
 
 #[test]
@@ -75,7 +83,13 @@ fn loops_includes_and_sections_record_each_execution() {
 fn spans_cover_what_each_directive_wrote() {
     assert_eq!(
         spans("a {{ x }}{{ y }} {{ x | upper }}", r#"{"x": "v"}"#),
-        ["text@0:0 \"a \"", "legacy_bare@0:0 \"v\" =v", "legacy_bare@0:0 \"{{ y }}\"", "text@0:0 \" \"", "expr@1:18 \"V\" =V"]
+        [
+            "text@0:0 \"a \"",
+            "legacy_bare@0:0 \"v\" =v",
+            "legacy_bare@0:0 \"{{ y }}\"",
+            "text@0:0 \" \"",
+            "expr@1:18 \"V\" =V"
+        ]
     );
     assert_eq!(
         spans("{{ for x in xs }}{{ if x }}{{ x }}{{ else }}-{{ end }}{{ end }}", r#"{"xs": [1, 0]}"#),
@@ -110,7 +124,10 @@ fn spans_in_includes_have_parents() {
 #[test]
 fn spans_move_with_the_envelope_of_a_section() {
     assert_eq!(
-        spans("A{{ section \"task\" }}\n {{ x }} {{ section \"examples\" }} é {{ endsection }}\n{{ endsection }}", r#"{"x": "v"}"#),
+        spans(
+            "A{{ section \"task\" }}\n {{ x }} {{ section \"examples\" }} é {{ endsection }}\n{{ endsection }}",
+            r#"{"x": "v"}"#
+        ),
         [
             "text@0:0 \"A\"",
             "text@0:0 \"\"",
@@ -125,7 +142,14 @@ fn spans_move_with_the_envelope_of_a_section() {
     let native = r#"{"llm": {"capabilities": {"structured_output_mode": "native_json"}}, "x": 1}"#;
     assert_eq!(
         spans("a{{ section \"output_format\" }} {{ x }} {{ endsection }}b", native),
-        ["text@0:0 \"a\"", "text@0:0 \"\"", "legacy_bare@0:0 \"\" =1", "text@0:0 \"\"", "section@1:2 \"\"", "text@0:0 \"b\""]
+        [
+            "text@0:0 \"a\"",
+            "text@0:0 \"\"",
+            "legacy_bare@0:0 \"\" =1",
+            "text@0:0 \"\"",
+            "section@1:2 \"\"",
+            "text@0:0 \"b\""
+        ]
     );
 }
 

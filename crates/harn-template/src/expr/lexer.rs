@@ -117,7 +117,8 @@ fn name_token(name: &str) -> Token<'_> {
 }
 
 fn number(text: &str) -> Result<(Token<'_>, usize), Fail> {
-    let digits_from = |from: usize| from + text.as_bytes()[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let digits_from =
+        |from: usize| from + text.as_bytes()[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let mut end = digits_from(usize::from(text.starts_with('-')));
     let mut points = 0;
     while text.as_bytes().get(end) == Some(&b'.') && digits_from(end + 1) > end + 1 {
@@ -128,7 +129,9 @@ fn number(text: &str) -> Result<(Token<'_>, usize), Fail> {
     let invalid_number = || Box::new(ErrorKind::InvalidNumber { literal: literal.to_owned() });
     let token = match points {
         0 => Token::Int(
-            literal.parse().map_err(|_| Box::new(ErrorKind::InvalidInteger { literal: literal.to_owned() }))?,
+            literal
+                .parse()
+                .map_err(|_| Box::new(ErrorKind::InvalidInteger { literal: literal.to_owned() }))?,
         ),
         1 => Token::Float(literal.parse().map_err(|_| invalid_number())?),
         _ => return Err(invalid_number()),
@@ -193,15 +196,24 @@ mod tests {
 
     #[test]
     fn numbers_need_digits_on_both_sides_of_the_point() {
-        assert_eq!(tokens("1.5 -0.25 -3 1."), [Token::Float(1.5), Token::Float(-0.25), Token::Int(-3), Token::Int(1), Token::Dot]);
+        assert_eq!(
+            tokens("1.5 -0.25 -3 1."),
+            [Token::Float(1.5), Token::Float(-0.25), Token::Int(-3), Token::Int(1), Token::Dot]
+        );
         assert_eq!(token("1.2.3", false).unwrap_err().to_string(), "invalid number `1.2.3`");
-        assert_eq!(token("9223372036854775808", false).unwrap_err().to_string(), "invalid integer `9223372036854775808`");
+        assert_eq!(
+            token("9223372036854775808", false).unwrap_err().to_string(),
+            "invalid integer `9223372036854775808`"
+        );
         assert_eq!(token("-9223372036854775808", false).unwrap().0, Token::Int(i64::MIN));
     }
 
     #[test]
     fn names_take_letters_of_any_script() {
-        assert_eq!(tokens("größe _x1 名前 and"), [Token::Name("größe"), Token::Name("_x1"), Token::Name("名前"), Token::And]);
+        assert_eq!(
+            tokens("größe _x1 名前 and"),
+            [Token::Name("größe"), Token::Name("_x1"), Token::Name("名前"), Token::And]
+        );
         assert_eq!(token("€", false).unwrap_err().to_string(), "unexpected character `€` in expression");
         assert!(!is_identifier("1a") && !is_identifier("") && is_identifier("é1"));
     }

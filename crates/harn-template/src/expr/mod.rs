@@ -16,7 +16,10 @@ pub(crate) enum Expr {
     Literal(Value),
     Path(Path),
     /// `loop.index` and its siblings, read without building the `loop` dict.
-    Loop { depth: u16, field: LoopField },
+    Loop {
+        depth: u16,
+        field: LoopField,
+    },
     Not(Box<Expr>),
     /// `a and b and c`: the first falsy operand, else the last one.
     And(Box<[Expr]>),

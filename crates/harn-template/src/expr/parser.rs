@@ -62,7 +62,8 @@ impl<'s, 'r> Parser<'s, 'r> {
         within: Within,
         resolver: &'r mut dyn Resolver<'s>,
     ) -> Result<Parser<'s, 'r>, Fail> {
-        let mut parser = Parser { source, end, start, next: start, token: Token::End, within, depth: 0, resolver };
+        let mut parser =
+            Parser { source, end, start, next: start, token: Token::End, within, depth: 0, resolver };
         parser.advance()?;
         Ok(parser)
     }
@@ -171,7 +172,8 @@ impl<'s, 'r> Parser<'s, 'r> {
 
     fn filter_call(&mut self) -> Result<FilterCall, Fail> {
         // `and`, `or` and `not` are names here, of filters that do not exist.
-        if !matches!(self.token, Token::Name(_)) && !super::is_identifier(&self.source[self.start..self.next]) {
+        if !matches!(self.token, Token::Name(_)) && !super::is_identifier(&self.source[self.start..self.next])
+        {
             return Err(Box::new(ErrorKind::ExpectedFilterName));
         }
         let range = (self.start, self.next);

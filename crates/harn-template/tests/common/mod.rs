@@ -37,7 +37,9 @@ pub(crate) fn asset(path: &str) -> Option<&'static str> {
         "fails.prompt" => "ok\n  {{ x | nope }}",
         "cycle/a.prompt" => "{{ include \"b.prompt\" }}",
         "cycle/b.prompt" => "{{ include \"std/cycle/a.prompt\" }}",
-        "deep.prompt" => "{{ n | length }}{{ if n }}{{ include \"std/deep2.prompt\" with { n: n } }}{{ end }}",
+        "deep.prompt" => {
+            "{{ n | length }}{{ if n }}{{ include \"std/deep2.prompt\" with { n: n } }}{{ end }}"
+        }
         _ => return None,
     })
 }
