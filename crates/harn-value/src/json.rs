@@ -389,11 +389,7 @@ fn new_line(indent: Option<usize>, out: &mut String) {
     }
 }
 
-fn write_items<'a>(
-    items: impl ExactSizeIterator<Item = &'a Value>,
-    indent: Option<usize>,
-    out: &mut String,
-) {
+fn write_items<'a>(items: impl ExactSizeIterator<Item = &'a Value>, indent: Option<usize>, out: &mut String) {
     if items.len() == 0 {
         return out.push_str("[]");
     }
@@ -556,7 +552,30 @@ mod tests {
 
     #[test]
     fn errors_agree_with_serde_json() {
-        for text in ["", "[", "[1", "[1,", "{", "{\"a", "{\"a\":", "{\"a\":1,", "{,}", "tru", "-", "1.", "1e", "\"\\q\"", "\"a\nb\"", "[1}", "@", "01", "1 2", "[1,]", "{\"a\":1,}", "\n\n x"] {
+        for text in [
+            "",
+            "[",
+            "[1",
+            "[1,",
+            "{",
+            "{\"a",
+            "{\"a\":",
+            "{\"a\":1,",
+            "{,}",
+            "tru",
+            "-",
+            "1.",
+            "1e",
+            "\"\\q\"",
+            "\"a\nb\"",
+            "[1}",
+            "@",
+            "01",
+            "1 2",
+            "[1,]",
+            "{\"a\":1,}",
+            "\n\n x",
+        ] {
             let theirs = serde_json::from_str::<serde_json::Value>(text).unwrap_err().to_string();
             assert_eq!(fails(text), theirs, "{text:?}");
         }
