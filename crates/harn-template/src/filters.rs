@@ -4,11 +4,10 @@
 
 use std::borrow::Cow;
 
-use harn_value::{Value, View};
+use harn_value::{Value, View, json};
 
 use crate::error::{ErrorKind, Fail};
 use crate::form::{text_of, truthy};
-use crate::json;
 
 /// A filter.
 pub struct FilterSpec {
@@ -232,14 +231,9 @@ pub const FILTERS: &[FilterSpec] = &[
         example: (r#"{{ "a\n\"b\"" | lines | json }}"#, r#"["a","\"b\""]"#),
         arity: (0, 1),
         run: |v, call| {
-            let mut out = String::new();
             let value = v.into_value();
-            if call.flag(0) {
-                json::write_pretty(&value, &mut out);
-            } else {
-                json::write_compact(&value, &mut out);
-            }
-            Ok(Piped::Text(out.into()))
+            let text = if call.flag(0) { json::pretty(&value) } else { json::stringify(&value) };
+            Ok(Piped::Text(text.into()))
         },
     },
     FilterSpec {

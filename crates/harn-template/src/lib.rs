@@ -31,7 +31,6 @@ mod filters;
 mod form;
 mod frame;
 mod fs_loader;
-mod json;
 mod lint;
 mod loader;
 mod record;

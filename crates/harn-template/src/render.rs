@@ -436,6 +436,7 @@ impl Loaded {
 
 /// The error of a directive.
 #[cold]
+#[expect(clippy::boxed_local, reason = "failures travel boxed, and this is where they arrive")]
 fn failed(template: &Template, site: Site, fail: Fail) -> TemplateError {
     let place = template.position(site.start as usize);
     TemplateError::at(Rc::clone(&template.uri), place, site.start as usize..site.end as usize, *fail)

@@ -1,9 +1,7 @@
 //! Logical sections: what each of the seven means, and the envelope that the model's capabilities
 //! choose for it. The table [`SECTIONS`] is what docs/template-reference.md is generated from.
 
-use harn_value::{Dict, Value};
-
-use crate::json;
+use harn_value::{Dict, Set, Tag, Value, View, json};
 
 /// A section.
 pub struct SectionSpec {
@@ -355,7 +353,7 @@ impl SectionSpec {
                 "tools" => write_tools(value, out),
                 _ => {
                     out.push_str("Return output matching this JSON Schema:\n");
-                    json::write_pretty(value, out);
+                    out.push_str(&json::pretty(value));
                 }
             }
         }
@@ -376,7 +374,24 @@ fn write_tools(value: &Value, out: &mut String) {
         dict.get_str("_type").and_then(Value::as_str).is_some_and(|ty| ty.as_str() == "tool_registry")
     });
     let tools = registry.and_then(|dict| dict.get_str("tools")).unwrap_or(value);
-    json::write_pretty_data(tools, out);
+    out.push_str(&json::pretty(&without_functions(tools)));
+}
+
+/// A copy without closures and builtin functions. Values nest as deep as memory allows, so the stack
+/// grows on demand.
+fn without_functions(value: &Value) -> Value {
+    let kept = |value: &&Value| !matches!(value.tag(), Tag::Closure | Tag::Native);
+    let dict = |entries: Vec<(&harn_value::Str, &Value)>| -> Value {
+        let data = entries.into_iter().filter(|(_, value)| kept(value));
+        data.map(|(key, value)| (key.clone(), without_functions(value))).collect::<Dict>().into()
+    };
+    stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, || match value.view() {
+        View::List(items) => Value::list(items.iter().filter(kept).map(without_functions).collect()),
+        View::Set(items) => items.iter().filter(kept).map(without_functions).collect::<Set>().into(),
+        View::Dict(entries) => dict(entries.iter().collect()),
+        View::Struct(object) => dict(object.fields()),
+        _ => value.clone(),
+    })
 }
 
 #[cfg(test)]

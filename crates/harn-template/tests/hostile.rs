@@ -1,10 +1,11 @@
 //! Bad input: large, deep, odd, malicious. Nothing panics, hangs or overflows the stack.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod common;
 
 use common::{render, with};
 use harn_template::{Origin, RenderContext, Template};
-use harn_value::{Range, Value};
+use harn_value::{Dict, Foreign, Range, Tag, Value};
 use proptest::prelude::*;
 
 #[test]
@@ -102,6 +103,38 @@ fn deep_values_print_and_serialize() {
     let deep = (0..100_000).fold(Value::NIL, |inner, _| Value::list(vec![inner]));
     assert_eq!(with("{{ v }}", deep.clone()).len(), 200_003);
     assert_eq!(with("{{ v | json }}", deep).len(), 200_004);
+}
+
+/// A stand-in for the VM's closures.
+struct Closure;
+
+impl Foreign for Closure {
+    fn type_name(&self) -> &'static str {
+        "closure"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<fn(x)>");
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}
+
+#[test]
+fn closures_are_values_like_any_other() {
+    let closure = || Value::tagged(Tag::Closure, Closure);
+    assert_eq!(with("{{ v }}{{ if v }}!{{ end }}{{ v.x }}{{ v[0] }}", closure()), "<fn(x)>!");
+    assert_eq!(with("{{ v | upper }}{{ v | json }}{{ v | first }}", closure()), "<FN(X)>null");
+    assert!(with("{{ for x in v }}{{ end }}", closure()).contains("cannot iterate over closure"));
+    assert!(with("{{ include v }}", closure()).contains("include path must be a string (got closure)"));
+    assert_eq!(with("{{ if v < v or v == v }}1{{ else }}0{{ end }}", closure()), "0");
+    let tool = Value::dict([("name", Value::str("t")), ("handler", closure())].into_iter().collect());
+    let registry: Dict =
+        [("_type", Value::str("tool_registry")), ("tools", Value::list(vec![tool]))].into_iter().collect();
+    let tools = with("{{ section \"tools\" tools=v }}{{ endsection }}", Value::dict(registry));
+    assert_eq!(tools, "Tools:\n[\n  {\n    \"name\": \"t\"\n  }\n]");
 }
 
 const SOUP: &str = r#"(\{\{|\}\}|\{\{-|-\}\}|\{\{#|#\}\}|[a-c{}|.,:()\[\]'"\\=<>!& \n-]|if |elif |else|end|for x in |include |section "task"|endsection|raw|endraw| with |é|not |and | or |1|"s"|upper|join: |default: ){0,40}"#;

@@ -1,4 +1,5 @@
 //! Branch traces and provenance spans.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod common;
 

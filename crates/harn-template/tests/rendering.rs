@@ -1,4 +1,5 @@
 //! Rendering rules, one test each: directives, expressions, output, scopes, includes.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod common;
 

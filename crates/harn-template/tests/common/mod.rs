@@ -1,5 +1,9 @@
 //! Helpers of the integration tests.
-#![allow(dead_code, reason = "each test binary uses some of them")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test binary uses some of them, and a failed test may panic"
+)]
 
 use harn_template::{AssetLoader, RenderContext, Template};
 use harn_value::{Dict, Value, json};
