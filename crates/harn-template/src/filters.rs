@@ -96,7 +96,7 @@ impl<'a> Piped<'a> {
         }
     }
 
-    /// Maps the string form; text that comes out equal is not copied.
+    /// Maps the string form.
     fn map_text(self, map: impl FnOnce(&str) -> String) -> Piped<'a> {
         Piped::Text(Cow::Owned(map(&self.into_text())))
     }
