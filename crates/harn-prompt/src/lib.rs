@@ -25,7 +25,7 @@ pub mod options;
 pub mod profile;
 pub mod prose;
 pub mod reduce;
-//pub mod reminder;
+pub mod reminder;
 pub mod stability;
 pub mod turn;
 pub mod value;

@@ -1,0 +1,447 @@
+//! System reminders: context for the next turns that expires by itself.
+//!
+//! A reminder is an event of a transcript, never a message. [`transcript`] holds its life (inject, clear, count down,
+//! compact, inherit), [`slot`] its form at request time, [`providers`] the built-in ones.
+
+pub mod effects;
+pub mod providers;
+pub mod slot;
+pub mod transcript;
+
+use serde_json::{Map, Value};
+
+pub use effects::{HostMode, hook_effects, host_reminder, provider_reminders};
+pub use slot::{Placed, SlotCaps, place};
+pub use transcript::{
+    Cleared, Injected, Lifecycle, Survivors, clear_reminders, compact, inherited, inject, inject_reminder,
+    pending, post_turn, reminder_event,
+};
+
+use crate::value::{as_dict, object, present};
+
+/// A reminder that is refused. The display form is what a script catches.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReminderError {
+    /// An option is not known.
+    #[error("{function}: unknown option '{key}' ({code})")]
+    UnknownKey {
+        /// The function or producer.
+        function: String,
+        /// The diagnostic code.
+        code: &'static str,
+        /// The option.
+        key: String,
+    },
+    /// An option has a wrong shape.
+    #[error("{function}: {field} must be {expected} ({code})")]
+    Field {
+        /// The function or producer.
+        function: String,
+        /// The diagnostic code.
+        code: &'static str,
+        /// The option.
+        field: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// The first argument is no transcript.
+    #[error("{0}: argument must be a transcript")]
+    NotATranscript(&'static str),
+    /// Nothing says which reminders are meant.
+    #[error("transcript.clear_reminders: at least one of id, tag, dedupe_key is required")]
+    NoSelector,
+    /// More providers are enabled than may run.
+    #[error("reminders: {0} providers are enabled, at most 8 may be (HARN-RMD-007)")]
+    TooManyProviders(usize),
+    /// An event of a provider's subscription is not known.
+    #[error("register_reminder_provider: unknown event '{0}'")]
+    UnknownEvent(String),
+    /// A hook of an event without reminder effects returned one.
+    #[error("{0}: this hook event takes no reminder effects (HARN-RMD-008)")]
+    NoEffects(String),
+}
+
+/// Where a reminder's fields come from; it decides the code of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Options of a builtin.
+    Options,
+    /// A host notification.
+    Host,
+    /// What a provider or hook returned.
+    Provider,
+}
+
+impl Origin {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Options => "HARN-RMD-001",
+            Self::Host => "HARN-RMD-002",
+            Self::Provider => "HARN-RMD-006",
+        }
+    }
+}
+
+/// Declares an enum of words with its names.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? } default $default:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$doc])* $variant),+ }
+
+        impl $name {
+            /// Returns the word used in records.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// Finds the variant of a word.
+            #[must_use]
+            pub fn named(word: &str) -> Option<Self> {
+                [$(Self::$variant),+].into_iter().find(|variant| variant.as_str() == word)
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::$default
+            }
+        }
+    };
+}
+
+words! {
+    /// Into which sub-agents a reminder is copied.
+    Propagate {
+        /// All levels.
+        All = "all",
+        /// Direct children only.
+        Session = "session",
+        /// None.
+        None = "none",
+    } default Session
+}
+
+words! {
+    /// Which slot of the request the reminder would like.
+    RoleHint {
+        /// System text.
+        System = "system",
+        /// A developer message.
+        Developer = "developer",
+        /// A block of the user message.
+        UserBlock = "user_block",
+        /// A block of the user message that ends the cached prefix.
+        EphemeralCache = "ephemeral_cache",
+    } default System
+}
+
+words! {
+    /// Who made the reminder.
+    Source {
+        /// A built-in or registered provider.
+        StdlibProvider = "stdlib_provider",
+        /// A hook.
+        Hook = "hook",
+        /// The host.
+        Bridge = "bridge",
+        /// The program itself.
+        InPipeline = "in_pipeline",
+        /// A copy from the parent agent.
+        Inherited = "inherited",
+    } default InPipeline
+}
+
+words! {
+    /// How much a reminder weighs: contracts are rendered first, then corrections, then advice.
+    Authority {
+        /// Part of what was agreed.
+        Contract = "contract",
+        /// Puts something right.
+        Corrective = "corrective",
+        /// Good to know.
+        Advisory = "advisory",
+    } default Advisory
+}
+
+/// One reminder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reminder {
+    /// Name of this reminder.
+    pub id: String,
+    /// The text.
+    pub body: String,
+    /// For selection.
+    pub tags: Vec<String>,
+    /// A newer pending reminder with the key replaces older ones.
+    pub dedupe_key: Option<String>,
+    /// Post-turn passes after which it expires; `None`: until cleared or compacted.
+    pub ttl_turns: Option<u64>,
+    /// Whether compaction keeps it.
+    pub preserve_on_compact: bool,
+    /// Into which sub-agents it is copied.
+    pub propagate: Propagate,
+    /// How much it weighs.
+    pub authority: Authority,
+    /// Which slot it would like.
+    pub role_hint: RoleHint,
+    /// Who made it.
+    pub source: Source,
+    /// The turn in which it was made.
+    pub fired_at_turn: Option<u64>,
+    /// The agent it was inherited from.
+    pub originating_agent_id: Option<String>,
+}
+
+const KEYS: [&str; 12] = [
+    "id",
+    "body",
+    "tags",
+    "dedupe_key",
+    "ttl_turns",
+    "preserve_on_compact",
+    "propagate",
+    "authority",
+    "role_hint",
+    "source",
+    "fired_at_turn",
+    "originating_agent_id",
+];
+
+impl Reminder {
+    /// Reads a reminder from options. `fresh_id` is used when they name none; `source` likewise.
+    ///
+    /// # Errors
+    /// When an option is unknown, the body is blank, or a value has a wrong shape.
+    pub fn parse(
+        function: &str,
+        origin: Origin,
+        options: &Value,
+        fresh_id: &str,
+        source: Source,
+    ) -> Result<Self, ReminderError> {
+        let reader = Reader { function, origin };
+        let map = as_dict(options).ok_or_else(|| reader.wrong("reminder", "a dict"))?;
+        if let Some(key) = map.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(ReminderError::UnknownKey {
+                function: function.to_owned(),
+                code: origin.code(),
+                key: key.clone(),
+            });
+        }
+        let body = map.get("body").and_then(Value::as_str).filter(|body| !body.trim().is_empty());
+        Ok(Self {
+            id: reader.text(map, "id")?.unwrap_or_else(|| fresh_id.to_owned()),
+            body: body.ok_or_else(|| reader.wrong("body", "a non-blank string"))?.to_owned(),
+            tags: reader.tags(map)?,
+            dedupe_key: reader.text(map, "dedupe_key")?,
+            ttl_turns: reader.positive(map, "ttl_turns")?,
+            preserve_on_compact: reader.bool(map, "preserve_on_compact")?,
+            propagate: reader.word(map, "propagate", "all, session or none", Propagate::named)?,
+            authority: reader.word(map, "authority", "contract, corrective or advisory", Authority::named)?,
+            role_hint: reader.word(
+                map,
+                "role_hint",
+                "system, developer, user_block or ephemeral_cache",
+                RoleHint::named,
+            )?,
+            source: match present(map, "source") {
+                None => source,
+                Some(_) => reader.word(
+                    map,
+                    "source",
+                    "stdlib_provider, hook, bridge, in_pipeline or inherited",
+                    Source::named,
+                )?,
+            },
+            fired_at_turn: reader.whole(map, "fired_at_turn")?,
+            originating_agent_id: reader.text(map, "originating_agent_id")?,
+        })
+    }
+
+    /// Reads a record as leniently as it can: what has a wrong shape gets its default. `None` without a body.
+    #[must_use]
+    pub fn from_record(record: &Value) -> Option<Self> {
+        let map = as_dict(record)?;
+        let text = |key| crate::value::text(map, key).map(str::to_owned);
+        let word = |key| map.get(key).and_then(Value::as_str).unwrap_or_default();
+        Some(Self {
+            id: text("id").unwrap_or_default(),
+            body: text("body")?,
+            tags: map.get("tags").map(crate::value::names).unwrap_or_default(),
+            dedupe_key: text("dedupe_key"),
+            ttl_turns: map.get("ttl_turns").and_then(Value::as_u64).filter(|n| *n > 0),
+            preserve_on_compact: crate::value::flag(map, "preserve_on_compact"),
+            propagate: Propagate::named(word("propagate")).unwrap_or_default(),
+            authority: Authority::named(word("authority")).unwrap_or_default(),
+            role_hint: RoleHint::named(word("role_hint")).unwrap_or_default(),
+            source: Source::named(word("source")).unwrap_or_default(),
+            fired_at_turn: map.get("fired_at_turn").and_then(Value::as_u64),
+            originating_agent_id: text("originating_agent_id"),
+        })
+    }
+
+    /// Returns the record: all fields, nil where unset.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        object([
+            ("id", self.id.clone().into()),
+            ("body", self.body.clone().into()),
+            ("tags", self.tags.clone().into()),
+            ("dedupe_key", self.dedupe_key.clone().into()),
+            ("ttl_turns", self.ttl_turns.into()),
+            ("preserve_on_compact", self.preserve_on_compact.into()),
+            ("propagate", self.propagate.as_str().into()),
+            ("authority", self.authority.as_str().into()),
+            ("role_hint", self.role_hint.as_str().into()),
+            ("source", self.source.as_str().into()),
+            ("fired_at_turn", self.fired_at_turn.into()),
+            ("originating_agent_id", self.originating_agent_id.clone().into()),
+        ])
+    }
+}
+
+/// Reads options with errors that name function, option and code.
+struct Reader<'a> {
+    function: &'a str,
+    origin: Origin,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, field: &str, expected: &'static str) -> ReminderError {
+        // Propagation has a code of its own, wherever it is misspelt.
+        let code = if field == "propagate" { "HARN-RMD-005" } else { self.origin.code() };
+        ReminderError::Field { function: self.function.to_owned(), code, field: field.to_owned(), expected }
+    }
+
+    fn text(&self, map: &Map<String, Value>, key: &str) -> Result<Option<String>, ReminderError> {
+        match present(map, key) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
+            Some(_) => Err(self.wrong(key, "a non-blank string or nil")),
+        }
+    }
+
+    fn tags(&self, map: &Map<String, Value>) -> Result<Vec<String>, ReminderError> {
+        let Some(value) = present(map, "tags") else { return Ok(Vec::new()) };
+        let items =
+            value.as_array().map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)).collect());
+        items.flatten().ok_or_else(|| self.wrong("tags", "a list of strings"))
+    }
+
+    fn whole(&self, map: &Map<String, Value>, key: &str) -> Result<Option<u64>, ReminderError> {
+        match present(map, key) {
+            None => Ok(None),
+            Some(value) => {
+                value.as_u64().map(Some).ok_or_else(|| self.wrong(key, "an int of at least 0 or nil"))
+            }
+        }
+    }
+
+    fn positive(&self, map: &Map<String, Value>, key: &str) -> Result<Option<u64>, ReminderError> {
+        match present(map, key) {
+            None => Ok(None),
+            Some(value) => {
+                let turns = value.as_u64().filter(|turns| *turns >= 1);
+                turns.map(Some).ok_or_else(|| self.wrong(key, "an int of at least 1 or nil"))
+            }
+        }
+    }
+
+    fn bool(&self, map: &Map<String, Value>, key: &str) -> Result<bool, ReminderError> {
+        match present(map, key) {
+            None => Ok(false),
+            Some(value) => value.as_bool().ok_or_else(|| self.wrong(key, "a bool")),
+        }
+    }
+
+    fn word<T: Default>(
+        &self,
+        map: &Map<String, Value>,
+        key: &str,
+        expected: &'static str,
+        named: fn(&str) -> Option<T>,
+    ) -> Result<T, ReminderError> {
+        match present(map, key) {
+            None => Ok(T::default()),
+            Some(value) => value.as_str().and_then(named).ok_or_else(|| self.wrong(key, expected)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(options: Value) -> Result<Reminder, String> {
+        Reminder::parse("f", Origin::Options, &options, "r1", Source::InPipeline).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_reminder_has_its_defaults() {
+        assert_eq!(
+            parse(json!({"body": "b"})).unwrap().to_json(),
+            json!({"id": "r1", "body": "b", "tags": [], "dedupe_key": null, "ttl_turns": null, "preserve_on_compact": false,
+                "propagate": "session", "authority": "advisory", "role_hint": "system", "source": "in_pipeline",
+                "fired_at_turn": null, "originating_agent_id": null})
+        );
+    }
+
+    #[test]
+    fn a_record_reads_back() {
+        let full = json!({"id": "x", "body": "b", "tags": ["t"], "dedupe_key": "k", "ttl_turns": 2, "preserve_on_compact": true,
+            "propagate": "all", "authority": "contract", "role_hint": "user_block", "source": "hook", "fired_at_turn": 0,
+            "originating_agent_id": "a"});
+        let reminder = parse(full.clone()).unwrap();
+        assert_eq!(reminder.to_json(), full);
+        assert_eq!(Reminder::from_record(&full), Some(reminder));
+        assert_eq!(
+            Reminder::from_record(&json!({"body": "b", "ttl_turns": -1, "propagate": 3})).unwrap().ttl_turns,
+            None
+        );
+        assert_eq!(Reminder::from_record(&json!({"body": " "})), None);
+    }
+
+    #[test]
+    fn wrong_options_are_named_with_their_code() {
+        let error = |options: Value| parse(options).unwrap_err();
+        assert_eq!(error(json!({})), "f: body must be a non-blank string (HARN-RMD-001)");
+        assert_eq!(error(json!({"body": " "})), "f: body must be a non-blank string (HARN-RMD-001)");
+        assert_eq!(error(json!({"body": "b", "colour": 1})), "f: unknown option 'colour' (HARN-RMD-001)");
+        assert_eq!(
+            error(json!({"body": "b", "ttl_turns": 0})),
+            "f: ttl_turns must be an int of at least 1 or nil (HARN-RMD-001)"
+        );
+        assert_eq!(
+            error(json!({"body": "b", "propagate": "x"})),
+            "f: propagate must be all, session or none (HARN-RMD-005)"
+        );
+        assert_eq!(
+            error(json!({"body": "b", "role_hint": "x"})),
+            "f: role_hint must be system, developer, user_block or ephemeral_cache (HARN-RMD-001)"
+        );
+        assert_eq!(
+            error(json!({"body": "b", "tags": "t"})),
+            "f: tags must be a list of strings (HARN-RMD-001)"
+        );
+        assert_eq!(
+            error(json!({"body": "b", "tags": [1]})),
+            "f: tags must be a list of strings (HARN-RMD-001)"
+        );
+        assert_eq!(
+            error(json!({"body": "b", "dedupe_key": ""})),
+            "f: dedupe_key must be a non-blank string or nil (HARN-RMD-001)"
+        );
+        assert_eq!(
+            error(json!({"body": "b", "preserve_on_compact": 1})),
+            "f: preserve_on_compact must be a bool (HARN-RMD-001)"
+        );
+        assert_eq!(error(json!("b")), "f: reminder must be a dict (HARN-RMD-001)");
+        let host =
+            Reminder::parse("session/remind", Origin::Host, &json!({}), "r", Source::Bridge).unwrap_err();
+        assert_eq!(host.to_string(), "session/remind: body must be a non-blank string (HARN-RMD-002)");
+    }
+}

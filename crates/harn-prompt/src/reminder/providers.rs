@@ -1,0 +1,318 @@
+//! The built-in reminder providers: when each fires and what it makes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Origin, Propagate, Reminder, ReminderError, RoleHint, Source};
+use crate::prose::{Prose, ProseError, agent_asset};
+use crate::value::{as_dict, display, flag, present};
+
+/// Events that a provider may subscribe to.
+pub const EVENTS: [&str; 8] = [
+    "session_start",
+    "pre_turn",
+    "post_turn",
+    "post_tool",
+    "post_compact",
+    "session_resume",
+    "daemon_idle",
+    "budget_pressure",
+];
+
+/// Providers that may be enabled at once.
+pub const MAX_PROVIDERS: usize = 8;
+
+/// A built-in provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// Its id; also the stem of its asset, after `reminder_`.
+    pub id: &'static str,
+    /// The events it subscribes to.
+    pub subscribes_to: &'static [&'static str],
+    /// The tag of its reminders.
+    pub tag: &'static str,
+    /// The turns its reminders stay.
+    pub ttl_turns: u64,
+    /// The slot they would like.
+    pub role_hint: RoleHint,
+    /// Into which sub-agents they are copied.
+    pub propagate: Propagate,
+    /// Whether compaction keeps them.
+    pub preserve_on_compact: bool,
+}
+
+/// What most built-in providers have in common.
+const ORDINARY: BuiltIn = BuiltIn {
+    id: "",
+    subscribes_to: &[],
+    tag: "",
+    ttl_turns: 1,
+    role_hint: RoleHint::System,
+    propagate: Propagate::None,
+    preserve_on_compact: false,
+};
+
+/// The built-in providers, in order of evaluation.
+pub const BUILT_IN: [BuiltIn; 6] = [
+    BuiltIn {
+        id: "token_pressure",
+        subscribes_to: &["pre_turn"],
+        tag: "token_pressure",
+        ttl_turns: 2,
+        role_hint: RoleHint::Developer,
+        propagate: Propagate::Session,
+        ..ORDINARY
+    },
+    BuiltIn { id: "idle_nudge", subscribes_to: &["daemon_idle"], tag: "idle", ..ORDINARY },
+    BuiltIn { id: "tool_output_truncated", subscribes_to: &["post_tool"], tag: "truncation", ..ORDINARY },
+    BuiltIn {
+        id: "post_compact_recap",
+        subscribes_to: &["post_compact"],
+        tag: "recap",
+        ttl_turns: 2,
+        propagate: Propagate::Session,
+        ..ORDINARY
+    },
+    BuiltIn {
+        id: "resume_continuity",
+        subscribes_to: &["session_resume"],
+        tag: "resume_continuity",
+        preserve_on_compact: true,
+        ..ORDINARY
+    },
+    BuiltIn {
+        id: "project_facts",
+        subscribes_to: &["session_start", "budget_pressure"],
+        tag: "project_facts",
+        propagate: Propagate::Session,
+        ..ORDINARY
+    },
+];
+
+impl BuiltIn {
+    /// Finds a built-in provider by its id.
+    #[must_use]
+    pub fn named(id: &str) -> Option<Self> {
+        BUILT_IN.into_iter().find(|provider| provider.id == id)
+    }
+
+    /// Makes the provider's reminder. `bindings` go to its asset `reminder_<id>`; for `tool_output_truncated` the
+    /// binding `tool` is also part of the key.
+    ///
+    /// # Errors
+    /// When the asset does not render.
+    pub fn reminder(
+        &self,
+        id: &str,
+        bindings: &Map<String, Value>,
+        prose: &dyn Prose,
+    ) -> Result<Reminder, ProseError> {
+        let body = prose.render(&agent_asset(&format!("reminder_{}", self.id)), bindings)?;
+        let key = match bindings.get("tool").and_then(Value::as_str) {
+            Some(tool) if self.id == "tool_output_truncated" => format!("{}:{tool}", self.id),
+            _ => self.id.to_owned(),
+        };
+        Ok(Reminder {
+            id: id.to_owned(),
+            body: body.trim().to_owned(),
+            tags: vec![self.tag.to_owned()],
+            dedupe_key: Some(key),
+            ttl_turns: Some(self.ttl_turns),
+            preserve_on_compact: self.preserve_on_compact,
+            propagate: self.propagate,
+            role_hint: self.role_hint,
+            source: Source::StdlibProvider,
+            ..Reminder::default()
+        })
+    }
+}
+
+/// Returns the pressure level of a context window: 70, 85 or 95 percent, `None` below.
+#[must_use]
+pub fn token_pressure(used_tokens: u64, window: u64) -> Option<u64> {
+    let percent = used_tokens.saturating_mul(100).checked_div(window)?;
+    [95, 85, 70].into_iter().find(|level| percent >= *level)
+}
+
+/// Makes the reminder of `token_pressure`; at the last level compaction keeps it.
+///
+/// # Errors
+/// When the asset does not render.
+pub fn token_pressure_reminder(
+    id: &str,
+    used_tokens: u64,
+    window: u64,
+    prose: &dyn Prose,
+) -> Result<Option<Reminder>, ProseError> {
+    let (Some(level), Some(provider)) =
+        (token_pressure(used_tokens, window), BuiltIn::named("token_pressure"))
+    else {
+        return Ok(None);
+    };
+    let mut bindings = Map::new();
+    bindings.insert("level".into(), level.into());
+    bindings.insert("used_tokens".into(), used_tokens.into());
+    bindings.insert("window".into(), window.into());
+    let reminder = provider.reminder(id, &bindings, prose)?;
+    Ok(Some(Reminder { preserve_on_compact: level == 95, ..reminder }))
+}
+
+/// What the option `reminders` selects.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Ids of the enabled providers, in order of evaluation.
+    pub enabled: Vec<String>,
+    /// Provider id to its configuration.
+    pub config: BTreeMap<String, Map<String, Value>>,
+}
+
+/// Reads the option `reminders`. `registered` are the ids of the program's own providers, which run after the built-in
+/// ones. `false` and `{enabled: false}` switch all off; `"-id"` switches one off; plain ids keep only those.
+///
+/// # Errors
+/// When the option has a wrong shape, a provider is unknown, or more than eight are enabled.
+pub fn select(option: &Value, registered: &[String]) -> Result<Selection, ReminderError> {
+    let wrong = |field: &str, expected| ReminderError::Field {
+        function: "reminders".to_owned(),
+        code: Origin::Options.code(),
+        field: field.to_owned(),
+        expected,
+    };
+    let none = Map::new();
+    let dict = match option {
+        Value::Null | Value::Bool(true) => &none,
+        Value::Bool(false) => return Ok(Selection::default()),
+        other => as_dict(other).ok_or_else(|| wrong("option", "a bool or a dict"))?,
+    };
+    if let Some(key) = dict.keys().find(|key| !["enabled", "providers", "config"].contains(&key.as_str())) {
+        let (function, code) = ("reminders".to_owned(), Origin::Options.code());
+        return Err(ReminderError::UnknownKey { function, code, key: key.clone() });
+    }
+    if present(dict, "enabled").is_some() && !flag(dict, "enabled") {
+        return Ok(Selection::default());
+    }
+    let mut enabled: Vec<String> = BUILT_IN.iter().map(|provider| provider.id.to_owned()).collect();
+    enabled.extend(registered.iter().cloned());
+    if let Some(list) = present(dict, "providers") {
+        let list = list.as_array().ok_or_else(|| wrong("providers", "a list of provider ids"))?;
+        let list: Vec<String> = list.iter().map(display).collect();
+        let unknown = |id: &&String| !enabled.iter().any(|known| known == id.trim_start_matches('-'));
+        if list.iter().any(|id| unknown(&id)) {
+            return Err(wrong("providers", "a list of known provider ids, each with or without `-`"));
+        }
+        let kept: Vec<&String> = list.iter().filter(|id| !id.starts_with('-')).collect();
+        let dropped = |id: &str| list.iter().any(|entry| entry.strip_prefix('-') == Some(id));
+        enabled.retain(|id| (kept.is_empty() || kept.contains(&id)) && !dropped(id));
+    }
+    if enabled.len() > MAX_PROVIDERS {
+        return Err(ReminderError::TooManyProviders(enabled.len()));
+    }
+    let mut config = BTreeMap::new();
+    if let Some(given) = present(dict, "config") {
+        for (id, settings) in as_dict(given).ok_or_else(|| wrong("config", "a dict of dicts"))? {
+            let settings = as_dict(settings).ok_or_else(|| wrong("config", "a dict of dicts"))?;
+            config.insert(id.clone(), settings.clone());
+        }
+    }
+    Ok(Selection { enabled, config })
+}
+
+/// Checks the events of `register_reminder_provider`.
+///
+/// # Errors
+/// With the first unknown event.
+pub fn check_events(events: &[String]) -> Result<(), ReminderError> {
+    match events.iter().find(|event| !EVENTS.contains(&event.as_str())) {
+        Some(event) => Err(ReminderError::UnknownEvent(event.clone())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn prose(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
+        Ok(format!("{} {}\n", name.rsplit('/').next().unwrap(), display(&bindings.clone().into())))
+    }
+
+    #[test]
+    fn the_table_has_the_contracts_shapes() {
+        let shape = |id: &str| {
+            let p = BuiltIn::named(id).unwrap();
+            (p.tag, p.ttl_turns, p.role_hint.as_str(), p.preserve_on_compact, p.propagate.as_str())
+        };
+        assert_eq!(shape("token_pressure"), ("token_pressure", 2, "developer", false, "session"));
+        assert_eq!(shape("idle_nudge"), ("idle", 1, "system", false, "none"));
+        assert_eq!(shape("tool_output_truncated"), ("truncation", 1, "system", false, "none"));
+        assert_eq!(shape("post_compact_recap"), ("recap", 2, "system", false, "session"));
+        assert_eq!(shape("resume_continuity"), ("resume_continuity", 1, "system", true, "none"));
+        assert_eq!(shape("project_facts"), ("project_facts", 1, "system", false, "session"));
+        assert!(BUILT_IN.iter().flat_map(|p| p.subscribes_to).all(|event| EVENTS.contains(event)));
+    }
+
+    #[test]
+    fn pressure_has_three_levels() {
+        let levels: Vec<_> =
+            [69, 70, 84, 85, 94, 95, 200].iter().map(|used| token_pressure(*used, 100)).collect();
+        assert_eq!(levels, [None, Some(70), Some(70), Some(85), Some(85), Some(95), Some(95)]);
+        assert_eq!(token_pressure(10, 0), None);
+        let at = |used| token_pressure_reminder("r", used, 100, &prose).unwrap();
+        assert_eq!(at(10), None);
+        assert!(!at(80).unwrap().preserve_on_compact);
+        let last = at(96).unwrap();
+        assert!(last.preserve_on_compact);
+        assert_eq!(last.dedupe_key.as_deref(), Some("token_pressure"));
+        assert_eq!(
+            last.body,
+            "reminder_token_pressure.harn.prompt {level: 95, used_tokens: 96, window: 100}"
+        );
+    }
+
+    #[test]
+    fn truncation_is_keyed_by_tool() {
+        let bindings = json!({"tool": "read"});
+        let provider = BuiltIn::named("tool_output_truncated").unwrap();
+        let reminder = provider.reminder("r", bindings.as_object().unwrap(), &prose).unwrap();
+        assert_eq!(reminder.dedupe_key.as_deref(), Some("tool_output_truncated:read"));
+        assert_eq!(reminder.source, Source::StdlibProvider);
+    }
+
+    #[test]
+    fn the_option_selects_providers() {
+        let own = ["mine".to_owned()];
+        let ids = |option: Value| select(&option, &own).map(|s| s.enabled);
+        assert_eq!(ids(json!(null)).unwrap().len(), 7);
+        assert_eq!(ids(json!(true)).unwrap().last().map(String::as_str), Some("mine"));
+        assert!(ids(json!(false)).unwrap().is_empty());
+        assert!(ids(json!({"enabled": false})).unwrap().is_empty());
+        assert!(
+            !ids(json!({"providers": ["-token_pressure"]})).unwrap().contains(&"token_pressure".to_owned())
+        );
+        assert_eq!(ids(json!({"providers": ["mine", "idle_nudge", "-mine"]})).unwrap(), ["idle_nudge"]);
+        let config = select(&json!({"config": {"idle_nudge": {"idle_seconds": 5}}}), &[]).unwrap().config;
+        assert_eq!(config["idle_nudge"]["idle_seconds"], 5);
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        let many: Vec<String> = (0..3).map(|i| format!("p{i}")).collect();
+        let error = |option: Value, own: &[String]| select(&option, own).unwrap_err().to_string();
+        assert_eq!(
+            error(json!(true), &many),
+            "reminders: 9 providers are enabled, at most 8 may be (HARN-RMD-007)"
+        );
+        assert_eq!(error(json!("x"), &[]), "reminders: option must be a bool or a dict (HARN-RMD-001)");
+        assert_eq!(error(json!({"x": 1}), &[]), "reminders: unknown option 'x' (HARN-RMD-001)");
+        assert!(error(json!({"providers": ["-nobody"]}), &[]).contains("known provider ids"));
+        assert!(error(json!({"config": {"a": 1}}), &[]).contains("a dict of dicts"));
+        assert_eq!(
+            check_events(&["pre_turn".into(), "lunch".into()]).unwrap_err().to_string(),
+            "register_reminder_provider: unknown event 'lunch'"
+        );
+        assert!(check_events(&EVENTS.map(str::to_owned)).is_ok());
+    }
+}
