@@ -687,7 +687,7 @@ pub struct ShapeField {
 pub struct Expr {
     /// What it is.
     pub kind: ExprKind,
-    /// Its text; for a parenthesised expression without the parentheses.
+    /// Its text.
     pub span: Span,
 }
 
@@ -1147,7 +1147,6 @@ impl LogicOp {
     }
 }
 
-/// Expressions: where runtime errors point.
 impl Expr {
     /// Makes an expression.
     pub const fn new(kind: ExprKind, span: Span) -> Self {

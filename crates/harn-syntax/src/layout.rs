@@ -347,11 +347,11 @@ impl<'t> Resolver<'t> {
         }
     }
 
-    /// A newline separates, except that behind a `?` it may stand inside a ternary.
+    /// A newline separates, except that behind a `?` or an operator `>` the expression may go on.
     fn newline(&mut self, at: usize) {
-        let open_question =
-            at > 0 && self.level().ternaries.last().is_some_and(|candidate| candidate.at == at - 1);
-        if !open_question {
+        let Some(before) = at.checked_sub(1) else { return };
+        let open_question = self.level().ternaries.last().is_some_and(|candidate| candidate.at == before);
+        if !open_question && !goes_on_behind(self.tokens[before]) {
             self.level().separate();
         }
     }
@@ -396,18 +396,30 @@ impl<'t> Resolver<'t> {
         }
     }
 
-    /// A `>` before `(` may close type arguments: looks for the `<` it belongs to.
+    /// A `>` may close type arguments: looks for the `<` it belongs to. If there is none it is an operator, and a
+    /// newline behind it does not end the statement.
     fn greater(&mut self, at: usize) {
-        if kind_at(self.tokens, at + 1) != TokenKind::LParen {
-            return;
-        }
+        let next = kind_at(self.tokens, at + 1);
         while let Some(open) = self.level().angles.pop() {
             if ends_type_args(self.tokens, open) == Some(at) {
-                self.tokens[open].kind = TokenKind::LtTypeArgs;
+                if next == TokenKind::LParen {
+                    self.tokens[open].kind = TokenKind::LtTypeArgs;
+                }
                 return;
             }
         }
+        if next == TokenKind::Newline {
+            self.tokens[at].link = GOES_ON;
+        }
     }
+}
+
+/// The link of a `>` that is an operator at the end of a line.
+const GOES_ON: u32 = 1;
+
+/// Tells whether the newline behind this token is inside an expression.
+pub(crate) fn goes_on_behind(token: Token) -> bool {
+    token.kind == TokenKind::Gt && token.link == GOES_ON
 }
 
 /// Tells whether an expression can begin with this token.

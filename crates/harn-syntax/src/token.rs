@@ -36,7 +36,8 @@ pub struct Token {
     /// Where it stands.
     pub span: Span,
     /// For an opening bracket the index of its partner in the token list (0 if there is none); for a string the
-    /// number of its text in [`Lexed::texts`](crate::lexer::Lexed::texts) plus one (0: the source text itself).
+    /// number of its text in [`Lexed::texts`](crate::lexer::Lexed::texts) plus one (0: the source text itself); for
+    /// `>` 1 if the newline behind it does not end the statement.
     pub link: u32,
 }
 

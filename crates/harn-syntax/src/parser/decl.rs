@@ -277,7 +277,7 @@ enum ToolEntry {
 fn tool_body<'s>(inp: &mut Input<'s, '_>) -> Parse<ToolBody> {
     let close = inp.parse(open_brace())?;
     let start = inp.at() - 1;
-    let scope = Scope { close, separator: IN_TOOL };
+    let scope = Scope::new(close, IN_TOOL);
     let mut out = ToolBody { description: None, fields: Vec::new(), body: Block::default() };
     let mut entries = Vec::new();
     let mut first = true;
@@ -341,7 +341,7 @@ fn skill<'s>() -> impl Grammar<'s, SkillDecl> {
         inp.bump();
         let name = inp.parse(ident("skill name"))?;
         let close = inp.parse(open_brace())?;
-        let scope = Scope { close, separator: IN_SKILL };
+        let scope = Scope::new(close, IN_SKILL);
         let mut fields = Vec::new();
         while scope.is_open(inp)? {
             let field = word("skill field name").then(expr()).map(|(key, value)| SkillField { key, value });
@@ -379,7 +379,7 @@ fn eval_pack<'s>(inp: &mut Input<'s, '_>) -> Parse<EvalPackDecl> {
     };
     let close = inp.parse(open_brace())?;
     let start = inp.at() - 1;
-    let scope = Scope { close, separator: IN_BLOCK };
+    let scope = Scope::new(close, IN_BLOCK);
     let (mut fields, mut stmts, mut summarize) = (Vec::new(), Vec::new(), None);
     let mut entries = Vec::new();
     while scope.is_open(inp)? {

@@ -1,6 +1,6 @@
 //! Expressions: operators and what follows an operand. The operands themselves are in `primary.rs`.
 
-use chumsky::pratt::{infix, left, prefix, right};
+use chumsky::pratt::{infix, left};
 use chumsky::prelude::*;
 
 use super::list::list;
@@ -8,6 +8,7 @@ use super::primary::{dict_items, primary};
 use super::ty::ty;
 use super::{Grammar, Input, InputExt, Parse, Reason, grow, newline, tok, word};
 use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Ident, LogicOp, UnaryOp};
+use crate::layout::goes_on_behind;
 use crate::span::Span;
 use crate::token::TokenKind;
 
@@ -52,8 +53,7 @@ fn operator<'s, Op: Copy>(table: &'static [(TokenKind, Op)]) -> impl Grammar<'s,
             return inp.fail(Reason::Absent);
         };
         inp.bump();
-        if token.kind == TokenKind::Gt {
-            // A newline behind `>` was kept because it could have closed a type.
+        if goes_on_behind(token) {
             inp.eat(TokenKind::Newline);
         }
         Ok((op, token.span))
@@ -80,8 +80,6 @@ const MULTIPLY: &[(TokenKind, BinaryOp)] = &[
     (TokenKind::Slash, BinaryOp::Div),
     (TokenKind::Percent, BinaryOp::Rem),
 ];
-const POWER: &[(TokenKind, BinaryOp)] = &[(TokenKind::StarStar, BinaryOp::Pow)];
-const UNARY: &[(TokenKind, UnaryOp)] = &[(TokenKind::Bang, UnaryOp::Not), (TokenKind::Minus, UnaryOp::Neg)];
 
 fn logic(lhs: Expr, (op, op_span): (LogicOp, Span), rhs: Expr) -> Expr {
     let span = lhs.span.to(rhs.span);
@@ -93,22 +91,28 @@ fn binary(lhs: Expr, (op, op_span): (BinaryOp, Span), rhs: Expr) -> Expr {
     Expr::new(ExprKind::Binary { op, op_span, lhs: Box::new(lhs), rhs: Box::new(rhs) }, span)
 }
 
-/// Levels 3 to 12 of the precedence table.
+/// `cond ? then : other`, right associative. A chain is collected first, so that its length costs no stack.
 fn ternary<'s>() -> impl Grammar<'s, Expr> {
-    custom(|inp: &mut Input<'s, '_>| grow(|| inp.parse(operators())))
+    custom(|inp: &mut Input<'s, '_>| {
+        let mut branches = Vec::new();
+        let mut last = inp.parse(left_operators())?;
+        while inp.eat(TokenKind::QuestionTernary).is_some() {
+            let then = newline().ignore_then(custom(|inp| grow(|| inp.parse(ternary()))));
+            let then: Expr = inp.parse(then.then_ignore(tok(TokenKind::Colon)))?;
+            branches.push((last, then));
+            last = inp.parse(left_operators())?;
+        }
+        Ok(branches.into_iter().rfold(last, |other, (cond, then)| {
+            let span = cond.span.to(other.span);
+            let (cond, then, other) = (Box::new(cond), Box::new(then), Box::new(other));
+            Expr::new(ExprKind::Ternary { cond, then, other }, span)
+        }))
+    })
 }
 
-fn operators<'s>() -> impl Grammar<'s, Expr> {
-    operand().pratt((
-        prefix(12, operator(UNARY), |(op, op_span): (UnaryOp, Span), operand: Expr, _| {
-            let span = op_span.to(operand.span);
-            Expr::new(ExprKind::Unary { op, op_span, operand: Box::new(operand) }, span)
-        }),
-        prefix(12, try_star(), |start: Span, operand: Expr, _| {
-            let span = start.to(operand.span);
-            Expr::new(ExprKind::TryStar(Box::new(operand)), span)
-        }),
-        infix(right(11), operator(POWER), |l, op, r, _| binary(l, op, r)),
+/// Levels 4 to 10 of the precedence table.
+fn left_operators<'s>() -> impl Grammar<'s, Expr> {
+    custom(power).pratt((
         infix(left(10), operator(MULTIPLY), |l, op, r, _| binary(l, op, r)),
         infix(left(9), operator(COALESCE), |l, op, r, _| logic(l, op, r)),
         infix(left(8), operator(ADD), |l, op, r, _| binary(l, op, r)),
@@ -116,35 +120,43 @@ fn operators<'s>() -> impl Grammar<'s, Expr> {
         infix(left(6), operator(EQUALITY), |l, op, r, _| binary(l, op, r)),
         infix(left(5), operator(AND), |l, op, r, _| logic(l, op, r)),
         infix(left(4), operator(OR), |l, op, r, _| logic(l, op, r)),
-        infix(right(3), ternary_middle(), |cond: Expr, then: Expr, other: Expr, _| {
-            let span = cond.span.to(other.span);
-            let kind =
-                ExprKind::Ternary { cond: Box::new(cond), then: Box::new(then), other: Box::new(other) };
-            Expr::new(kind, span)
-        }),
     ))
 }
 
-/// `try *`; the result is the span of `try`.
-fn try_star<'s>() -> impl Grammar<'s, Span> {
-    custom(|inp: &mut Input<'s, '_>| {
-        if inp.look_kind(0) != TokenKind::Try || inp.look_kind(1) != TokenKind::Star {
-            return inp.fail(Reason::Absent);
-        }
-        let start = inp.bump();
-        inp.bump();
-        Ok(start.span)
-    })
+/// `unary ** unary ** ...`, right associative.
+fn power<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
+    let mut last = unary(inp)?;
+    if inp.look_kind(0) != TokenKind::StarStar {
+        return Ok(last);
+    }
+    let mut bases = Vec::new();
+    while let Some(op_span) = inp.eat(TokenKind::StarStar) {
+        bases.push((last, op_span));
+        last = unary(inp)?;
+    }
+    Ok(bases.into_iter().rfold(last, |rhs, (lhs, op_span)| binary(lhs, (BinaryOp::Pow, op_span), rhs)))
 }
 
-/// `? then :`.
-fn ternary_middle<'s>() -> impl Grammar<'s, Expr> {
-    custom(|inp: &mut Input<'s, '_>| {
-        if inp.eat(TokenKind::QuestionTernary).is_none() {
-            return inp.fail(Reason::Absent);
+/// `!`, `-` and `try*` before an operand.
+fn unary<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
+    let token = inp.look(0);
+    let op = match token.kind {
+        TokenKind::Bang => Some(UnaryOp::Not),
+        TokenKind::Minus => Some(UnaryOp::Neg),
+        TokenKind::Try if inp.look_kind(1) == TokenKind::Star => {
+            inp.bump();
+            None
         }
-        inp.parse(newline().ignore_then(ternary()).then_ignore(tok(TokenKind::Colon)))
-    })
+        _ => return operand(inp),
+    };
+    inp.bump();
+    let operand = Box::new(grow(|| unary(inp))?);
+    let span = token.span.to(operand.span);
+    let kind = match op {
+        Some(op) => ExprKind::Unary { op, op_span: token.span, operand },
+        None => ExprKind::TryStar(operand),
+    };
+    Ok(Expr::new(kind, span))
 }
 
 /// What can follow an operand.
@@ -159,17 +171,15 @@ enum Postfix {
 }
 
 /// A primary expression with everything that binds tighter than a prefix operator.
-fn operand<'s>() -> impl Grammar<'s, Expr> {
-    custom(|inp: &mut Input<'s, '_>| {
-        let mut operand = primary(inp)?;
-        loop {
-            let kind = inp.look_kind(0);
-            let Some(postfix) = postfix(inp, kind)? else { return Ok(operand) };
-            let end = inp.at().saturating_sub(1);
-            let span = operand.span.to(inp.span_from_token(end));
-            operand = Expr::new(attach(operand, postfix), span);
-        }
-    })
+fn operand<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
+    let mut operand = primary(inp)?;
+    loop {
+        let kind = inp.look_kind(0);
+        let Some(postfix) = postfix(inp, kind)? else { return Ok(operand) };
+        let end = inp.at().saturating_sub(1);
+        let span = operand.span.to(inp.span_from_token(end));
+        operand = Expr::new(attach(operand, postfix), span);
+    }
 }
 
 fn attach(object: Expr, postfix: Postfix) -> ExprKind {

@@ -11,7 +11,7 @@ use crate::MAX_ERRORS;
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, Ident, PatternKind, Stmt, StmtKind, Target, TargetStep};
 use crate::error::CompileRule;
 use crate::span::Span;
-use crate::token::TokenKind;
+use crate::token::{Token, TokenKind};
 
 pub(super) const IN_FILE: &str = "top-level item separator (`;` or newline)";
 pub(super) const IN_BLOCK: &str = "statement separator (`;` or newline)";
@@ -22,7 +22,7 @@ pub(super) const IN_SKILL: &str = "skill field separator (`;` or newline)";
 pub(super) fn items<'s>() -> impl Grammar<'s, Vec<Stmt>> {
     custom(|inp: &mut Input<'s, '_>| {
         let mut items = Vec::new();
-        let scope = Scope { close: 0, separator: IN_FILE };
+        let scope = Scope::new(0, IN_FILE);
         while inp.look_kind(0) != TokenKind::Eof {
             scope.next(inp, item(), &mut items);
         }
@@ -45,7 +45,7 @@ pub(super) fn block<'s>() -> impl Grammar<'s, Block> {
 pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Block> {
     custom(move |inp: &mut Input<'s, '_>| {
         let mut stmts = Vec::new();
-        let scope = Scope { close, separator: IN_BLOCK };
+        let scope = Scope::new(close, IN_BLOCK);
         while scope.is_open(inp)? {
             scope.next(inp, statement(), &mut stmts);
         }
@@ -57,13 +57,18 @@ pub(super) fn statements<'s>(close: usize, start: usize) -> impl Grammar<'s, Blo
 /// A place where statements or entries stand in a row.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
-    /// The index of the closing brace, 0 if there is none.
-    pub(super) close: usize,
+    /// The index of the closing brace, `usize::MAX` if there is none.
+    close: usize,
     /// How errors call the separator.
-    pub(super) separator: &'static str,
+    separator: &'static str,
 }
 
 impl Scope {
+    /// `close` is the index of the closing brace, 0 if there is none.
+    pub(super) fn new(close: usize, separator: &'static str) -> Self {
+        Self { close: if close == 0 { usize::MAX } else { close }, separator }
+    }
+
     /// Tells whether something is left before the closing brace; fails at the end of the file.
     pub(super) fn is_open(self, inp: &mut Input<'_, '_>) -> Parse<bool> {
         while inp.eat(TokenKind::Newline).is_some() {}
@@ -109,8 +114,8 @@ impl Scope {
     /// Skips to the end of the entry that began at `start` and failed at `failed`: to the first separator from there
     /// on that is not inside brackets, or to the end of the scope.
     fn recover(self, inp: &mut Input<'_, '_>, start: usize, failed: usize) {
-        let tokens = inp.state().0.tokens;
-        let mut errors = inp.state().0.errors.len();
+        let (tokens, source) = (inp.state().0.tokens, inp.state().0.source);
+        let give_up = inp.state().0.errors.len() >= MAX_ERRORS;
         let mut at = start;
         let target = loop {
             let Some(token) = tokens.get(at) else { break at };
@@ -118,25 +123,29 @@ impl Scope {
                 TokenKind::Eof => break at,
                 TokenKind::RBrace if at == self.close => break at,
                 TokenKind::Newline | TokenKind::Semi if at + 1 >= failed => break at + 1,
-                // A declaration behind a bracket that is never closed is worth a fresh start.
-                kind if at > start && at >= failed && begins_declaration(kind) && on_new_line(tokens, at) => {
+                // A declaration on a new line behind a bracket that is never closed is worth a fresh start.
+                kind if at > start
+                    && at >= failed
+                    && begins_declaration(kind)
+                    && begins_line(source, tokens, at) =>
+                {
                     break at;
                 }
                 kind if kind.opens() && token.link as usize > at => at = token.link as usize + 1,
                 _ => at += 1,
             }
         };
-        if errors >= MAX_ERRORS {
-            errors = usize::MAX;
-        }
-        while inp.at() < target || (errors == usize::MAX && inp.look_kind(0) != TokenKind::Eof) {
+        while inp.at() < target || (give_up && inp.look_kind(0) != TokenKind::Eof) {
             inp.bump();
         }
     }
 }
 
-fn on_new_line(tokens: &[crate::token::Token], at: usize) -> bool {
-    at.checked_sub(1).is_some_and(|before| tokens[before].kind == TokenKind::Newline)
+/// Tells whether there is a line feed between the token at `at` and the one before.
+fn begins_line(source: &str, tokens: &[Token], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else { return true };
+    Span::new(tokens[before].span.end, tokens[at].span.start).slice(source).contains('\n')
+        || tokens[before].kind == TokenKind::Newline
 }
 
 fn begins_declaration(kind: TokenKind) -> bool {
