@@ -83,36 +83,27 @@ impl Difference<'_> {
 /// Compares two assemblies. Fragments are matched by id; equal ids in the order in which they occur.
 #[must_use]
 pub fn compare<'a>(left: &'a Assembly, right: &'a Assembly) -> Difference<'a> {
-    let mut partners = HashMap::<(&str, usize), &Provenance>::new();
-    for (key, entry) in numbered(right) {
-        partners.insert(key, entry);
-    }
-    let mut rows = Vec::new();
-    let mut places = HashMap::<(&str, usize), usize>::new();
-    for (key, entry) in numbered(left) {
-        places.insert(key, rows.len());
-        rows.push((key.0, Some(entry), partners.get(&key).copied()));
-    }
+    let partners: HashMap<Key<'_>, &Provenance> = numbered(right).collect();
+    let places: HashMap<Key<'_>, usize> = numbered(left).enumerate().map(|(i, (key, _))| (key, i)).collect();
     // What only the second side has stands behind the fragment that precedes it there.
-    let mut inserts: Vec<(usize, (&str, Option<&Provenance>, Option<&Provenance>))> = Vec::new();
+    let mut added: Vec<Vec<&Provenance>> = vec![Vec::new(); left.provenance.len() + 1];
     let mut behind = 0;
     for (key, entry) in numbered(right) {
         match places.get(&key) {
             Some(place) => behind = place + 1,
-            None => inserts.push((behind, (key.0, None, Some(entry)))),
+            None => added[behind].push(entry),
         }
     }
-    inserts.sort_by_key(|(place, _)| *place);
-    for (shift, (place, row)) in inserts.into_iter().enumerate() {
-        rows.insert(place + shift, row);
+    let row = |id: &'a str, l, r| Row { id, left: l, right: r, change: change(left, l, right, r) };
+    let mut added = added.into_iter().map(|list| list.into_iter().map(|r| row(&r.id, None, Some(r))));
+    let mut rows: Vec<Row<'a>> = added.next().into_iter().flatten().collect();
+    for ((key, entry), inserted) in numbered(left).zip(added) {
+        rows.push(row(key.0, Some(entry), partners.get(&key).copied()));
+        rows.extend(inserted);
     }
 
     let shared_prefix = shared_prefix(left.as_str(), right.as_str());
     let length = |assembly: &Assembly| i64::try_from(assembly.as_str().len()).unwrap_or(i64::MAX);
-    let rows = rows
-        .into_iter()
-        .map(|(id, l, r)| Row { id, left: l, right: r, change: change(left, l, right, r) })
-        .collect();
     Difference {
         rows,
         shared_prefix,
@@ -131,7 +122,10 @@ pub fn shared_prefix(left: &str, right: &str) -> usize {
     length
 }
 
-fn numbered(assembly: &Assembly) -> impl Iterator<Item = ((&str, usize), &Provenance)> {
+/// A fragment's id and which occurrence of it this is.
+type Key<'a> = (&'a str, usize);
+
+fn numbered(assembly: &Assembly) -> impl Iterator<Item = (Key<'_>, &Provenance)> {
     let mut seen = HashMap::<&str, usize>::new();
     assembly.provenance.iter().map(move |entry| {
         let count = seen.entry(&entry.id).or_default();

@@ -29,9 +29,7 @@ fn write(out: &mut String, value: &Value, indent: Option<usize>) {
             Some(float) => write_float(out, float),
             None => push_display(out, n),
         },
-        Value::Array(items) => {
-            block(out, ['[', ']'], items, indent, |out, item, inner| write(out, item, inner))
-        }
+        Value::Array(items) => block(out, ['[', ']'], items, indent, write),
         Value::Object(map) => block(out, ['{', '}'], sorted(map), indent, |out, (key, item), inner| {
             write_string(out, key);
             out.push_str(if inner.is_some() { ": " } else { ":" });

@@ -129,7 +129,7 @@ mod tests {
     fn both_call_forms_give_one_dict() {
         let both = json!({"a": 1, "name": "n"});
         assert_eq!(named_config("f", &[json!("n"), json!({"a": 1})]).unwrap(), both);
-        assert_eq!(named_config("f", &[both.clone()]).unwrap(), both);
+        assert_eq!(named_config("f", std::slice::from_ref(&both)).unwrap(), both);
         assert_eq!(named_config("f", &[json!("n")]).unwrap(), json!({"name": "n"}));
         assert_eq!(
             named_config("f", &[json!("n"), json!(1)]).unwrap_err().to_string(),

@@ -25,7 +25,7 @@ pub fn entry_name(entry: &Value) -> Option<&str> {
 }
 
 /// Iterates over the named tool dicts of the options.
-fn named<'a>(options: &'a Map<String, Value>) -> impl Iterator<Item = (&'a str, &'a Map<String, Value>)> {
+fn named(options: &Map<String, Value>) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     let tools = options.get("tools").map(entries).unwrap_or_default();
     tools.iter().filter_map(|entry| Some((entry_name(entry)?, as_dict(entry)?)))
 }

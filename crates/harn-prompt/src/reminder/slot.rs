@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn everything_else_is_system_text() {
         let keyed = Reminder { dedupe_key: Some("k".into()), ..reminder("a", RoleHint::Developer) };
-        let xml = place(&[keyed.clone()], &messages(), XML);
+        let xml = place(std::slice::from_ref(&keyed), &messages(), XML);
         assert_eq!(xml.fragments[0].id, "reminder:k");
         assert_eq!(xml.fragments[0].source, "reminder");
         assert_eq!(xml.fragments[0].body, "<system-reminder>\na &amp; &lt;go&gt;\n</system-reminder>");

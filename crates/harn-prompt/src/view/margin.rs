@@ -2,6 +2,7 @@
 
 use super::layout::{pad, width, wrap};
 use super::{Paint, Style, count};
+use crate::compare::Change;
 use crate::explain::Explanation;
 use crate::reduce::{Assembly, Provenance};
 use crate::stability::stability_report;
@@ -31,7 +32,7 @@ pub fn explanation(explanation: &Explanation, style: Style) -> String {
         let size = count(without.assembly.as_str().len(), "byte");
         let shared = count(difference.shared_prefix, "leading byte");
         out.extend(wrap(&format!("  {size} ({:+}), {shared} shared", difference.byte_delta), style.width));
-        for row in difference.rows.iter().filter(|row| row.change.as_str() != "same") {
+        for row in difference.rows.iter().filter(|row| row.change != Change::Same) {
             out.push(format!("  {} {}", row.change.as_str(), style.paint(Paint::Excluded, row.id)));
         }
     }
