@@ -312,14 +312,38 @@ impl Source for Windows {
     }
 }
 
+/// Pulls an iterator to its end; now and then looks whether the task was cancelled, so that a source
+/// without end can be stopped.
+pub(crate) struct Pull<'a> {
+    items: &'a Iter,
+    pulled: u32,
+}
+
+impl<'a> Pull<'a> {
+    pub(crate) fn new(items: &'a Iter) -> Pull<'a> {
+        Pull { items, pulled: 0 }
+    }
+
+    pub(crate) async fn next(&mut self, cx: &Cx) -> Result<Option<Value>> {
+        const CHECK_EVERY: u32 = 1024;
+        self.pulled = self.pulled.wrapping_add(1);
+        if self.pulled.is_multiple_of(CHECK_EVERY) {
+            cx.check()?;
+        }
+        self.items.next(cx).await
+    }
+}
+
 /// Drains an iterator, refusing to gather more than memory allows.
 pub(crate) async fn drain(cx: &Cx, items: &Iter) -> Result<Vec<Value>> {
     let mut out = Vec::new();
+    let mut items = Pull::new(items);
     while let Some(item) = items.next(cx).await? {
-        out.push(item);
-        if out.len().is_power_of_two() && out.len() > 4096 {
-            crate::args::room_for(out.len())?;
+        if out.len() == out.capacity() && out.len() > 4096 {
+            // The next push doubles the vector.
+            crate::args::room_for(out.len() * 2)?;
         }
+        out.push(item);
     }
     Ok(out)
 }

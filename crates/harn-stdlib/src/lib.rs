@@ -18,4 +18,4 @@ mod state;
 mod text;
 
 pub use builtins::{builtins, globals};
-pub use methods::{MethodTable, methods};
+pub use methods::methods;

@@ -4,18 +4,25 @@ use harn_value::Value;
 use harn_vm::Builtin;
 
 mod assert;
+mod bytes;
 mod convert;
 mod dates;
+mod env;
+mod files;
 mod iter;
 mod json;
 mod lists;
 mod math;
 mod output;
+mod paths;
+mod process;
+mod random;
 mod regex;
 mod result;
 pub(crate) mod sets;
 mod strings;
 mod terminal;
+mod time;
 
 pub(crate) use lists::entry_dicts;
 
@@ -34,8 +41,18 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         sets::SETS,
         iter::CONSTRUCTORS,
         math::MATH,
+        math::STATISTICS,
+        random::RANDOM,
         json::JSON,
         regex::REGEX,
+        bytes::BYTES,
+        bytes::ENCODINGS,
+        random::UUIDS,
+        time::TIME,
+        files::FILES,
+        paths::PATHS,
+        env::ENVIRONMENT,
+        process::PROCESS,
         assert::ERRORS,
     ]
 }

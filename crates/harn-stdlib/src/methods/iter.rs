@@ -10,7 +10,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::args::{Given, Items, callable};
 use crate::iterators::{
-    Chain, Chunks, Enumerate, Filter, FlatMap, Map, Skip, SkipWhile, Take, TakeWhile, Windows, Zip, add,
+    Chain, Chunks, Enumerate, Filter, FlatMap, Map, Pull, Skip, SkipWhile, Take, TakeWhile, Windows, Zip, add,
     drain, step,
 };
 
@@ -194,7 +194,8 @@ builtins! {
     /// ```
     Pure async fn to_dict(cx, this: Items) -> "dict" {
         let mut dict = Dict::new();
-        while let Some(item) = this.0.next(&cx).await? {
+        let mut items = Pull::new(&this.0);
+        while let Some(item) = items.next(&cx).await? {
             let Some(pair) = item.as_pair() else {
                 return Err(unexpected("iter.to_dict: expected pair", &item));
             };
@@ -251,7 +252,8 @@ builtins! {
     /// ```
     Pure async fn last(cx, this: Items) -> "any" {
         let mut last = None;
-        while let Some(item) = this.0.next(&cx).await? {
+        let mut items = Pull::new(&this.0);
+        while let Some(item) = items.next(&cx).await? {
             last = Some(item);
         }
         last
@@ -264,7 +266,8 @@ builtins! {
     /// ```
     Pure async fn sum(cx, this: Items) -> "int | float" {
         let mut sum = Value::int(0);
-        while let Some(item) = this.0.next(&cx).await? {
+        let mut items = Pull::new(&this.0);
+        while let Some(item) = items.next(&cx).await? {
             sum = add(&sum, &item)?;
         }
         sum
@@ -357,6 +360,7 @@ fn unexpected(what: &str, got: &Value) -> Error {
 
 async fn count_items(cx: &Cx, items: &Iter) -> Result<i64> {
     let mut count = 0;
+    let mut items = Pull::new(items);
     while items.next(cx).await?.is_some() {
         count += 1;
     }
@@ -365,6 +369,7 @@ async fn count_items(cx: &Cx, items: &Iter) -> Result<i64> {
 
 async fn best(cx: &Cx, items: &Iter, wanted: Ordering) -> Result<Option<Value>> {
     let mut best = None;
+    let mut items = Pull::new(items);
     while let Some(item) = items.next(cx).await? {
         if best.as_ref().is_none_or(|best| compare(&item, best) == Some(wanted)) {
             best = Some(item);

@@ -1,6 +1,6 @@
 //! The methods of values, one file per type. The receiver is the first parameter, `this`.
 
-use harn_vm::Builtin;
+use harn_vm::builtin::MethodTable;
 
 mod any;
 mod dict;
@@ -9,14 +9,6 @@ mod list;
 mod range;
 mod set;
 mod string;
-
-/// Methods of one type.
-pub struct MethodTable {
-    /// What `type_of` gives for the receiver; `"any"` for methods that every value has.
-    pub type_name: &'static str,
-    /// The methods; each is named as it is called.
-    pub methods: &'static [Builtin],
-}
 
 /// All methods. A type may have several tables: the earlier one wins. `"any"` is the last resort.
 pub fn methods() -> Vec<MethodTable> {

@@ -1,0 +1,365 @@
+//! Functions on the text of paths; none touches the disk, but for the two that ask for the workspace.
+
+use harn_value::{Dict, Value};
+use harn_vm::builtin::{Rest, Text};
+use harn_vm::{Cx, builtins};
+
+use super::files::{resolve, show};
+use crate::args::{MaybeText, printed};
+
+builtins! {
+    /// Paths.
+    pub(crate) static PATHS: "paths";
+
+    /// Joins parts with one `/`; an absolute part discards everything before it.
+    ///
+    /// ```harn
+    /// println([path_join("a", "b.txt"), path_join("a/", "/etc"), path_join()]) // -> [a/b.txt, /etc, ]
+    /// ```
+    Pure fn path_join(cx, parts: Rest) -> "string" {
+        let mut out = String::new();
+        for part in &parts.0 {
+            let part = printed(part);
+            if part.starts_with('/') {
+                out.clear();
+            } else if !out.is_empty() && !out.ends_with('/') {
+                out.push('/');
+            }
+            out.push_str(&part);
+        }
+        out
+    }
+
+    /// Gives the directory part.
+    ///
+    /// ```harn
+    /// println([dirname("/usr/bin/x"), dirname("/a"), dirname("a")]) // -> [/usr/bin, /, ]
+    /// ```
+    Pure fn dirname(cx, path: Text) -> "string" {
+        let path = trimmed(&path);
+        match path.rfind('/') {
+            Some(0) if path.len() > 1 => "/",
+            Some(0) | None => "",
+            Some(at) => trimmed(&path[..at]),
+        }
+    }
+
+    /// Gives the last component.
+    ///
+    /// ```harn
+    /// println([basename("/a/b.txt"), basename("/a/b/"), basename("/")]) // -> [b.txt, b, ]
+    /// ```
+    Pure fn basename(cx, path: Text) -> "string" {
+        file_name(&path)
+    }
+
+    /// Gives the last extension with its dot.
+    ///
+    /// ```harn
+    /// println([extname("a.tar.gz"), extname(".bashrc"), extname("a.")]) // -> [.gz, , .]
+    /// ```
+    Pure fn extname(cx, path: Text) -> "string" {
+        let name = file_name(&path);
+        &name[split_name(name).0.len()..]
+    }
+
+    /// Gives the directory part; `\` counts as `/`.
+    ///
+    /// ```harn
+    /// println([path_parent("a/b"), path_parent("a"), path_parent("/a")]) // -> [a, , /]
+    /// ```
+    Pure fn path_parent(cx, path: Text) -> "string" {
+        parent(&posix(&path))
+    }
+
+    /// Gives the last component; `\` counts as `/`.
+    ///
+    /// ```harn
+    /// println(path_basename("C:\\a\\b.txt")) // -> b.txt
+    /// ```
+    Pure fn path_basename(cx, path: Text) -> "string" {
+        file_name(&posix(&path)).to_owned()
+    }
+
+    /// Gives the last component without its last extension.
+    ///
+    /// ```harn
+    /// println([path_stem("a.tar.gz"), path_stem(".bashrc")]) // -> [a.tar, .bashrc]
+    /// ```
+    Pure fn path_stem(cx, path: Text) -> "string" {
+        split_name(file_name(&posix(&path))).0.to_owned()
+    }
+
+    /// Gives the last extension with its dot; `\` counts as `/`.
+    ///
+    /// ```harn
+    /// println([path_extension("x/a.gz"), path_extension(".bashrc")]) // -> [.gz, ]
+    /// ```
+    Pure fn path_extension(cx, path: Text) -> "string" {
+        split_name(file_name(&posix(&path))).1.to_owned()
+    }
+
+    /// Replaces the last extension; an empty one removes it.
+    ///
+    /// ```harn
+    /// println([path_with_extension("a/b.md", "txt"), path_with_extension("a.md", "")]) // -> [a/b.txt, a]
+    /// ```
+    Pure fn path_with_extension(cx, path: Text, extension: Text) -> "string" {
+        let path = posix(&path);
+        let stem = split_name(file_name(&path)).0;
+        let extension = extension.strip_prefix('.').unwrap_or(&extension);
+        let name = if extension.is_empty() { stem.to_owned() } else { format!("{stem}.{extension}") };
+        with_name(&path, &name)
+    }
+
+    /// Replaces the last component but for its extension.
+    ///
+    /// ```harn
+    /// println(path_with_stem("a/b.md", "c")) // -> a/c.md
+    /// ```
+    Pure fn path_with_stem(cx, path: Text, stem: Text) -> "string" {
+        let path = posix(&path);
+        let name = format!("{}{}", &*stem, split_name(file_name(&path)).1);
+        with_name(&path, &name)
+    }
+
+    /// Says whether a path is absolute: `/x` or `C:/x`.
+    ///
+    /// ```harn
+    /// println([path_is_absolute("/a"), path_is_absolute("C:\\a"), path_is_absolute("C:a")]) // -> [true, true, false]
+    /// ```
+    Pure fn path_is_absolute(cx, path: Text) -> "bool" {
+        is_absolute(&posix(&path))
+    }
+
+    /// Says whether a path is not absolute.
+    ///
+    /// ```harn
+    /// println(path_is_relative("a/b")) // -> true
+    /// ```
+    Pure fn path_is_relative(cx, path: Text) -> "bool" {
+        !is_absolute(&posix(&path))
+    }
+
+    /// Resolves `.` and `..`, and repeated and closing `/`.
+    ///
+    /// ```harn
+    /// println([path_normalize("a/./b/../c/"), path_normalize("/../a"), path_normalize("a/..")]) // -> [a/c, /a, .]
+    /// ```
+    Pure fn path_normalize(cx, path: Text) -> "string" {
+        normalize(&posix(&path))
+    }
+
+    /// Gives the way from `base` to a path, nil when one is absolute and the other not.
+    ///
+    /// ```harn
+    /// println([path_relative_to("/a/b/c", "/a/d"), path_relative_to("a", "a"), path_relative_to("/a", "b")]) // -> [../b/c, ., nil]
+    /// ```
+    Pure fn path_relative_to(cx, path: Text, base: Text) -> "string | nil" {
+        relative_to(&normalize(&posix(&path)), &normalize(&posix(&base)))
+    }
+
+    /// Replaces `\` by `/`.
+    ///
+    /// ```harn
+    /// println(path_to_posix("a\\b")) // -> a/b
+    /// ```
+    Pure fn path_to_posix(cx, path: Text) -> "string" {
+        posix(&path)
+    }
+
+    /// Replaces `\` by `/`, which every supported system understands.
+    ///
+    /// ```harn
+    /// println(path_to_native("a\\b")) // -> a/b
+    /// ```
+    Pure fn path_to_native(cx, path: Text) -> "string" {
+        posix(&path)
+    }
+
+    /// Lists the components.
+    ///
+    /// ```harn
+    /// println(path_segments("/a//b/")) // -> [a, b]
+    /// ```
+    Pure fn path_segments(cx, path: Text) -> "list<string>" {
+        segments(&posix(&path)).map(Value::str).collect::<Vec<_>>()
+    }
+
+    /// Takes a path apart: `{dir, file, stem, ext, segments}`.
+    ///
+    /// ```harn
+    /// println(path_parts("/a/b.txt")) // -> {dir: /a, ext: .txt, file: b.txt, segments: [a, b.txt], stem: b}
+    /// ```
+    Pure fn path_parts(cx, path: Text) -> "dict" {
+        let path = posix(&path);
+        let file = file_name(&path);
+        let (stem, ext) = split_name(file);
+        let mut dict = Dict::new();
+        dict.insert("dir", parent(&path));
+        dict.insert("file", file);
+        dict.insert("stem", stem);
+        dict.insert("ext", ext);
+        dict.insert("segments", segments(&path).map(Value::str).collect::<Vec<_>>());
+        dict
+    }
+
+    /// Says where a path lies in relation to the workspace.
+    ///
+    /// Gives `{input, kind, normalized, workspace_path, host_path, recovered_root_drift, reason}` with the
+    /// kinds `workspace_relative`, `host_absolute` and `invalid`.
+    ///
+    /// ```harn
+    /// println(path_workspace_info("../x", "/w").reason) // -> workspace-relative path escapes the workspace root
+    /// println(path_workspace_info("/w/a/./b", "/w").workspace_path) // -> a/b
+    /// ```
+    Fs fn path_workspace_info(cx, path: Text, root: MaybeText) -> "dict" {
+        workspace_info(cx, &path, root)
+    }
+
+    /// Gives a path relative to the workspace, nil when it lies outside.
+    ///
+    /// ```harn
+    /// println([path_workspace_normalize("a/../b", "/w"), path_workspace_normalize("/etc", "/w")]) // -> [b, nil]
+    /// ```
+    Fs fn path_workspace_normalize(cx, path: Text, root: MaybeText) -> "string | nil" {
+        workspace_info(cx, &path, root).get_str("workspace_path").cloned()
+    }
+}
+
+fn posix(path: &str) -> String {
+    path.replace('\\', "/")
+}
+
+/// Without closing slashes, but for a lone `/`.
+fn trimmed(path: &str) -> &str {
+    let kept = path.trim_end_matches('/');
+    if kept.is_empty() && !path.is_empty() { "/" } else { kept }
+}
+
+fn file_name(path: &str) -> &str {
+    let path = trimmed(path);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Stem and extension with its dot; a leading dot starts no extension.
+fn split_name(name: &str) -> (&str, &str) {
+    match name.rfind('.') {
+        Some(at) if at > 0 => name.split_at(at),
+        _ => (name, ""),
+    }
+}
+
+fn parent(path: &str) -> String {
+    let path = trimmed(path);
+    match path.rfind('/') {
+        Some(0) => "/".to_owned(),
+        Some(at) if is_drive(&path[..at]) => path[..=at].to_owned(),
+        Some(at) => trimmed(&path[..at]).to_owned(),
+        None => String::new(),
+    }
+}
+
+fn with_name(path: &str, name: &str) -> String {
+    let parent = parent(path);
+    match parent.as_str() {
+        "" => name.to_owned(),
+        _ if parent.ends_with('/') => parent + name,
+        _ => format!("{parent}/{name}"),
+    }
+}
+
+fn is_drive(text: &str) -> bool {
+    matches!(text.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
+}
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') || (path.get(..2).is_some_and(is_drive) && path[2..].starts_with('/'))
+}
+
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+/// A path with `/`, without `.`, `..` where possible, repeated and closing slashes.
+pub(crate) fn normalize(path: &str) -> String {
+    if path.is_empty() {
+        return String::new();
+    }
+    let (drive, rest) = match path.get(..2).filter(|d| is_drive(d)) {
+        Some(drive) => (drive, &path[2..]),
+        None => ("", path),
+    };
+    let absolute = rest.starts_with('/');
+    let mut kept: Vec<&str> = Vec::new();
+    for part in segments(rest).filter(|part| *part != ".") {
+        match (part, kept.last()) {
+            ("..", Some(&last)) if last != ".." => drop(kept.pop()),
+            ("..", _) if absolute => {}
+            _ => kept.push(part),
+        }
+    }
+    let out = format!("{drive}{}{}", if absolute { "/" } else { "" }, kept.join("/"));
+    if out.is_empty() { ".".to_owned() } else { out }
+}
+
+fn relative_to(path: &str, base: &str) -> Option<String> {
+    if is_absolute(path) != is_absolute(base) {
+        return None;
+    }
+    let parts = |path| segments(path).filter(|part| *part != ".").collect::<Vec<_>>();
+    let (path, base) = (parts(path), parts(base));
+    let common = path.iter().zip(&base).take_while(|(a, b)| a == b).count();
+    let mut steps = vec![".."; base.len() - common];
+    steps.extend_from_slice(&path[common..]);
+    Some(if steps.is_empty() { ".".to_owned() } else { steps.join("/") })
+}
+
+fn workspace_info(cx: &Cx, input: &str, root: MaybeText) -> Dict {
+    let root = match root.0 {
+        Some(root) => show(&resolve(cx, &root)),
+        None => show(&cx.host().cwd()),
+    };
+    let root = normalize(&posix(&root));
+    let path = normalize(&posix(input));
+    let mut info = Dict::new();
+    info.insert("input", input);
+    let mut fill = |kind: &str, workspace: Option<String>, host: Option<String>, drift: bool, reason: Option<&str>| {
+        info.insert("kind", kind);
+        info.insert("normalized", if reason.is_none() { Some(path.as_str()) } else { None });
+        info.insert("workspace_path", workspace);
+        info.insert("host_path", host);
+        info.insert("recovered_root_drift", drift);
+        info.insert("reason", reason);
+    };
+    let inside = |path: &str| relative_to(path, &root).filter(|p| p != ".." && !p.starts_with("../"));
+    if input.is_empty() {
+        fill("invalid", None, None, false, Some("path is empty"));
+    } else if input.contains('\0') {
+        fill("invalid", None, None, false, Some("path contains NUL bytes"));
+    } else if !is_absolute(&path) {
+        if path == ".." || path.starts_with("../") {
+            fill("invalid", None, None, false, Some("workspace-relative path escapes the workspace root"));
+        } else {
+            let host = normalize(&format!("{root}/{path}"));
+            fill("workspace_relative", Some(path.clone()), Some(host), false, None);
+        }
+    } else if let Some(workspace) = inside(&path) {
+        fill("host_absolute", Some(workspace), Some(path.clone()), false, None);
+    } else if let Some((workspace, host)) = drifted(&path, &root) {
+        fill("workspace_relative", Some(workspace), Some(host), true, None);
+    } else {
+        fill("host_absolute", None, Some(path.clone()), false, None);
+    }
+    info
+}
+
+/// An absolute path outside of the root that does not exist, but names something in the root when its
+/// leading `/` is dropped.
+fn drifted(path: &str, root: &str) -> Option<(String, String)> {
+    let inner = path.strip_prefix('/').filter(|inner| !inner.is_empty())?;
+    let host = format!("{root}/{inner}");
+    let exists = |path: &str| std::path::Path::new(path).exists();
+    let parent_exists = inner.contains('/') && exists(&parent(&host));
+    (!exists(path) && (exists(&host) || parent_exists)).then(|| (inner.to_owned(), host))
+}

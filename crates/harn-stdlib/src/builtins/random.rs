@@ -1,0 +1,255 @@
+//! Random numbers, from a seeded generator or from the host.
+
+use std::cell::Cell;
+
+use harn_value::{Foreign, Value};
+use harn_vm::builtin::Rest;
+use harn_vm::{Cx, Error, builtins};
+use uuid::Uuid;
+
+use crate::args::{Given, printed};
+use crate::state::now_ms;
+
+/// A seeded generator (xoshiro256++); copies of the handle share its state.
+struct Rng([Cell<u64>; 4]);
+
+impl Rng {
+    /// The state is spread from the seed with splitmix64, as the generator's authors advise.
+    fn new(seed: u64) -> Rng {
+        let mut z = seed;
+        Rng(std::array::from_fn(|_| {
+            z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut x = z;
+            x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            Cell::new(x ^ (x >> 31))
+        }))
+    }
+
+    fn next(&self) -> u64 {
+        let mut s: [u64; 4] = std::array::from_fn(|i| self.0[i].get());
+        let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        s.iter().zip(&self.0).for_each(|(new, cell)| cell.set(*new));
+        result
+    }
+}
+
+impl Foreign for Rng {
+    fn type_name(&self) -> &'static str {
+        "rng"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<rng>");
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}
+
+/// Where the bits of one call come from: the generator that was its first argument, or the host.
+struct Bits<'a> {
+    cx: &'a Cx,
+    rng: Option<Value>,
+}
+
+impl Bits<'_> {
+    /// Takes a generator off the front of the arguments.
+    fn of<'a>(cx: &'a Cx, arguments: &mut Vec<Value>) -> Bits<'a> {
+        let has_rng = arguments.first().is_some_and(|first| first.downcast::<Rng>().is_some());
+        Bits { cx, rng: has_rng.then(|| arguments.remove(0)) }
+    }
+
+    fn next(&self) -> u64 {
+        match self.rng.as_ref().and_then(Value::downcast::<Rng>) {
+            Some(rng) => rng.next(),
+            None => self.cx.host().random(),
+        }
+    }
+
+    /// A number below `bound`, all equally likely; `bound` is not 0.
+    fn below(&self, bound: u64) -> u64 {
+        // Numbers beyond the last whole multiple of the bound would favour the small ones.
+        let unfair = (u64::MAX % bound + 1) % bound;
+        loop {
+            let n = self.next();
+            if n <= u64::MAX - unfair {
+                return n % bound;
+            }
+        }
+    }
+}
+
+builtins! {
+    /// Random numbers.
+    pub(crate) static RANDOM: "random";
+
+    /// Makes a generator; equal seeds give equal sequences on every platform.
+    ///
+    /// ```harn
+    /// let a = rng_seed(7)
+    /// let b = rng_seed(7)
+    /// println(random(a) == random(b)) // -> true
+    /// ```
+    Pure fn rng_seed(cx, seed: Value) -> "rng" {
+        match seed.as_int() {
+            Some(seed) => Value::foreign(Rng::new(seed as u64)),
+            None => return Err(Error::type_error("rng_seed(seed): seed must be an integer")),
+        }
+    }
+
+    /// Gives a float from 0 to before 1, from a generator when it gets one.
+    ///
+    /// ```harn
+    /// let r = random()
+    /// println(r >= 0.0 && r < 1.0) // -> true
+    /// ```
+    Random fn random(cx, rng: Rest) -> "float" {
+        let mut arguments = rng.0;
+        let bits = Bits::of(cx, &mut arguments);
+        // The upper 53 bits are all that a float between 0 and 1 holds.
+        (bits.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Gives an int from `min` to `max`, both included: `random_int(rng?, min, max)`.
+    ///
+    /// It is nil when `min` is above `max`.
+    ///
+    /// ```harn
+    /// let n = random_int(rng_seed(1), 1, 6)
+    /// println(n >= 1 && n <= 6) // -> true
+    /// println(random_int(3, 1)) // -> nil
+    /// ```
+    Random fn random_int(cx, arguments: Rest) -> "int | nil" {
+        let mut arguments = arguments.0;
+        let bits = Bits::of(cx, &mut arguments);
+        let [min, max, ..] = arguments.as_slice() else { return Ok(Value::NIL) };
+        let bound = |value: &Value, name: &str| {
+            value.as_int().ok_or_else(|| Error::type_error(format!("random_int: {name} must be an integer")))
+        };
+        let (min, max) = (bound(min, "min")?, bound(max, "max")?);
+        (min <= max).then(|| match (max.wrapping_sub(min) as u64).checked_add(1) {
+            Some(count) => min.wrapping_add(bits.below(count) as i64),
+            None => bits.next() as i64,
+        })
+    }
+
+    /// Gives an item of a list, nil when it is empty: `random_choice(rng?, list)`.
+    ///
+    /// ```harn
+    /// println(random_choice([7])) // -> 7
+    /// ```
+    Random fn random_choice(cx, arguments: Rest) -> "any" {
+        let mut arguments = arguments.0;
+        let bits = Bits::of(cx, &mut arguments);
+        match arguments.first().and_then(Value::as_list) {
+            Some(list) if !list.is_empty() => list[bits.below(list.len() as u64) as usize].clone(),
+            _ => Value::NIL,
+        }
+    }
+
+    /// Gives a list in random order: `random_shuffle(rng?, list)`.
+    ///
+    /// ```harn
+    /// println(random_shuffle(rng_seed(1), [1, 2, 3]).sort()) // -> [1, 2, 3]
+    /// ```
+    Random fn random_shuffle(cx, arguments: Rest) -> "list | nil" {
+        let mut arguments = arguments.0;
+        let bits = Bits::of(cx, &mut arguments);
+        arguments.first().and_then(Value::as_list).map(|list| {
+            let mut items = list.to_vec();
+            for end in (1..items.len()).rev() {
+                items.swap(end, bits.below(end as u64 + 1) as usize);
+            }
+            items
+        })
+    }
+}
+
+builtins! {
+    /// UUIDs.
+    pub(crate) static UUIDS: "identifiers";
+
+    /// Gives a random UUID (version 4).
+    ///
+    /// ```harn
+    /// println(len(uuid())) // -> 36
+    /// ```
+    Random fn uuid_ = "uuid"(cx) -> "string" {
+        uuid::Builder::from_random_bytes(random_bytes(cx)).into_uuid().to_string()
+    }
+
+    /// Gives a UUID that sorts by the time it was made (version 7).
+    ///
+    /// ```harn
+    /// println(uuid_v7()[14:15]) // -> 7
+    /// ```
+    Random fn uuid_v7(cx) -> "string" {
+        let bytes = random_bytes(cx);
+        let mut tail = [0; 10];
+        tail.copy_from_slice(&bytes[..10]);
+        let ms = u64::try_from(now_ms(cx)).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(ms, &tail).into_uuid().to_string()
+    }
+
+    /// Gives the UUID of zeros.
+    ///
+    /// ```harn
+    /// println(uuid_nil()) // -> 00000000-0000-0000-0000-000000000000
+    /// ```
+    Pure fn uuid_nil(cx) -> "string" {
+        Uuid::nil().to_string()
+    }
+
+    /// Gives the canonical lower-case form of a UUID, nil for anything else.
+    ///
+    /// ```harn
+    /// println(uuid_parse("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")) // -> 6ba7b810-9dad-11d1-80b4-00c04fd430c8
+    /// println(uuid_parse("x")) // -> nil
+    /// ```
+    Pure fn uuid_parse(cx, s: Value) -> "string | nil" {
+        Uuid::parse_str(&printed(&s)).ok().map(|uuid| uuid.to_string())
+    }
+
+    /// Gives the UUID of a name in a namespace (version 5): always the same for the same name.
+    ///
+    /// The namespace is `dns`, `url`, `oid`, `x500` or a UUID.
+    ///
+    /// ```harn
+    /// println(uuid_v5("dns", "example.com")) // -> cfbff0d1-9375-5685-968c-48ce8b15ae17
+    /// ```
+    Pure fn uuid_v5(cx, namespace: Given, name: Given) -> "string" {
+        let (Some(namespace), Some(name)) = (namespace.0, name.0) else {
+            return Err(Error::runtime("uuid_v5(namespace, name): requires namespace and name"));
+        };
+        let known = namespace_uuid(&printed(&namespace));
+        let Some(namespace) = known else {
+            return Err(Error::runtime("uuid_v5: namespace must be a UUID or one of dns/url/oid/x500"));
+        };
+        Uuid::new_v5(&namespace, printed(&name).as_bytes()).to_string()
+    }
+}
+
+fn random_bytes(cx: &Cx) -> [u8; 16] {
+    let (high, low) = (cx.host().random(), cx.host().random());
+    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+}
+
+fn namespace_uuid(name: &str) -> Option<Uuid> {
+    let lower = name.to_ascii_lowercase();
+    match lower.strip_prefix("namespace_").unwrap_or(&lower) {
+        "dns" => Some(Uuid::NAMESPACE_DNS),
+        "url" => Some(Uuid::NAMESPACE_URL),
+        "oid" => Some(Uuid::NAMESPACE_OID),
+        "x500" => Some(Uuid::NAMESPACE_X500),
+        other => Uuid::parse_str(other).ok(),
+    }
+}

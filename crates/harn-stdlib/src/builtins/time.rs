@@ -1,0 +1,170 @@
+//! Clocks, sleeping, timers, and the mock of the clocks.
+
+use std::time::Duration;
+
+use harn_value::{Dict, Value, View};
+use harn_vm::builtin::Text;
+use harn_vm::{Cx, Error, Result, builtins};
+
+use crate::args::{Given, Int, printed};
+use crate::state::{MockTime, State, monotonic_ms, now_ms};
+
+builtins! {
+    /// Clocks.
+    pub(crate) static TIME: "time";
+
+    /// Gives the wall clock in seconds since 1970.
+    ///
+    /// ```harn
+    /// mock_time(1500)
+    /// println(timestamp()) // -> 1.5
+    /// ```
+    Clock fn timestamp(cx) -> "float" {
+        now_ms(cx) as f64 / 1000.0
+    }
+
+    /// Gives the wall clock in milliseconds since 1970.
+    ///
+    /// ```harn
+    /// mock_time(1500)
+    /// println(now_ms()) // -> 1500
+    /// ```
+    Clock fn now = "now_ms"(cx) -> "int" {
+        now_ms(cx)
+    }
+
+    /// Gives milliseconds since some moment; never goes back.
+    ///
+    /// ```harn
+    /// let start = monotonic_ms()
+    /// println(monotonic_ms() >= start) // -> true
+    /// ```
+    Clock fn monotonic = "monotonic_ms"(cx) -> "int" {
+        monotonic_ms(cx)
+    }
+
+    /// Gives milliseconds since some moment: another name of `monotonic_ms`.
+    ///
+    /// ```harn
+    /// let start = elapsed()
+    /// println(elapsed() >= start) // -> true
+    /// ```
+    Clock fn elapsed(cx) -> "int" {
+        monotonic_ms(cx)
+    }
+
+    /// Waits at least that long: a duration, or a number of milliseconds.
+    ///
+    /// Zero, a negative time and no time return at once. Other tasks run meanwhile.
+    ///
+    /// ```harn
+    /// println(sleep(1ms)) // -> nil
+    /// ```
+    Clock async fn sleep(cx, time: Value) -> "nil" {
+        let ms = match time.view() {
+            View::Nil => 0.0,
+            View::Duration(ms) | View::Int(ms) => ms as f64,
+            View::Float(ms) => ms,
+            _ => {
+                let text = format!("sleep: expected a duration or milliseconds, got {}", time.type_name());
+                return Err(Error::type_error(text));
+            }
+        };
+        pause(&cx, ms).await?;
+    }
+
+    /// Waits that many milliseconds; with a mocked clock it moves the clock and returns at once.
+    ///
+    /// ```harn
+    /// mock_time(0)
+    /// sleep_ms(250)
+    /// println(now_ms()) // -> 250
+    /// ```
+    Clock async fn sleep_ms(cx, ms: Int) -> "nil" {
+        if cx.state::<State>().mock_time.get().is_some() {
+            advance(&cx, ms.or(0).max(0));
+        } else {
+            pause(&cx, ms.or(0) as f64).await?;
+        }
+    }
+
+    /// Freezes the wall clock at a time in milliseconds and the monotonic clock at 0.
+    ///
+    /// `sleep` and deadlines keep using real time.
+    ///
+    /// ```harn
+    /// mock_time(1000)
+    /// println([now_ms(), monotonic_ms()]) // -> [1000, 0]
+    /// ```
+    State fn mock_time(cx, ms: Int) -> "nil" {
+        let Some(ms) = ms.0 else {
+            return Err(Error::thrown("mock_time(ms): expected an integer millisecond timestamp"));
+        };
+        cx.state::<State>().mock_time.set(Some(MockTime { wall_ms: ms, monotonic_ms: 0 }));
+    }
+
+    /// Moves both mocked clocks, and gives the wall clock.
+    ///
+    /// ```harn
+    /// mock_time(1000)
+    /// println(advance_time(500)) // -> 1500
+    /// ```
+    State fn advance_time(cx, ms: Int) -> "int" {
+        match advance(cx, ms.or(0)) {
+            Some(now) => now,
+            None => return Err(Error::thrown("advance_time: no mock active. Call mock_time(ms) first.")),
+        }
+    }
+
+    /// Goes back to the real clocks.
+    ///
+    /// ```harn
+    /// mock_time(0)
+    /// unmock_time()
+    /// println(now_ms() > 0) // -> true
+    /// ```
+    State fn unmock_time(cx) -> "nil" {
+        cx.state::<State>().mock_time.set(None);
+    }
+
+    /// Starts a timer: `{name, start_ms}`.
+    ///
+    /// ```harn
+    /// println(timer_start("load").name) // -> load
+    /// ```
+    Clock fn timer_start(cx, name: Text = "default") -> "dict" {
+        let start = cx.host().monotonic().as_millis() as i64;
+        [("name", Value::str(&name)), ("start_ms", Value::int(start))].into_iter().collect::<Dict>()
+    }
+
+    /// Ends a timer: prints `[timer] NAME: Nms` and gives the milliseconds.
+    ///
+    /// ```harn
+    /// println(try { timer_end(1) }) // -> Result.Err(timer_end: argument must be a timer dict from timer_start)
+    /// ```
+    Clock fn timer_end(cx, timer: Given) -> "int" {
+        let timer = timer.or_nil();
+        let parts = timer.as_dict().and_then(|d| Some((d.get_str("name")?, d.get_str("start_ms")?.as_int()?)));
+        let Some((name, start)) = parts else {
+            return Err(Error::thrown("timer_end: argument must be a timer dict from timer_start"));
+        };
+        let ms = cx.host().monotonic().as_millis() as i64 - start;
+        cx.print(&format!("[timer] {}: {ms}ms\n", printed(name)))?;
+        ms
+    }
+}
+
+async fn pause(cx: &Cx, ms: f64) -> Result<()> {
+    // Longer than a tokio timer can count is as good as for ever.
+    const LONGEST: f64 = 1e12;
+    if ms > 0.0 { cx.sleep(Duration::from_secs_f64(ms.min(LONGEST) / 1000.0)).await } else { Ok(()) }
+}
+
+fn advance(cx: &Cx, ms: i64) -> Option<i64> {
+    let state = cx.state::<State>();
+    let mock = state.mock_time.get()?;
+    let wall_ms = mock.wall_ms.saturating_add(ms);
+    let monotonic_ms = mock.monotonic_ms.saturating_add(ms);
+    state.mock_time.set(Some(MockTime { wall_ms, monotonic_ms }));
+    Some(wall_ms)
+}
