@@ -1,6 +1,6 @@
 //! Random programs that are well-formed: every text made here must parse, and running it must end in a value or
 //! in an error, never in a panic. Loops are short and calls only go to functions written earlier, so that most
-//! programs end by themselves.
+//! programs end by themselves. And random templates.
 
 use crate::rng::Rng;
 
@@ -9,6 +9,39 @@ pub(crate) fn program(rng: &mut Rng) -> String {
     let mut writer = Writer { rng, out: String::new(), indent: 0, scopes: vec![Vec::new()], functions: Vec::new(), next: 0 };
     writer.program();
     writer.out
+}
+
+/// Writes a random template.
+pub(crate) fn template(rng: &mut Rng) -> String {
+    const VALUES: &[&str] = &[
+        "name", "n", "xs", "xs[0]", "user.tags", "user.tags[-1]", "missing", "\"text\"", "3", "1.5", "nil", "true",
+        "loop.index", "x", "name | upper", "xs | join: \", \"", "missing | default: \"d\"", "n > 2 and not missing",
+    ];
+    let mut out = String::new();
+    let mut open = 0;
+    for _ in 0..rng.below(14) {
+        match rng.below(8) {
+            0 | 1 => out.push_str(rng.pick(&["Hello ", "\n", "  text\n", "{ not a directive }", "é"])),
+            2 => out.push_str(&format!("{{{{ {} }}}}", rng.pick(VALUES))),
+            3 => out.push_str(&format!("{{{{- {} -}}}}", rng.pick(VALUES))),
+            4 => {
+                open += 1;
+                out.push_str(&format!("{{{{ if {} }}}}", rng.pick(VALUES)));
+            }
+            5 => {
+                open += 1;
+                out.push_str(&format!("{{{{ for x in {} }}}}", rng.pick(VALUES)));
+            }
+            6 if open > 0 => out.push_str("{{ else }}"),
+            _ if open > 0 => {
+                open -= 1;
+                out.push_str("{{ end }}");
+            }
+            _ => out.push_str("{{# a comment #}}"),
+        }
+    }
+    out.push_str(&"{{ end }}".repeat(open));
+    out
 }
 
 /// Members that exist on some type; called on values of any type.

@@ -8,6 +8,7 @@
 
 mod corpus;
 mod generate;
+mod machine;
 mod mutate;
 mod rng;
 mod target;

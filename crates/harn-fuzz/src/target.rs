@@ -1,7 +1,13 @@
 //! What is fuzzed, and what must hold for every input.
 
-use crate::generate;
+use harn_syntax::lexer::lex;
+use harn_syntax::token::TokenKind;
+use harn_syntax::{SourceFile, parse};
+use harn_template::{RenderContext, Template};
+use harn_value::{Dict, Value};
+
 use crate::rng::Rng;
+use crate::{generate, machine};
 
 /// A part of Harn that reads text from outside.
 pub(crate) struct Target {
@@ -18,9 +24,166 @@ pub(crate) struct Target {
 }
 
 /// All targets.
-pub(crate) static TARGETS: &[Target] = &[];
+pub(crate) static TARGETS: &[Target] = &[
+    Target { name: "lexer", corpus: "program", extension: ".harn", generate: program, check: check_lexer },
+    Target { name: "parser", corpus: "program", extension: ".harn", generate: program, check: check_parser },
+    Target { name: "template", corpus: "template", extension: ".harn.prompt", generate: template, check: check_template },
+    Target { name: "vm", corpus: "program", extension: ".harn", generate: program, check: machine::check },
+];
 
-#[allow(dead_code)]
 fn program(rng: &mut Rng) -> Vec<u8> {
     generate::program(rng).into_bytes()
+}
+
+fn template(rng: &mut Rng) -> Vec<u8> {
+    generate::template(rng).into_bytes()
+}
+
+/// The lexer accounts for every byte: tokens stand in order, on character boundaries, and between them there is
+/// only blank space, comments, or text that an error is reported for.
+fn check_lexer(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let lexed = lex(&text);
+    let mut end = 0;
+    for token in &lexed.tokens {
+        let (from, to) = (token.span.start as usize, token.span.end as usize);
+        if token.kind == TokenKind::Eof {
+            // The end of the file is said to be where its last line ends, not behind blank lines.
+            assert!(to <= text.len(), "the end of the file lies beyond it");
+            break;
+        }
+        assert!(from >= end && to >= from, "tokens overlap at {from}");
+        assert!(text.is_char_boundary(from) && text.is_char_boundary(to), "a token splits a character at {from}");
+        if lexed.errors.is_empty() {
+            assert_trivia(&text[end..from], end, &lexed);
+        }
+        end = to;
+    }
+    if !lexed.aborted {
+        assert_eq!(lexed.tokens.last().map(|t| t.kind), Some(TokenKind::Eof), "no end of file");
+    }
+    for error in &lexed.errors {
+        assert!(error.span.end as usize <= text.len(), "an error beyond the text");
+    }
+}
+
+/// What stands between two tokens is blank, a line joined by `\`, a comment or the first line.
+fn assert_trivia(gap: &str, at: usize, lexed: &harn_syntax::lexer::Lexed) {
+    let inside = |offset: usize| {
+        let offset = offset as u32;
+        lexed.comments.iter().map(|c| c.span).chain(lexed.shebang).any(|span| span.contains(offset))
+    };
+    for (i, c) in gap.char_indices() {
+        let blank = matches!(c, ' ' | '\t' | '\r' | '\n' | '\\' | '\u{FEFF}');
+        assert!(blank || inside(at + i), "the lexer dropped {c:?} at {}", at + i);
+    }
+}
+
+/// The parser reports every error with a text and a place inside of the file; and a comment more between two tokens
+/// changes nothing about the tree.
+fn check_parser(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let parsed = parse(&text);
+    let file = SourceFile::new("fuzz.harn", &*text);
+    for error in parsed.errors.iter().take(20) {
+        assert!(error.span.end as usize <= text.len(), "an error beyond the text");
+        assert!(!error.canonical(&text).is_empty(), "an error without a text");
+        let drawn = error.diagnostic(&text).render(&file, false);
+        assert!(drawn.contains("--> fuzz.harn:"), "an error without a place: {drawn}");
+    }
+    if parsed.errors.is_empty() {
+        let spread = with_comments(&text);
+        let again = parse(&spread);
+        assert!(again.errors.is_empty(), "comments break the text: {}", again.errors[0].canonical(&spread));
+        let (first, second) = (without_spans(&parsed.program.items), without_spans(&again.program.items));
+        assert!(first == second, "comments change the tree:\n{first}\n{second}");
+    }
+}
+
+/// The text with a comment more before every token that has blank space before it.
+fn with_comments(text: &str) -> String {
+    let lexed = lex(text);
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut end = 0;
+    for token in lexed.tokens.iter().filter(|t| t.spaced && t.kind != TokenKind::Newline && t.kind != TokenKind::Eof) {
+        let at = token.span.start as usize;
+        out.push_str(&text[end..at]);
+        out.push_str("/* c */ ");
+        end = at;
+    }
+    out.push_str(&text[end..]);
+    out
+}
+
+/// The tree as text, without positions: `12..15` in the debug form.
+fn without_spans(tree: &impl std::fmt::Debug) -> String {
+    let text = format!("{tree:?}");
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("..") {
+        let head = rest[..at].trim_end_matches(|c: char| c.is_ascii_digit());
+        let tail = rest[at + 2..].trim_start_matches(|c: char| c.is_ascii_digit());
+        out.push_str(head);
+        out.push('@');
+        rest = tail;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A template parses or is refused with a place, and renders the same bytes twice.
+fn check_template(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let template = match Template::inline(&text) {
+        Ok(template) => template,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "an error without a text");
+            return;
+        }
+    };
+    let items = || Value::from(vec![Value::from(1_i64), Value::str("two"), Value::NIL]);
+    let bindings = || -> Dict {
+        [
+            ("name", Value::str("Ada")),
+            ("n", Value::from(3_i64)),
+            ("xs", items()),
+            ("user", Value::dict([("tags", items())].into_iter().collect::<Dict>())),
+        ]
+        .into_iter()
+        .collect()
+    };
+    let context = RenderContext { max_output: 1 << 20, ..RenderContext::default() };
+    let render = || template.render(&Value::dict(bindings()), &context).map_err(|e| e.to_string());
+    assert_eq!(render(), render(), "two renderings differ");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_programs_parse() {
+        for index in 0..1500 {
+            let text = generate::program(&mut Rng::new(7, index));
+            let parsed = parse(&text);
+            if let Some(error) = parsed.errors.first() {
+                panic!("{}\n{text}", error.canonical(&text));
+            }
+        }
+    }
+
+    #[test]
+    fn spans_are_taken_out() {
+        assert_eq!(without_spans(&(1_usize..25_usize, "a")), "(@, \"a\")");
+    }
+
+    #[test]
+    fn kept_inputs_hold() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+        for target in TARGETS.iter().filter(|t| t.name != "vm") {
+            for input in crate::corpus::read(&root, target.corpus, target.extension) {
+                (target.check)(&input);
+            }
+        }
+    }
 }

@@ -1,0 +1,201 @@
+//! `harn test conformance`: runs the suite in `./conformance` and reports.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::args::{TestArgs, usage_error};
+use crate::conformance::case::{self, Case};
+use crate::conformance::filter::Filter;
+use crate::conformance::run::{self, Result as CaseResult};
+use crate::conformance::junit;
+use crate::style::Colour;
+
+/// The folder of the suite.
+const ROOT: &str = "conformance";
+
+/// How many of the slowest cases are listed.
+const SLOWEST: usize = 10;
+
+/// Runs the suite; 1 if a case failed.
+pub(crate) fn test(args: &TestArgs) -> u8 {
+    if args.target != "conformance" {
+        let text = format!("unknown test target '{}' (there is `conformance`)", args.target);
+        usage_error("test", &text);
+    }
+    let filter = Filter::parse(args.filter.as_deref()).unwrap_or_else(|text| usage_error("test", &text));
+    match select(args.selection.as_deref(), &filter).and_then(|cases| report(args, &cases)) {
+        Ok(failed) => u8::from(failed),
+        Err(text) => {
+            eprintln!("error: {text}");
+            1
+        }
+    }
+}
+
+/// The cases that selection and filter leave.
+fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String> {
+    let root = PathBuf::from(ROOT);
+    if !root.is_dir() {
+        return Err(format!("Directory not found: {ROOT}"));
+    }
+    let target = match selection {
+        None => root.clone(),
+        Some(given) => inside(&root, given)?,
+    };
+    let cases: Vec<Case> = case::find(&root, &target)?.into_iter().filter(|c| filter.takes(&c.name)).collect();
+    if cases.is_empty() {
+        return Err(format!("No .harn conformance tests found under {}", target.display()));
+    }
+    Ok(cases)
+}
+
+/// The path of a selection, which is relative to the current folder or to the suite and lies inside of the suite.
+fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
+    let shown = given.display();
+    let path = [given.to_owned(), root.join(given)]
+        .into_iter()
+        .find(|path| path.exists())
+        .ok_or_else(|| format!("Conformance target not found: {shown}. Expected a file or directory under {ROOT}"))?;
+    let absolute = |path: &Path| path.canonicalize().map_err(|e| format!("cannot read {}: {e}", path.display()));
+    let (whole, part) = (absolute(root)?, absolute(&path)?);
+    let Ok(relative) = part.strip_prefix(&whole) else {
+        return Err(format!("Conformance target must be inside {ROOT}: {shown}"));
+    };
+    if !part.is_dir() && part.extension().is_none_or(|e| e != "harn") {
+        return Err(format!("Conformance target must be a .harn file or directory: {shown}"));
+    }
+    Ok(root.join(relative))
+}
+
+/// Runs the cases and writes all reports; whether one failed.
+fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
+    let jobs = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(8)), usize::from);
+    let begin = Instant::now();
+    let results = run::run(cases, jobs, Duration::from_millis(args.timeout));
+    let total = begin.elapsed();
+    let failed = results.iter().filter(|r| r.failure.is_some()).count();
+    let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };
+    {
+        use std::io::Write;
+        // A closed pipe is the reader's choice; the exit code still tells.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+    }
+    if let Some(path) = &args.junit {
+        let rows: Vec<junit::Row> = results.iter().map(|r| (r.name.as_str(), r.time, r.failure.as_deref())).collect();
+        let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(cannot)?;
+        }
+        std::fs::write(path, junit::report(&rows)).map_err(cannot)?;
+        if !args.json {
+            println!("JUnit XML written to {}", path.display());
+        }
+    }
+    Ok(failed > 0)
+}
+
+fn plain_text(args: &TestArgs, results: &[CaseResult], total: Duration) -> String {
+    let colour = Colour::of(&std::io::stdout());
+    let mut out = String::new();
+    for result in results {
+        let mark = if result.failure.is_none() { colour.good("PASS") } else { colour.error("FAIL") };
+        let time =
+            if args.verbose || args.timing { format!(" ({} ms)", result.time.as_millis()) } else { String::new() };
+        out += &format!("  {mark}  {}{time}\n", result.name);
+    }
+    let failures: Vec<&CaseResult> = results.iter().filter(|r| r.failure.is_some()).collect();
+    let passed = results.len() - failures.len();
+    out += &format!("\n{passed} passed, {} failed, {} total\n", failures.len(), results.len());
+    if args.timing {
+        out += &timing_text(results, total);
+    }
+    if !failures.is_empty() {
+        out += "\nFailures:\n";
+        for result in failures {
+            out += &format!("  {}\n", result.name);
+            for line in result.failure.as_deref().unwrap_or_default().lines() {
+                out += &format!("    {line}\n");
+            }
+        }
+    }
+    out
+}
+
+fn timing_text(results: &[CaseResult], total: Duration) -> String {
+    let times = Times::of(results);
+    let mut out = format!(
+        "\nTotal time: {} ms\nPer-test: avg={} ms  p50={} ms  p95={} ms  p99={} ms\n",
+        total.as_millis(),
+        times.average,
+        times.at(50),
+        times.at(95),
+        times.at(99)
+    );
+    let mut slowest: Vec<&CaseResult> = results.iter().collect();
+    slowest.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+    slowest.truncate(SLOWEST);
+    out += &format!("\nSlowest {} tests:\n", slowest.len());
+    for result in slowest {
+        out += &format!("  {:>6} ms  {}\n", result.time.as_millis(), result.name);
+    }
+    out
+}
+
+fn json_text(results: &[CaseResult], total: Duration) -> String {
+    let failed = results.iter().filter(|r| r.failure.is_some()).count();
+    let times = Times::of(results);
+    let rows: Vec<_> = results
+        .iter()
+        .map(|r| {
+            json!({
+                "name": r.name,
+                "outcome": if r.failure.is_none() { "pass" } else { "fail" },
+                "duration_ms": r.time.as_millis() as u64,
+                "message": r.failure,
+            })
+        })
+        .collect();
+    let error = (failed > 0)
+        .then(|| json!({"code": "tests_failed", "message": format!("{failed} tests failed"), "details": null}));
+    let document = json!({
+        "schemaVersion": 2,
+        "ok": failed == 0,
+        "data": {
+            "results": rows,
+            "summary": {"pass": results.len() - failed, "fail": failed, "skipped": 0},
+            "timing": {
+                "total_ms": total.as_millis() as u64,
+                "average_ms": times.average,
+                "p50_ms": times.at(50),
+                "p95_ms": times.at(95),
+                "p99_ms": times.at(99),
+            },
+        },
+        "error": error,
+        "warnings": [],
+    });
+    format!("{document}\n")
+}
+
+/// Milliseconds of all cases, in order of size.
+struct Times {
+    sorted: Vec<u64>,
+    average: u64,
+}
+
+impl Times {
+    fn of(results: &[CaseResult]) -> Times {
+        let mut sorted: Vec<u64> = results.iter().map(|r| r.time.as_millis() as u64).collect();
+        sorted.sort_unstable();
+        let average = sorted.iter().sum::<u64>() / sorted.len().max(1) as u64;
+        Times { sorted, average }
+    }
+
+    /// The time that so many percent of the cases do not pass.
+    fn at(&self, percent: usize) -> u64 {
+        let rank = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
+        self.sorted.get(rank).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,87 @@
+//! Runs the built binary.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run of the binary did.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    /// Code and both streams, for snapshots.
+    pub fn shown(&self) -> String {
+        format!("exit code: {}\n--- stdout\n{}--- stderr\n{}", self.code, self.out, self.err)
+    }
+}
+
+/// The command, without colour and away from the user's own files.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_harn"));
+    command.args(args).env("NO_COLOR", "1").env_remove("FORCE_COLOR").env_remove("HARN_TASK");
+    for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HARN_LLM_PROVIDER", "HARN_LLM_MODEL"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs the binary to its end.
+pub fn harn(args: &[&str]) -> Ran {
+    finish(command(args), b"")
+}
+
+/// Runs the binary in a folder.
+pub fn harn_in(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = command(args);
+    command.current_dir(folder);
+    finish(command, b"")
+}
+
+/// Runs the binary with standard input.
+pub fn harn_with(args: &[&str], input: &str) -> Ran {
+    finish(command(args), input.as_bytes())
+}
+
+/// Runs a command to its end.
+pub fn finish(mut command: Command, input: &[u8]) -> Ran {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("harn starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let input = input.to_vec();
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("harn ends");
+    feeder.join().expect("the feeder ends");
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A scratch folder with files in it.
+pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::write(path, text).expect("a file");
+    }
+    folder
+}
+
+/// Runs one program from a file named `main.harn`.
+pub fn run_text(text: &str) -> Ran {
+    let folder = folder(&[("main.harn", text)]);
+    harn_in(folder.path(), &["run", "main.harn"])
+}
+
+/// The top of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

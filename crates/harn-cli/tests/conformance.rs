@@ -1,0 +1,84 @@
+//! The conformance suite, and the runner's own behaviour.
+
+mod common;
+
+use common::{folder, harn_in, repository};
+
+#[test]
+fn the_suite_passes_in_one_process() {
+    let ran = harn_in(&repository(), &["test", "conformance"]);
+    let failures = ran.out.split_once("Failures:").map_or("", |(_, text)| text);
+    assert_eq!(ran.code, 0, "{failures}\n{}", ran.err);
+    let summary = ran.out.lines().last().unwrap_or_default();
+    assert!(summary.contains(" passed, 0 failed, "), "{summary}");
+}
+
+fn small_suite() -> tempfile::TempDir {
+    folder(&[
+        ("conformance/a/good.harn", "println(\"yes\")\n"),
+        ("conformance/a/good.expected", "yes\n"),
+        ("conformance/a/bad.harn", "println(\"one\")\nprintln(\"two\")\n"),
+        ("conformance/a/bad.expected", "one\n2\n"),
+        ("conformance/b/fails.harn", "let x = 1 / 0\n"),
+        ("conformance/b/fails.error", "nothing like it\nre:^Runtime error: Division by zero \\(line 1\\)$\n"),
+        ("conformance/b/helper.harn", "fn f() { 1 }\n"),
+        ("conformance/b/syntax.harn", "let = 1\n"),
+        ("conformance/b/syntax.error", "Expected variable name or destructuring pattern, got = at 1:5\n"),
+    ])
+}
+
+#[test]
+fn results_are_listed_in_order_of_their_paths() {
+    let suite = small_suite();
+    let ran = harn_in(suite.path(), &["test", "conformance"]);
+    let expected = "  FAIL  a/bad.harn\n  PASS  a/good.harn\n  PASS  b/fails.harn\n  PASS  b/syntax.harn\n\n\
+                    3 passed, 1 failed, 4 total\n\nFailures:\n  a/bad.harn\n      one\n    - 2\n    + two\n";
+    assert_eq!((ran.code, ran.out.as_str()), (1, expected), "{}", ran.err);
+}
+
+#[test]
+fn selections_and_filters() {
+    let suite = small_suite();
+    let ran = harn_in(suite.path(), &["test", "conformance", "--filter", "good|syntax"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.ends_with("\n2 passed, 0 failed, 2 total\n"), "{}", ran.out);
+    for selection in ["b", "conformance/b", "b/fails.harn"] {
+        let ran = harn_in(suite.path(), &["test", "conformance", selection]);
+        assert_eq!(ran.code, 0, "{selection}: {}", ran.err);
+    }
+    for (selection, text) in [
+        ("nowhere", "Conformance target not found: nowhere. Expected a file or directory under conformance\n"),
+        ("..", "Conformance target must be inside conformance: ..\n"),
+        ("b/fails.error", "Conformance target must be a .harn file or directory: b/fails.error\n"),
+    ] {
+        let ran = harn_in(suite.path(), &["test", "conformance", selection]);
+        assert_eq!((ran.code, ran.err.as_str()), (1, format!("error: {text}").as_str()));
+    }
+    let nothing = folder(&[("a.harn", "")]);
+    let ran = harn_in(nothing.path(), &["test", "conformance"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "error: Directory not found: conformance\n"));
+}
+
+#[test]
+fn reports() {
+    let suite = small_suite();
+    let ran = harn_in(suite.path(), &["test", "conformance", "--junit", "out/report.xml", "--jobs", "1"]);
+    assert!(ran.out.contains("JUnit XML written to out/report.xml\n"), "{}", ran.out);
+    let xml = std::fs::read_to_string(suite.path().join("out/report.xml")).unwrap();
+    assert!(xml.contains("<testsuite name=\"harn\" tests=\"4\" failures=\"1\""), "{xml}");
+    let ran = harn_in(suite.path(), &["test", "conformance", "--json"]);
+    assert_eq!(ran.code, 1);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["schemaVersion"], 2);
+    assert_eq!(json["data"]["summary"]["pass"], 3);
+    assert_eq!(json["data"]["results"][0]["outcome"], "fail");
+}
+
+#[test]
+fn an_endless_case_is_stopped() {
+    let suite = folder(&[("conformance/loop.harn", "while true { }\n"), ("conformance/loop.expected", "")]);
+    let ran = harn_in(suite.path(), &["test", "conformance", "--timeout", "300"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("loop.harn: timed out after 300ms"), "{}", ran.out);
+}

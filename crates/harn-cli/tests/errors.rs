@@ -1,0 +1,80 @@
+//! The frames of errors, whole.
+
+mod common;
+
+use common::{folder, harn, harn_in, run_text};
+use insta::assert_snapshot;
+
+#[test]
+fn a_runtime_error_with_its_calls() {
+    let text = "fn add(x, n) {\n  return x + n\n}\nfn total(items) {\n  var sum = 0\n  for i in items {\n    \
+                sum = add(sum, i)\n  }\n  return sum\n}\npipeline default() {\n  let t = total([1, nil])\n  \
+                println(t)\n}\n";
+    assert_snapshot!(run_text(text).shown());
+}
+
+#[test]
+fn a_thrown_dict() {
+    assert_snapshot!(run_text("fn f() {\n  throw {code: 3, why: \"x\"}\n}\nlet r = f()\n").shown());
+}
+
+#[test]
+fn a_method_and_a_closure_in_the_stack() {
+    let text = "struct P { x }\nimpl P {\n  fn scale(self, by) {\n    self.x / by\n  }\n}\n\
+                let xs = [2, 0].map({ n ->\n  let p = P {x: 10}\n  let r = p.scale(n)\n  r\n})\n";
+    assert_snapshot!(run_text(text).shown());
+}
+
+#[test]
+fn an_error_in_an_imported_file() {
+    let lib = "pub fn shout(s) {\n  let n = s.count + nil\n  return n\n}\n";
+    let main = "import { shout } from \"lib/text\"\n\nlet r = shout(\"a\")\nprintln(r)\n";
+    let folder = folder(&[("lib/text.harn", lib), ("main.harn", main)]);
+    assert_snapshot!(harn_in(folder.path(), &["run", "main.harn"]).shown());
+}
+
+#[test]
+fn all_syntax_errors_are_reported() {
+    assert_snapshot!(run_text("let = 5\nprintln(\"fine\")\nlet xs = [1, 2\nlet y = 3 +\n").shown());
+}
+
+#[test]
+fn inline_code_counts_its_own_lines() {
+    assert_snapshot!(harn(&["run", "-e", "let a = 1\nlet b = a / 0\nprintln(b)"]).shown());
+}
+
+#[test]
+fn an_unknown_function_is_found_before_the_run() {
+    let ran = run_text("println(\"first\")\nprintl(\"x\")\n");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.contains("call target `printl` is not defined or imported"), "{}", ran.err);
+    assert!(ran.err.contains("did you mean `print"), "{}", ran.err);
+}
+
+#[test]
+fn a_deep_recursion_is_an_error_with_a_short_stack() {
+    let ran = run_text("fn f(n) {\n  return 1 + f(n + 1)\n}\nf(0)\n");
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("Stack overflow: too many nested calls"), "{}", ran.err);
+    assert_eq!(ran.err.matches("called from").count(), 30, "{}", ran.err);
+    assert!(ran.err.contains(" more frames\n"), "{}", ran.err);
+}
+
+#[test]
+fn colour_only_when_asked_for() {
+    let program = ["run", "-e", "throw 1"];
+    let plain = harn(&program);
+    assert!(!plain.err.contains('\x1b'), "{}", plain.err);
+    let mut command = common::command(&program);
+    command.env_remove("NO_COLOR").env("FORCE_COLOR", "1");
+    let coloured = common::finish(command, b"");
+    assert!(coloured.err.starts_with("\x1b[1;31merror\x1b[0m: Thrown: 1\n"), "{:?}", coloured.err);
+}
+
+#[test]
+fn json_events() {
+    let ok = harn(&["run", "--json", "-e", "println(\"hi\")\nreturn 3"]);
+    assert_snapshot!(ok.shown());
+    let failed = harn(&["run", "--json", "--quiet", "-e", "println(\"hi\")\nlet x = 1 / 0"]);
+    assert_snapshot!(failed.shown());
+}

@@ -1,0 +1,69 @@
+//! SIGINT and SIGTERM end a program in an orderly way.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Starts a program that writes the file `started` and then goes on.
+fn start(folder: &Path, rest: &str) -> Child {
+    let text = format!("write_file(\"started\", \"\")\n{rest}\n");
+    std::fs::write(folder.join("main.harn"), text).unwrap();
+    let child = common::command(&["run", "main.harn"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..2000 {
+        if folder.join("started").exists() {
+            return child;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("the program did not start");
+}
+
+fn stop(child: Child, signal: &str) -> Output {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+fn check(rest: &str, signal: &str, printed: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = stop(start(folder.path(), rest), signal);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(124), "{err}");
+    assert_eq!(err, "[harn] signal received, flushing state...\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
+}
+
+#[test]
+fn a_busy_loop_is_stopped() {
+    check("print(\"printed before\")\nwhile true { }", "-INT", "printed before");
+}
+
+#[test]
+fn a_waiting_program_is_stopped() {
+    check("sleep(1h)", "-TERM", "");
+}
+
+#[test]
+fn pending_blocks_run() {
+    check("try {\n  sleep(1h)\n} finally {\n  println(\"finally\")\n}", "-INT", "finally\n");
+}
+
+#[test]
+fn all_tasks_are_cancelled() {
+    check("parallel 3 { i ->\n  sleep(1h)\n  println(\"never\")\n}", "-INT", "");
+}
+
+#[test]
+fn a_native_loop_is_stopped() {
+    check("(1 to 1000000000000).map({ x -> x + 1 }).sum()", "-INT", "");
+}
