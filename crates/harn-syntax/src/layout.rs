@@ -105,7 +105,7 @@ fn joins_previous_line(next: TokenKind, behind: TokenKind) -> bool {
         | StarStar | QuestionQuestion | Dot | QuestionDot | Question | Colon | Pipe | Comma | Eof => true,
         // As a dict key or field name the word begins a new entry.
         Else | Catch | Finally => !matches!(behind, Colon | Question),
-        kind => kind.closes(),
+        _ => false,
     }
 }
 

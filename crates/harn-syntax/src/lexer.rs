@@ -57,6 +57,8 @@ struct OpenString {
     braces: u32,
     /// Where its first token stands in the token list.
     first_token: usize,
+    /// How many brackets were open when its current interpolation began.
+    open: usize,
 }
 
 struct Lexer<'s> {
@@ -198,7 +200,9 @@ impl Lexer<'_> {
             return end;
         }
         let end = start + c.len_utf8();
-        self.error(SyntaxErrorKind::UnexpectedCharacter(c), Span::new(span.start, end as u32));
+        let span = Span::new(span.start, end as u32);
+        self.error(SyntaxErrorKind::UnexpectedCharacter(c), span);
+        self.push(TokenKind::Unknown, span);
         end
     }
 
@@ -274,11 +278,14 @@ impl Lexer<'_> {
 
     fn string(&mut self, quote: Span, triple: bool) -> usize {
         let first_token = self.out.tokens.len();
-        self.string_text(OpenString { quote, triple, braces: 0, first_token }, quote.end as usize)
+        self.string_text(
+            OpenString { quote, triple, braces: 0, first_token, open: self.open },
+            quote.end as usize,
+        )
     }
 
     /// Scans literal text of `string` from `at` to the closing quote or the next interpolation.
-    fn string_text(&mut self, string: OpenString, at: usize) -> usize {
+    fn string_text(&mut self, mut string: OpenString, at: usize) -> usize {
         let end = strings::scan(&self.source[at..], string.triple);
         match end {
             TextEnd::Quote { len } => self.close_string(string, at, at + len),
@@ -290,28 +297,58 @@ impl Lexer<'_> {
                 self.push_text(Span::new(at as u32, open_at), string.triple);
                 let open = Span::new(open_at, open_at + 2);
                 self.push(TokenKind::InterpStart, open);
+                string.open = self.open;
                 self.open_bracket(open);
                 self.strings.push(string);
                 open.end as usize
             }
-            TextEnd::Missing { len } => {
-                // The outermost string that begins on this line is the one whose quote is missing; everything up to
-                // the line feed belongs to it.
-                let mut quote = string.quote;
-                let mut first_token = string.first_token;
-                while let Some(outer) = self.strings.last() {
-                    let between = &self.source[outer.quote.start as usize..at + len];
-                    if outer.triple || between.contains('\n') {
-                        break;
-                    }
-                    quote = outer.quote;
-                    first_token = outer.first_token;
-                    self.strings.pop();
-                    self.open = self.open.saturating_sub(1);
-                }
-                self.out.tokens.truncate(first_token);
-                self.unterminated(quote, at + len)
+            TextEnd::Missing { len } => self.abandon(string, at + len),
+        }
+    }
+
+    /// Takes a string without closing quote. `end` is the line feed (or the end of the file) that was met instead.
+    fn abandon(&mut self, string: OpenString, end: usize) -> usize {
+        // The outermost string that begins on this line is the one whose quote is missing; everything up to the line
+        // feed belongs to it.
+        let mut missing = string;
+        while let Some(outer) = self.strings.last() {
+            if outer.triple || self.source[outer.quote.start as usize..end].contains('\n') {
+                break;
             }
+            self.open = outer.open;
+            if let Some(outer) = self.strings.pop() {
+                missing = outer;
+            }
+        }
+        self.out.tokens.truncate(missing.first_token);
+        let end = self.unterminated(missing.quote, end);
+        match self.strings.pop() {
+            // Go on with the text of the string around it: the rest of its interpolation makes no sense.
+            Some(outer) if outer.triple && end < self.source.len() => {
+                self.open = outer.open;
+                self.drop_interpolation();
+                self.push(TokenKind::InterpEnd, Span::at(end as u32));
+                self.string_text(outer, end)
+            }
+            Some(outer) => {
+                self.strings.push(outer);
+                end
+            }
+            None => end,
+        }
+    }
+
+    /// Removes the tokens behind the last `${` that is not closed.
+    fn drop_interpolation(&mut self) {
+        let mut closed = 0_usize;
+        while let Some(last) = self.out.tokens.last() {
+            match last.kind {
+                TokenKind::InterpEnd => closed += 1,
+                TokenKind::InterpStart if closed == 0 => return,
+                TokenKind::InterpStart => closed -= 1,
+                _ => {}
+            }
+            self.out.tokens.pop();
         }
     }
 

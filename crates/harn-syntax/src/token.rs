@@ -56,6 +56,8 @@ pub enum TokenKind {
     Eof,
     #[token("\n")]
     Newline,
+    /// A character that begins no token; the lexer has reported it.
+    Unknown,
 
     // Names and literals.
     #[regex("[A-Za-z_][A-Za-z0-9_]*")]
@@ -313,6 +315,7 @@ impl TokenKind {
     pub fn text(self) -> &'static str {
         match self {
             Self::Eof
+            | Self::Unknown
             | Self::Ident
             | Self::Int
             | Self::Float

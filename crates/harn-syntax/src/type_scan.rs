@@ -81,7 +81,10 @@ impl Scan<'_> {
             | TokenKind::True
             | TokenKind::False => Some(at + 1),
             TokenKind::Minus => self.expect(at + 1, TokenKind::Int),
-            TokenKind::LBracket => self.expect(self.ty(at + 1, depth + 1)?, TokenKind::RBracket),
+            TokenKind::LBracket => {
+                let end = self.skip_newline(self.ty(at + 1, depth + 1)?);
+                self.expect(end, TokenKind::RBracket)
+            }
             kind if kind.is_lbrace() => {
                 self.list(at + 1, TokenKind::RBrace, depth + 1, |at| self.field(at, depth + 1))
             }

@@ -3,7 +3,7 @@
 use chumsky::prelude::*;
 
 use super::expr::expr;
-use super::{Grammar, Input, InputExt, Parse, Reason, after, ident, tok, word};
+use super::{Grammar, Input, InputExt, Parse, Reason, after, ident, newline, tok, word};
 use crate::ast::{DictField, Ident, ListElem, Pattern, PatternKind};
 use crate::token::TokenKind;
 
@@ -38,6 +38,7 @@ pub(super) fn for_pattern<'s>() -> impl Grammar<'s, Pattern> {
             .ignore_then(ident("variable name"))
             .then_ignore(tok(TokenKind::Comma))
             .then(ident("variable name"))
+            .then_ignore(newline())
             .then_ignore(tok(TokenKind::RParen));
         let (first, second) = inp.parse(pair)?;
         Ok(Pattern { kind: PatternKind::Pair(first, second), span: inp.span_from_token(start) })

@@ -182,7 +182,8 @@ fn catch<'s>(inp: &mut Input<'s, '_>) -> Parse<Catch> {
     let (name, ty) = match inp.look_kind(0) {
         TokenKind::LParen => {
             inp.bump();
-            inp.parse(name().map(Some).then(annotation()).then_ignore(tok(TokenKind::RParen)))?
+            let close = newline().ignore_then(tok(TokenKind::RParen));
+            inp.parse(name().map(Some).then(annotation()).then_ignore(close))?
         }
         TokenKind::Ident => (Some(inp.parse(name())?), None),
         _ => (None, None),

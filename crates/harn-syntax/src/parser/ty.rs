@@ -4,7 +4,7 @@ use chumsky::prelude::*;
 
 use super::list::{list, loose_list};
 use super::literal::type_int;
-use super::{Grammar, Input, InputExt, Parse, after, grow, ident, open_brace, tok, word};
+use super::{Grammar, Input, InputExt, Parse, after, grow, ident, newline, open_brace, tok, word};
 use crate::ast::{Ident, Name, ShapeField, TypeExpr, TypeKind, TypeParam, Variance};
 use crate::token::TokenKind;
 
@@ -55,7 +55,7 @@ fn primary<'s>(inp: &mut Input<'s, '_>) -> Parse<TypeExpr> {
         TokenKind::Minus if inp.look_kind(1) == TokenKind::Int => TypeKind::Int(inp.parse(type_int())?),
         TokenKind::LBracket => {
             inp.bump();
-            let item = inp.parse(ty().then_ignore(tok(TokenKind::RBracket)))?;
+            let item = inp.parse(ty().then_ignore(newline()).then_ignore(tok(TokenKind::RBracket)))?;
             let name = Ident { name: Name::new_static("list"), span: inp.span_from_token(start) };
             TypeKind::Named { name, args: vec![item] }
         }
