@@ -1,1 +1,51 @@
-//! Provider-neutral model calls: messages, wire formats, streaming, mock.
+//! Provider-neutral model calls: options, routes, wire formats, transport, mock, cost and recording.
+//!
+//! The crate knows nothing of the VM. It takes and gives `serde_json` values and plain structs, and
+//! reaches the outside world (environment, clock, warnings, prompt prose) only through [`Host`], so
+//! that a test or an embedding program decides what a call can see.
+//!
+//! Read first: `runtime.rs` (the sequence of one call), then `wire/` (one file per wire format:
+//! request to JSON and reply to [`StreamEvent`]s), `options/` (the option dict), `config/` (providers,
+//! aliases, routes) and `mock.rs` (answers without a network).
+#![forbid(unsafe_code)]
+
+pub mod call_log;
+pub mod capabilities;
+pub mod config;
+pub mod cost;
+pub mod error;
+pub mod event;
+pub mod host;
+pub mod json;
+pub mod message;
+pub mod mock;
+pub mod options;
+pub mod rate_limit;
+pub mod record;
+pub mod request;
+pub mod response;
+pub mod retry;
+pub mod runtime;
+pub mod secret;
+pub mod sse;
+pub mod structured;
+pub mod tool_text;
+pub mod tool_vault;
+pub mod tools;
+pub mod transcript;
+pub mod transport;
+pub mod wire;
+
+pub use capabilities::{Capabilities, CapabilityMatrix};
+pub use config::Config;
+pub use error::{CallError, Category, Kind, LlmError, OptionError};
+pub use event::{StopReason, StreamEvent, Usage};
+pub use host::{Fragment, Host, StdHost};
+pub use message::{ContentBlock, Message, Role, ToolCall};
+pub use mock::Mock;
+pub use options::CallOptions;
+pub use request::{Request, Route};
+pub use response::Response;
+pub use runtime::{Call, LlmRuntime};
+pub use secret::Secret;
+pub use tools::ToolDef;

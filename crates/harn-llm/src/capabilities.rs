@@ -1,0 +1,471 @@
+//! What a route (provider and model) can do, looked up in an ordered table of rules.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The capabilities of a route. `Default` is a route that no rule describes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    /// Native tool-call wire shape accepted.
+    pub native_tools: bool,
+    /// Server honours `defer_loading` on tools.
+    pub defer_loading: bool,
+    /// Native search variants, preferred first.
+    pub tool_search: Vec<String>,
+    /// Cap on the number of tools.
+    pub max_tools: Option<i64>,
+    /// Prompt caching controls honoured.
+    pub prompt_caching: bool,
+    /// Subset of `enabled`, `adaptive`, `effort`.
+    pub thinking_modes: Vec<String>,
+    /// Interleaved thinking can be switched on.
+    pub interleaved_thinking_supported: bool,
+    /// Beta names always sent on this route.
+    pub anthropic_beta_features: Vec<String>,
+    /// Images allowed.
+    pub vision_supported: bool,
+    /// Audio allowed.
+    pub audio: bool,
+    /// Documents allowed.
+    pub pdf: bool,
+    /// How structured output is asked for: `native`, `tool_use`, `format_kw`.
+    pub structured_output: Option<String>,
+    /// Reasoning stays in the history.
+    pub preserve_thinking: bool,
+    /// Name of the server's response parser.
+    pub server_parser: String,
+    /// `chat_template_kwargs` is sent.
+    pub honors_chat_template_kwargs: bool,
+    /// `max_completion_tokens` instead of `max_tokens`.
+    pub requires_completion_tokens: bool,
+    /// `reasoning_effort` is sent.
+    pub reasoning_effort_supported: bool,
+    /// Endpoint hint.
+    pub recommended_endpoint: Option<String>,
+    /// Tagged text tool calls survive the route.
+    pub text_tool_wire_format_supported: bool,
+    /// `native` or `text`.
+    pub preferred_tool_format: Option<String>,
+    /// Template sections as XML tags.
+    pub prefers_xml_scaffolding: bool,
+    /// Template sections as Markdown headings.
+    pub prefers_markdown_scaffolding: bool,
+    /// `native_json`, `delimited`, `xml_tagged` or `none`.
+    pub structured_output_mode: String,
+    /// A trailing assistant message is continued.
+    pub supports_assistant_prefill: bool,
+    /// Durable instructions use role `developer`.
+    pub prefers_role_developer: bool,
+    /// Text-rendered tools as `<tools>`.
+    pub prefers_xml_tools: bool,
+    /// `none`, `thinking_blocks`, `reasoning_summary` or `inline`.
+    pub thinking_block_style: String,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Capabilities {
+            native_tools: false,
+            defer_loading: false,
+            tool_search: Vec::new(),
+            max_tools: None,
+            prompt_caching: false,
+            thinking_modes: Vec::new(),
+            interleaved_thinking_supported: false,
+            anthropic_beta_features: Vec::new(),
+            vision_supported: false,
+            audio: false,
+            pdf: false,
+            structured_output: None,
+            preserve_thinking: false,
+            server_parser: "none".into(),
+            honors_chat_template_kwargs: false,
+            requires_completion_tokens: false,
+            reasoning_effort_supported: false,
+            recommended_endpoint: None,
+            text_tool_wire_format_supported: true,
+            preferred_tool_format: None,
+            prefers_xml_scaffolding: false,
+            prefers_markdown_scaffolding: false,
+            structured_output_mode: "none".into(),
+            supports_assistant_prefill: false,
+            prefers_role_developer: false,
+            prefers_xml_tools: false,
+            thinking_block_style: "none".into(),
+        }
+    }
+}
+
+impl Capabilities {
+    /// Returns the dict of `provider_capabilities`.
+    pub fn to_json(&self, provider: &str, model: &str) -> Value {
+        json!({
+            "provider": provider, "model": model,
+            "native_tools": self.native_tools, "defer_loading": self.defer_loading, "tool_search": self.tool_search,
+            "max_tools": self.max_tools, "prompt_caching": self.prompt_caching,
+            "thinking_modes": self.thinking_modes, "thinking": !self.thinking_modes.is_empty(),
+            "interleaved_thinking_supported": self.interleaved_thinking_supported,
+            "anthropic_beta_features": self.anthropic_beta_features, "vision_supported": self.vision_supported,
+            "audio": self.audio, "pdf": self.pdf, "structured_output": self.structured_output,
+            "preserve_thinking": self.preserve_thinking, "server_parser": self.server_parser,
+            "honors_chat_template_kwargs": self.honors_chat_template_kwargs,
+            "requires_completion_tokens": self.requires_completion_tokens,
+            "reasoning_effort_supported": self.reasoning_effort_supported,
+            "recommended_endpoint": self.recommended_endpoint,
+            "text_tool_wire_format_supported": self.text_tool_wire_format_supported,
+            "preferred_tool_format": self.preferred_tool_format,
+            "prefers_xml_scaffolding": self.prefers_xml_scaffolding,
+            "prefers_markdown_scaffolding": self.prefers_markdown_scaffolding,
+            "structured_output_mode": self.structured_output_mode,
+            "supports_assistant_prefill": self.supports_assistant_prefill,
+            "prefers_role_developer": self.prefers_role_developer, "prefers_xml_tools": self.prefers_xml_tools,
+            "thinking_block_style": self.thinking_block_style,
+            "tools": self.native_tools || self.text_tool_wire_format_supported,
+        })
+    }
+
+    /// Returns whether a thinking mode is offered.
+    pub fn thinks(&self, mode: &str) -> bool {
+        self.thinking_modes.iter().any(|m| m == mode)
+    }
+}
+
+/// A rule: which ids it covers and what they can do.
+#[derive(Debug, Clone)]
+struct Rule {
+    model_match: String,
+    version: VersionMin,
+    caps: Capabilities,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum VersionMin {
+    Any,
+    AtLeast(u32, u32),
+    /// A list of the wrong length: the rule never applies.
+    Never,
+}
+
+impl Rule {
+    fn from_table(mut table: toml::Table) -> Result<Rule, String> {
+        let model_match = match table.get("model_match").and_then(|v| v.as_str()) {
+            Some(text) => text.to_lowercase(),
+            None => return Err("rule without `model_match`".to_string()),
+        };
+        let version = match table.get("version_min").and_then(|v| v.as_array()) {
+            None => VersionMin::Any,
+            Some(list) => match list.as_slice() {
+                [major, minor] => match (whole(major), whole(minor)) {
+                    (Some(major), Some(minor)) => VersionMin::AtLeast(major, minor),
+                    _ => VersionMin::Never,
+                },
+                _ => VersionMin::Never,
+            },
+        };
+        if let Some(vision) = table.remove("vision") {
+            table.entry("vision_supported".to_string()).or_insert(vision);
+        }
+        let thinking = table.remove("thinking");
+        if thinking == Some(toml::Value::Boolean(true)) && !table.contains_key("thinking_modes") {
+            table.insert("thinking_modes".into(), toml::Value::Array(vec!["enabled".into()]));
+        }
+        match table.get("structured_output").and_then(|v| v.as_str()) {
+            Some("none") => drop(table.remove("structured_output")),
+            Some("json_schema") => drop(table.insert("structured_output".into(), "native".into())),
+            _ => {}
+        }
+        let caps = Capabilities::deserialize(table).map_err(|e| e.to_string())?;
+        Ok(Rule { model_match, version, caps })
+    }
+
+    fn matches(&self, id: &str) -> bool {
+        match_glob(&self.model_match, id)
+            && match self.version {
+                VersionMin::Any => true,
+                VersionMin::Never => false,
+                VersionMin::AtLeast(major, minor) => model_version(id).is_some_and(|v| v >= (major, minor)),
+            }
+    }
+}
+
+fn whole(value: &toml::Value) -> Option<u32> {
+    value.as_integer().and_then(|n| u32::try_from(n).ok())
+}
+
+/// Matches `*x*`, `x*`, `*x`, `a*b`, else equality; both sides are lower-case already.
+fn match_glob(pattern: &str, id: &str) -> bool {
+    if pattern == "*" {
+        return true;
+    }
+    if let Some(middle) = pattern.strip_prefix('*').and_then(|p| p.strip_suffix('*')) {
+        return id.contains(middle);
+    }
+    crate::config::glob(pattern, id)
+}
+
+/// Reads the version out of a model id, in Anthropic's or OpenAI's way of naming.
+pub fn model_version(id: &str) -> Option<(u32, u32)> {
+    let id = id.to_lowercase();
+    if id.starts_with("claude-") || id.contains("/claude-") {
+        let after = ["opus-", "sonnet-", "haiku-"]
+            .iter()
+            .filter_map(|family| id.find(family).map(|at| (at, &id[at + family.len()..])))
+            .min_by_key(|(at, _)| *at)
+            .map(|(_, rest)| rest);
+        if let Some(version) = after.and_then(leading_version) {
+            return Some(version);
+        }
+    }
+    let tail = id.rsplit('/').next().unwrap_or(&id);
+    tail.find("gpt-").and_then(|at| leading_version(&tail[at + 4..]))
+}
+
+/// Reads `M.m`, `M-m` or `M`; a second number of 1000 or more is a date.
+fn leading_version(text: &str) -> Option<(u32, u32)> {
+    let digits = |s: &str| -> Option<(u32, usize)> {
+        let end = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
+        s[..end].parse().ok().map(|n| (n, end))
+    };
+    let (major, end) = digits(text)?;
+    let rest = &text[end..];
+    // `4o` is a name, not version 4, and `20241022` is a date.
+    if major >= 1000 || rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let minor = match rest.strip_prefix(['.', '-']).and_then(digits) {
+        Some((n, _)) if n < 1000 => n,
+        _ => 0,
+    };
+    Some((major, minor))
+}
+
+#[derive(Debug, Clone, Default)]
+struct Rules {
+    by_provider: BTreeMap<String, Vec<Rule>>,
+    families: BTreeMap<String, String>,
+}
+
+impl Rules {
+    fn parse(source: &str) -> Result<Rules, String> {
+        let table: toml::Table = source.parse().map_err(|e: toml::de::Error| e.to_string())?;
+        Rules::from_table(&table)
+    }
+
+    fn from_table(table: &toml::Table) -> Result<Rules, String> {
+        let mut rules = Rules::default();
+        for (name, list) in table.get("provider").and_then(|v| v.as_table()).into_iter().flatten() {
+            let list = list.as_array().ok_or_else(|| format!("provider.{name}: expected a list of rules"))?;
+            let parsed = list.iter().map(|rule| match rule.as_table() {
+                Some(table) => Rule::from_table(table.clone()).map_err(|e| format!("provider.{name}: {e}")),
+                None => Err(format!("provider.{name}: expected a table")),
+            });
+            rules.by_provider.insert(name.clone(), parsed.collect::<Result<_, _>>()?);
+        }
+        for (name, family) in table.get("provider_family").and_then(|v| v.as_table()).into_iter().flatten() {
+            if let Some(family) = family.as_str() {
+                rules.families.insert(name.clone(), family.to_string());
+            }
+        }
+        Ok(rules)
+    }
+
+    fn find(&self, provider: &str, id: &str) -> Option<&Capabilities> {
+        self.by_provider.get(provider)?.iter().find(|r| r.matches(id)).map(|r| &r.caps)
+    }
+}
+
+/// The matrix: shipped rules, and rules of the user in front of them.
+#[derive(Debug, Clone)]
+pub struct CapabilityMatrix {
+    shipped: Rules,
+    /// Rules installed by the program.
+    installed: Rules,
+    /// Rules of `harn.toml`: the project's, then packages'.
+    manifest: Rules,
+}
+
+impl CapabilityMatrix {
+    /// Returns the shipped rules alone.
+    pub fn shipped() -> CapabilityMatrix {
+        let shipped = Rules::parse(include_str!("data/capabilities.toml")).expect("the shipped table is valid");
+        CapabilityMatrix { shipped, installed: Rules::default(), manifest: Rules::default() }
+    }
+
+    /// Adds rules from manifests, the project's text first, then those of packages. Each text holds the
+    /// tables `capabilities.provider.<name>`, `capabilities.provider_family`, `provider_family`.
+    ///
+    /// # Errors
+    /// The first text that does not parse; rules of the other texts are in force.
+    pub fn add_manifests(&mut self, texts: &[&str]) -> Result<(), String> {
+        let mut first_error = Ok(());
+        for text in texts {
+            let rules = text.parse::<toml::Table>().map_err(|e| e.to_string()).and_then(|table| {
+                let mut inner = table.get("capabilities").and_then(|v| v.as_table()).cloned().unwrap_or_default();
+                if let Some(families) = table.get("provider_family") {
+                    inner.entry("provider_family".to_string()).or_insert_with(|| families.clone());
+                }
+                Rules::from_table(&inner)
+            });
+            match rules {
+                Ok(rules) => {
+                    for (name, list) in rules.by_provider {
+                        self.manifest.by_provider.entry(name).or_default().extend(list);
+                    }
+                    for (name, family) in rules.families {
+                        self.manifest.families.entry(name).or_insert(family);
+                    }
+                }
+                Err(e) if first_error.is_ok() => first_error = Err(e),
+                Err(_) => {}
+            }
+        }
+        first_error
+    }
+
+    /// Replaces the rules installed by the program.
+    ///
+    /// # Errors
+    /// `provider_capabilities_install: …` when the source is empty or does not parse.
+    pub fn install(&mut self, source: &str) -> Result<(), String> {
+        if source.trim().is_empty() {
+            return Err("provider_capabilities_install: TOML source string required".into());
+        }
+        self.installed =
+            Rules::parse(source).map_err(|e| format!("provider_capabilities_install: parse error: {e}"))?;
+        Ok(())
+    }
+
+    /// Drops every rule that is not shipped.
+    pub fn clear(&mut self) {
+        self.installed = Rules::default();
+        self.manifest = Rules::default();
+    }
+
+    /// Finds the capabilities of a route.
+    pub fn lookup(&self, provider: &str, model: &str) -> Capabilities {
+        let id = model.to_lowercase();
+        let layers = [&self.installed, &self.manifest, &self.shipped];
+        let find = |name: &str| layers.iter().find_map(|rules| rules.find(name, &id));
+        if provider == "mock" {
+            // The mock imitates whichever provider's naming the model follows.
+            let chain = ["mock", "anthropic", "openai", "gemini"];
+            return chain.iter().find_map(|name| find(name)).cloned().unwrap_or_default();
+        }
+        let mut name = provider;
+        let mut seen = Vec::new();
+        loop {
+            if let Some(caps) = find(name) {
+                return caps.clone();
+            }
+            seen.push(name);
+            match layers.iter().find_map(|rules| rules.families.get(name)) {
+                Some(next) if !seen.contains(&next.as_str()) => name = next,
+                _ => return Capabilities::default(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup(provider: &str, model: &str) -> Capabilities {
+        CapabilityMatrix::shipped().lookup(provider, model)
+    }
+
+    #[test]
+    fn versions_are_read_from_ids() {
+        for (id, version) in [
+            ("claude-opus-4-7", Some((4, 7))),
+            ("claude-sonnet-4-20250514", Some((4, 0))),
+            ("claude-haiku-4-5-20251001", Some((4, 5))),
+            ("anthropic/claude-opus-4.6", Some((4, 6))),
+            ("claude-3-5-sonnet-20241022", None),
+            ("gpt-5.4-preview", Some((5, 4))),
+            ("gpt-5-4", Some((5, 4))),
+            ("gpt-5-20260115", Some((5, 0))),
+            ("gpt-5", Some((5, 0))),
+            ("gpt-4o", None),
+        ] {
+            assert_eq!(model_version(id), version, "{id}");
+        }
+    }
+
+    #[test]
+    fn facts_that_must_hold() {
+        let opus = lookup("anthropic", "claude-opus-4-7");
+        assert!(opus.native_tools && opus.defer_loading && opus.prompt_caching && opus.vision_supported);
+        assert_eq!((opus.tool_search.join(","), opus.max_tools), ("bm25,regex".into(), Some(10000)));
+        assert_eq!(opus.thinking_modes, ["adaptive"]);
+        let old = lookup("anthropic", "claude-opus-3-5");
+        assert!(old.native_tools && old.prompt_caching && !old.defer_loading);
+        assert_eq!(old.thinking_modes, ["enabled"]);
+        assert!(!lookup("anthropic", "claude-haiku-4-4").defer_loading);
+        assert!(lookup("anthropic", "claude-haiku-4-5").defer_loading);
+        for heir in ["openrouter", "together", "groq", "deepseek", "fireworks", "huggingface", "local"] {
+            assert!(lookup(heir, "gpt-5.4").defer_loading, "{heir}");
+        }
+        for (p, m) in [
+            ("azure_openai", "gpt-4o-prod"),
+            ("bedrock", "meta.llama3-70b-instruct-v1:0"),
+            ("vertex", "gemini-1.5-pro-002"),
+        ] {
+            let caps = lookup(p, m);
+            assert!(caps.native_tools && !caps.defer_loading, "{p}");
+        }
+        let qwen = lookup("ollama", "qwen3.5:9b");
+        assert!(qwen.native_tools && !qwen.vision_supported);
+        assert_eq!(lookup("nobody", "x"), Capabilities::default());
+        assert!(lookup("mock", "claude-opus-4-7").prefers_xml_tools);
+        assert_eq!(lookup("mock", "gpt-5.4").tool_search, ["hosted", "client"]);
+    }
+
+    #[test]
+    fn prefill_ends_with_version_4_6() {
+        for (id, prefill) in [
+            ("claude-sonnet-4-5", true),
+            ("claude-sonnet-4-6", false),
+            ("claude-haiku-4-6", false),
+            ("anthropic/claude-opus-4.7", false),
+            ("claude-3-5-haiku-20241022", true),
+        ] {
+            assert_eq!(lookup("anthropic", id).supports_assistant_prefill, prefill, "{id}");
+        }
+    }
+
+    #[test]
+    fn installed_rules_come_first_and_can_be_dropped() {
+        let mut matrix = CapabilityMatrix::shipped();
+        matrix
+            .install("[[provider.anthropic]]\nmodel_match = \"Claude-Opus-*\"\nnative_tools = true\nthinking = true\nunknown = 1")
+            .unwrap();
+        let caps = matrix.lookup("anthropic", "claude-opus-4-7");
+        assert!(!caps.defer_loading);
+        assert_eq!(caps.thinking_modes, ["enabled"]);
+        assert!(matrix.lookup("anthropic", "claude-sonnet-4-7").defer_loading);
+        matrix.clear();
+        assert!(matrix.lookup("anthropic", "claude-opus-4-7").defer_loading);
+        assert_eq!(
+            matrix.install(" ").unwrap_err(),
+            "provider_capabilities_install: TOML source string required"
+        );
+        assert!(matrix.install("=").unwrap_err().starts_with("provider_capabilities_install: parse error: "));
+    }
+
+    #[test]
+    fn manifests_add_rules_and_families() {
+        let mut matrix = CapabilityMatrix::shipped();
+        matrix
+            .add_manifests(&[
+                "[[capabilities.provider.my-proxy]]\nmodel_match = \"*\"\ntool_search = [\"hosted\"]\ndefer_loading = true",
+                "[provider_family]\nother = \"my-proxy\"\nloop = \"loop\"",
+            ])
+            .unwrap();
+        assert!(matrix.lookup("other", "x").defer_loading);
+        assert_eq!(matrix.lookup("loop", "x"), Capabilities::default());
+    }
+}

@@ -1,0 +1,427 @@
+//! Providers, aliases, models and rules, merged from layers of TOML.
+//!
+//! The lowest layer is `data/providers.toml`; above it come a user's file, installed packages and the
+//! project. The caller reads the files and hands the texts in ([`Layer`]), so that nothing here depends
+//! on where they are.
+
+mod catalog;
+mod infer;
+mod policy;
+mod route;
+mod tier;
+
+pub use infer::family;
+pub(crate) use policy::decide as routing_decision;
+pub use policy::{is_policy_text, policy_choice};
+pub use route::{Choice, Key};
+pub use tier::tier_rank;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::host::Host;
+
+/// One layer of configuration: where it came from and its text.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// For messages: a path or a package name.
+    pub origin: String,
+    /// TOML in the schema of `providers.toml`.
+    pub toml: String,
+}
+
+/// How requests to a provider look.
+#[derive(Debug, Clone, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Provider {
+    /// Base of all addresses.
+    pub base_url: Option<String>,
+    /// Environment variable that replaces the base.
+    pub base_url_env: Option<String>,
+    /// `bearer`, `header`, `none`, or a name that a wire format knows.
+    pub auth_style: Option<String>,
+    /// Header of the `header` style.
+    pub auth_header: Option<String>,
+    /// Environment variables that may hold the key.
+    pub auth_env: Option<OneOrMany>,
+    /// Headers added to every request.
+    pub extra_headers: Option<BTreeMap<String, String>>,
+    /// Path of chat requests.
+    pub chat_endpoint: Option<String>,
+    /// Path of text completion requests.
+    pub completion_endpoint: Option<String>,
+    /// How to ask whether the provider works.
+    pub healthcheck: Option<Healthcheck>,
+    /// What the provider is known for.
+    pub features: Option<Vec<String>>,
+    /// Provider to try when this one fails.
+    pub fallback: Option<String>,
+    /// Requests per minute.
+    pub rpm: Option<i64>,
+    /// USD per thousand prompt tokens.
+    pub cost_per_1k_in: Option<f64>,
+    /// USD per thousand reply tokens.
+    pub cost_per_1k_out: Option<f64>,
+    /// Median time to an answer in milliseconds.
+    pub latency_p50_ms: Option<i64>,
+    /// Name for people.
+    pub display_name: Option<String>,
+    /// Icon for hosts.
+    pub icon: Option<String>,
+    /// Model used when the call names none.
+    pub default_model: Option<String>,
+    /// Environment variables that may name that model.
+    pub default_model_env: Option<Vec<String>>,
+}
+
+/// A string or a list of strings.
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One.
+    One(String),
+    /// Several, first choice first.
+    Many(Vec<String>),
+}
+
+/// How to ask a provider whether it works.
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+pub struct Healthcheck {
+    /// HTTP method.
+    #[serde(default = "get")]
+    pub method: String,
+    /// Path below the base.
+    pub path: Option<String>,
+    /// Whole address instead of a path.
+    pub url: Option<String>,
+    /// JSON text to send.
+    pub body: Option<String>,
+}
+
+fn get() -> String {
+    "GET".to_string()
+}
+
+/// A short name of a model at a provider.
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+pub struct Alias {
+    /// The model id.
+    pub id: String,
+    /// The provider.
+    pub provider: String,
+    /// Tool format that suits it.
+    pub tool_format: Option<String>,
+}
+
+/// A catalogued model.
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+pub struct Model {
+    /// Name for people.
+    #[serde(default)]
+    pub name: String,
+    /// The provider.
+    #[serde(default)]
+    pub provider: String,
+    /// Tokens that fit.
+    #[serde(default)]
+    pub context_window: i64,
+    /// Seconds a stream may take.
+    pub stream_timeout: Option<i64>,
+    /// What it can do.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// What it costs.
+    pub pricing: Option<Pricing>,
+}
+
+/// Prices in USD per million tokens.
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
+pub struct Pricing {
+    /// Prompt tokens.
+    pub input_per_mtok: f64,
+    /// Reply tokens.
+    pub output_per_mtok: f64,
+    /// Prompt tokens read from the cache.
+    pub cache_read_per_mtok: Option<f64>,
+    /// Prompt tokens written to the cache.
+    pub cache_write_per_mtok: Option<f64>,
+}
+
+/// A condition on a model id and what follows from it.
+#[derive(Debug, Clone, Deserialize, PartialEq)]
+pub struct Rule {
+    /// A glob.
+    pub pattern: Option<String>,
+    /// A part of the id.
+    pub contains: Option<String>,
+    /// The whole id.
+    pub exact: Option<String>,
+    /// The provider that follows (inference rules).
+    pub provider: Option<String>,
+    /// The tier that follows (tier rules).
+    pub tier: Option<String>,
+}
+
+impl Rule {
+    fn matches(&self, id: &str) -> bool {
+        self.exact.as_deref() == Some(id)
+            || self.pattern.as_deref().is_some_and(|p| glob(p, id))
+            || self.contains.as_deref().is_some_and(|c| id.contains(c))
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    default_provider: Option<String>,
+    providers: BTreeMap<String, Provider>,
+    aliases: BTreeMap<String, Alias>,
+    models: BTreeMap<String, Model>,
+    qc_defaults: BTreeMap<String, String>,
+    inference_rules: Vec<Rule>,
+    tier_rules: Vec<Rule>,
+    tier_defaults: BTreeMap<String, String>,
+    model_defaults: BTreeMap<String, toml::Table>,
+}
+
+/// The merged configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    file: File,
+    /// Where the topmost layer came from, for messages.
+    loaded_from: Option<String>,
+    registered: std::collections::BTreeSet<String>,
+}
+
+impl Config {
+    /// Returns the configuration without any layer above the built-in one.
+    pub fn builtin() -> Config {
+        let file = toml::from_str(include_str!("../data/providers.toml")).expect("the shipped table is valid TOML");
+        Config { file, loaded_from: None, registered: Default::default() }
+    }
+
+    /// Merges layers over the built-in one, later ones winning. A layer that does not parse is reported
+    /// through the host and skipped.
+    pub fn load(layers: &[Layer], host: &dyn Host) -> Config {
+        let mut config = Config::builtin();
+        for layer in layers {
+            match toml::from_str::<File>(&layer.toml) {
+                Ok(file) => config.merge(file, &layer.origin),
+                Err(e) => host.warn(&format!("[llm_config] TOML parse error in {}: {e}", layer.origin)),
+            }
+        }
+        config
+    }
+
+    fn merge(&mut self, over: File, origin: &str) {
+        let base = &mut self.file;
+        if over.default_provider.is_some() {
+            base.default_provider = over.default_provider;
+        }
+        let builtin = Config::builtin_providers();
+        for (name, provider) in over.providers {
+            let merged = match builtin.get(&name) {
+                Some(original) => provider.inherit(original),
+                None => provider,
+            };
+            base.providers.insert(name, merged);
+        }
+        base.aliases.extend(over.aliases);
+        base.models.extend(over.models);
+        base.qc_defaults.extend(over.qc_defaults);
+        base.inference_rules.splice(0..0, over.inference_rules);
+        base.tier_rules.splice(0..0, over.tier_rules);
+        if let Some(tier) = over.tier_defaults.get("default").filter(|t| *t != "mid") {
+            base.tier_defaults.insert("default".into(), tier.clone());
+        }
+        base.model_defaults.extend(over.model_defaults);
+        self.loaded_from = Some(origin.to_string());
+    }
+
+    fn builtin_providers() -> BTreeMap<String, Provider> {
+        Config::builtin().file.providers
+    }
+
+    /// Makes a provider name known.
+    pub fn register(&mut self, name: &str) {
+        self.registered.insert(name.to_string());
+    }
+
+    /// Returns a provider's table.
+    pub fn provider(&self, name: &str) -> Option<&Provider> {
+        self.file.providers.get(name)
+    }
+
+    /// Returns whether the name is configured or registered.
+    pub fn knows(&self, name: &str) -> bool {
+        self.file.providers.contains_key(name) || self.registered.contains(name)
+    }
+
+    /// Returns an alias.
+    pub fn alias(&self, name: &str) -> Option<&Alias> {
+        self.file.aliases.get(name)
+    }
+
+    /// Returns a catalogued model.
+    pub fn model(&self, id: &str) -> Option<&Model> {
+        self.file.models.get(id)
+    }
+
+    /// Returns where the topmost layer came from.
+    pub fn origin(&self) -> &str {
+        self.loaded_from.as_deref().unwrap_or("<built-in defaults>")
+    }
+
+    /// Returns default options of a model: the sampling keys of every matching `model_defaults` entry,
+    /// later patterns (in sorted order) winning.
+    pub fn model_defaults(&self, id: &str) -> BTreeMap<String, Value> {
+        const KEYS: [&str; 5] = ["temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty"];
+        let mut out = BTreeMap::new();
+        for (pattern, table) in &self.file.model_defaults {
+            if !glob(pattern, id) {
+                continue;
+            }
+            for key in KEYS {
+                if let Some(value) = table.get(key).and_then(|v| serde_json::to_value(v).ok()) {
+                    out.insert(key.to_string(), value);
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Provider {
+    /// Takes every unset field from `base`.
+    fn inherit(self, base: &Provider) -> Provider {
+        let b = base.clone();
+        Provider {
+            base_url: self.base_url.or(b.base_url),
+            base_url_env: self.base_url_env.or(b.base_url_env),
+            auth_style: self.auth_style.or(b.auth_style),
+            auth_header: self.auth_header.or(b.auth_header),
+            auth_env: self.auth_env.or(b.auth_env),
+            extra_headers: self.extra_headers.or(b.extra_headers),
+            chat_endpoint: self.chat_endpoint.or(b.chat_endpoint),
+            completion_endpoint: self.completion_endpoint.or(b.completion_endpoint),
+            healthcheck: self.healthcheck.or(b.healthcheck),
+            features: self.features.or(b.features),
+            fallback: self.fallback.or(b.fallback),
+            rpm: self.rpm.or(b.rpm),
+            cost_per_1k_in: self.cost_per_1k_in.or(b.cost_per_1k_in),
+            cost_per_1k_out: self.cost_per_1k_out.or(b.cost_per_1k_out),
+            latency_p50_ms: self.latency_p50_ms.or(b.latency_p50_ms),
+            display_name: self.display_name.or(b.display_name),
+            icon: self.icon.or(b.icon),
+            default_model: self.default_model.or(b.default_model),
+            default_model_env: self.default_model_env.or(b.default_model_env),
+        }
+    }
+
+    /// Returns the authentication style.
+    pub fn auth_style(&self) -> &str {
+        self.auth_style.as_deref().unwrap_or("bearer")
+    }
+
+    /// Returns the environment variables that may hold the key, first choice first.
+    pub fn auth_envs(&self) -> Vec<&str> {
+        match &self.auth_env {
+            None => Vec::new(),
+            Some(OneOrMany::One(name)) => vec![name],
+            Some(OneOrMany::Many(names)) => names.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Returns whether a call can be authorised: no key needed, or one is set.
+    pub fn is_available(&self, host: &dyn Host) -> bool {
+        let envs = self.auth_envs();
+        self.auth_style() == "none" || envs.is_empty() || envs.iter().any(|name| env(host, name).is_some())
+    }
+
+    /// Returns the base address: the environment's, else the configured one, without a slash at the end.
+    pub fn base_url(&self, host: &dyn Host) -> String {
+        let from_env = self.base_url_env.as_deref().and_then(|name| env(host, name)).map(|value| clean_url(&value));
+        let url = from_env.filter(|u| !u.is_empty()).or_else(|| self.base_url.clone()).unwrap_or_default();
+        url.trim_end_matches('/').to_string()
+    }
+
+    /// Returns the path of chat requests.
+    pub fn chat_endpoint(&self) -> &str {
+        self.chat_endpoint.as_deref().unwrap_or("/chat/completions")
+    }
+}
+
+/// Strips blanks and quotes from an address and adds `http://` when it has no scheme.
+pub fn clean_url(value: &str) -> String {
+    let value = value.trim().trim_matches(|c| c == '"' || c == '\'').trim();
+    if value.is_empty() || value.contains("://") { value.to_string() } else { format!("http://{value}") }
+}
+
+/// Returns an environment variable that is not blank, trimmed.
+pub fn env(host: &dyn Host, name: &str) -> Option<String> {
+    host.env(name).map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
+}
+
+/// Matches the globs of configuration files: `p*`, `*s`, `a*b`, else equality.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => {
+            text.len() >= head.len() + tail.len() && text.starts_with(head) && text.ends_with(tail)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::StdHost;
+
+    fn load(toml: &str) -> Config {
+        Config::load(&[Layer { origin: "test.toml".into(), toml: toml.into() }], &StdHost::with_env([("", "")]))
+    }
+
+    #[test]
+    fn the_builtin_table_holds_every_provider() {
+        let config = Config::builtin();
+        for name in ["anthropic", "openai", "openrouter", "huggingface", "ollama", "local", "mock", "gemini", "bedrock"] {
+            assert!(config.provider(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_table_for_a_builtin_name_inherits_what_it_does_not_set() {
+        let config = load("[providers.openai]\nbase_url = \"http://proxy/v1\"\n[providers.mine]\nbase_url = \"http://m\"");
+        let openai = config.provider("openai").unwrap();
+        assert_eq!(openai.base_url.as_deref(), Some("http://proxy/v1"));
+        assert_eq!(openai.auth_envs(), ["OPENAI_API_KEY"]);
+        assert_eq!(config.provider("mine").unwrap().chat_endpoint(), "/chat/completions");
+        assert_eq!(config.origin(), "test.toml");
+    }
+
+    #[test]
+    fn rules_of_a_layer_go_in_front() {
+        let config = load("[[tier_rules]]\npattern = \"claude-*\"\ntier = \"small\"");
+        assert_eq!(config.tier_of("claude-x"), "small");
+    }
+
+    #[test]
+    fn base_urls_are_cleaned() {
+        let host = StdHost::with_env([("OLLAMA_HOST", " \"127.0.0.1:11434/\" ")]);
+        assert_eq!(Config::builtin().provider("ollama").unwrap().base_url(&host), "http://127.0.0.1:11434");
+        let host = StdHost::with_env([("OLLAMA_HOST", "  ")]);
+        assert_eq!(Config::builtin().provider("ollama").unwrap().base_url(&host), "http://localhost:11434");
+    }
+
+    #[test]
+    fn model_defaults_apply_in_sorted_order() {
+        let config = load(
+            "[model_defaults.\"gpt-*\"]\ntemperature = 0.1\ntop_p = 0.5\nmax_tokens = 3\n[model_defaults.\"gpt-4*\"]\ntemperature = 0.2",
+        );
+        let defaults = config.model_defaults("gpt-4o");
+        assert_eq!(defaults.get("temperature"), Some(&Value::from(0.2)));
+        assert_eq!(defaults.len(), 2);
+    }
+}

@@ -1,0 +1,199 @@
+//! `route_policy`: letting price, speed or a rule choose the model.
+
+use serde_json::{Value, json};
+
+use super::{Choice, Config, tier_rank};
+use crate::error::OptionError;
+use crate::host::Host;
+use crate::json::{display, str_at};
+use crate::options::CallOptions;
+
+enum Policy {
+    Always(String),
+    Cheapest(String),
+    Fastest(String),
+}
+
+/// Reads the option; `None` leaves the choice to the other options.
+fn parse(value: Option<&Value>) -> Result<Option<Policy>, OptionError> {
+    let target_of = |text: &str| {
+        let text = text.trim().trim_matches(['"', '\'']);
+        if text.is_empty() {
+            return Err(OptionError::new("route_policy: target must not be empty"));
+        }
+        Ok(text.to_string())
+    };
+    match value {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(Value::String(text)) => parse_text(text),
+        Some(dict @ Value::Object(_)) => {
+            let mode = dict.get("mode").map(display).unwrap_or_default();
+            let target = ["target", "quality", "id"].iter().find_map(|k| str_at(dict, k)).unwrap_or_default();
+            match mode.as_str() {
+                "manual" => Ok(None),
+                "always" => Ok(Some(Policy::Always(target_of(target)?))),
+                "cheapest_over_quality" => Ok(Some(Policy::Cheapest(target_of(target)?))),
+                "fastest_over_quality" => Ok(Some(Policy::Fastest(target_of(target)?))),
+                other => Err(OptionError::new(format!("route_policy.mode: unsupported value \"{other}\""))),
+            }
+        }
+        Some(_) => Err(OptionError::new("route_policy: expected string or dict")),
+    }
+}
+
+/// Reads the text form, e.g. `cheapest_over_quality(low)`.
+fn parse_text(text: &str) -> Result<Option<Policy>, OptionError> {
+    let text = text.trim();
+    if text == "manual" {
+        return Ok(None);
+    }
+    let parts = text.strip_suffix(')').and_then(|t| t.split_once('('));
+    let known = parts.and_then(|(name, target)| {
+        let make: fn(String) -> Policy = match name.trim() {
+            "always" => Policy::Always,
+            "cheapest_over_quality" => Policy::Cheapest,
+            "fastest_over_quality" => Policy::Fastest,
+            _ => return None,
+        };
+        Some((make, target.trim().trim_matches(['"', '\'']).to_string()))
+    });
+    match known {
+        Some((_, target)) if target.is_empty() => Err(OptionError::new("route_policy: target must not be empty")),
+        Some((make, target)) => Ok(Some(make(target))),
+        None => Err(OptionError::new(format!(
+            "route_policy: expected manual, always(id), cheapest_over_quality(t), or fastest_over_quality(t), got \"{text}\""
+        ))),
+    }
+}
+
+/// Returns whether a text has the form of a routing policy.
+pub fn is_policy_text(text: &str) -> bool {
+    text.contains('(') && matches!(parse_text(text), Ok(Some(_)))
+}
+
+/// Lets the policy of a call choose; `None` when it has none.
+///
+/// # Errors
+/// The option is wrong.
+pub fn policy_choice(config: &Config, options: &CallOptions, host: &dyn Host) -> Result<Option<Choice>, OptionError> {
+    Ok(decide(config, options, host)?.map(|(choice, _)| choice))
+}
+
+/// Returns the choice of the policy and its `routing_decision` for the call log.
+pub(crate) fn decide(
+    config: &Config,
+    options: &CallOptions,
+    host: &dyn Host,
+) -> Result<Option<(Choice, Value)>, OptionError> {
+    let Some(policy) = parse(options.raw.get("route_policy"))? else { return Ok(None) };
+    let (name, quality, by_price) = match &policy {
+        Policy::Always(target) => {
+            let (provider, model) = config.selector(target, host);
+            let decision = json!({"policy": "always", "requested_quality": null, "selected_provider": provider,
+                                  "selected_model": model, "alternatives": []});
+            return Ok(Some((chosen(provider, model), decision)));
+        }
+        Policy::Cheapest(t) => ("cheapest_over_quality", t, true),
+        Policy::Fastest(t) => ("fastest_over_quality", t, false),
+    };
+    let floor = tier_rank(quality);
+    let mut candidates: Vec<(f64, bool, String, String)> = Vec::new();
+    for (_, alias) in config.aliases() {
+        let known = candidates.iter().any(|(_, _, p, m)| *p == alias.provider && *m == alias.id);
+        if known || tier_rank(&config.tier_of(&alias.id)) < floor {
+            continue;
+        }
+        let score = if by_price { config.price_per_1k(&alias.provider, &alias.id) } else { config.latency(&alias.provider) };
+        let available = config.is_available(&alias.provider, host);
+        candidates.push((score, available, alias.provider.clone(), alias.id.clone()));
+    }
+    let order = |a: &(f64, bool, String, String), b: &(f64, bool, String, String)| {
+        a.0.total_cmp(&b.0).then_with(|| a.2.cmp(&b.2)).then_with(|| a.3.cmp(&b.3))
+    };
+    candidates.sort_by(order);
+    let Some(best) = candidates.iter().find(|c| c.1).or(candidates.first()).cloned() else { return Ok(None) };
+    let alternatives: Vec<Value> = candidates
+        .iter()
+        .map(|(_, available, provider, model)| {
+            let selected = (provider, model) == (&best.2, &best.3);
+            let table = config.provider(provider);
+            let reason = match (selected, available) {
+                (true, _) => "selected",
+                (false, true) => "ranked lower",
+                (false, false) => "no key available",
+            };
+            json!({"provider": provider, "model": model, "quality_tier": config.tier_of(model),
+                   "available": available, "selected": selected,
+                   "cost_per_1k_in": table.and_then(|t| t.cost_per_1k_in),
+                   "cost_per_1k_out": table.and_then(|t| t.cost_per_1k_out),
+                   "latency_p50_ms": table.and_then(|t| t.latency_p50_ms), "reason": reason})
+        })
+        .collect();
+    let decision = json!({"policy": name, "requested_quality": quality, "selected_provider": best.2,
+                          "selected_model": best.3, "alternatives": alternatives});
+    Ok(Some((chosen(best.2, best.3), decision)))
+}
+
+fn chosen(provider: String, model: String) -> Choice {
+    Choice { provider, model, model_is_default: false, warnings: Vec::new() }
+}
+
+impl Config {
+    /// Resolves an alias, a model id, or `provider:model` with a known provider.
+    pub fn selector(&self, selector: &str, host: &dyn Host) -> (String, String) {
+        if self.alias(selector).is_none()
+            && let Some((provider, model)) = selector.split_once(':')
+            && self.knows(provider)
+            && !model.is_empty()
+        {
+            return (provider.to_string(), model.to_string());
+        }
+        let (id, provider, _) = self.resolve(selector, host);
+        (provider, id)
+    }
+
+    /// Input plus output price per thousand tokens; unknown is infinite.
+    fn price_per_1k(&self, provider: &str, model: &str) -> f64 {
+        crate::cost::call_pricing(self, provider, model)
+            .map_or(f64::INFINITY, |p| (p.input_per_mtok + p.output_per_mtok) / 1000.0)
+    }
+
+    fn latency(&self, provider: &str) -> f64 {
+        self.provider(provider).and_then(|p| p.latency_p50_ms).map_or(f64::INFINITY, |ms| ms as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::StdHost;
+
+    fn choose(policy: Value, env: &[(&str, &str)]) -> Result<Option<(String, String)>, String> {
+        let host = StdHost::with_env(env.iter().copied());
+        let options = CallOptions::from_json(&json!({"route_policy": policy})).unwrap();
+        policy_choice(&Config::builtin(), &options, &host)
+            .map(|c| c.map(|c| (c.provider, c.model)))
+            .map_err(|e| e.0)
+    }
+
+    #[test]
+    fn policies_choose() {
+        let pair = |p: &str, m: &str| Ok(Some((p.to_string(), m.to_string())));
+        assert_eq!(choose(json!("manual"), &[]), Ok(None));
+        assert_eq!(choose(json!("always(openai:gpt-5)"), &[]), pair("openai", "gpt-5"));
+        assert_eq!(choose(json!({"mode": "always", "target": "mid"}), &[]), pair("openai", "gpt-4o-mini"));
+        let key = [("OPENAI_API_KEY", "k")];
+        assert_eq!(choose(json!("cheapest_over_quality(frontier)"), &key), pair("local", "gemma-4-31b-it"));
+    }
+
+    #[test]
+    fn wrong_policies_are_named() {
+        assert_eq!(
+            choose(json!("best"), &[]).unwrap_err(),
+            "route_policy: expected manual, always(id), cheapest_over_quality(t), or fastest_over_quality(t), got \"best\""
+        );
+        assert_eq!(choose(json!("always()"), &[]).unwrap_err(), "route_policy: target must not be empty");
+        assert_eq!(choose(json!({"mode": "x"}), &[]).unwrap_err(), "route_policy.mode: unsupported value \"x\"");
+        assert_eq!(choose(json!(3), &[]).unwrap_err(), "route_policy: expected string or dict");
+    }
+}

@@ -1,0 +1,270 @@
+//! Which provider, model and key a call uses, and what is missing when there is none.
+
+use super::{Config, env};
+use crate::error::OptionError;
+use crate::host::Host;
+use crate::options::CallOptions;
+use crate::secret::Secret;
+
+/// A provider and a model, chosen for a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The provider.
+    pub provider: String,
+    /// The model id as it goes on the wire.
+    pub model: String,
+    /// Whether the model is only the provider's default.
+    pub model_is_default: bool,
+    /// What to tell the user, once.
+    pub warnings: Vec<String>,
+}
+
+/// How a request is authorised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The environment variable that held it.
+    pub env: String,
+    /// The key.
+    pub secret: Secret,
+}
+
+impl Config {
+    /// Chooses provider and model of a call.
+    ///
+    /// # Errors
+    /// The provider needs an explicit model and none is given.
+    pub fn choose(&self, options: &CallOptions, host: &dyn Host) -> Result<Choice, OptionError> {
+        let mut warnings = Vec::new();
+        let provider = self.choose_provider(options, host, &mut warnings);
+        let (model, model_is_default) = self.choose_model(options, &provider, host, &mut warnings)?;
+        Ok(Choice { provider, model, model_is_default, warnings })
+    }
+
+    fn provider_of_selector(&self, selector: &str, host: &dyn Host, warnings: &mut Vec<String>) -> String {
+        if let Some(alias) = self.alias(selector) {
+            return alias.provider.clone();
+        }
+        self.infer_provider(selector).unwrap_or_else(|| {
+            let fallback = self.default_provider(host);
+            warnings.push(format!(
+                "could not infer provider from model id '{selector}'; falling back to default provider '{fallback}'"
+            ));
+            fallback
+        })
+    }
+
+    /// Returns the provider named by the environment.
+    fn env_provider(&self, host: &dyn Host) -> Option<String> {
+        ["HARN_LLM_PROVIDER", "LLM_PROVIDER"]
+            .iter()
+            .find_map(|name| env(host, name).filter(|p| !p.eq_ignore_ascii_case("auto")))
+    }
+
+    fn choose_provider(&self, options: &CallOptions, host: &dyn Host, warnings: &mut Vec<String>) -> String {
+        if let Some(provider) = &options.provider {
+            return provider.clone();
+        }
+        if let Some(model) = options.model.as_deref().filter(|_| options.provider_auto) {
+            return self.provider_of_selector(model, host, warnings);
+        }
+        if let Some(provider) = self.env_provider(host) {
+            return provider;
+        }
+        let env_model = env(host, "HARN_LLM_MODEL");
+        let has_local_url = env(host, "LOCAL_LLM_BASE_URL").is_some();
+        if has_local_url
+            && (options.model.is_some() || env_model.is_some() || env(host, "LOCAL_LLM_MODEL").is_some())
+        {
+            return "local".to_string();
+        }
+        if let Some(model) = &options.model {
+            return self.provider_of_selector(model, host, warnings);
+        }
+        if let Some(choice) = options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, host)) {
+            warnings.extend(choice.warning);
+            return choice.provider;
+        }
+        if let Some(model) = env_model {
+            return self.provider_of_selector(&model, host, warnings);
+        }
+        let default = self.default_provider(host);
+        if self.is_available(&default, host) {
+            return default;
+        }
+        if env(host, "OLLAMA_HOST").is_some() {
+            return "ollama".to_string();
+        }
+        if has_local_url {
+            return "local".to_string();
+        }
+        default
+    }
+
+    fn choose_model(
+        &self,
+        options: &CallOptions,
+        provider: &str,
+        host: &dyn Host,
+        warnings: &mut Vec<String>,
+    ) -> Result<(String, bool), OptionError> {
+        let resolve = |selector: &str| match self.alias(selector) {
+            Some(alias) => alias.id.clone(),
+            None => self.strip_prefix(selector).to_string(),
+        };
+        if let Some(model) = &options.model {
+            return Ok((resolve(model), false));
+        }
+        if let Some(tier) = &options.model_tier {
+            let explicit = options.provider.as_deref().filter(|p| *p != "mock");
+            match explicit {
+                Some(p) => {
+                    if let Some(model) = self.tier_within(tier, p) {
+                        return Ok((model, false));
+                    }
+                    let (model, is_default) = self.default_model(p, host)?;
+                    warnings.push(format!(
+                        "provider \"{p}\" has no model in tier \"{tier}\"; using its default model \"{model}\""
+                    ));
+                    return Ok((model, is_default));
+                }
+                None => {
+                    let preferred = Some(provider).filter(|p| *p != "mock");
+                    if let Some(choice) = self.resolve_tier(tier, preferred, host) {
+                        // The environment may have fixed a provider that the tier would leave.
+                        if choice.provider == provider || provider == "mock" {
+                            warnings.extend(choice.warning);
+                            return Ok((choice.model, false));
+                        }
+                        if let Some(model) = self.tier_within(tier, provider) {
+                            return Ok((model, false));
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(selector) = env(host, "HARN_LLM_MODEL") {
+            let of_alias = self.alias(&selector).is_some_and(|a| a.provider == provider);
+            let inferred = self.env_provider(host).is_none()
+                && options.provider.is_none()
+                && self.alias(&selector).is_none()
+                && self.infer_or_default(&selector, host) == provider;
+            if of_alias || inferred || self.env_provider(host).as_deref() == Some(provider) {
+                return Ok((resolve(&selector), false));
+            }
+        }
+        self.default_model(provider, host)
+    }
+
+    /// Returns a provider's default model; the flag is true unless the environment named it.
+    fn default_model(&self, provider: &str, host: &dyn Host) -> Result<(String, bool), OptionError> {
+        let table = self.provider(provider);
+        let envs = table.and_then(|p| p.default_model_env.as_deref()).unwrap_or_default();
+        if let Some(model) = envs.iter().find_map(|name| env(host, name)) {
+            let id = self.alias(&model).map_or_else(|| self.strip_prefix(&model).to_string(), |a| a.id.clone());
+            return Ok((id, false));
+        }
+        match table.and_then(|p| p.default_model.clone()) {
+            Some(model) => Ok((model, true)),
+            None => {
+                Err(OptionError::new(format!("llm_call: provider \"{provider}\" requires an explicit model")))
+            }
+        }
+    }
+
+    /// Finds the key of a provider; `None` when it needs none.
+    ///
+    /// # Errors
+    /// A key is needed and none of its environment variables is set.
+    pub fn key(&self, provider: &str, host: &dyn Host) -> Result<Option<Key>, OptionError> {
+        let Some(table) = self.provider(provider) else {
+            return Ok(None);
+        };
+        let envs = table.auth_envs();
+        if table.auth_style() == "none" || envs.is_empty() || matches!(provider, "mock" | "bedrock") {
+            return Ok(None);
+        }
+        let found = envs.iter().find_map(|name| {
+            env(host, name).map(|value| Key { env: (*name).to_string(), secret: Secret::new(value) })
+        });
+        if found.is_some() || provider == "vertex" {
+            return Ok(found);
+        }
+        let wanted = match envs.as_slice() {
+            [one] => format!("set {one} environment variable"),
+            many => format!("set one of {} environment variables", many.join(", ")),
+        };
+        Err(OptionError::new(format!(
+            "Missing API key: {wanted} (provider `{provider}`, config {}; use HARN_LLM_PROVIDER=mock to run without a provider)",
+            self.origin()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::StdHost;
+    use serde_json::{Value, json};
+
+    fn choose(options: Value, env: &[(&str, &str)]) -> Result<(String, String), String> {
+        let host = StdHost::with_env(env.iter().copied());
+        let options = CallOptions::from_json(&options).unwrap();
+        Config::builtin().choose(&options, &host).map(|c| (c.provider, c.model)).map_err(|e| e.0)
+    }
+
+    fn pair(p: &str, m: &str) -> Result<(String, String), String> {
+        Ok((p.to_string(), m.to_string()))
+    }
+
+    #[test]
+    fn the_first_rule_that_applies_decides() {
+        assert_eq!(choose(json!({}), &[]), pair("anthropic", "claude-sonnet-4-20250514"));
+        assert_eq!(choose(json!({"provider": "openai"}), &[]), pair("openai", "gpt-4o"));
+        assert_eq!(choose(json!({"provider": "AUTO", "model": "gpt-5"}), &[]), pair("openai", "gpt-5"));
+        assert_eq!(choose(json!({"model": "small"}), &[]), pair("openrouter", "Qwen/Qwen3.5-9B"));
+        assert_eq!(choose(json!({}), &[("HARN_LLM_PROVIDER", "mock")]), pair("mock", "claude-sonnet-4-20250514"));
+        assert_eq!(choose(json!({}), &[("OLLAMA_HOST", "x")]), pair("ollama", "llama3.2"));
+        assert_eq!(
+            choose(json!({}), &[("LOCAL_LLM_BASE_URL", "http://h"), ("LOCAL_LLM_MODEL", "q")]),
+            pair("local", "q")
+        );
+        assert_eq!(choose(json!({}), &[("HARN_LLM_MODEL", "gpt-5")]), pair("openai", "gpt-5"));
+        assert_eq!(
+            choose(json!({"provider": "ollama", "model": "ollama:qwen3:30b"}), &[]),
+            pair("ollama", "qwen3:30b")
+        );
+    }
+
+    #[test]
+    fn an_explicit_provider_keeps_its_tier() {
+        assert_eq!(choose(json!({"provider": "ollama", "model_tier": "small"}), &[]), pair("ollama", "llama3.2"));
+        assert_eq!(
+            choose(json!({"provider": "mock", "model_tier": "small"}), &[("OPENROUTER_API_KEY", "k")]),
+            pair("mock", "Qwen/Qwen3.5-9B")
+        );
+    }
+
+    #[test]
+    fn a_missing_model_is_an_error() {
+        assert_eq!(
+            choose(json!({"provider": "huggingface"}), &[]),
+            Err("llm_call: provider \"huggingface\" requires an explicit model".to_string())
+        );
+    }
+
+    #[test]
+    fn a_missing_key_names_its_variables() {
+        let host = StdHost::with_env([("OPENAI_API_KEY", " sk ")]);
+        let config = Config::builtin();
+        assert_eq!(config.key("openai", &host).unwrap().unwrap().secret.reveal(), "sk");
+        assert_eq!(config.key("ollama", &host), Ok(None));
+        let error = config.key("anthropic", &host).unwrap_err().0;
+        assert!(error.starts_with("Missing API key: set ANTHROPIC_API_KEY environment variable ("), "{error}");
+        assert!(error.contains("<built-in defaults>") && error.contains("HARN_LLM_PROVIDER=mock"), "{error}");
+        let error = config.key("huggingface", &host).unwrap_err().0;
+        assert!(
+            error.starts_with("Missing API key: set one of HF_TOKEN, HUGGINGFACE_API_KEY environment variables ("),
+            "{error}"
+        );
+    }
+}

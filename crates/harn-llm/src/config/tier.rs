@@ -1,0 +1,147 @@
+//! Tiers: how strong a model is, and which model stands for a tier.
+
+use super::{Alias, Config, env};
+use crate::host::Host;
+
+/// Returns the rank of a tier word; unknown words rank in the middle.
+pub fn tier_rank(tier: &str) -> u8 {
+    match tier.to_lowercase().as_str() {
+        "small" | "low" => 0,
+        "frontier" | "large" | "high" => 2,
+        _ => 1,
+    }
+}
+
+/// What a tier resolved to, and what to tell the user when it is a substitute.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TierChoice {
+    pub(super) provider: String,
+    pub(super) model: String,
+    pub(super) warning: Option<String>,
+}
+
+impl Config {
+    /// Returns the tier of a model id.
+    pub fn tier_of(&self, id: &str) -> String {
+        if let Some(rule) = self.file.tier_rules.iter().find(|r| r.tier.is_some() && r.matches(id)) {
+            return rule.tier.clone().unwrap_or_default();
+        }
+        let lower = id.to_lowercase();
+        if lower.contains("9b") || lower.contains("a3b") {
+            return "small".into();
+        }
+        if lower.starts_with("claude-") || lower == "gpt-4o" {
+            return "frontier".into();
+        }
+        self.file.tier_defaults.get("default").cloned().unwrap_or_else(|| "mid".into())
+    }
+
+    fn tier_alias(&self, tier: &str, preferred: Option<&str>) -> Option<&Alias> {
+        let mut names = vec![tier.to_string()];
+        if let Some(p) = preferred {
+            names.push(format!("{p}/{tier}"));
+            names.push(format!("{p}:{tier}"));
+        }
+        names.push(format!("tier/{tier}"));
+        names.iter().find_map(|name| self.alias(name))
+    }
+
+    /// Returns whether calls to the provider can be authorised.
+    pub fn is_available(&self, provider: &str, host: &dyn Host) -> bool {
+        self.provider(provider).is_some_and(|p| p.is_available(host))
+    }
+
+    /// Returns the first alias of a provider whose model is in the tier.
+    fn alias_in_tier(&self, provider: &str, tier: &str) -> Option<&Alias> {
+        self.file.aliases.values().find(|a| a.provider == provider && self.tier_of(&a.id) == tier)
+    }
+
+    /// Resolves a tier within one provider, which the caller named and which is therefore never left.
+    pub(super) fn tier_within(&self, tier: &str, provider: &str) -> Option<String> {
+        let own = |name: String| self.alias(&name).filter(|a| a.provider == provider);
+        own(format!("{provider}/{tier}"))
+            .or_else(|| own(format!("{provider}:{tier}")))
+            .or_else(|| own(tier.to_string()))
+            .or_else(|| self.alias_in_tier(provider, tier))
+            .map(|a| a.id.clone())
+    }
+
+    /// Resolves a tier to whatever provider can be used.
+    pub(super) fn resolve_tier(&self, tier: &str, preferred: Option<&str>, host: &dyn Host) -> Option<TierChoice> {
+        let candidate = self.tier_alias(tier, preferred);
+        let choice = |a: &Alias, warning| TierChoice { provider: a.provider.clone(), model: a.id.clone(), warning };
+        if let Some(alias) = candidate
+            && preferred.is_none_or(|p| p == alias.provider)
+            && self.is_available(&alias.provider, host)
+        {
+            return Some(choice(alias, None));
+        }
+        let substitute = |provider: &str, model: &str| {
+            Some(format!("model tier \"{tier}\": no usable provider for it, using \"{model}\" at \"{provider}\" instead"))
+        };
+        for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
+            if let Some(selector) = env(host, name) {
+                let provider = match self.alias(&selector) {
+                    Some(alias) => alias.provider.clone(),
+                    None if name == "LOCAL_LLM_MODEL" => "local".to_string(),
+                    None => env(host, "HARN_LLM_PROVIDER")
+                        .filter(|p| !p.eq_ignore_ascii_case("auto"))
+                        .unwrap_or_else(|| self.infer_or_default(&selector, host)),
+                };
+                let model = self.alias(&selector).map_or_else(|| self.strip_prefix(&selector).into(), |a| a.id.clone());
+                if self.is_available(&provider, host) {
+                    let warning = substitute(&provider, &model);
+                    return Some(TierChoice { provider, model, warning });
+                }
+            }
+        }
+        for provider in self.tier_order(preferred, host) {
+            if let Some(alias) = self.alias_in_tier(&provider, tier).filter(|_| self.is_available(&provider, host)) {
+                return Some(choice(alias, substitute(&alias.provider, &alias.id)));
+            }
+        }
+        candidate.map(|alias| choice(alias, None))
+    }
+
+    fn tier_order(&self, preferred: Option<&str>, host: &dyn Host) -> Vec<String> {
+        let mut order: Vec<String> = preferred.map(str::to_string).into_iter().collect();
+        order.extend(env(host, "HARN_LLM_PROVIDER").filter(|p| !p.eq_ignore_ascii_case("auto")));
+        if env(host, "LOCAL_LLM_BASE_URL").is_some() {
+            order.push("local".into());
+        }
+        for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
+            order.extend(env(host, name).and_then(|id| self.infer_provider(&id)));
+        }
+        let rest = ["local", "ollama", "openrouter", "together", "huggingface", "openai", "anthropic"];
+        order.extend(rest.map(str::to_string));
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::StdHost;
+
+    #[test]
+    fn ids_have_tiers() {
+        let config = Config::builtin();
+        assert_eq!(config.tier_of("Qwen3.5-9B"), "small");
+        assert_eq!(config.tier_of("deepseek-v3"), "mid");
+        assert_eq!(config.tier_of("gemma-4-31b-it"), "frontier");
+        assert_eq!(config.tier_of("claude-x"), "frontier");
+    }
+
+    #[test]
+    fn a_tier_goes_where_a_key_is() {
+        let config = Config::builtin();
+        let host = StdHost::with_env([("OPENAI_API_KEY", "k")]);
+        let choice = config.resolve_tier("mid", None, &host).unwrap();
+        assert_eq!((choice.provider.as_str(), choice.model.as_str()), ("openai", "gpt-4o-mini"));
+        let host = StdHost::with_env([("X", "")]);
+        let choice = config.resolve_tier("mid", None, &host).unwrap();
+        assert_eq!(choice.provider, "local", "the first alias in the tier whose provider needs no key");
+        assert!(choice.warning.is_some());
+        assert_eq!(config.resolve_tier("nonsense", None, &host), None);
+    }
+}

@@ -1,0 +1,554 @@
+//! How calls fail: categories, the rules that assign them, and the dict that scripts catch.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::event::Usage;
+use crate::json::Object;
+
+/// A wrong option, found before any request. Scripts see the plain string.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OptionError(pub String);
+
+impl OptionError {
+    /// Wraps a message.
+    pub fn new(message: impl Into<String>) -> Self {
+        OptionError(message.into())
+    }
+}
+
+/// Why a call did not give a result.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CallError {
+    /// The options are wrong or no route is usable; nothing was sent.
+    #[error("{0}")]
+    Option(String),
+    /// The call itself failed.
+    #[error("{0}")]
+    Llm(LlmError),
+}
+
+impl From<OptionError> for CallError {
+    fn from(e: OptionError) -> Self {
+        CallError::Option(e.0)
+    }
+}
+
+impl From<LlmError> for CallError {
+    fn from(e: LlmError) -> Self {
+        CallError::Llm(e)
+    }
+}
+
+impl CallError {
+    /// Returns what a script catches: the string of an option error, else the error dict.
+    pub fn to_thrown(&self) -> Value {
+        match self {
+            CallError::Option(message) => Value::String(message.clone()),
+            CallError::Llm(e) => e.to_json(),
+        }
+    }
+
+    /// Returns the dict of the `_safe` forms, where option errors are dicts as well.
+    pub fn to_safe_json(&self) -> Value {
+        match self {
+            CallError::Llm(e) => e.to_json(),
+            CallError::Option(message) => {
+                let (category, reason) = if message.starts_with("Missing API key") {
+                    (Category::Auth, "auth_failure")
+                } else {
+                    (Category::Generic, "unknown")
+                };
+                json!({"category": category.as_str(), "kind": "terminal", "reason": reason, "message": message})
+            }
+        }
+    }
+
+    /// Returns the category word.
+    pub fn category(&self) -> Category {
+        match self {
+            CallError::Llm(e) => e.category,
+            CallError::Option(message) if message.starts_with("Missing API key") => Category::Auth,
+            CallError::Option(_) => Category::Generic,
+        }
+    }
+
+    /// Returns the message.
+    pub fn message(&self) -> &str {
+        match self {
+            CallError::Option(message) => message,
+            CallError::Llm(e) => &e.message,
+        }
+    }
+}
+
+macro_rules! categories {
+    ($($variant:ident $word:literal $doc:literal),* $(,)?) => {
+        /// What went wrong, coarse enough to branch on.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Category { $(#[doc = $doc] $variant),* }
+
+        impl Category {
+            /// All categories, in the order of the documentation.
+            pub const ALL: &[Category] = &[$(Category::$variant),*];
+
+            /// Returns the word used in error dicts.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Category::$variant => $word),* }
+            }
+        }
+    };
+}
+
+categories! {
+    RateLimit "rate_limit" "Too many requests or an exhausted quota.",
+    Timeout "timeout" "No answer in time.",
+    Overloaded "overloaded" "The provider has no capacity now.",
+    ServerError "server_error" "The provider failed or answered nonsense.",
+    TransientNetwork "transient_network" "The connection failed.",
+    SchemaValidation "schema_validation" "The reply does not match the schema.",
+    Auth "auth" "The key is missing or refused.",
+    NotFound "not_found" "No such model or endpoint.",
+    CircuitOpen "circuit_open" "A circuit breaker holds calls back.",
+    BudgetExceeded "budget_exceeded" "The call would cost or did cost too much.",
+    ToolError "tool_error" "A tool failed.",
+    ToolRejected "tool_rejected" "A tool was not allowed to run.",
+    EgressBlocked "egress_blocked" "Network policy forbids the request.",
+    Cancelled "cancelled" "The caller gave up.",
+    Generic "generic" "Anything else.",
+}
+
+impl Category {
+    /// Finds a category by its word.
+    pub fn from_word(word: &str) -> Option<Category> {
+        Self::ALL.iter().copied().find(|c| c.as_str() == word)
+    }
+}
+
+/// Whether trying again can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Trying again may work.
+    Transient,
+    /// Trying again gives the same failure.
+    Terminal,
+}
+
+impl Kind {
+    /// Returns the word used in error dicts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Transient => "transient",
+            Kind::Terminal => "terminal",
+        }
+    }
+}
+
+/// A failed call. One word wide; the details are behind the pointer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LlmError(Box<ErrorDetails>);
+
+/// The details of a failed call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorDetails {
+    /// What went wrong.
+    pub category: Category,
+    /// Whether trying again can help.
+    pub kind: Kind,
+    /// The finer reason (`context_overflow`, `auth_failure`, …).
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// The provider asked.
+    pub provider: String,
+    /// The model asked.
+    pub model: String,
+    /// HTTP status, when there was one.
+    pub status: Option<u16>,
+    /// How long the provider asks to wait, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+    /// Tokens counted before a stream broke.
+    pub partial_usage: Option<Usage>,
+    /// Further fields of the dict (budget errors).
+    pub extra: Option<Object>,
+}
+
+impl std::ops::Deref for LlmError {
+    type Target = ErrorDetails;
+    fn deref(&self) -> &ErrorDetails {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for LlmError {
+    fn deref_mut(&mut self) -> &mut ErrorDetails {
+        &mut self.0
+    }
+}
+
+impl fmt::Display for LlmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for LlmError {}
+
+impl LlmError {
+    /// Makes an error of a known category; kind and reason follow from it and the message.
+    pub fn new(category: Category, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let (kind, reason) = kind_and_reason(category, &message);
+        LlmError(Box::new(ErrorDetails {
+            category,
+            kind,
+            reason,
+            retry_after_ms: None,
+            message,
+            provider: String::new(),
+            model: String::new(),
+            status: None,
+            partial_usage: None,
+            extra: None,
+        }))
+    }
+
+    /// Makes an error from a message alone.
+    pub fn from_message(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::new(classify_message(&message), message)
+    }
+
+    /// Makes the error of an HTTP reply that is not a success.
+    pub fn http(provider: &str, status: u16, phrase: &str, body: &str, retry_after: Option<&str>, now_ms: i64) -> Self {
+        let rule = http_rule(status, &body.to_lowercase());
+        let mut message = format!("{provider} HTTP {status} {phrase} [{}]: {body}", rule.tag);
+        if rule.reason == "context_overflow"
+            && let Some(n) = largest_number(body)
+        {
+            message.push_str(&format!(" (offending_tokens: {n})"));
+        }
+        if let Some(hint) = retry_after {
+            message.push_str(&format!(" (retry-after: {hint})"));
+        }
+        let mut error = Self::new(rule.category(status), message);
+        error.kind = rule.kind;
+        error.reason = rule.reason;
+        error.status = Some(status);
+        error.retry_after_ms = retry_after.and_then(|hint| crate::retry::parse_retry_after(hint, now_ms));
+        error
+    }
+
+    /// Makes the error that an `error` object inside a reply describes.
+    pub fn api(provider: &str, error: &Value) -> Self {
+        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        let detail = error.as_str().map(str::to_string).unwrap_or_else(|| match text("message") {
+            "" => error.to_string(),
+            message => message.to_string(),
+        });
+        let number = ["code", "status"].iter().find_map(|k| error.get(k).and_then(Value::as_u64));
+        let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
+        let words = format!("{} {} {detail}", text("type"), text("code")).to_lowercase();
+        let message = format!("{provider} API error: {detail}");
+        let category = match text("type") {
+            "overloaded_error" => Category::Overloaded,
+            "rate_limit_error" => Category::RateLimit,
+            "api_error" | "server_error" => Category::ServerError,
+            "timeout_error" => Category::Timeout,
+            "authentication_error" | "permission_error" => Category::Auth,
+            "not_found_error" => Category::NotFound,
+            _ => match status {
+                Some(status) => http_rule(status, &words).category(status),
+                None => match http_rule(0, &words).category(0) {
+                    Category::Generic => classify_message(&detail),
+                    category => category,
+                },
+            },
+        };
+        let mut made = Self::new(category, message);
+        if category == Category::Generic {
+            let rule = http_rule(status.unwrap_or(0), &words);
+            (made.kind, made.reason) = (rule.kind, rule.reason);
+        }
+        made.status = status;
+        made
+    }
+
+    /// Names the route that failed, unless one is named already.
+    #[must_use]
+    pub fn at(mut self, provider: &str, model: &str) -> Self {
+        if self.provider.is_empty() {
+            self.provider = provider.to_string();
+        }
+        if self.model.is_empty() {
+            self.model = model.to_string();
+        }
+        self
+    }
+
+    /// Adds the token counts that were known when the call broke off.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Self {
+        if !usage.is_empty() {
+            self.partial_usage = Some(usage);
+        }
+        self
+    }
+
+    /// Returns the dict that scripts catch.
+    pub fn to_json(&self) -> Value {
+        let mut out = Object::new();
+        out.insert("category".into(), self.category.as_str().into());
+        out.insert("kind".into(), self.kind.as_str().into());
+        out.insert("reason".into(), self.reason.into());
+        out.insert("message".into(), self.message.as_str().into());
+        out.insert("provider".into(), self.provider.as_str().into());
+        out.insert("model".into(), self.model.as_str().into());
+        if let Some(ms) = self.retry_after_ms {
+            out.insert("retry_after_ms".into(), ms.into());
+        }
+        if let Some(usage) = self.partial_usage {
+            out.insert("partial_usage".into(), usage.to_json());
+        }
+        if let Some(extra) = &self.extra {
+            out.extend(extra.clone());
+        }
+        Value::Object(out)
+    }
+}
+
+struct HttpRule {
+    kind: Kind,
+    reason: &'static str,
+    tag: &'static str,
+}
+
+impl HttpRule {
+    fn category(&self, status: u16) -> Category {
+        status_category(status).unwrap_or(match self.reason {
+            "auth_failure" => Category::Auth,
+            "rate_limit" => Category::RateLimit,
+            "timeout" => Category::Timeout,
+            "model_unavailable" => Category::NotFound,
+            "server_error" => Category::ServerError,
+            _ => Category::Generic,
+        })
+    }
+}
+
+fn contains_any(text: &str, needles: &[&str]) -> bool {
+    needles.iter().any(|n| text.contains(n))
+}
+
+fn is_context_overflow(lower: &str) -> bool {
+    contains_any(
+        lower,
+        &[
+            "maximum context length",
+            "context length",
+            "context_length_exceeded",
+            "prompt is too long",
+            "prompt_tokens_exceeded",
+            "exceeds the maximum",
+            "context window",
+        ],
+    ) || (lower.contains("exceed") && (lower.contains("context") || lower.contains("max_tokens")))
+}
+
+fn is_content_policy(lower: &str) -> bool {
+    contains_any(
+        lower,
+        &["content_policy", "content policy", "safety policy", "moderation", "responsible_ai_policy", "blocked by policy"],
+    )
+}
+
+/// The first rule that fits a status and a lower-cased body.
+fn http_rule(status: u16, body: &str) -> HttpRule {
+    let rule = |kind, reason, tag| HttpRule { kind, reason, tag };
+    if is_context_overflow(body) {
+        rule(Kind::Terminal, "context_overflow", "context_overflow")
+    } else if is_content_policy(body) {
+        rule(Kind::Terminal, "content_policy", "content_policy")
+    } else if contains_any(body, &["invalid_api_key", "authentication_error", "unauthorized", "forbidden"])
+        || matches!(status, 401 | 403)
+    {
+        rule(Kind::Terminal, "auth_failure", "auth_failure")
+    } else if status == 429 || contains_any(body, &["rate_limit", "insufficient_quota", "billing_hard_limit_reached"]) {
+        rule(Kind::Transient, "rate_limit", "rate_limited")
+    } else if matches!(status, 408 | 504 | 522 | 524) || body.contains("timeout") {
+        rule(Kind::Transient, "timeout", "timeout")
+    } else if matches!(status, 404 | 410)
+        || contains_any(
+            body,
+            &["model_not_found", "not_found_error", "model not found", "model unavailable", "model is unavailable"],
+        )
+    {
+        rule(Kind::Terminal, "model_unavailable", "model_unavailable")
+    } else if matches!(status, 500 | 502 | 503 | 529)
+        || contains_any(body, &["overloaded_error", "service unavailable", "bad gateway", "api_error"])
+    {
+        rule(Kind::Transient, "server_error", "http_error")
+    } else if status == 400 || contains_any(body, &["invalid_request", "bad request"]) {
+        rule(Kind::Terminal, "invalid_request", "invalid_request")
+    } else {
+        rule(Kind::Terminal, "unknown", "unknown")
+    }
+}
+
+fn status_category(status: u16) -> Option<Category> {
+    Some(match status {
+        401 | 403 => Category::Auth,
+        404 | 410 => Category::NotFound,
+        408 | 504 | 522 | 524 => Category::Timeout,
+        429 => Category::RateLimit,
+        503 | 529 => Category::Overloaded,
+        500 | 502 => Category::ServerError,
+        _ => return None,
+    })
+}
+
+/// Assigns a category to the text of an error that carries none.
+pub fn classify_message(message: &str) -> Category {
+    if let Some(category) = first_status(message).and_then(status_category) {
+        return category;
+    }
+    let lower = message.to_lowercase();
+    if message.contains("Deadline exceeded") {
+        Category::Timeout
+    } else if lower.contains("overloaded_error") {
+        Category::Overloaded
+    } else if lower.contains("api_error") {
+        Category::ServerError
+    } else if contains_any(&lower, &["insufficient_quota", "billing_hard_limit_reached"]) {
+        Category::RateLimit
+    } else if contains_any(&lower, &["invalid_api_key", "authentication_error"]) {
+        Category::Auth
+    } else if contains_any(&lower, &["not_found_error", "model_not_found"]) {
+        Category::NotFound
+    } else if lower.contains("circuit_open") {
+        Category::CircuitOpen
+    } else if contains_any(
+        &lower,
+        &[
+            "connection reset",
+            "connection refused",
+            "connection closed",
+            "broken pipe",
+            "dns error",
+            "stream error",
+            "unexpected eof",
+        ],
+    ) {
+        Category::TransientNetwork
+    } else {
+        Category::Generic
+    }
+}
+
+/// The first number 400–599 of exactly three digits that stands alone.
+fn first_status(message: &str) -> Option<u16> {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let bytes = message.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        if !bytes[i].is_ascii_digit() {
+            i += 1;
+            continue;
+        }
+        let start = i;
+        while i < bytes.len() && bytes[i].is_ascii_digit() {
+            i += 1;
+        }
+        let alone = (start == 0 || !word(bytes[start - 1])) && (i == bytes.len() || !word(bytes[i]));
+        if alone
+            && i - start == 3
+            && let Ok(n) = message[start..i].parse::<u16>()
+            && (400..600).contains(&n)
+        {
+            return Some(n);
+        }
+    }
+    None
+}
+
+fn largest_number(text: &str) -> Option<u64> {
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok()).max()
+}
+
+/// Derives kind and reason of an error that is no HTTP reply.
+pub fn kind_and_reason(category: Category, message: &str) -> (Kind, &'static str) {
+    let lower = message.to_lowercase();
+    // These three quote text of the caller's own, which may hold any phrase.
+    if !matches!(category, Category::BudgetExceeded | Category::SchemaValidation | Category::Cancelled) {
+        if is_context_overflow(&lower) {
+            return (Kind::Terminal, "context_overflow");
+        }
+        if is_content_policy(&lower) {
+            return (Kind::Terminal, "content_policy");
+        }
+    }
+    match category {
+        Category::RateLimit => (Kind::Transient, "rate_limit"),
+        Category::Timeout => (Kind::Transient, "timeout"),
+        Category::Overloaded | Category::ServerError => (Kind::Transient, "server_error"),
+        Category::TransientNetwork => (Kind::Transient, "network_error"),
+        Category::Auth => (Kind::Terminal, "auth_failure"),
+        Category::NotFound => (Kind::Terminal, "model_unavailable"),
+        Category::BudgetExceeded => (Kind::Terminal, "budget_exceeded"),
+        Category::Generic => {
+            if lower.contains("too many requests") {
+                return (Kind::Transient, "rate_limit");
+            }
+            if lower.contains("timed out") {
+                return (Kind::Transient, "timeout");
+            }
+            let rule = http_rule(0, &lower);
+            if rule.reason == "unknown" && lower.split(|c: char| !c.is_alphanumeric()).any(|w| w == "eof") {
+                return (Kind::Transient, "network_error");
+            }
+            (rule.kind, rule.reason)
+        }
+        _ => (Kind::Terminal, "unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(category: Category, message: &str) -> (&'static str, &'static str) {
+        let e = LlmError::new(category, message);
+        (e.kind.as_str(), e.reason)
+    }
+
+    #[test]
+    fn category_outranks_message() {
+        assert_eq!(of(Category::Overloaded, "529 overloaded"), ("transient", "server_error"));
+        assert_eq!(of(Category::Auth, "auth_failure"), ("terminal", "auth_failure"));
+        assert_eq!(of(Category::Generic, "maximum context length is 5"), ("terminal", "context_overflow"));
+        assert_eq!(of(Category::SchemaValidation, "x"), ("terminal", "unknown"));
+        assert_eq!(of(Category::Generic, "Too Many Requests"), ("transient", "rate_limit"));
+    }
+
+    #[test]
+    fn http_rules_follow_status_and_body() {
+        let e = LlmError::http("openai", 429, "Too Many Requests", "slow down", Some("7"), 0);
+        assert_eq!(e.message, "openai HTTP 429 Too Many Requests [rate_limited]: slow down (retry-after: 7)");
+        assert_eq!((e.category, e.kind, e.retry_after_ms), (Category::RateLimit, Kind::Transient, Some(7000)));
+        let e = LlmError::http("openai", 400, "Bad Request", "maximum context length is 8192, got 9000", None, 0);
+        assert!(e.message.ends_with("(offending_tokens: 9000)"), "{}", e.message);
+        assert_eq!((e.category, e.reason), (Category::Generic, "context_overflow"));
+        let e = LlmError::http("anthropic", 529, "", "overloaded", None, 0);
+        assert_eq!((e.category, e.reason), (Category::Overloaded, "server_error"));
+    }
+
+    #[test]
+    fn messages_are_classified_by_lone_status_numbers() {
+        assert_eq!(classify_message("got HTTP 503 from upstream"), Category::Overloaded);
+        assert_eq!(classify_message("error code v429x"), Category::Generic);
+        assert_eq!(classify_message("4290 items"), Category::Generic);
+        assert_eq!(classify_message("connection reset by peer"), Category::TransientNetwork);
+    }
+}

@@ -1,0 +1,159 @@
+//! What a reply is made of, piece by piece: every wire format is decoded into these events, and both
+//! the streamed and the whole result are built from them.
+
+use serde_json::Value;
+
+/// One piece of a reply, in the order in which it arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// Visible text.
+    Text(String),
+    /// Private reasoning text.
+    Reasoning(String),
+    /// A signature that lets the provider accept the preceding reasoning again.
+    Signature(String),
+    /// A summary of reasoning that the provider wrote.
+    ReasoningSummary(String),
+    /// A tool call opens, or its id or name becomes known. Calls are ordered by `index`.
+    ToolCallStart {
+        /// Position among the calls of the reply.
+        index: usize,
+        /// The provider's id of the call.
+        id: Option<String>,
+        /// The tool's name.
+        name: Option<String>,
+    },
+    /// More text of a call's JSON arguments.
+    ToolCallDelta {
+        /// Position among the calls of the reply.
+        index: usize,
+        /// Part of the JSON text.
+        arguments: String,
+    },
+    /// The provider searches its deferred tools.
+    SearchQuery {
+        /// The provider's id of the search.
+        id: String,
+        /// The search tool's name.
+        name: String,
+        /// The query as the model wrote it.
+        query: Value,
+    },
+    /// Tools that the provider's search brought up.
+    SearchResult {
+        /// Id of the search answered.
+        tool_use_id: String,
+        /// Names of the tools found.
+        tool_names: Vec<String>,
+    },
+    /// Token counts known so far.
+    Usage(Usage),
+    /// The model that answers, as the provider names it.
+    Model(String),
+    /// Why generation ended.
+    Stop(StopReason),
+}
+
+/// Why generation ended, in one vocabulary for all providers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopReason {
+    /// The model finished.
+    EndTurn,
+    /// The token limit was reached.
+    MaxTokens,
+    /// The model wants tools to run.
+    ToolUse,
+    /// A stop sequence came up.
+    StopSequence,
+    /// Anything else, verbatim (`content_filter`, `refusal`, `pause_turn`, …).
+    Other(String),
+}
+
+impl StopReason {
+    /// Maps a provider's word to the common vocabulary.
+    pub fn from_provider(word: &str) -> Self {
+        match word {
+            "end_turn" | "stop" | "STOP" | "completed" => StopReason::EndTurn,
+            "max_tokens" | "length" | "MAX_TOKENS" | "max_output_tokens" => StopReason::MaxTokens,
+            "tool_use" | "tool_calls" | "function_call" => StopReason::ToolUse,
+            "stop_sequence" => StopReason::StopSequence,
+            other => StopReason::Other(other.to_string()),
+        }
+    }
+
+    /// Returns the word used in result dicts.
+    pub fn as_str(&self) -> &str {
+        match self {
+            StopReason::EndTurn => "end_turn",
+            StopReason::MaxTokens => "max_tokens",
+            StopReason::ToolUse => "tool_use",
+            StopReason::StopSequence => "stop_sequence",
+            StopReason::Other(word) => word,
+        }
+    }
+}
+
+/// Token counts of a call. `None` means that the provider did not say, which is not zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub input: Option<i64>,
+    /// Tokens of the reply.
+    pub output: Option<i64>,
+    /// Prompt tokens read from the provider's cache.
+    pub cache_read: Option<i64>,
+    /// Prompt tokens written to the provider's cache.
+    pub cache_write: Option<i64>,
+}
+
+impl Usage {
+    /// Takes over every count that `later` knows.
+    pub fn merge(&mut self, later: Usage) {
+        self.input = later.input.or(self.input);
+        self.output = later.output.or(self.output);
+        self.cache_read = later.cache_read.or(self.cache_read);
+        self.cache_write = later.cache_write.or(self.cache_write);
+    }
+
+    /// Returns true when nothing is known.
+    pub fn is_empty(&self) -> bool {
+        *self == Usage::default()
+    }
+
+    /// Reads the usage object of any OpenAI-style or Anthropic reply.
+    pub fn from_json(usage: &Value) -> Self {
+        let int = |key: &str| usage.get(key).and_then(Value::as_i64);
+        let nested = |outer: &str, key: &str| usage.get(outer).and_then(|o| o.get(key)).and_then(Value::as_i64);
+        Usage {
+            input: int("input_tokens").or_else(|| int("prompt_tokens")),
+            output: int("output_tokens").or_else(|| int("completion_tokens")),
+            cache_read: int("cache_read_input_tokens")
+                .or_else(|| nested("prompt_tokens_details", "cached_tokens"))
+                .or_else(|| nested("input_tokens_details", "cached_tokens"))
+                .or_else(|| int("cache_read_tokens"))
+                .or_else(|| int("cached_prompt_tokens")),
+            cache_write: int("cache_creation_input_tokens")
+                .or_else(|| nested("prompt_tokens_details", "cache_write_tokens"))
+                .or_else(|| nested("prompt_tokens_details", "cache_creation_input_tokens"))
+                .or_else(|| nested("input_tokens_details", "cache_write_tokens"))
+                .or_else(|| nested("input_tokens_details", "cache_creation_input_tokens")),
+        }
+    }
+
+    /// Returns the known counts as a dict, for errors that carry what was used before they struck.
+    pub fn to_json(self) -> Value {
+        let mut out = crate::json::Object::new();
+        let counts = [
+            ("input_tokens", self.input),
+            ("output_tokens", self.output),
+            ("cache_read_tokens", self.cache_read),
+            ("cache_write_tokens", self.cache_write),
+        ];
+        for (key, count) in counts {
+            if let Some(n) = count {
+                out.insert(key.to_string(), n.into());
+            }
+        }
+        Value::Object(out)
+    }
+}

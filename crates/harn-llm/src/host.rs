@@ -1,0 +1,114 @@
+//! The one door to the world outside: environment, clock, warnings, and the prose that models read.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A future that stays on its thread, as the VM's fibers do.
+pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A piece of system text that a call contributes, to be reduced with the pieces of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragment {
+    /// Stable name, e.g. `primary`, `transcript:summary`, `call:output_instruction`.
+    pub id: String,
+    /// Contributor: `primary`, `transcript`, `call` or `message`.
+    pub source: &'static str,
+    /// Whether the fragment belongs behind the main text instead of in front.
+    pub after: bool,
+    /// The text.
+    pub body: String,
+}
+
+/// What a call needs from the program around it. Everything has a default except environment and
+/// clock, so a small embedding stays small.
+pub trait Host {
+    /// Returns an environment variable.
+    fn env(&self, name: &str) -> Option<String>;
+
+    /// Returns the wall clock in milliseconds since the Unix epoch.
+    fn now_ms(&self) -> i64;
+
+    /// Waits.
+    fn sleep(&self, time: Duration) -> LocalFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    /// Returns a new identifier for a transcript or event.
+    fn new_id(&self) -> String {
+        String::new()
+    }
+
+    /// Reports something odd that does not stop the call (log category `llm`).
+    fn warn(&self, _message: &str) {}
+
+    /// Renders the prompt asset `llm/<name>.harn.prompt` with `bindings`. The crate itself holds no
+    /// prose for models; the default gives the bindings as JSON, so that nothing is lost.
+    fn prose(&self, name: &str, bindings: &Value) -> String {
+        format!("{name}: {bindings}")
+    }
+
+    /// Reduces the fragments of a call, together with what the option dict contributes, to the system
+    /// text. The default joins the bodies by blank lines. An `Err` is an option error.
+    fn assemble_system(&self, _options: &Value, fragments: &[Fragment]) -> Result<Option<String>, String> {
+        Ok(join_fragments(fragments))
+    }
+
+    /// Returns the errors of `data` against `schema`, each `at <path>: <text>`; empty when it is valid.
+    fn validate_schema(&self, schema: &Value, data: &Value) -> Vec<String> {
+        crate::structured::validate::errors(schema, data)
+    }
+
+    /// Records an agent trace event (a dict with `type`).
+    fn trace(&self, _event: Value) {}
+
+    /// Tells the user what is going on while waiting.
+    fn progress(&self, _message: &str) {}
+}
+
+/// Joins fragments in reduction order: those in front, then those behind, blank ones left out.
+pub fn join_fragments(fragments: &[Fragment]) -> Option<String> {
+    let (before, after): (Vec<_>, Vec<_>) = fragments.iter().partition(|f| !f.after);
+    let bodies: Vec<&str> =
+        before.into_iter().chain(after).map(|f| f.body.trim()).filter(|body| !body.is_empty()).collect();
+    (!bodies.is_empty()).then(|| bodies.join("\n\n"))
+}
+
+/// A host for programs and tests: a fixed or real environment, the system clock, warnings on stderr.
+#[derive(Debug, Clone, Default)]
+pub struct StdHost {
+    env: Option<BTreeMap<String, String>>,
+}
+
+impl StdHost {
+    /// Uses the environment of the process.
+    pub fn from_process() -> Self {
+        StdHost { env: None }
+    }
+
+    /// Uses exactly the given variables.
+    pub fn with_env<K: Into<String>, V: Into<String>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
+        StdHost { env: Some(vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect()) }
+    }
+}
+
+impl Host for StdHost {
+    fn env(&self, name: &str) -> Option<String> {
+        match &self.env {
+            Some(vars) => vars.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn warn(&self, message: &str) {
+        eprintln!("[llm] warning: {message}");
+    }
+}

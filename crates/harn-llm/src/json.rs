@@ -1,0 +1,95 @@
+//! Small questions asked of `serde_json` values in many places.
+
+use serde_json::{Map, Value};
+
+/// An object under construction, in insertion order.
+pub type Object = Map<String, Value>;
+
+/// Returns the string at `key`, if it is one.
+pub fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// Returns the integer at `key`, if it is one.
+pub fn int_at(value: &Value, key: &str) -> Option<i64> {
+    value.get(key).and_then(Value::as_i64)
+}
+
+/// Returns the list at `key`, empty when missing or of another type.
+pub fn list_at<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the value at `key` unless it is missing or null.
+pub fn present<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    value.get(key).filter(|v| !v.is_null())
+}
+
+/// Returns whether Harn treats the value as true: nil, false, zero and empty things are not.
+pub fn truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(b) => *b,
+        Value::Number(n) => n.as_f64() != Some(0.0),
+        Value::String(s) => !s.is_empty(),
+        Value::Array(a) => !a.is_empty(),
+        Value::Object(o) => !o.is_empty(),
+    }
+}
+
+/// Returns the text that stands for a value where a string is wanted.
+pub fn display(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.clone(),
+        Value::Null => "nil".to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns Harn's name for the type of a value.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float",
+        Value::Number(_) => "int",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    }
+}
+
+/// Cuts `text` after at most `max` bytes, at a character boundary.
+pub fn clip(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+/// Returns the value with the keys of every object sorted, for hashes and comparisons.
+pub fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            Value::Object(keys.into_iter().map(|k| (k.clone(), canonical(&map[k]))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Returns the lower-case hexadecimal SHA-256 of the canonical text of `value`.
+pub fn hash(value: &Value) -> String {
+    use sha2::{Digest, Sha256};
+    hex(&Sha256::digest(canonical(value).to_string().as_bytes()))
+}
+
+/// Returns bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            out.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+    }
+    out
+}

@@ -1,0 +1,392 @@
+//! Answers without a network: queued mocks, fixtures, and a deterministic default reply.
+
+mod fixture;
+mod matching;
+
+pub use fixture::{fixture_line, parse_fixtures};
+pub use matching::{glob_matches, match_text, prompt_text};
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde_json::{Value, json};
+
+use crate::error::{Category, LlmError};
+use crate::event::Usage;
+use crate::json::{clip, list_at, present, str_at};
+use crate::message::ToolCall;
+use crate::response::{Block, Response};
+
+/// One scripted answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mock {
+    text: String,
+    tool_calls: Vec<(Option<String>, String, Value)>,
+    pattern: Option<String>,
+    consume_match: bool,
+    usage: Usage,
+    thinking: Option<String>,
+    thinking_summary: Option<String>,
+    stop_reason: Option<String>,
+    model: Option<String>,
+    provider: Option<String>,
+    blocks: Option<Vec<Value>>,
+    chunks: Option<Vec<String>>,
+    error: Option<MockError>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct MockError {
+    category: Category,
+    message: String,
+    retry_after_ms: Option<u64>,
+}
+
+impl Mock {
+    /// Reads the dict of `llm_mock`.
+    ///
+    /// # Errors
+    /// `llm_mock: …`, when the dict is wrong.
+    pub fn from_json(value: &Value) -> Result<Mock, String> {
+        if !value.is_object() {
+            return Err("llm_mock: expected a dict argument".to_string());
+        }
+        let text = |key: &str| present(value, key).map(crate::json::display);
+        let int = |key: &str| value.get(key).and_then(Value::as_i64);
+        let chunks: Option<Vec<String>> =
+            value.get("chunks").and_then(Value::as_array).map(|c| c.iter().map(crate::json::display).collect());
+        let calls = list_at(value, "tool_calls").iter().map(|call| {
+            let arguments = call.get("arguments").or_else(|| call.get("args")).filter(|a| !a.is_null());
+            let name = str_at(call, "name").unwrap_or("unknown").to_string();
+            (str_at(call, "id").map(str::to_string), name, arguments.cloned().unwrap_or_else(|| json!({})))
+        });
+        Ok(Mock {
+            text: text("text").unwrap_or_else(|| chunks.as_ref().map(|c| c.concat()).unwrap_or_default()),
+            tool_calls: calls.collect(),
+            pattern: text("match"),
+            consume_match: value.get("consume_match").is_some_and(crate::json::truthy),
+            usage: Usage {
+                input: int("input_tokens"),
+                output: int("output_tokens"),
+                cache_read: int("cache_read_tokens"),
+                cache_write: int("cache_write_tokens").or_else(|| int("cache_creation_input_tokens")),
+            },
+            thinking: text("thinking"),
+            thinking_summary: text("thinking_summary"),
+            stop_reason: text("stop_reason"),
+            model: text("model"),
+            provider: text("provider"),
+            blocks: value.get("blocks").and_then(Value::as_array).cloned(),
+            chunks,
+            error: present(value, "error").map(MockError::from_json).transpose()?,
+        })
+    }
+
+    fn answer(&self, input_bytes: usize) -> Result<Answer, LlmError> {
+        if let Some(error) = &self.error {
+            return Err(error.to_error());
+        }
+        let provider = self.provider.as_deref().unwrap_or("mock");
+        let mut out = Response::new(provider, self.model.as_deref().unwrap_or("mock"));
+        out.mocked = true;
+        out.text.clone_from(&self.text);
+        out.thinking.clone_from(&self.thinking);
+        out.thinking_summary.clone_from(&self.thinking_summary);
+        out.stop_reason.clone_from(&self.stop_reason);
+        if out.text.is_empty()
+            && let Some(thinking) = &out.thinking
+        {
+            out.text.clone_from(thinking);
+        }
+        for (n, (id, name, arguments)) in self.tool_calls.iter().enumerate() {
+            let id = id.clone().unwrap_or_else(|| format!("mock_call_{}", n + 1));
+            out.tool_calls.push(ToolCall { id, name: name.clone(), arguments: arguments.clone() });
+        }
+        out.usage = self.usage;
+        out.usage.input.get_or_insert(to_i64(input_bytes));
+        out.usage.output.get_or_insert(30);
+        match &self.blocks {
+            Some(blocks) => out.blocks = blocks.iter().cloned().map(Block::Raw).collect(),
+            None => add_blocks(&mut out, &self.text),
+        }
+        let chunks = self.chunks.clone().unwrap_or_else(|| cut_after_blanks(&self.text));
+        let explicit_cache = self.usage.cache_read.is_some() || self.usage.cache_write.is_some();
+        Ok(Answer { response: out, chunks, explicit_cache })
+    }
+}
+
+impl MockError {
+    fn from_json(value: &Value) -> Result<MockError, String> {
+        if !value.is_object() {
+            return Err("llm_mock: error must be a dict {category, message, retry_after_ms?}".to_string());
+        }
+        let word = match present(value, "category") {
+            Some(word) => crate::json::display(word),
+            None => return Err("llm_mock: error.category is required".to_string()),
+        };
+        let category =
+            Category::from_word(&word).ok_or_else(|| format!("llm_mock: unknown error category `{word}`"))?;
+        let retry_after_ms = match present(value, "retry_after_ms") {
+            None => None,
+            Some(ms) => Some(
+                ms.as_u64().ok_or_else(|| "llm_mock: error.retry_after_ms must be a non-negative int".to_string())?,
+            ),
+        };
+        let message = present(value, "message").map(crate::json::display).unwrap_or_default();
+        Ok(MockError { category, message, retry_after_ms })
+    }
+
+    fn to_error(&self) -> LlmError {
+        let mut message = self.message.clone();
+        if let Some(ms) = self.retry_after_ms {
+            let seconds = ms as f64 / 1000.0;
+            message.push_str(&format!("\nretry-after: {seconds}"));
+        }
+        let mut error = LlmError::new(self.category, message);
+        error.retry_after_ms = self.retry_after_ms;
+        error
+    }
+}
+
+fn to_i64(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn add_blocks(out: &mut Response, text: &str) {
+    if let Some(thinking) = &out.thinking {
+        out.blocks.push(Block::Reasoning(thinking.clone(), None));
+    }
+    if let Some(summary) = &out.thinking_summary {
+        out.blocks.push(Block::ReasoningSummary(summary.clone()));
+    }
+    if !text.is_empty() {
+        out.blocks.push(Block::OutputText(text.to_string()));
+    }
+    out.blocks.extend(out.tool_calls.iter().cloned().map(Block::ToolCall));
+}
+
+/// Cuts a text after each run of white space, so that the pieces concatenate to it.
+fn cut_after_blanks(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    let mut blank = false;
+    for (at, c) in text.char_indices() {
+        if blank && !c.is_whitespace() {
+            out.push(text[start..at].to_string());
+            start = at;
+        }
+        blank = c.is_whitespace();
+    }
+    if start < text.len() {
+        out.push(text[start..].to_string());
+    }
+    out
+}
+
+/// An answer of the mock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The reply.
+    pub response: Response,
+    /// The pieces in which a stream delivers its text.
+    pub chunks: Vec<String>,
+    explicit_cache: bool,
+}
+
+/// What the mock is asked: the parts of a request that it records or looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// The model asked for.
+    pub model: &'a str,
+    /// Message dicts.
+    pub messages: &'a [Value],
+    /// System text.
+    pub system: Option<&'a str>,
+    /// Native tools as sent.
+    pub tools: &'a [Value],
+    /// The `thinking` option in its recorded form.
+    pub thinking: &'a Value,
+    /// Prompt caching asked for.
+    pub cache: bool,
+    /// Text that the default reply does not echo (the sentinel of the running loop).
+    pub unechoed: Option<&'a str>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Scope {
+    queue: VecDeque<Mock>,
+    calls: Vec<Value>,
+    cached: BTreeSet<String>,
+}
+
+/// The mocks of a run: the queue, the calls made, and scopes stashed away.
+#[derive(Debug, Clone, Default)]
+pub struct MockState {
+    now: Scope,
+    stash: Vec<Scope>,
+    /// Fixtures of `--llm-mock`, asked before the queue.
+    replay: Option<VecDeque<Mock>>,
+}
+
+impl MockState {
+    /// Queues an answer.
+    ///
+    /// # Errors
+    /// The dict is wrong.
+    pub fn push(&mut self, value: &Value) -> Result<(), String> {
+        self.now.queue.push_back(Mock::from_json(value)?);
+        Ok(())
+    }
+
+    /// Answers from fixtures from now on.
+    pub fn set_replay(&mut self, fixtures: Vec<Mock>) {
+        self.replay = Some(fixtures.into());
+    }
+
+    /// Returns whether calls of any provider are answered here.
+    pub fn is_active(&self) -> bool {
+        self.replay.is_some() || !self.now.queue.is_empty()
+    }
+
+    /// Returns the recorded calls.
+    pub fn calls(&self) -> &[Value] {
+        &self.now.calls
+    }
+
+    /// Empties queue, calls, cache memory and scopes.
+    pub fn clear(&mut self) {
+        self.now = Scope::default();
+        self.stash.clear();
+    }
+
+    /// Puts queue, calls and cache memory aside and starts empty.
+    pub fn push_scope(&mut self) {
+        self.stash.push(std::mem::take(&mut self.now));
+    }
+
+    /// Brings back what the last [`MockState::push_scope`] put aside.
+    ///
+    /// # Errors
+    /// There is nothing to bring back.
+    pub fn pop_scope(&mut self) -> Result<(), String> {
+        self.now = self.stash.pop().ok_or_else(|| "llm_mock_pop_scope: no scope to pop".to_string())?;
+        Ok(())
+    }
+
+    /// Records a call that is about to be answered.
+    pub fn record(&mut self, ask: &Ask<'_>) {
+        let tools = if ask.tools.is_empty() { Value::Null } else { ask.tools.into() };
+        self.now.calls.push(json!({
+            "messages": ask.messages, "system": ask.system, "tools": tools, "thinking": ask.thinking,
+        }));
+    }
+
+    /// Finds a scripted answer; `None` when none fits.
+    pub fn scripted(&mut self, ask: &Ask<'_>) -> Option<Result<Answer, LlmError>> {
+        let (text, prompt) = (match_text(ask.messages), prompt_text(ask.messages));
+        let fits = |m: &Mock| m.pattern.as_deref().is_some_and(|p| glob_matches(p, &text) || glob_matches(p, &prompt));
+        let mut queues: Vec<&mut VecDeque<Mock>> = self.replay.iter_mut().collect();
+        queues.push(&mut self.now.queue);
+        for queue in queues {
+            let found = match queue.iter().position(|m| m.pattern.is_none()) {
+                Some(at) => queue.remove(at),
+                None => match queue.iter().position(fits) {
+                    Some(at) if queue[at].consume_match => queue.remove(at),
+                    Some(at) => Some(queue[at].clone()),
+                    None => None,
+                },
+            };
+            if let Some(mock) = found {
+                return Some(mock.answer(text.len()).map(|answer| self.with_cache(answer, ask)));
+            }
+        }
+        if self.replay.is_some() {
+            let head: String = prompt.chars().take(200).collect();
+            let message = format!("No --llm-mock fixture matched prompt: \"{head}\"");
+            return Some(Err(LlmError::new(Category::Generic, message)));
+        }
+        None
+    }
+
+    /// Answers without a script: calls the first native tool, or echoes the prompt.
+    pub fn default_answer(&mut self, ask: &Ask<'_>) -> Answer {
+        let prompt = prompt_text(ask.messages);
+        let mut out = Response::new("mock", ask.model);
+        out.mocked = true;
+        out.usage = Usage { input: Some(to_i64(prompt.len())), ..Usage::default() };
+        let tool = ask.tools.iter().find_map(callable);
+        if let Some((name, schema)) = tool {
+            let arguments = required_arguments(schema);
+            out.tool_calls.push(ToolCall { id: "mock_call_1".into(), name: name.into(), arguments });
+            out.usage.output = Some(20);
+        } else {
+            out.usage.output = Some(30);
+            let words = prompt.split_whitespace().count();
+            let shown = match ask.unechoed.filter(|s| !s.is_empty()) {
+                Some(sentinel) => prompt.replace(sentinel, ""),
+                None => prompt.clone(),
+            };
+            let shown: String = shown.chars().take(100).collect();
+            out.text = if prompt.is_empty() {
+                "Mock LLM response".to_string()
+            } else {
+                format!("Mock response to {words}-word prompt: {shown}")
+            };
+            if ask.system.is_some_and(|s| s.contains("<done>")) {
+                out.text =
+                    format!("<assistant_prose>{}</assistant_prose>\n<done>##DONE##</done>", out.text);
+            }
+        }
+        let text = out.text.clone();
+        add_blocks(&mut out, &text);
+        let chunks = cut_after_blanks(&out.text);
+        self.with_cache(Answer { response: out, chunks, explicit_cache: false }, ask)
+    }
+
+    /// Makes repeated prompts hit the imagined cache.
+    fn with_cache(&mut self, mut answer: Answer, ask: &Ask<'_>) -> Answer {
+        if !ask.cache || answer.explicit_cache {
+            return answer;
+        }
+        let key = crate::json::hash(&json!([ask.model, ask.system, ask.messages]));
+        let usage = &mut answer.response.usage;
+        if self.now.cached.insert(key) {
+            usage.cache_write = usage.input;
+        } else {
+            usage.cache_read = usage.input;
+        }
+        answer
+    }
+}
+
+/// Name and schema of a native tool that a model can call (meta-tools of providers are not).
+fn callable(tool: &Value) -> Option<(&str, &Value)> {
+    let function = tool.get("function").unwrap_or(tool);
+    let schema = function.get("parameters").or_else(|| function.get("input_schema"))?;
+    Some((str_at(function, "name")?, schema))
+}
+
+fn required_arguments(schema: &Value) -> Value {
+    let mut out = crate::json::Object::new();
+    for name in list_at(schema, "required").iter().filter_map(Value::as_str) {
+        let property = schema.get("properties").and_then(|p| p.get(name)).unwrap_or(&Value::Null);
+        let value = match str_at(property, "type").unwrap_or("string") {
+            "integer" => json!(0),
+            "number" => json!(0.0),
+            "boolean" => json!(false),
+            "array" => json!([]),
+            "object" => json!({}),
+            _ => json!(""),
+        };
+        out.insert(name.to_string(), value);
+    }
+    Value::Object(out)
+}
+
+/// Returns the words in which a stream of the unscripted mock answers.
+pub fn default_stream_words(messages: &[Value]) -> Vec<String> {
+    let last = messages.last().and_then(|m| str_at(m, "content")).unwrap_or_default();
+    clip(last, last.len()).split_whitespace().map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests;

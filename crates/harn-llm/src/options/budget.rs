@@ -1,0 +1,83 @@
+//! The `budget` option: limits of one call.
+
+use serde_json::Value;
+
+use crate::error::OptionError;
+
+/// Limits of one call; only values strictly above a limit violate it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Budget {
+    /// Projected cost of the call in USD.
+    pub max_cost_usd: Option<f64>,
+    /// Cost of the session including the call, in USD.
+    pub total_budget_usd: Option<f64>,
+    /// Projected prompt tokens.
+    pub max_input_tokens: Option<i64>,
+    /// Tokens of the reply asked for.
+    pub max_output_tokens: Option<i64>,
+}
+
+pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
+    let dict = match o.get("budget") {
+        None | Some(Value::Null) => None,
+        Some(dict @ Value::Object(_)) => Some(dict),
+        Some(_) => {
+            return Err(OptionError::new(
+                "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?}",
+            ));
+        }
+    };
+    let find = |key: &str| dict.and_then(|d| d.get(key)).or_else(|| o.get(key)).filter(|v| !v.is_null());
+    let wrong = |key: &str, what: &str| OptionError::new(format!("budget.{key}: expected a {what}"));
+    let money = |key: &str| match find(key) {
+        None => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(n) if !n.is_finite() => Err(wrong(key, "finite number")),
+            Some(n) if n >= 0.0 => Ok(Some(n)),
+            _ => Err(wrong(key, "non-negative number")),
+        },
+    };
+    let count = |key: &str| match find(key) {
+        None => Ok(None),
+        Some(value) => match (value.as_i64(), value.as_f64()) {
+            (Some(n), _) if n >= 0 => Ok(Some(n)),
+            (None, Some(n)) if n >= 0.0 => Err(wrong(key, "non-negative integer")),
+            _ => Err(wrong(key, "non-negative number")),
+        },
+    };
+    Ok(Budget {
+        max_cost_usd: money("max_cost_usd")?,
+        total_budget_usd: money("total_budget_usd")?,
+        max_input_tokens: count("max_input_tokens")?,
+        max_output_tokens: count("max_output_tokens")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn limits_are_read_from_the_dict_and_from_the_top() {
+        let b = parse(&json!({"budget": {"max_cost_usd": 1}, "max_input_tokens": 7})).unwrap();
+        assert_eq!((b.max_cost_usd, b.max_input_tokens), (Some(1.0), Some(7)));
+    }
+
+    #[test]
+    fn wrong_limits_are_named() {
+        let error = |o: Value| parse(&o).unwrap_err().0;
+        assert_eq!(
+            error(json!({"budget": 3})),
+            "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?}"
+        );
+        assert_eq!(
+            error(json!({"budget": {"max_cost_usd": -1}})),
+            "budget.max_cost_usd: expected a non-negative number"
+        );
+        assert_eq!(
+            error(json!({"budget": {"max_input_tokens": 1.5}})),
+            "budget.max_input_tokens: expected a non-negative integer"
+        );
+    }
+}

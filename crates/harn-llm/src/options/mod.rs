@@ -1,0 +1,334 @@
+//! The option dict of a call: every key read once, checked, and turned into plain fields.
+//!
+//! A wrongly typed value counts as absent unless the contract names an error for it. The dict itself
+//! stays available as [`CallOptions::raw`], because prompt assembly and provider overrides read more.
+
+mod budget;
+mod output;
+mod thinking;
+mod tool_search;
+
+pub use budget::Budget;
+pub use output::{Nudge, OutputFormat, OutputKind, Validation};
+pub use thinking::{Effort, Thinking};
+pub use tool_search::{DEFAULT_SEARCH_TOOL, SearchMode, SearchStrategy, SearchVariant, ToolSearch};
+
+use serde_json::Value;
+
+use crate::error::OptionError;
+use crate::json::{Object, display, list_at, present, str_at, truthy, type_name};
+use crate::tools::{ToolChoice, ToolDef, parse_tools};
+
+/// Default of `max_tokens`.
+pub const DEFAULT_MAX_TOKENS: i64 = 16384;
+
+/// How tools are offered to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolFormat {
+    /// Schemas travel in the request.
+    Native,
+    /// Tools are described in the system text and called in tags.
+    Text,
+    /// Whatever the route does best.
+    Auto,
+}
+
+/// All options of a call.
+#[derive(Debug, Clone)]
+pub struct CallOptions {
+    /// The dict as given.
+    pub raw: Value,
+    /// `provider`, unless `auto`.
+    pub provider: Option<String>,
+    /// Whether `provider` was `auto`.
+    pub provider_auto: bool,
+    /// `model`: alias or id.
+    pub model: Option<String>,
+    /// `model_tier`.
+    pub model_tier: Option<String>,
+    /// `system` inside the options.
+    pub system: Option<String>,
+    /// `max_tokens`; zero or less leaves it to the provider.
+    pub max_tokens: i64,
+    /// `temperature`.
+    pub temperature: Option<f64>,
+    /// `top_p`.
+    pub top_p: Option<f64>,
+    /// `top_k`.
+    pub top_k: Option<i64>,
+    /// `stop`.
+    pub stop: Vec<String>,
+    /// `seed`.
+    pub seed: Option<i64>,
+    /// `frequency_penalty`.
+    pub frequency_penalty: Option<f64>,
+    /// `presence_penalty`.
+    pub presence_penalty: Option<f64>,
+    /// What shape the reply shall have.
+    pub output: OutputFormat,
+    /// `llm_retries`: transient failures tried again.
+    pub llm_retries: u32,
+    /// `llm_backoff_ms`: base of the exponential backoff.
+    pub llm_backoff_ms: u64,
+    /// `thinking` and `reasoning_effort`.
+    pub thinking: Thinking,
+    /// Whether `reasoning_effort` was given.
+    pub reasoning_effort_given: bool,
+    /// `interleaved_thinking`.
+    pub interleaved_thinking: bool,
+    /// `anthropic_beta_features`.
+    pub beta_features: Vec<String>,
+    /// `tools`.
+    pub tools: Vec<ToolDef>,
+    /// `tool_format`.
+    pub tool_format: ToolFormat,
+    /// `tool_choice`.
+    pub tool_choice: Option<ToolChoice>,
+    /// `tool_search`.
+    pub tool_search: Option<ToolSearch>,
+    /// `cache`.
+    pub cache: bool,
+    /// `stream`, when given.
+    pub stream: Option<bool>,
+    /// `timeout` in seconds, when given.
+    pub timeout: Option<u64>,
+    /// `idle_timeout` in seconds, when given.
+    pub idle_timeout: Option<u64>,
+    /// `max_response_bytes`, when given.
+    pub max_response_bytes: Option<usize>,
+    /// `messages`.
+    pub messages: Option<Vec<Value>>,
+    /// `transcript`.
+    pub transcript: Option<Value>,
+    /// `vision`, when given.
+    pub vision: Option<bool>,
+    /// `audio`.
+    pub audio: bool,
+    /// `pdf`.
+    pub pdf: bool,
+    /// `prefill`.
+    pub prefill: Option<String>,
+    /// `budget`, or its keys at top level.
+    pub budget: Budget,
+    /// `fallback_chain`.
+    pub fallback_chain: Vec<String>,
+    /// `api_mode: "responses"`.
+    pub responses_api: bool,
+    /// `base_url`: replaces the provider's address for this call.
+    pub base_url: Option<String>,
+    /// `user_visible`.
+    pub user_visible: bool,
+}
+
+impl CallOptions {
+    /// Reads and checks an option dict; `null` or another type counts as an empty dict.
+    ///
+    /// # Errors
+    /// A value is wrong in a way that the contract names.
+    pub fn from_json(options: &Value) -> Result<CallOptions, OptionError> {
+        let o = if options.is_object() { options.clone() } else { Value::Object(Object::new()) };
+        let text = |key: &str| present(&o, key).map(display).filter(|s| !s.is_empty());
+        let flag = |key: &str| o.get(key).is_some_and(truthy);
+        let provider_text = text("provider");
+        let provider_auto = provider_text.as_deref().is_some_and(|p| p.eq_ignore_ascii_case("auto"));
+        let transcript = match present(&o, "transcript") {
+            None => None,
+            Some(t) if crate::transcript::is_transcript(t) => Some(t.clone()),
+            Some(_) => return Err(OptionError::new("llm_call: transcript must be a transcript dict")),
+        };
+        let (thinking, reasoning_effort_given) = thinking::parse(&o)?;
+        Ok(CallOptions {
+            provider: provider_text.filter(|_| !provider_auto),
+            provider_auto,
+            model: text("model"),
+            model_tier: text("model_tier"),
+            system: text("system"),
+            max_tokens: int(&o, "max_tokens").unwrap_or(DEFAULT_MAX_TOKENS),
+            temperature: float(&o, "temperature"),
+            top_p: float(&o, "top_p"),
+            top_k: int(&o, "top_k"),
+            stop: list_at(&o, "stop").iter().map(display).collect(),
+            seed: int(&o, "seed"),
+            frequency_penalty: float(&o, "frequency_penalty"),
+            presence_penalty: float(&o, "presence_penalty"),
+            output: output::parse(&o)?,
+            llm_retries: int(&o, "llm_retries").map_or(0, |n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
+            llm_backoff_ms: int(&o, "llm_backoff_ms").map_or(250, |n| u64::try_from(n).unwrap_or(0)),
+            thinking,
+            reasoning_effort_given,
+            interleaved_thinking: flag("interleaved_thinking"),
+            beta_features: beta_features(&o)?,
+            tools: present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?,
+            tool_format: match text("tool_format").as_deref() {
+                Some("native") => ToolFormat::Native,
+                Some("text") => ToolFormat::Text,
+                _ => ToolFormat::Auto,
+            },
+            tool_choice: present(&o, "tool_choice").and_then(ToolChoice::parse),
+            tool_search: tool_search::parse(&o)?,
+            cache: flag("cache"),
+            stream: present(&o, "stream").map(truthy),
+            timeout: seconds(&o, "timeout"),
+            idle_timeout: seconds(&o, "idle_timeout"),
+            max_response_bytes: int(&o, "max_response_bytes").and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0),
+            messages: o.get("messages").and_then(Value::as_array).cloned(),
+            transcript,
+            vision: present(&o, "vision").map(truthy),
+            audio: flag("audio"),
+            pdf: flag("pdf"),
+            prefill: text("prefill"),
+            budget: budget::parse(&o)?,
+            fallback_chain: fallback_chain(&o),
+            responses_api: text("api_mode").as_deref() == Some("responses"),
+            base_url: text("base_url"),
+            user_visible: flag("user_visible"),
+            raw: o,
+        })
+    }
+
+    /// Returns the overrides under the provider's own name.
+    pub fn overrides(&self, provider: &str) -> Option<&Object> {
+        self.raw.get(provider).and_then(Value::as_object)
+    }
+
+    /// Returns the `llm_call` text instructions of the call: the option `system`.
+    pub fn system_option(&self) -> Option<&str> {
+        self.system.as_deref()
+    }
+}
+
+fn int(o: &Value, key: &str) -> Option<i64> {
+    o.get(key).and_then(Value::as_i64)
+}
+
+fn float(o: &Value, key: &str) -> Option<f64> {
+    o.get(key).and_then(Value::as_f64)
+}
+
+fn seconds(o: &Value, key: &str) -> Option<u64> {
+    int(o, key).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0)
+}
+
+fn fallback_chain(o: &Value) -> Vec<String> {
+    let entries: Vec<String> = match o.get("fallback_chain") {
+        Some(Value::String(text)) => text.split(',').map(str::to_string).collect(),
+        Some(Value::Array(list)) => list.iter().map(display).collect(),
+        _ => Vec::new(),
+    };
+    entries.into_iter().map(|e| e.trim().to_string()).filter(|e| !e.is_empty()).collect()
+}
+
+fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
+    let field = "anthropic_beta_features";
+    let names: Vec<String> = match o.get(field) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::String(text)) => text.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect(),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| match item {
+                Value::String(name) => Ok(name.trim().to_string()),
+                other => {
+                    Err(OptionError::new(format!("{field}: expected list<string>, got {}", type_name(other))))
+                }
+            })
+            .collect::<Result<_, _>>()?,
+        Some(other) => {
+            return Err(OptionError::new(format!("{field}: expected string or list<string>, got {}", type_name(other))));
+        }
+    };
+    for name in &names {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || !name.chars().all(legal) {
+            return Err(OptionError::new(format!(
+                "{field}: invalid beta feature name `{name}`; expected ASCII letters, digits, '-' or '_'"
+            )));
+        }
+    }
+    Ok(names)
+}
+
+/// Reads the messages a call sends: `messages`, `transcript` and the prompt, by the rules of the contract.
+pub fn request_messages(options: &CallOptions, prompt: &Value) -> Vec<Value> {
+    let mut out: Vec<Value> = match &options.transcript {
+        Some(transcript) => list_at(transcript, "messages").to_vec(),
+        None => Vec::new(),
+    };
+    let explicit = options.messages.as_deref().or_else(|| prompt.as_array().map(Vec::as_slice));
+    match explicit {
+        Some(messages) => out.extend(messages.iter().filter(|m| m.is_object()).cloned()),
+        None => {
+            let text = if prompt.is_null() { String::new() } else { display(prompt) };
+            if options.transcript.is_none() || !text.is_empty() {
+                out.push(serde_json::json!({"role": "user", "content": text}));
+            }
+        }
+    }
+    for message in &mut out {
+        fill_message(message);
+    }
+    out
+}
+
+/// Adds missing role and content, and stores a `tool_result` message as a user message with one block.
+fn fill_message(message: &mut Value) {
+    if str_at(message, "role") == Some("tool_result") {
+        let id = str_at(message, "tool_use_id").or_else(|| str_at(message, "tool_call_id")).unwrap_or_default();
+        let content = message.get("content").cloned().unwrap_or_else(|| "".into());
+        let block = serde_json::json!([{"type": "tool_result", "tool_use_id": id, "content": content}]);
+        let mut out = Object::new();
+        for (key, value) in message.as_object().into_iter().flatten() {
+            if !matches!(key.as_str(), "role" | "tool_use_id" | "tool_call_id" | "content") {
+                out.insert(key.clone(), value.clone());
+            }
+        }
+        out.insert("role".into(), "user".into());
+        out.insert("content".into(), block);
+        *message = Value::Object(out);
+        return;
+    }
+    if let Some(map) = message.as_object_mut() {
+        if map.get("role").is_none_or(Value::is_null) {
+            map.insert("role".into(), "user".into());
+        }
+        if map.get("content").is_none_or(Value::is_null) && !map.contains_key("tool_calls") {
+            map.insert("content".into(), "".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn wrongly_typed_values_count_as_absent() {
+        let o = CallOptions::from_json(&json!({"max_tokens": "9", "temperature": 1, "top_k": 2.5, "stop": []})).unwrap();
+        assert_eq!((o.max_tokens, o.temperature, o.top_k), (DEFAULT_MAX_TOKENS, Some(1.0), None));
+        assert!(o.stop.is_empty());
+    }
+
+    #[test]
+    fn beta_feature_names_are_checked() {
+        let error = |v: Value| CallOptions::from_json(&json!({"anthropic_beta_features": v})).unwrap_err().0;
+        assert_eq!(error(json!(3)), "anthropic_beta_features: expected string or list<string>, got int");
+        assert_eq!(error(json!([true])), "anthropic_beta_features: expected list<string>, got bool");
+        assert_eq!(
+            error(json!("a b")),
+            "anthropic_beta_features: invalid beta feature name `a b`; expected ASCII letters, digits, '-' or '_'"
+        );
+    }
+
+    #[test]
+    fn messages_come_from_list_transcript_or_prompt() {
+        let read = |o: Value, p: Value| request_messages(&CallOptions::from_json(&o).unwrap(), &p);
+        let user = |t: &str| json!({"role": "user", "content": t});
+        assert_eq!(read(json!({}), json!("hi")), [user("hi")]);
+        assert_eq!(read(json!({"messages": [{"content": "a"}, 3]}), json!("hi")).len(), 1);
+        let t = json!({"_type": "transcript", "messages": [user("old")]});
+        assert_eq!(read(json!({"transcript": t}), json!("new")), [user("old"), user("new")]);
+        assert_eq!(read(json!({"transcript": t}), json!("")), [user("old")]);
+        let error = CallOptions::from_json(&json!({"transcript": 3})).unwrap_err();
+        assert_eq!(error.0, "llm_call: transcript must be a transcript dict");
+    }
+}

@@ -1,0 +1,216 @@
+//! The options about the shape of a reply: `response_format`, `output_format`, schemas, validation.
+
+use serde_json::Value;
+
+use crate::error::OptionError;
+use crate::json::{display, present};
+
+/// What kind of reply is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputKind {
+    /// Free text.
+    Text,
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that fits a schema.
+    JsonSchema,
+}
+
+/// What happens to a reply that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validation {
+    /// It is returned as it is.
+    Off,
+    /// It is returned, and a warning is logged.
+    Warn,
+    /// The call fails.
+    Error,
+}
+
+/// All options about the shape of a reply.
+#[derive(Debug, Clone)]
+pub struct OutputFormat {
+    /// What is asked for.
+    pub kind: OutputKind,
+    /// The schema that the provider is told, as given.
+    pub schema: Option<Value>,
+    /// The schema that the reply is checked against, as given.
+    pub check: Option<Value>,
+    /// Whether an `output_format` of the caller asked for it (and so the route must support it).
+    pub explicit: bool,
+    /// Whether the caller wrote `strict: true`.
+    pub caller_strict: bool,
+    /// Whether strict checking by the provider is wanted if the schema allows it.
+    pub strict: bool,
+    /// `output_validation`.
+    pub validation: Validation,
+    /// `schema_retries`.
+    pub schema_retries: u32,
+    /// `schema_retry_nudge`.
+    pub nudge: Nudge,
+}
+
+/// What the model is told before it tries again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Nudge {
+    /// The runtime's own text.
+    Automatic,
+    /// This text and the errors.
+    Text(String),
+    /// Nothing.
+    Off,
+}
+
+impl OutputFormat {
+    /// Returns whether the call wants data: its format is not text, or there is a schema to check.
+    pub fn is_structured(&self) -> bool {
+        self.kind != OutputKind::Text || self.check.is_some()
+    }
+}
+
+fn schema_field(value: Option<&Value>, field: &str) -> Result<Option<Value>, OptionError> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),
+        Some(_) => Err(OptionError::new(format!("{field}: expected a JSON Schema object"))),
+    }
+}
+
+pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
+    let json_schema = match schema_field(o.get("json_schema"), "json_schema")? {
+        Some(schema) => Some(schema),
+        None => o.get("schema").filter(|s| s.is_object()).cloned(),
+    };
+    let output_schema = schema_field(o.get("output_schema"), "output_schema")?;
+    // Calls through `llm_call_structured` carry an output_format that the runtime wrote.
+    let derived = o.get("_derived_output_format") == Some(&Value::Bool(true));
+    let (mut explicit, mut strict, mut caller_strict) = (false, true, false);
+    let mut format_schema = None;
+    let kind = match o.get("output_format") {
+        None => {
+            if json_schema.is_some() {
+                OutputKind::JsonSchema
+            } else {
+                match response_format(o)? {
+                    OutputKind::Text if output_schema.is_some() && o.get("response_format").is_none() => {
+                        OutputKind::JsonSchema
+                    }
+                    kind => kind,
+                }
+            }
+        }
+        Some(Value::Null) => OutputKind::Text,
+        Some(Value::String(word)) => {
+            explicit = true;
+            kind_word(word)?
+        }
+        Some(Value::Object(map)) => {
+            explicit = true;
+            let field = if map.contains_key("schema") { "schema" } else { "json_schema" };
+            format_schema = schema_field(map.get(field), "output_format.schema")?;
+            if let Some(Value::Bool(flag)) = map.get("strict") {
+                strict = *flag;
+                caller_strict = *flag;
+            }
+            kind_word(&map.get("kind").or_else(|| map.get("type")).map(display).unwrap_or_default())?
+        }
+        Some(_) => return Err(OptionError::new("output_format: expected string or dict")),
+    };
+    if derived {
+        explicit = false;
+        caller_strict = false;
+    }
+    let schema = match kind {
+        OutputKind::JsonSchema => {
+            let schema = format_schema.clone().or_else(|| json_schema.clone()).or_else(|| output_schema.clone());
+            if schema.is_none() {
+                return Err(OptionError::new("output_format: kind \"json_schema\" requires a `schema` field"));
+            }
+            schema
+        }
+        _ => None,
+    };
+    Ok(OutputFormat {
+        kind,
+        schema,
+        check: output_schema.or(json_schema).or(format_schema),
+        explicit: explicit && kind != OutputKind::Text,
+        caller_strict,
+        strict,
+        validation: match present(o, "output_validation").map(display).as_deref() {
+            Some("warn") => Validation::Warn,
+            Some("error") => Validation::Error,
+            _ => Validation::Off,
+        },
+        schema_retries: match o.get("schema_retries").and_then(Value::as_i64) {
+            Some(n) => u32::try_from(n.max(0)).unwrap_or(u32::MAX),
+            None => 1,
+        },
+        nudge: match o.get("schema_retry_nudge") {
+            Some(Value::Bool(false)) => Nudge::Off,
+            Some(Value::String(text)) => Nudge::Text(text.clone()),
+            _ => Nudge::Automatic,
+        },
+    })
+}
+
+fn response_format(o: &Value) -> Result<OutputKind, OptionError> {
+    let Some(value) = present(o, "response_format") else { return Ok(OutputKind::Text) };
+    match display(value).as_str() {
+        "text" | "" => Ok(OutputKind::Text),
+        "json" | "json_object" => Ok(OutputKind::JsonObject),
+        other => Err(OptionError::new(format!(
+            "response_format: expected \"json\", \"json_object\", or \"text\", got \"{other}\""
+        ))),
+    }
+}
+
+fn kind_word(word: &str) -> Result<OutputKind, OptionError> {
+    match word.to_lowercase().as_str() {
+        "text" | "none" | "off" => Ok(OutputKind::Text),
+        "json" | "json_object" => Ok(OutputKind::JsonObject),
+        "json_schema" | "schema" => Ok(OutputKind::JsonSchema),
+        _ => Err(OptionError::new(format!(
+            "output_format.kind: expected \"text\" | \"json_object\" | \"json_schema\", got \"{word}\""
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn kind(o: Value) -> Result<OutputKind, String> {
+        parse(&o).map(|f| f.kind).map_err(|e| e.0)
+    }
+
+    #[test]
+    fn the_kind_follows_the_strongest_option() {
+        let schema = json!({"type": "dict"});
+        assert_eq!(kind(json!({})), Ok(OutputKind::Text));
+        assert_eq!(kind(json!({"response_format": "json"})), Ok(OutputKind::JsonObject));
+        assert_eq!(kind(json!({"response_format": "json", "schema": schema})), Ok(OutputKind::JsonSchema));
+        assert_eq!(kind(json!({"output_schema": schema})), Ok(OutputKind::JsonSchema));
+        assert_eq!(kind(json!({"output_format": null, "schema": schema})), Ok(OutputKind::Text));
+        assert_eq!(kind(json!({"output_format": "JSON"})), Ok(OutputKind::JsonObject));
+    }
+
+    #[test]
+    fn wrong_formats_are_named() {
+        assert_eq!(
+            kind(json!({"response_format": "xml"})).unwrap_err(),
+            "response_format: expected \"json\", \"json_object\", or \"text\", got \"xml\""
+        );
+        assert_eq!(
+            kind(json!({"output_format": "json_schema"})).unwrap_err(),
+            "output_format: kind \"json_schema\" requires a `schema` field"
+        );
+        assert_eq!(kind(json!({"output_format": 3})).unwrap_err(), "output_format: expected string or dict");
+        assert_eq!(kind(json!({"output_schema": 3})).unwrap_err(), "output_schema: expected a JSON Schema object");
+        assert_eq!(
+            kind(json!({"output_format": {"kind": "x"}})).unwrap_err(),
+            "output_format.kind: expected \"text\" | \"json_object\" | \"json_schema\", got \"x\""
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! The `thinking` and `reasoning_effort` options.
+
+use serde_json::{Value, json};
+
+use crate::error::OptionError;
+use crate::json::display;
+
+/// How hard the model shall reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Little.
+    Low,
+    /// Moderately.
+    Medium,
+    /// Much.
+    High,
+}
+
+impl Effort {
+    /// Returns the word used on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High => "high",
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Effort> {
+        [Effort::Low, Effort::Medium, Effort::High].into_iter().find(|e| e.as_str() == word)
+    }
+}
+
+/// Whether and how the model reasons before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Thinking {
+    /// Not asked for.
+    #[default]
+    Disabled,
+    /// On, with an optional budget in tokens.
+    Enabled {
+        /// At most this many reasoning tokens.
+        budget_tokens: Option<i64>,
+    },
+    /// The model decides how much.
+    Adaptive,
+    /// A level of effort.
+    Effort(Effort),
+}
+
+impl Thinking {
+    /// Returns whether reasoning is asked for at all.
+    pub fn is_on(self) -> bool {
+        self != Thinking::Disabled
+    }
+
+    /// Returns the dict recorded in mock calls and logs.
+    pub fn to_json(self) -> Value {
+        match self {
+            Thinking::Disabled => json!({"mode": "disabled"}),
+            Thinking::Enabled { budget_tokens } => json!({"mode": "enabled", "budget_tokens": budget_tokens}),
+            Thinking::Adaptive => json!({"mode": "adaptive"}),
+            Thinking::Effort(level) => json!({"mode": "effort", "level": level.as_str()}),
+        }
+    }
+}
+
+/// Reads both options; the flag tells whether `reasoning_effort` was given.
+pub(super) fn parse(o: &Value) -> Result<(Thinking, bool), OptionError> {
+    let thinking = parse_thinking(o.get("thinking").unwrap_or(&Value::Null))?;
+    let effort = match o.get("reasoning_effort") {
+        None | Some(Value::Null | Value::Bool(false)) => return Ok((thinking, false)),
+        Some(value) => level("reasoning_effort", value)?,
+    };
+    if thinking.is_on() {
+        return Err(OptionError::new("reasoning_effort cannot be combined with a non-disabled thinking option"));
+    }
+    Ok((Thinking::Effort(effort), true))
+}
+
+fn level(field: &str, value: &Value) -> Result<Effort, OptionError> {
+    value.as_str().and_then(Effort::from_word).ok_or_else(|| {
+        OptionError::new(format!("{field}: expected \"low\" | \"medium\" | \"high\", got \"{}\"", display(value)))
+    })
+}
+
+fn parse_thinking(value: &Value) -> Result<Thinking, OptionError> {
+    let wrong = || {
+        OptionError::new(format!(
+            "thinking: expected bool, dict, or one of \"enabled\" | \"adaptive\" | \"low\" | \"medium\" | \"high\", got \"{}\"",
+            display(value)
+        ))
+    };
+    let enabled = Thinking::Enabled { budget_tokens: None };
+    Ok(match value {
+        Value::Null | Value::Bool(false) => Thinking::Disabled,
+        Value::Bool(true) => enabled,
+        Value::String(word) => match word.to_lowercase().as_str() {
+            "disabled" | "off" | "none" | "false" => Thinking::Disabled,
+            "enabled" | "on" | "true" => enabled,
+            "adaptive" => Thinking::Adaptive,
+            other => Thinking::Effort(Effort::from_word(other).ok_or_else(wrong)?),
+        },
+        Value::Object(map) => {
+            if map.get("enabled") == Some(&Value::Bool(false)) {
+                return Ok(Thinking::Disabled);
+            }
+            let budget_tokens = match map.get("budget_tokens") {
+                None | Some(Value::Null) => None,
+                Some(v) => match v.as_i64() {
+                    Some(n) if n >= 0 => Some(n),
+                    _ => return Err(OptionError::new("thinking.budget_tokens: expected a non-negative int")),
+                },
+            };
+            match map.get("mode") {
+                None | Some(Value::Null) => Thinking::Enabled { budget_tokens },
+                Some(mode) => match mode.as_str() {
+                    Some("disabled") => Thinking::Disabled,
+                    Some("enabled") => Thinking::Enabled { budget_tokens },
+                    Some("adaptive") => Thinking::Adaptive,
+                    Some("effort") => match map.get("level") {
+                        None | Some(Value::Null) => {
+                            return Err(OptionError::new("thinking.level is required when thinking.mode is \"effort\""));
+                        }
+                        Some(v) => Thinking::Effort(level("thinking.level", v)?),
+                    },
+                    _ => {
+                        return Err(OptionError::new(format!(
+                            "thinking.mode: expected \"disabled\" | \"enabled\" | \"adaptive\" | \"effort\", got \"{}\"",
+                            display(mode)
+                        )));
+                    }
+                },
+            }
+        }
+        _ => return Err(wrong()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(o: Value) -> Result<Value, String> {
+        parse(&o).map(|(t, _)| t.to_json()).map_err(|e| e.0)
+    }
+
+    #[test]
+    fn every_form_is_understood() {
+        let enabled = json!({"mode": "enabled", "budget_tokens": null});
+        assert_eq!(read(json!({"thinking": true})), Ok(enabled.clone()));
+        assert_eq!(read(json!({"thinking": {}})), Ok(enabled));
+        assert_eq!(
+            read(json!({"thinking": {"budget_tokens": 5}})),
+            Ok(json!({"mode": "enabled", "budget_tokens": 5}))
+        );
+        assert_eq!(read(json!({"thinking": "off"})), Ok(json!({"mode": "disabled"})));
+        assert_eq!(read(json!({"reasoning_effort": "low"})), Ok(json!({"mode": "effort", "level": "low"})));
+    }
+
+    #[test]
+    fn wrong_forms_are_named() {
+        assert_eq!(
+            read(json!({"thinking": 3})).unwrap_err(),
+            "thinking: expected bool, dict, or one of \"enabled\" | \"adaptive\" | \"low\" | \"medium\" | \"high\", got \"3\""
+        );
+        assert_eq!(
+            read(json!({"thinking": {"mode": "effort"}})).unwrap_err(),
+            "thinking.level is required when thinking.mode is \"effort\""
+        );
+        assert_eq!(
+            read(json!({"thinking": true, "reasoning_effort": "low"})).unwrap_err(),
+            "reasoning_effort cannot be combined with a non-disabled thinking option"
+        );
+        assert_eq!(
+            read(json!({"reasoning_effort": "max"})).unwrap_err(),
+            "reasoning_effort: expected \"low\" | \"medium\" | \"high\", got \"max\""
+        );
+        assert_eq!(
+            read(json!({"thinking": {"budget_tokens": -1}})).unwrap_err(),
+            "thinking.budget_tokens: expected a non-negative int"
+        );
+    }
+}

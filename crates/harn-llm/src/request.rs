@@ -1,0 +1,229 @@
+//! A call that is ready to go out: the route is chosen, every option is settled.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::capabilities::Capabilities;
+use crate::json::Object;
+use crate::options::Thinking;
+use crate::secret::Secret;
+use crate::tools::ToolChoice;
+use crate::wire::WireStyle;
+
+/// Where a request goes and how it is authorised.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The provider.
+    pub provider: String,
+    /// The model id.
+    pub model: String,
+    /// Whether the model is only the provider's default.
+    pub model_is_default: bool,
+    /// What the route can do.
+    pub caps: Capabilities,
+    /// The wire format.
+    pub style: WireStyle,
+    /// Base address without a slash at the end.
+    pub base_url: String,
+    /// Path of chat requests.
+    pub endpoint: String,
+    /// Path of text completions, when the provider has one.
+    pub completion_endpoint: Option<String>,
+    /// Authorisation header (name and value) when a key is used.
+    pub auth: Option<(String, Secret)>,
+    /// The key itself, to be hidden wherever a reply repeats it.
+    pub key: Option<Secret>,
+    /// Headers added to every request.
+    pub extra_headers: Vec<(String, String)>,
+}
+
+impl Route {
+    /// Joins base and path with exactly one slash; a base that already ends with the path's first
+    /// segment (`…/v1` and `/v1/…`) does not get it twice.
+    pub fn url(&self, path: &str) -> String {
+        let base = self.base_url.trim_end_matches('/');
+        let path = path.trim_start_matches('/');
+        let path = match path.strip_prefix("v1/") {
+            Some(rest) if base.ends_with("/v1") => rest,
+            _ => path,
+        };
+        format!("{base}/{path}")
+    }
+}
+
+/// How a route is asked for JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputChannel {
+    /// Not at all, or by words in the system text.
+    None,
+    /// `response_format` and its relatives.
+    Native,
+    /// A forced tool named `json_response`.
+    Tool,
+    /// Ollama's `format`.
+    Format,
+}
+
+/// What JSON a route is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputPlan {
+    /// By which means.
+    pub channel: OutputChannel,
+    /// JSON Schema of the reply; `None` means any object.
+    pub schema: Option<Value>,
+    /// Whether the provider shall enforce the schema strictly.
+    pub strict: bool,
+    /// Description of the forced tool.
+    pub tool_description: String,
+}
+
+impl OutputPlan {
+    /// Returns a plan that asks for nothing.
+    pub fn none() -> OutputPlan {
+        OutputPlan { channel: OutputChannel::None, schema: None, strict: false, tool_description: String::new() }
+    }
+}
+
+/// A request in neutral form; `wire` turns it into each provider's own.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where it goes.
+    pub route: Route,
+    /// System text.
+    pub system: Option<String>,
+    /// Whether system messages of the list are part of `system` already.
+    pub system_hoisted: bool,
+    /// Messages as dicts.
+    pub messages: Vec<Value>,
+    /// Native tools as recorded (meta-tools included).
+    pub tools: Vec<Value>,
+    /// Which tool may or must be called.
+    pub tool_choice: Option<ToolChoice>,
+    /// Limit of the reply; zero or less leaves it to the provider.
+    pub max_tokens: i64,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    pub top_p: Option<f64>,
+    /// Top-k sampling.
+    pub top_k: Option<i64>,
+    /// Stop sequences.
+    pub stop: Vec<String>,
+    /// Seed.
+    pub seed: Option<i64>,
+    /// Frequency penalty.
+    pub frequency_penalty: Option<f64>,
+    /// Presence penalty.
+    pub presence_penalty: Option<f64>,
+    /// Reasoning.
+    pub thinking: Thinking,
+    /// Interleaved thinking asked for.
+    pub interleaved_thinking: bool,
+    /// Beta features of the call.
+    pub beta_features: Vec<String>,
+    /// Prompt caching.
+    pub cache: bool,
+    /// Text that the reply must continue.
+    pub prefill: Option<String>,
+    /// JSON asked for.
+    pub output: OutputPlan,
+    /// Streaming transport.
+    pub stream: bool,
+    /// Whole request.
+    pub timeout: Duration,
+    /// Longest silence inside a stream, when limited.
+    pub idle_timeout: Option<Duration>,
+    /// Most bytes of a reply body or stream line.
+    pub max_response_bytes: usize,
+    /// Keys merged into the body last.
+    pub overrides: Object,
+    /// Settings that only Ollama has.
+    pub ollama: OllamaSettings,
+}
+
+/// Ollama's context size and keep-alive, from overrides and environment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OllamaSettings {
+    /// `num_ctx`.
+    pub num_ctx: i64,
+    /// `keep_alive`.
+    pub keep_alive: Value,
+    /// Whether the caller or the environment set any of them.
+    pub customised: bool,
+    /// Silence after which warming up is announced.
+    pub unload_grace: Option<Duration>,
+}
+
+/// Default of [`Request::max_response_bytes`].
+pub const MAX_RESPONSE_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+pub(crate) mod sample {
+    //! Requests for tests of wire formats.
+    use super::*;
+    use crate::capabilities::CapabilityMatrix;
+    use crate::options::{CallOptions, request_messages};
+
+    /// A request to `provider`/`model` with the given options and a prompt of `hi`.
+    pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
+        let o = CallOptions::from_json(&options).unwrap();
+        let caps = CapabilityMatrix::shipped().lookup(provider, model);
+        let config = crate::config::Config::builtin();
+        let table = config.provider(provider).unwrap();
+        let endpoint = table.chat_endpoint().to_string();
+        let style = WireStyle::of(provider, &endpoint);
+        let shape = style.tool_shape();
+        let channel = match caps.structured_output.as_deref().filter(|_| o.output.is_structured()) {
+            Some("native") => OutputChannel::Native,
+            Some("tool_use") => OutputChannel::Tool,
+            Some("format_kw") => OutputChannel::Format,
+            _ => OutputChannel::None,
+        };
+        Request {
+            route: Route {
+                provider: provider.into(),
+                model: model.into(),
+                model_is_default: false,
+                caps,
+                style,
+                base_url: table.base_url.clone().unwrap_or_default(),
+                endpoint,
+                completion_endpoint: None,
+                auth: None,
+                key: None,
+                extra_headers: Vec::new(),
+            },
+            system: o.system.clone(),
+            system_hoisted: false,
+            messages: request_messages(&o, &"hi".into()),
+            tools: o.tools.iter().map(|t| t.to_native(shape)).collect(),
+            tool_choice: o.tool_choice.clone(),
+            max_tokens: o.max_tokens,
+            temperature: o.temperature,
+            top_p: o.top_p,
+            top_k: o.top_k,
+            stop: o.stop.clone(),
+            seed: o.seed,
+            frequency_penalty: o.frequency_penalty,
+            presence_penalty: o.presence_penalty,
+            thinking: o.thinking,
+            interleaved_thinking: o.interleaved_thinking,
+            beta_features: o.beta_features.clone(),
+            cache: o.cache,
+            prefill: o.prefill.clone(),
+            output: OutputPlan {
+                channel,
+                schema: o.output.schema.clone(),
+                strict: o.output.caller_strict,
+                tool_description: "d".into(),
+            },
+            stream: o.stream.unwrap_or(true),
+            timeout: Duration::from_secs(120),
+            idle_timeout: None,
+            max_response_bytes: MAX_RESPONSE_BYTES,
+            overrides: o.overrides(provider).cloned().unwrap_or_default(),
+            ollama: OllamaSettings { num_ctx: 32768, keep_alive: "30m".into(), ..Default::default() },
+        }
+    }
+}

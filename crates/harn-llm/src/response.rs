@@ -1,0 +1,494 @@
+//! A finished reply, built from events, and the result dict scripts see.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::error::{Category, LlmError};
+use crate::event::{StopReason, StreamEvent, Usage};
+use crate::json::Object;
+use crate::message::{ToolCall, parse_arguments};
+use crate::tool_text::{has_opening_tag, parse_reply, sanitize};
+use crate::wire::anthropic::JSON_TOOL;
+
+/// A part of a reply in canonical form.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// Visible text.
+    OutputText(String),
+    /// Private reasoning, with the provider's signature if it gave one.
+    Reasoning(String, Option<String>),
+    /// The provider's summary of its reasoning.
+    ReasoningSummary(String),
+    /// A tool call.
+    ToolCall(ToolCall),
+    /// A search of deferred tools by the provider.
+    SearchQuery {
+        /// Id of the search.
+        id: String,
+        /// Name of the search tool.
+        name: String,
+        /// The query.
+        query: Value,
+    },
+    /// What the search found.
+    SearchResult {
+        /// Id of the search.
+        tool_use_id: String,
+        /// Tools found.
+        tool_names: Vec<String>,
+    },
+    /// A block that a mock gave as it stands.
+    Raw(Value),
+}
+
+impl Block {
+    /// Returns the canonical dict, with its visibility.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Block::OutputText(text) => json!({"type": "output_text", "text": text, "visibility": "public"}),
+            Block::Reasoning(text, signature) => {
+                let mut out = json!({"type": "reasoning", "text": text, "visibility": "private"});
+                if let Some(signature) = signature {
+                    out["signature"] = signature.as_str().into();
+                }
+                out
+            }
+            Block::ReasoningSummary(text) => {
+                json!({"type": "reasoning_summary", "text": text, "visibility": "private"})
+            }
+            Block::ToolCall(call) => json!({"type": "tool_call", "id": call.id, "name": call.name,
+                "arguments": call.arguments, "visibility": "internal"}),
+            Block::SearchQuery { id, name, query } => {
+                json!({"type": "tool_search_query", "id": id, "name": name, "query": query, "visibility": "internal"})
+            }
+            Block::SearchResult { tool_use_id, tool_names } => {
+                let references: Vec<Value> = tool_names.iter().map(|n| json!({"tool_name": n})).collect();
+                json!({"type": "tool_search_result", "tool_use_id": tool_use_id, "tool_references": references,
+                       "visibility": "internal"})
+            }
+            Block::Raw(value) => value.clone(),
+        }
+    }
+}
+
+/// A finished reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// Raw visible text.
+    pub text: String,
+    /// Canonical blocks.
+    pub blocks: Vec<Block>,
+    /// Native tool calls; calls read from text after [`Response::read_tags`].
+    pub tool_calls: Vec<ToolCall>,
+    /// Private reasoning.
+    pub thinking: Option<String>,
+    /// Summary of it.
+    pub thinking_summary: Option<String>,
+    /// Why generation ended.
+    pub stop_reason: Option<String>,
+    /// Token counts.
+    pub usage: Usage,
+    /// Model that answered.
+    pub model: String,
+    /// Provider that answered.
+    pub provider: String,
+    /// Share of the prompt that came from the cache.
+    pub cache_hit_ratio: f64,
+    /// Money the cache saved, in USD.
+    pub cache_savings_usd: f64,
+    /// Whether a mock answered.
+    pub mocked: bool,
+    /// Parsed JSON of a structured call.
+    pub data: Option<Value>,
+    /// What the tagged protocol adds.
+    pub tagged: Tagged,
+}
+
+/// What reading the tagged protocol adds to a reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tagged {
+    /// Prose for people, when the reply had any in tags.
+    pub prose: Option<String>,
+    /// Text for people, by the rules of `visible_text`.
+    pub visible: String,
+    /// Departures from the protocol.
+    pub violations: Vec<String>,
+    /// Calls that could not be read.
+    pub errors: Vec<String>,
+    /// Body of the done block.
+    pub done_marker: Option<String>,
+    /// The reply in canonical tags.
+    pub canonical: Option<String>,
+}
+
+impl Response {
+    /// Makes an empty reply of a route.
+    pub fn new(provider: &str, model: &str) -> Response {
+        Response {
+            text: String::new(),
+            blocks: Vec::new(),
+            tool_calls: Vec::new(),
+            thinking: None,
+            thinking_summary: None,
+            stop_reason: None,
+            usage: Usage::default(),
+            model: model.to_string(),
+            provider: provider.to_string(),
+            cache_hit_ratio: 0.0,
+            cache_savings_usd: 0.0,
+            mocked: false,
+            data: None,
+            tagged: Tagged::default(),
+        }
+    }
+
+    /// Reads text tool calls and tagged prose. `tools` are the names offered in text format, or `None`
+    /// when tools were native or absent.
+    pub fn read_tags(&mut self, tools: Option<&[String]>) {
+        let native = !self.tool_calls.is_empty();
+        let applies = tools.is_some() || (!native && has_opening_tag(&self.text));
+        self.tagged = Tagged { visible: sanitize(&self.text), ..Tagged::default() };
+        if !applies {
+            return;
+        }
+        let reply = parse_reply(&self.text, tools.unwrap_or_default());
+        let calls = reply.calls();
+        let prose = reply.prose();
+        self.tagged.prose = Some(prose.clone()).filter(|p| !p.is_empty());
+        self.tagged.done_marker = reply.done_marker().map(str::to_string);
+        self.tagged.canonical = reply.canonical_text();
+        let found_block = !reply.blocks.iter().all(|b| matches!(b, crate::tool_text::Block::Done(_)));
+        if tools.is_some() {
+            self.tagged.violations = reply.violations;
+            self.tagged.errors = reply.errors;
+            if !native && found_block && !prose.is_empty() {
+                self.tagged.visible = prose;
+            }
+        }
+        if !native && !calls.is_empty() {
+            self.blocks.extend(calls.iter().cloned().map(Block::ToolCall));
+            self.tool_calls = calls;
+        }
+    }
+
+    /// Returns the user-facing prose, else the raw text.
+    pub fn prose(&self) -> &str {
+        self.tagged.prose.as_deref().unwrap_or(&self.text)
+    }
+
+    /// Returns the `usage` dict of results.
+    pub fn usage_json(&self) -> Value {
+        let (read, write) = (self.usage.cache_read.unwrap_or(0), self.usage.cache_write.unwrap_or(0));
+        json!({
+            "input_tokens": self.usage.input.unwrap_or(0), "output_tokens": self.usage.output.unwrap_or(0),
+            "cache_read_tokens": read, "cache_write_tokens": write, "cache_creation_input_tokens": write,
+            "cache_hit_ratio": self.cache_hit_ratio, "cache_savings_usd": self.cache_savings_usd,
+        })
+    }
+
+    /// Returns the calls as result dicts; those of a mock carry a `type`.
+    pub fn tool_calls_json(&self) -> Vec<Value> {
+        let dict = |call: &ToolCall| {
+            let mut out = call.to_json();
+            if self.mocked {
+                out["type"] = "tool_call".into();
+            }
+            out
+        };
+        self.tool_calls.iter().map(dict).collect()
+    }
+
+    /// Returns the result dict, without `transcript`.
+    pub fn to_json(&self) -> Value {
+        let mut out = Object::new();
+        let usage = self.usage_json();
+        out.insert("text".into(), self.text.as_str().into());
+        out.insert("visible_text".into(), self.tagged.visible.as_str().into());
+        out.insert("prose".into(), self.prose().into());
+        out.insert("model".into(), self.model.as_str().into());
+        out.insert("provider".into(), self.provider.as_str().into());
+        if let Value::Object(counts) = &usage {
+            out.extend(counts.clone());
+        }
+        out.insert("usage".into(), usage);
+        out.insert("blocks".into(), self.blocks.iter().map(Block::to_json).collect());
+        let text = |value: &Option<String>| value.as_ref().map(|v| Value::from(v.as_str()));
+        let list = |items: &[String]| (!items.is_empty()).then(|| Value::from(items.to_vec()));
+        let calls = self.tool_calls_json();
+        let optional = [
+            ("data", self.data.clone()),
+            ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
+            ("thinking", text(&self.thinking)),
+            ("private_reasoning", text(&self.thinking)),
+            ("thinking_summary", text(&self.thinking_summary)),
+            ("stop_reason", text(&self.stop_reason)),
+            ("protocol_violations", list(&self.tagged.violations)),
+            ("tool_parse_errors", list(&self.tagged.errors)),
+            ("done_marker", text(&self.tagged.done_marker)),
+            ("canonical_text", text(&self.tagged.canonical)),
+        ];
+        for (key, value) in optional {
+            if let Some(value) = value {
+                out.insert(key.into(), value);
+            }
+        }
+        Value::Object(out)
+    }
+}
+
+/// Builds a [`Response`] from events.
+#[derive(Debug, Default)]
+pub struct ResponseBuilder {
+    blocks: Vec<Slot>,
+    calls: BTreeMap<usize, OpenCall>,
+    usage: Usage,
+    model: Option<String>,
+    stop: Option<StopReason>,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Block(Block),
+    /// The place of a call; calls fill their places in ascending order of index.
+    Call,
+}
+
+#[derive(Debug, Default)]
+struct OpenCall {
+    id: Option<String>,
+    name: Option<String>,
+    arguments: String,
+}
+
+impl ResponseBuilder {
+    /// Takes one event.
+    pub fn push(&mut self, event: &StreamEvent) {
+        match event {
+            StreamEvent::Text(text) => match self.blocks.last_mut() {
+                Some(Slot::Block(Block::OutputText(last))) => last.push_str(text),
+                _ if text.is_empty() => {}
+                _ => self.blocks.push(Slot::Block(Block::OutputText(text.clone()))),
+            },
+            StreamEvent::Reasoning(text) => match self.blocks.last_mut() {
+                Some(Slot::Block(Block::Reasoning(last, None))) => last.push_str(text),
+                _ if text.is_empty() => {}
+                _ => self.blocks.push(Slot::Block(Block::Reasoning(text.clone(), None))),
+            },
+            StreamEvent::Signature(text) => {
+                let last = self.blocks.iter_mut().rev().find_map(|slot| match slot {
+                    Slot::Block(Block::Reasoning(_, signature)) => Some(signature),
+                    _ => None,
+                });
+                if let Some(signature) = last {
+                    signature.get_or_insert_default().push_str(text);
+                }
+            }
+            StreamEvent::ReasoningSummary(text) => match self.blocks.last_mut() {
+                Some(Slot::Block(Block::ReasoningSummary(last))) => last.push_str(text),
+                _ if text.is_empty() => {}
+                _ => self.blocks.push(Slot::Block(Block::ReasoningSummary(text.clone()))),
+            },
+            StreamEvent::ToolCallStart { index, id, name } => {
+                let call = self.call(*index);
+                if call.id.is_none() {
+                    call.id.clone_from(id);
+                }
+                if call.name.is_none() {
+                    call.name.clone_from(name);
+                }
+            }
+            StreamEvent::ToolCallDelta { index, arguments } => self.call(*index).arguments.push_str(arguments),
+            StreamEvent::SearchQuery { id, name, query } => self.blocks.push(Slot::Block(Block::SearchQuery {
+                id: id.clone(),
+                name: name.clone(),
+                query: query.clone(),
+            })),
+            StreamEvent::SearchResult { tool_use_id, tool_names } => {
+                self.blocks.push(Slot::Block(Block::SearchResult {
+                    tool_use_id: tool_use_id.clone(),
+                    tool_names: tool_names.clone(),
+                }));
+            }
+            StreamEvent::Usage(usage) => self.usage.merge(*usage),
+            StreamEvent::Model(model) => self.model = Some(model.clone()),
+            StreamEvent::Stop(reason) => self.stop = Some(reason.clone()),
+        }
+    }
+
+    fn call(&mut self, index: usize) -> &mut OpenCall {
+        let blocks = &mut self.blocks;
+        self.calls.entry(index).or_insert_with(|| {
+            blocks.push(Slot::Call);
+            OpenCall::default()
+        })
+    }
+
+    /// Returns the token counts so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Returns the visible text so far.
+    pub fn text(&self) -> String {
+        self.blocks
+            .iter()
+            .filter_map(|slot| match slot {
+                Slot::Block(Block::OutputText(text)) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Finishes the reply of a route.
+    ///
+    /// # Errors
+    /// The provider counted tokens but delivered nothing.
+    pub fn finish(self, provider: &str, model: &str) -> Result<Response, LlmError> {
+        let mut out = Response::new(provider, model);
+        // Only local servers answer with a more telling name than the one asked for.
+        if let Some(answered) = self.model.filter(|_| provider == "ollama") {
+            out.model = answered;
+        }
+        out.usage = self.usage;
+        out.stop_reason = self.stop.map(|s| s.as_str().to_string());
+        let mut calls = self.calls.into_iter().map(|(index, call)| {
+            let id = call.id.unwrap_or_else(|| format!("call_{index}"));
+            ToolCall { id, name: call.name.unwrap_or_default(), arguments: parse_arguments(&call.arguments) }
+        });
+        let (mut thinking, mut summary) = (String::new(), String::new());
+        let mut forced_json = None;
+        for slot in self.blocks {
+            let block = match slot {
+                Slot::Block(block) => block,
+                Slot::Call => match calls.next() {
+                    Some(call) if call.name == JSON_TOOL => {
+                        forced_json = Some(call.arguments);
+                        continue;
+                    }
+                    Some(call) => {
+                        out.tool_calls.push(call.clone());
+                        Block::ToolCall(call)
+                    }
+                    None => continue,
+                },
+            };
+            match &block {
+                Block::OutputText(text) => out.text.push_str(text),
+                Block::Reasoning(text, _) => thinking.push_str(text),
+                Block::ReasoningSummary(text) => summary.push_str(text),
+                _ => {}
+            }
+            out.blocks.push(block);
+        }
+        if let Some(json) = forced_json.filter(|_| out.text.trim().is_empty()) {
+            out.text = json.to_string();
+            out.blocks.push(Block::OutputText(out.text.clone()));
+            if out.tool_calls.is_empty() && out.stop_reason.as_deref() == Some("tool_use") {
+                out.stop_reason = Some("end_turn".to_string());
+            }
+        }
+        let empty = out.blocks.is_empty() && out.text.is_empty();
+        if let Some(n) = out.usage.output.filter(|n| *n > 0 && empty) {
+            return Err(empty_completion(provider, model, n).with_usage(out.usage));
+        }
+        out.thinking = Some(thinking).filter(|t| !t.is_empty());
+        out.thinking_summary = Some(summary).filter(|t| !t.is_empty());
+        if out.text.is_empty()
+            && let Some(thinking) = &out.thinking
+        {
+            out.text.clone_from(thinking);
+        }
+        Ok(out)
+    }
+}
+
+fn empty_completion(provider: &str, model: &str, tokens: i64) -> LlmError {
+    let message = if provider == "ollama" {
+        format!(
+            "ollama model {model} reported eval_count={tokens} but delivered no content or thinking; \
+             the server may have dropped the reply, try again or use another model"
+        )
+    } else {
+        format!(
+            "openai-compatible model {model} reported completion_tokens={tokens} but delivered no content, \
+             reasoning, or tool calls"
+        )
+    };
+    LlmError::new(Category::ServerError, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(events: &[StreamEvent]) -> Response {
+        let mut builder = ResponseBuilder::default();
+        events.iter().for_each(|e| builder.push(e));
+        builder.finish("p", "m").unwrap()
+    }
+
+    fn start(index: usize, id: &str, name: &str) -> StreamEvent {
+        StreamEvent::ToolCallStart { index, id: Some(id.into()), name: Some(name.into()) }
+    }
+
+    fn delta(index: usize, text: &str) -> StreamEvent {
+        StreamEvent::ToolCallDelta { index, arguments: text.into() }
+    }
+
+    #[test]
+    fn fragments_merge_and_calls_are_ordered_by_index() {
+        let r = build(&[
+            StreamEvent::Text("a".into()),
+            StreamEvent::Text("b".into()),
+            start(1, "y", "two"),
+            start(0, "x", "one"),
+            delta(0, "{\"k\""),
+            delta(1, "nope"),
+            delta(0, ":1}"),
+        ]);
+        assert_eq!((r.text.as_str(), r.blocks.len()), ("ab", 3));
+        assert_eq!(r.tool_calls[0], ToolCall { id: "x".into(), name: "one".into(), arguments: json!({"k": 1}) });
+        let error = r.tool_calls[1].arguments["__parse_error"].as_str().unwrap();
+        assert!(error.starts_with("Could not parse tool arguments as JSON: ") && error.ends_with("Raw input: nope"));
+    }
+
+    #[test]
+    fn reasoning_alone_is_the_text() {
+        let r = build(&[StreamEvent::Reasoning("hm".into()), StreamEvent::Signature("s".into())]);
+        assert_eq!((r.text.as_str(), r.thinking.as_deref()), ("hm", Some("hm")));
+        assert_eq!(r.blocks[0].to_json()["signature"], "s");
+    }
+
+    #[test]
+    fn the_forced_json_tool_becomes_text() {
+        let r = build(&[start(0, "x", JSON_TOOL), delta(0, "{\"a\": 1}"), StreamEvent::Stop(StopReason::ToolUse)]);
+        assert_eq!((r.text.as_str(), r.tool_calls.len(), r.stop_reason.as_deref()), ("{\"a\":1}", 0, Some("end_turn")));
+    }
+
+    #[test]
+    fn counted_tokens_without_content_are_an_error() {
+        let mut builder = ResponseBuilder::default();
+        builder.push(&StreamEvent::Usage(Usage { output: Some(7), ..Usage::default() }));
+        let error = builder.finish("openai", "m").unwrap_err();
+        assert_eq!(
+            error.message,
+            "openai-compatible model m reported completion_tokens=7 but delivered no content, reasoning, or tool calls"
+        );
+        assert_eq!(error.kind, crate::error::Kind::Transient);
+    }
+
+    #[test]
+    fn the_result_dict_has_its_fields() {
+        let mut r = build(&[StreamEvent::Text("hi".into())]);
+        r.read_tags(None);
+        let dict = r.to_json();
+        for key in [
+            "text", "visible_text", "prose", "model", "provider", "input_tokens", "output_tokens", "cache_read_tokens",
+            "cache_write_tokens", "cache_creation_input_tokens", "cache_hit_ratio", "cache_savings_usd", "usage", "blocks",
+        ] {
+            assert!(dict.get(key).is_some(), "{key}");
+        }
+        assert!(dict.get("tool_calls").is_none() && dict.get("thinking").is_none());
+    }
+}

@@ -1,0 +1,248 @@
+//! One attempt of a call, and the attempts of other routes when it fails.
+
+use serde_json::json;
+
+use super::{Call, LlmRuntime, Prepared};
+use crate::cost::{Projection, cache_figures, call_pricing, cost, estimate_call};
+use crate::error::{Category, LlmError};
+use crate::event::StreamEvent;
+use crate::mock::Ask;
+use crate::request::Request;
+use crate::response::{Response, ResponseBuilder};
+use crate::wire::encode;
+
+/// Takes events of a stream as they come.
+pub(super) type Sink<'a> = dyn FnMut(&StreamEvent) + 'a;
+
+impl LlmRuntime {
+    /// Makes attempts until one succeeds, a failure is final, or the retries are used up.
+    pub(super) async fn with_retries(
+        &self,
+        call: &Call,
+        prepared: &Prepared,
+        sink: &mut Sink<'_>,
+    ) -> Result<Response, LlmError> {
+        let options = &prepared.options;
+        let route = &prepared.request.route;
+        let mut retries = 0;
+        loop {
+            let error = match self.attempt_with_fallback(call, prepared, sink).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            if !crate::retry::is_transient(&error) || retries >= options.llm_retries {
+                return Err(error);
+            }
+            retries += 1;
+            let mocked = route.provider == "mock" || self.mock_is_active();
+            let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms);
+            self.host.warn(&format!(
+                "llm_call: attempt {retries} of {} failed ({}), trying again in {} ms",
+                options.llm_retries + 1,
+                error.reason,
+                if mocked { 0 } else { wait.as_millis() }
+            ));
+            if crate::retry::is_empty_completion(&error) {
+                let iteration = options.raw.get("_iteration").cloned().unwrap_or(0.into());
+                self.host.trace(json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,
+                                       "error": error.message}));
+            }
+            if !mocked {
+                self.host.sleep(wait).await;
+            }
+        }
+    }
+
+    /// Makes an attempt; when it fails, tries the fallback chain and then the provider's own fallback.
+    async fn attempt_with_fallback(
+        &self,
+        call: &Call,
+        prepared: &Prepared,
+        sink: &mut Sink<'_>,
+    ) -> Result<Response, LlmError> {
+        let error = match self.attempt(prepared, sink).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        if matches!(error.category, Category::BudgetExceeded | Category::Cancelled) {
+            return Err(error);
+        }
+        let route = &prepared.request.route;
+        let own = self.config().provider(&route.provider).and_then(|p| p.fallback.clone());
+        for entry in prepared.options.fallback_chain.iter().chain(&own) {
+            let (provider, model) = self.fallback_route(entry, &route.model);
+            if (provider.as_str(), model.as_str()) == (route.provider.as_str(), route.model.as_str()) {
+                continue;
+            }
+            let scripted = self.mock_is_active() || provider == "mock";
+            if !scripted && (self.calls_disabled() || !self.config().is_available(&provider, self.host())) {
+                continue;
+            }
+            let Ok(mut other) = self.prepare_for(call, &provider, &model) else { continue };
+            other.request.messages.clone_from(&prepared.request.messages);
+            if let Ok(response) = self.attempt(&other, &mut |_| {}).await {
+                return Ok(response);
+            }
+        }
+        Err(error)
+    }
+
+    fn fallback_route(&self, entry: &str, model: &str) -> (String, String) {
+        let config = self.config();
+        if config.knows(entry) {
+            return (entry.to_string(), model.to_string());
+        }
+        match entry.split_once(':') {
+            Some((provider, model)) if config.knows(provider) => (provider.to_string(), model.to_string()),
+            _ => config.selector(entry, self.host()),
+        }
+    }
+
+    /// Makes one attempt on one route: permit, budget, mock or network, ledger.
+    async fn attempt(&self, prepared: &Prepared, sink: &mut Sink<'_>) -> Result<Response, LlmError> {
+        let request = &prepared.request;
+        let route = &request.route;
+        self.acquire(&route.provider).await;
+        self.preflight(prepared).map_err(|e| e.at(&route.provider, &route.model))?;
+        let started = self.host.now_ms();
+        let result = match self.mock_answer(prepared, sink) {
+            Some(result) => result,
+            None => self.over_the_network(request, sink).await,
+        };
+        let result = result.map_err(|e| self.complete_error(e, request));
+        self.record_fixture(result.as_ref());
+        let response = result?;
+        self.settle(prepared, response, self.host.now_ms() - started).map_err(|e| e.at(&route.provider, &route.model))
+    }
+
+    /// Adds route and hints to an error, and takes keys out of it.
+    pub(super) fn complete_error(&self, error: LlmError, request: &Request) -> LlmError {
+        let mut error = error.at(&request.route.provider, &request.route.model);
+        if error.retry_after_ms.is_none() {
+            error.retry_after_ms = crate::retry::hint_in_message(&error.message, self.host.now_ms());
+        }
+        if let Some(key) = &request.route.key {
+            error.message = key.redact(&error.message);
+        }
+        error
+    }
+
+    pub(super) fn preflight(&self, prepared: &Prepared) -> Result<(), LlmError> {
+        let request = &prepared.request;
+        let pricing = call_pricing(&self.config(), &request.route.provider, &request.route.model);
+        let input_tokens = estimate_call(request.system.as_deref(), &request.messages, &request.tools);
+        let output_tokens = request.max_tokens.max(0);
+        let projection = Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
+        self.ledger.preflight(&prepared.options.budget, projection)
+    }
+
+    /// Answers from mocks when they apply; the attempt is recorded first.
+    pub(super) fn mock_answer(&self, prepared: &Prepared, sink: &mut Sink<'_>) -> Option<Result<Response, LlmError>> {
+        let request = &prepared.request;
+        let is_mock = request.route.provider == "mock";
+        let mut mock = self.mock.borrow_mut();
+        if !is_mock && !mock.is_active() {
+            return None;
+        }
+        let thinking = request.thinking.to_json();
+        let ask = Ask {
+            model: &request.route.model,
+            messages: &request.messages,
+            system: request.system.as_deref(),
+            tools: &request.tools,
+            thinking: &thinking,
+            cache: request.cache,
+            unechoed: crate::json::str_at(&prepared.options.raw, "done_sentinel"),
+        };
+        mock.record(&ask);
+        let answer = match mock.scripted(&ask) {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => return Some(Err(error)),
+            None => mock.default_answer(&ask),
+        };
+        drop(mock);
+        for chunk in answer.chunks.into_iter().filter(|c| !c.is_empty()) {
+            sink(&StreamEvent::Text(chunk));
+        }
+        Some(Ok(answer.response))
+    }
+
+    async fn over_the_network(&self, request: &Request, sink: &mut Sink<'_>) -> Result<Response, LlmError> {
+        let route = &request.route;
+        if self.calls_disabled() {
+            return Err(LlmError::new(
+                Category::Generic,
+                format!(
+                    "LLM calls are disabled by HARN_LLM_CALLS_DISABLED; provider `{}` would make a real LLM request",
+                    route.provider
+                ),
+            ));
+        }
+        match self.exchange(request, sink).await {
+            Err(error) if error.status == Some(404) && route.provider == "ollama" => {
+                match crate::wire::ollama::other_endpoint(request) {
+                    Some(other) => self.exchange(&other, sink).await.map_err(|_| error),
+                    None => Err(error),
+                }
+            }
+            Err(error) if route.provider == "ollama" && crate::retry::is_empty_completion(&error) => {
+                self.exchange(request, sink).await
+            }
+            other => other,
+        }
+    }
+
+    async fn exchange(&self, request: &Request, sink: &mut Sink<'_>) -> Result<Response, LlmError> {
+        let route = &request.route;
+        let wire = encode(request).map_err(|e| match e {
+            crate::error::CallError::Llm(error) => error,
+            crate::error::CallError::Option(message) => {
+                let mut error = LlmError::new(Category::Generic, message);
+                (error.kind, error.reason) = (crate::error::Kind::Terminal, "invalid_request");
+                error
+            }
+        })?;
+        for warning in &wire.warnings {
+            if warning.once { self.warn_once(&warning.text) } else { self.host.warn(&warning.text) }
+        }
+        let exchange = self.transport.exchange(request, wire, self.host.now_ms(), sink);
+        let builder: ResponseBuilder = match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
+            Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await?,
+            None => exchange.await?,
+        };
+        builder.finish(&route.provider, &route.model)
+    }
+
+    /// Says once that a local model is being loaded when its reply takes long.
+    async fn announcing_warm_up<T>(&self, grace: std::time::Duration, model: &str, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        match tokio::time::timeout(grace, &mut work).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.host.progress(&format!("warming up Ollama model {model}"));
+                work.await
+            }
+        }
+    }
+
+    /// Books a finished reply.
+    pub(super) fn settle(&self, prepared: &Prepared, mut response: Response, duration_ms: i64) -> Result<Response, LlmError> {
+        let pricing = call_pricing(&self.config(), &response.provider, &response.model);
+        (response.cache_hit_ratio, response.cache_savings_usd) = cache_figures(response.usage, pricing);
+        let usage = response.usage;
+        let spent = cost(pricing, usage.input.unwrap_or(0), usage.output.unwrap_or(0));
+        self.calls_made.set(self.calls_made.get() + 1);
+        let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
+        self.host.trace(json!({
+            "type": "llm_call", "call_id": format!("call_{}", self.calls_made.get()), "model": response.model,
+            "input_tokens": usage.input.unwrap_or(0), "output_tokens": usage.output.unwrap_or(0),
+            "cache_tokens": usage.cache_read.unwrap_or(0), "duration_ms": duration_ms, "iteration": iteration,
+        }));
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.call(self.host.now_ms(), self.calls_made.get(), prepared, &response, spent, duration_ms);
+        }
+        self.ledger.record(usage, spent, duration_ms)?;
+        Ok(response)
+    }
+
+}

@@ -1,0 +1,278 @@
+//! `llm_call` and its structured relatives: rounds around attempts, results as dicts.
+
+use serde_json::{Value, json};
+
+use super::attempt::Sink;
+use super::{Call, LlmRuntime, Prepared};
+use crate::error::{CallError, Category, LlmError};
+use crate::event::StreamEvent;
+use crate::json::{Object, present, str_at, type_name};
+use crate::options::Validation;
+use crate::response::Response;
+use crate::structured::rounds::{Rounds, Verdict, failure_message};
+use crate::transcript::{CallRecord, of_call};
+
+/// A call that came to an end with a reply.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The last reply.
+    pub response: Response,
+    /// What was sent, with the original messages.
+    pub prepared: Prepared,
+    /// The rounds that were made.
+    pub rounds: Rounds,
+    /// What is wrong with the reply, when validation let it through or was left to the caller.
+    pub errors: Vec<String>,
+}
+
+impl LlmRuntime {
+    /// Makes a call and gives the typed reply; `sink` sees the events of the stream as they come.
+    ///
+    /// # Errors
+    /// Wrong options, or the call failed.
+    pub async fn call(&self, call: &Call, sink: &mut Sink<'_>) -> Result<Finished, CallError> {
+        let prepared = self.prepare(call)?;
+        let finished = self.run_rounds(call, prepared, sink).await?;
+        let output = &finished.prepared.options.output;
+        if finished.errors.is_empty() || output.validation == Validation::Off {
+            return Ok(finished);
+        }
+        let message = failure_message(&finished.errors, finished.rounds.retries());
+        if output.validation == Validation::Warn {
+            self.host.warn(&message);
+            return Ok(finished);
+        }
+        let route = &finished.prepared.request.route;
+        Err(LlmError::new(Category::SchemaValidation, message).at(&route.provider, &route.model).into())
+    }
+
+    async fn run_rounds(&self, call: &Call, prepared: Prepared, sink: &mut Sink<'_>) -> Result<Finished, LlmError> {
+        let mut rounds = Rounds::new(&prepared.options.output);
+        let mut current = prepared.clone();
+        loop {
+            let mut response = self.with_retries(call, &current, sink).await?;
+            response.read_tags(current.text_tools.as_deref());
+            match rounds.judge(&mut response, self.host()) {
+                Verdict::Done => return Ok(Finished { response, prepared, rounds, errors: Vec::new() }),
+                Verdict::Failed { errors } => return Ok(Finished { response, prepared, rounds, errors }),
+                Verdict::Again { message, errors } => {
+                    self.host.trace(json!({
+                        "type": "schema_retry", "attempt": rounds.used(), "errors": errors,
+                        "nudge_used": message.is_some(), "correction_prompt": message.as_deref().unwrap_or(""),
+                    }));
+                    current.request.messages.clone_from(&prepared.request.messages);
+                    if let Some(text) = message {
+                        current.request.messages.push(json!({"role": "user", "content": text}));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the result dict of a finished call, with its transcript.
+    pub fn result_json(&self, finished: &Finished) -> Value {
+        let mut out = finished.response.to_json();
+        let ids = || self.host.new_id();
+        out["transcript"] = of_call(
+            &CallRecord {
+                base: finished.prepared.options.transcript.as_ref(),
+                request: &finished.prepared.request,
+                response: &finished.response,
+                experiment: finished.prepared.experiment.clone(),
+            },
+            &ids,
+        );
+        out
+    }
+
+    /// `llm_call`: the result dict.
+    ///
+    /// # Errors
+    /// Wrong options, or the call failed; [`CallError::to_thrown`] gives what scripts catch.
+    pub async fn llm_call(&self, call: &Call) -> Result<Value, CallError> {
+        self.llm_call_streaming(call, &mut |_| {}).await
+    }
+
+    /// `llm_call`, with the events of the stream shown to `sink`.
+    ///
+    /// # Errors
+    /// As [`LlmRuntime::llm_call`].
+    pub async fn llm_call_streaming(
+        &self,
+        call: &Call,
+        sink: &mut dyn FnMut(&StreamEvent),
+    ) -> Result<Value, CallError> {
+        let finished = self.call(call, sink).await?;
+        Ok(self.result_json(&finished))
+    }
+
+    /// `llm_call_safe`: `{ok, response, error}`.
+    pub async fn llm_call_safe(&self, call: &Call) -> Value {
+        match self.llm_call(call).await {
+            Ok(response) => json!({"ok": true, "response": response, "error": null}),
+            Err(error) => json!({"ok": false, "response": null, "error": error.to_safe_json()}),
+        }
+    }
+
+    /// `llm_call_structured`: the validated data.
+    ///
+    /// # Errors
+    /// As [`LlmRuntime::llm_call`], and when the reply does not fit the schema.
+    pub async fn llm_call_structured(
+        &self,
+        prompt: &Value,
+        schema: Option<&Value>,
+        options: &Value,
+    ) -> Result<Value, CallError> {
+        let call = structured_call("llm_call_structured", prompt, schema, options)?;
+        let finished = self.call(&call, &mut |_| {}).await?;
+        Ok(finished.response.data.unwrap_or(Value::Null))
+    }
+
+    /// `llm_call_structured_safe`: `{ok, data, error}`.
+    pub async fn llm_call_structured_safe(&self, prompt: &Value, schema: Option<&Value>, options: &Value) -> Value {
+        match self.llm_call_structured(prompt, schema, options).await {
+            Ok(data) => json!({"ok": true, "data": data, "error": null}),
+            Err(error) => json!({"ok": false, "data": null, "error": error.to_safe_json()}),
+        }
+    }
+
+    /// `llm_call_structured_result`: the diagnostic envelope.
+    pub async fn llm_call_structured_result(&self, prompt: &Value, schema: Option<&Value>, options: &Value) -> Value {
+        let mut options = options.clone();
+        let repair = match options.as_object_mut().and_then(|o| o.shift_remove("repair")) {
+            Some(Value::Bool(true)) => Some(Object::new()),
+            Some(Value::Object(o)) if o.get("enabled") != Some(&Value::Bool(false)) => Some(o),
+            _ => None,
+        };
+        let call = match structured_call("llm_call_structured_result", prompt, schema, &options) {
+            Ok(call) => call,
+            Err(error) => return failed_envelope(&error, "", ""),
+        };
+        let prepared = match self.prepare(&call) {
+            Ok(prepared) => prepared,
+            Err(error) => return failed_envelope(&error, "", ""),
+        };
+        let (provider, model) = (prepared.request.route.provider.clone(), prepared.request.route.model.clone());
+        let finished = match self.run_rounds(&call, prepared, &mut |_| {}).await {
+            Ok(finished) => finished,
+            Err(error) => return failed_envelope(&error.into(), &provider, &model),
+        };
+        if finished.errors.is_empty() {
+            return success_envelope(&finished, false);
+        }
+        match repair {
+            Some(overrides) => self.repair(&finished, schema, &call.options, overrides).await,
+            None => {
+                let category = if finished.rounds.missing_json { "missing_json" } else { "schema_validation" };
+                reply_envelope(&finished, category)
+            }
+        }
+    }
+
+    /// Asks once more, showing the bad reply and what is wrong with it.
+    async fn repair(&self, bad: &Finished, schema: Option<&Value>, options: &Value, overrides: Object) -> Value {
+        let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text});
+        let prompt = self.host.prose("repair", &bindings);
+        let mut merged = options.as_object().cloned().unwrap_or_default();
+        for key in ["system", "messages", "transcript", "repair"] {
+            merged.shift_remove(key);
+        }
+        merged.insert("schema_retries".into(), 0.into());
+        for (key, value) in overrides.into_iter().filter(|(key, _)| key != "enabled" && key != "repair") {
+            match value.as_str() {
+                Some(text) if key == "model" && crate::config::is_policy_text(text) => {
+                    merged.shift_remove("model");
+                    merged.shift_remove("provider");
+                    merged.insert("route_policy".into(), text.into());
+                }
+                _ => {
+                    merged.insert(key, value);
+                }
+            }
+        }
+        let call = structured_call("llm_call_structured_result", &prompt.into(), schema, &Value::Object(merged));
+        let repaired = match call.and_then(|call| self.prepare(&call).map(|p| (call, p))) {
+            Ok((call, prepared)) => self.run_rounds(&call, prepared, &mut |_| {}).await.ok(),
+            Err(_) => None,
+        };
+        match repaired {
+            Some(good) if good.errors.is_empty() => success_envelope(&good, true),
+            _ => reply_envelope(bad, "repair_failed"),
+        }
+    }
+}
+
+/// Adds what the structured forms imply to the options.
+fn structured_call(name: &str, prompt: &Value, schema: Option<&Value>, options: &Value) -> Result<Call, CallError> {
+    let schema = match schema {
+        None | Some(Value::Null) => {
+            return Err(CallError::Option(format!(
+                "{name}: missing required `schema` argument (expected (prompt, schema, options?))"
+            )));
+        }
+        Some(schema @ Value::Object(_)) => schema,
+        Some(other) => {
+            return Err(CallError::Option(format!(
+                "{name}: `schema` must be a dict (JSON Schema), got {}",
+                type_name(other)
+            )));
+        }
+    };
+    let mut o = options.as_object().cloned().unwrap_or_default();
+    let retries = o.shift_remove("retries");
+    if !o.contains_key("output_format") {
+        o.insert("output_format".into(), json!({"kind": "json_schema", "schema": schema, "strict": true}));
+        o.insert("_derived_output_format".into(), true.into());
+    }
+    let defaults = [
+        ("output_schema", schema.clone()),
+        ("json_schema", schema.clone()),
+        ("response_format", "json".into()),
+        ("output_validation", "error".into()),
+        ("schema_retries", retries.filter(Value::is_i64).unwrap_or(3.into())),
+    ];
+    for (key, value) in defaults {
+        o.entry(key).or_insert(value);
+    }
+    let options = Value::Object(o);
+    let system = present(&options, "system").map(crate::json::display);
+    Ok(Call { prompt: prompt.clone(), system, options })
+}
+
+fn success_envelope(finished: &Finished, repaired: bool) -> Value {
+    let r = &finished.response;
+    json!({
+        "ok": true, "data": r.data, "raw_text": r.text, "error": "", "error_category": null,
+        "attempts": finished.rounds.used(), "repaired": repaired, "extracted_json": finished.rounds.extracted,
+        "usage": r.usage_json(), "model": r.model, "provider": r.provider,
+    })
+}
+
+fn reply_envelope(finished: &Finished, category: &str) -> Value {
+    let r = &finished.response;
+    json!({
+        "ok": false, "data": null, "raw_text": r.text, "error": finished.errors.join("; "),
+        "error_category": category, "attempts": finished.rounds.used(), "repaired": false,
+        "extracted_json": finished.rounds.extracted, "usage": r.usage_json(), "model": r.model, "provider": r.provider,
+    })
+}
+
+fn failed_envelope(error: &CallError, provider: &str, model: &str) -> Value {
+    let zero = Response::new(provider, model);
+    json!({
+        "ok": false, "data": null, "raw_text": "", "error": error.message(),
+        "error_category": error.category().as_str(), "attempts": 0, "repaired": false, "extracted_json": false,
+        "usage": zero.usage_json(), "model": model, "provider": provider,
+    })
+}
+
+/// Returns the word of an error dict or message, as `error_category` does.
+pub fn category_of(error: &Value) -> Category {
+    match error {
+        Value::String(message) => crate::error::classify_message(message),
+        dict => str_at(dict, "category")
+            .and_then(Category::from_word)
+            .unwrap_or_else(|| crate::error::classify_message(str_at(dict, "message").unwrap_or_default())),
+    }
+}

@@ -1,0 +1,234 @@
+//! `llm_healthcheck`: does a provider answer, and does it serve a model?
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::LlmRuntime;
+use crate::config::{Healthcheck, Provider, env};
+use crate::json::{Object, clip, list_at, str_at, truthy};
+use crate::secret::Secret;
+use crate::transport::{HttpRequest, WholeReply};
+
+const TIMEOUT: Duration = Duration::from_secs(15);
+const BODY_LIMIT: usize = 4 << 20;
+
+impl LlmRuntime {
+    /// Checks a provider; never fails. `options` may hold `api_key`, `model`, and for Ollama `warm`,
+    /// `preload`, `base_url`, `url`, `keep_alive`.
+    pub async fn healthcheck(&self, provider: &str, options: &Value) -> Value {
+        let Some(table) = self.config().provider(provider).cloned() else {
+            return verdict(provider, false, format!("Unknown provider: {provider}"), json!({"reason": "unknown_provider"}));
+        };
+        let model = str_at(options, "model").filter(|m| !m.is_empty()).map(str::to_string);
+        let warm = options.get("warm").or_else(|| options.get("preload")).is_some_and(truthy);
+        if provider == "ollama" && (model.is_some() || warm) {
+            return self.ollama_health(&table, model, warm, options).await;
+        }
+        let auth = match self.health_auth(&table, options) {
+            Ok(auth) => auth,
+            Err(envs) => {
+                let message = format!("Missing credentials for {provider}: set {}", envs.join(" or "));
+                return verdict(
+                    provider,
+                    false,
+                    message,
+                    json!({"reason": "missing_credentials", "auth_env": envs}),
+                );
+            }
+        };
+        if let Some(model) = model.filter(|_| speaks_openai(&table)) {
+            return self.model_health(provider, &table, &model, auth).await;
+        }
+        let Some(check) = &table.healthcheck else {
+            return verdict(provider, true, format!("{provider} has no health check"), json!({"reason": "no_healthcheck"}));
+        };
+        self.run_check(provider, &table, check, auth).await
+    }
+
+    async fn run_check(&self, provider: &str, table: &Provider, check: &Healthcheck, auth: Auth) -> Value {
+        let url = check.url.clone().unwrap_or_else(|| join(&table.base_url(self.host()), check.path.as_deref().unwrap_or("")));
+        let body = check.body.as_deref().and_then(|b| serde_json::from_str(b).ok());
+        let key = auth.clone();
+        let reply = self.health_request(provider, table, &check.method, &url, body, auth).await;
+        match reply {
+            Err(message) => verdict(provider, false, message, json!({"reason": "request_failed"})),
+            Ok(reply) if (200..300).contains(&reply.status) => {
+                verdict(provider, true, format!("{provider} is reachable"), json!({"reason": "ok"}))
+            }
+            Ok(reply) => {
+                let text = key.map_or_else(|| reply.text.clone(), |(_, secret)| bare(&secret).redact(&reply.text));
+                let message = format!("{provider} answered HTTP {} {}", reply.status, reply.phrase);
+                verdict(
+                    provider,
+                    false,
+                    message,
+                    json!({"reason": "http_status", "status": reply.status, "url": url, "method": check.method,
+                           "body": clip(&text, 1000)}),
+                )
+            }
+        }
+    }
+
+    /// Asks an OpenAI-style host for its models and looks for one.
+    async fn model_health(&self, provider: &str, table: &Provider, model: &str, auth: Auth) -> Value {
+        let base = table.base_url(self.host());
+        let path = if table.chat_endpoint().starts_with("/v1/") && !base.ends_with("/v1") { "/v1/models" } else { "/models" };
+        let url = join(&base, path);
+        let report = |category: &str, status: Option<u16>, message: String, served: &[String]| {
+            let metadata = json!({"category": category, "provider": provider, "model": model, "url": url,
+                                  "status": status, "available_models": served});
+            verdict(provider, category == "ok", message, metadata)
+        };
+        if url::Url::parse(&url).is_err() {
+            return report("invalid_url", None, format!("`{url}` is not an address"), &[]);
+        }
+        let reply = match self.health_request(provider, table, "GET", &url, None, auth).await {
+            Ok(reply) => reply,
+            Err(message) => return report("unreachable", None, message, &[]),
+        };
+        if !(200..300).contains(&reply.status) {
+            let message = format!("{provider} answered HTTP {} {}", reply.status, reply.phrase);
+            return report("bad_status", Some(reply.status), message, &[]);
+        }
+        let Some(served) = serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "data", "id")) else {
+            return report("invalid_response", Some(reply.status), format!("{provider} did not list its models"), &[]);
+        };
+        if served.iter().any(|id| id.starts_with(model)) {
+            return report("ok", Some(reply.status), format!("{provider} serves {model}"), &served);
+        }
+        report("model_missing", Some(reply.status), format!("{provider} does not serve {model}"), &served)
+    }
+
+    async fn ollama_health(&self, table: &Provider, model: Option<String>, warm: bool, options: &Value) -> Value {
+        let model = model.or_else(|| env(self.host(), "HARN_LLM_MODEL")).or_else(|| env(self.host(), "LOCAL_LLM_MODEL"));
+        let Some(model) = model else {
+            return json!({"valid": false, "status": "invalid_request",
+                          "message": "no model to warm up: give option `model` or set HARN_LLM_MODEL"});
+        };
+        let given = str_at(options, "base_url").or_else(|| str_at(options, "url"));
+        let base = given.map_or_else(|| table.base_url(self.host()), crate::config::clean_url);
+        let url = join(&base, "/api/tags");
+        let report = |status: &str, message: String, more: Value| {
+            let mut out = json!({"valid": status == "ok", "status": status, "message": message, "base_url": base,
+                                 "tags_url": url, "model": model, "available_models": []});
+            if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
+                out.extend(more);
+            }
+            out
+        };
+        if url::Url::parse(&url).is_err() {
+            return report("invalid_url", format!("`{base}` is not an address"), Value::Null);
+        }
+        let reply = match self.health_request("ollama", table, "GET", &url, None, None).await {
+            Ok(reply) => reply,
+            Err(message) => return report("daemon_down", message, Value::Null),
+        };
+        let http = json!({"http_status": reply.status});
+        if !(200..300).contains(&reply.status) {
+            return report("bad_status", format!("ollama answered HTTP {}", reply.status), http);
+        }
+        let Some(served) = serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "models", "name")) else {
+            return report("invalid_response", "ollama did not list its models".into(), http);
+        };
+        let tagged = format!("{model}:latest");
+        let matched = served.iter().find(|n| **n == model || **n == tagged).or_else(|| {
+            served.iter().find(|n| n.split(':').next() == Some(model.as_str()))
+        });
+        let mut more = json!({"http_status": reply.status, "available_models": served});
+        let Some(matched) = matched else {
+            return report("model_missing", format!("ollama does not have {model}; run `ollama pull {model}`"), more);
+        };
+        more["matched_model"] = matched.as_str().into();
+        if !warm {
+            return report("ok", format!("ollama has {matched}"), more);
+        }
+        let keep = crate::wire::ollama::keep_alive(options.get("keep_alive").cloned());
+        more["keep_alive"] = keep.clone();
+        let body = json!({"model": matched, "prompt": "", "stream": false, "keep_alive": keep});
+        let loaded = self.health_request("ollama", table, "POST", &join(&base, "/api/generate"), Some(body), None).await;
+        match loaded {
+            Ok(reply) if (200..300).contains(&reply.status) => {
+                more["warmup"] = json!({"ok": true, "http_status": reply.status});
+                report("ok", format!("ollama has loaded {matched}"), more)
+            }
+            Ok(reply) => {
+                more["warmup"] = json!({"ok": false, "http_status": reply.status});
+                report("warmup_failed", format!("ollama answered HTTP {} to loading {matched}", reply.status), more)
+            }
+            Err(message) => {
+                more["warmup"] = json!({"ok": false});
+                report("warmup_failed", message, more)
+            }
+        }
+    }
+
+    /// Finds the authorisation of a check; `Err` lists the variables that could hold a key.
+    fn health_auth(&self, table: &Provider, options: &Value) -> Result<Auth, Vec<String>> {
+        let envs = table.auth_envs();
+        let given = str_at(options, "api_key").filter(|k| !k.is_empty()).map(str::to_string);
+        let key = given.or_else(|| envs.iter().find_map(|name| env(self.host(), name)));
+        if table.auth_style() == "none" || (key.is_none() && envs.is_empty()) {
+            return Ok(None);
+        }
+        let Some(key) = key else { return Err(envs.into_iter().map(str::to_string).collect()) };
+        Ok(Some(match table.auth_style() {
+            "header" => (table.auth_header.clone().unwrap_or_else(|| "x-api-key".into()).to_lowercase(), Secret::new(key)),
+            _ => ("authorization".into(), Secret::new(format!("Bearer {key}"))),
+        }))
+    }
+
+    async fn health_request(
+        &self,
+        provider: &str,
+        table: &Provider,
+        method: &str,
+        url: &str,
+        body: Option<Value>,
+        auth: Auth,
+    ) -> Result<WholeReply, String> {
+        let request = HttpRequest {
+            provider,
+            method,
+            url: url.to_string(),
+            headers: table.extra_headers.clone().into_iter().flatten().collect(),
+            auth,
+            body,
+            deadline: Instant::now() + TIMEOUT,
+            timeout: TIMEOUT,
+        };
+        self.transport.fetch(&request, BODY_LIMIT).await.map_err(|e| e.message.clone())
+    }
+}
+
+type Auth = Option<(String, Secret)>;
+
+fn bare(secret: &Secret) -> Secret {
+    Secret::new(secret.reveal().strip_prefix("Bearer ").unwrap_or(secret.reveal()))
+}
+
+fn verdict(provider: &str, valid: bool, message: String, metadata: Value) -> Value {
+    let mut out = Object::new();
+    out.insert("provider".into(), provider.into());
+    out.insert("valid".into(), valid.into());
+    out.insert("message".into(), message.into());
+    out.insert("metadata".into(), metadata);
+    Value::Object(out)
+}
+
+fn join(base: &str, path: &str) -> String {
+    format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'))
+}
+
+fn speaks_openai(table: &Provider) -> bool {
+    table.chat_endpoint().contains("/chat/completions") || table.chat_endpoint().contains("/responses")
+}
+
+/// Sorted values of `key` in the list at `list`.
+fn ids(value: &Value, list: &str, key: &str) -> Option<Vec<String>> {
+    value.get(list).filter(|l| l.is_array())?;
+    let mut out: Vec<String> = list_at(value, list).iter().filter_map(|m| str_at(m, key)).map(str::to_string).collect();
+    out.sort();
+    Some(out)
+}

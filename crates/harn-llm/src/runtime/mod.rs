@@ -1,0 +1,269 @@
+//! The runtime of model calls: state that outlives a call, and the sequence of one.
+//!
+//! `prepare.rs` turns arguments into a [`Request`], `attempt.rs` makes one attempt (rate limit, budget,
+//! mock, network, fallback), `calls.rs` wraps attempts in retries and schema rounds, `completion.rs`
+//! and `stream.rs` are the two relatives of `llm_call`.
+
+mod attempt;
+mod calls;
+mod completion;
+mod health;
+mod prepare;
+mod stream;
+
+use std::cell::{Cell, OnceCell, Ref, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::capabilities::CapabilityMatrix;
+use crate::config::{Config, Layer};
+use crate::cost::Ledger;
+use crate::error::LlmError;
+use crate::host::Host;
+use crate::mock::{Mock, MockState};
+use crate::rate_limit::RateLimits;
+use crate::record::{Cassette, Recorder, Tape};
+use crate::response::Response;
+use crate::transport::Transport;
+
+pub use calls::{Finished, category_of};
+pub use completion::Completion;
+pub use prepare::Prepared;
+pub use stream::StreamItem;
+
+/// The arguments of a call as scripts give them.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The prompt: text, or a list of message dicts.
+    pub prompt: Value,
+    /// The system text; `None` falls back to the option `system`.
+    pub system: Option<String>,
+    /// The option dict.
+    pub options: Value,
+}
+
+impl Call {
+    /// Makes a call of a prompt.
+    pub fn new(prompt: impl Into<Value>, system: Option<&str>, options: Value) -> Call {
+        Call { prompt: prompt.into(), system: system.map(str::to_string), options }
+    }
+}
+
+/// Receives each result or error of an attempt, as `--llm-mock-record` writes them.
+type FixtureSink = Box<dyn FnMut(&str)>;
+
+/// Everything that model calls share within one run. It stays on one thread, like the VM it serves.
+pub struct LlmRuntime {
+    host: Rc<dyn Host>,
+    layers: RefCell<Vec<Layer>>,
+    config: OnceCell<RefCell<Config>>,
+    caps: OnceCell<RefCell<CapabilityMatrix>>,
+    mock: RefCell<MockState>,
+    ledger: Ledger,
+    limits: RateLimits,
+    transport: Transport,
+    warned: RefCell<BTreeSet<String>>,
+    fixtures: RefCell<Option<FixtureSink>>,
+    log: RefCell<Option<crate::call_log::CallLog>>,
+    calls_made: Cell<u64>,
+}
+
+impl LlmRuntime {
+    /// Makes a runtime over a host. Tables and the HTTP client are loaded on first use.
+    pub fn new(host: Rc<dyn Host>) -> LlmRuntime {
+        LlmRuntime {
+            host,
+            layers: RefCell::default(),
+            config: OnceCell::new(),
+            caps: OnceCell::new(),
+            mock: RefCell::default(),
+            ledger: Ledger::default(),
+            limits: RateLimits::default(),
+            transport: Transport::default(),
+            warned: RefCell::default(),
+            fixtures: RefCell::default(),
+            log: RefCell::default(),
+            calls_made: Cell::new(0),
+        }
+    }
+
+    /// Sets the configuration layers above the built-in one, lowest first. They are parsed on first use.
+    pub fn set_config_layers(&self, layers: Vec<Layer>) {
+        *self.layers.borrow_mut() = layers;
+        if let Some(config) = self.config.get() {
+            *config.borrow_mut() = Config::load(&self.layers.borrow(), &*self.host);
+        }
+    }
+
+    fn config_cell(&self) -> &RefCell<Config> {
+        self.config.get_or_init(|| RefCell::new(Config::load(&self.layers.borrow(), &*self.host)))
+    }
+
+    fn caps_cell(&self) -> &RefCell<CapabilityMatrix> {
+        self.caps.get_or_init(|| RefCell::new(CapabilityMatrix::shipped()))
+    }
+
+    /// Returns the host.
+    pub fn host(&self) -> &dyn Host {
+        &*self.host
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> Ref<'_, Config> {
+        self.config_cell().borrow()
+    }
+
+    /// Makes a provider name known.
+    pub fn register_provider(&self, name: &str) {
+        self.config_cell().borrow_mut().register(name);
+    }
+
+    /// Returns the capability matrix.
+    pub fn capabilities(&self) -> Ref<'_, CapabilityMatrix> {
+        self.caps_cell().borrow()
+    }
+
+    /// Adds capability rules of manifests: the project's text first, then those of packages.
+    ///
+    /// # Errors
+    /// A text does not parse.
+    pub fn add_capability_manifests(&self, texts: &[&str]) -> Result<(), String> {
+        self.caps_cell().borrow_mut().add_manifests(texts)
+    }
+
+    /// Replaces the capability rules installed by the program.
+    ///
+    /// # Errors
+    /// `provider_capabilities_install: …`.
+    pub fn install_capabilities(&self, source: &str) -> Result<(), String> {
+        self.caps_cell().borrow_mut().install(source)
+    }
+
+    /// Drops all capability rules that are not shipped.
+    pub fn clear_capabilities(&self) {
+        self.caps_cell().borrow_mut().clear();
+    }
+
+    /// Returns the dict of `provider_capabilities`.
+    pub fn capabilities_json(&self, provider: &str, model: &str) -> Value {
+        self.capabilities().lookup(provider, model).to_json(provider, model)
+    }
+
+    /// Queues an answer (`llm_mock`).
+    ///
+    /// # Errors
+    /// `llm_mock: …`.
+    pub fn mock_push(&self, dict: &Value) -> Result<(), String> {
+        self.mock.borrow_mut().push(dict)
+    }
+
+    /// Returns the recorded calls (`llm_mock_calls`).
+    pub fn mock_calls(&self) -> Vec<Value> {
+        self.mock.borrow().calls().to_vec()
+    }
+
+    /// Empties the mock (`llm_mock_clear`).
+    pub fn mock_clear(&self) {
+        self.mock.borrow_mut().clear();
+    }
+
+    /// Stashes the mock's state (`llm_mock_push_scope`).
+    pub fn mock_push_scope(&self) {
+        self.mock.borrow_mut().push_scope();
+    }
+
+    /// Restores the mock's state (`llm_mock_pop_scope`).
+    ///
+    /// # Errors
+    /// Nothing is stashed.
+    pub fn mock_pop_scope(&self) -> Result<(), String> {
+        self.mock.borrow_mut().pop_scope()
+    }
+
+    /// Returns whether calls of any provider are answered by mocks now.
+    pub fn mock_is_active(&self) -> bool {
+        self.mock.borrow().is_active()
+    }
+
+    /// Answers from fixtures (`--llm-mock`).
+    pub fn replay_fixtures(&self, fixtures: Vec<Mock>) {
+        self.mock.borrow_mut().set_replay(fixtures);
+    }
+
+    /// Hands every result to `sink` as a fixture line (`--llm-mock-record`).
+    pub fn record_fixtures(&self, sink: impl FnMut(&str) + 'static) {
+        *self.fixtures.borrow_mut() = Some(Box::new(sink));
+    }
+
+    /// Records every HTTP exchange, one line each.
+    pub fn record_exchanges(&self, sink: impl FnMut(&str) + 'static) {
+        *self.transport.cassette.borrow_mut() = Some(Cassette::Record(Recorder::new(sink)));
+    }
+
+    /// Takes every HTTP exchange from a cassette; nothing reaches the network any more.
+    ///
+    /// # Errors
+    /// The text is no cassette.
+    pub fn replay_exchanges(&self, cassette: &str) -> Result<(), String> {
+        *self.transport.cassette.borrow_mut() = Some(Cassette::Replay(Tape::parse(cassette)?));
+        Ok(())
+    }
+
+    /// Returns how many exchanges of the cassette were not asked for.
+    pub fn unused_exchanges(&self) -> usize {
+        match &*self.transport.cassette.borrow() {
+            Some(Cassette::Replay(tape)) => tape.unused(),
+            _ => 0,
+        }
+    }
+
+    /// Hands every line of the call log (`llm_transcript.jsonl`) to `sink`.
+    pub fn log_calls(&self, sink: impl FnMut(&Value) + 'static) {
+        *self.log.borrow_mut() = Some(crate::call_log::CallLog::new(sink));
+    }
+
+    /// Returns what the run has used.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Returns the requests per minute in force for a provider (`llm_rate_limit(p)`).
+    pub fn rate_limit(&self, provider: &str) -> Option<i64> {
+        let name = format!("HARN_RATE_LIMIT_{}", provider.to_uppercase());
+        self.limits.get(provider, self.host.env(&name), self.config().rpm(provider))
+    }
+
+    /// Sets the requests per minute of a provider; zero or less removes the limit.
+    pub fn set_rate_limit(&self, provider: &str, rpm: i64) {
+        self.limits.set(provider, rpm);
+    }
+
+    /// Waits until the provider's window has room, and takes a permit.
+    pub async fn acquire(&self, provider: &str) {
+        while let Some(rpm) = self.rate_limit(provider) {
+            match self.limits.try_acquire(provider, rpm, self.host.now_ms()) {
+                Ok(()) => return,
+                Err(wait) => self.host.sleep(wait).await,
+            }
+        }
+    }
+
+    /// Returns the cost of tokens of a model in USD (`llm_cost`).
+    pub fn cost(&self, model: &str, input: i64, output: i64) -> f64 {
+        crate::cost::cost(crate::cost::model_pricing(&self.config(), model), input, output)
+    }
+
+    fn warn_once(&self, text: &str) {
+        if self.warned.borrow_mut().insert(text.to_string()) {
+            self.host.warn(text);
+        }
+    }
+
+    fn record_fixture(&self, result: Result<&Response, &LlmError>) {
+        if let Some(sink) = &mut *self.fixtures.borrow_mut() {
+            sink(&crate::mock::fixture_line(result));
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! From arguments to a [`Request`]: route, gates, tools, output channel, system text.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Call, LlmRuntime};
+use crate::capabilities::Capabilities;
+use crate::config::env;
+use crate::error::{CallError, OptionError};
+use crate::host::Fragment;
+use crate::json::{Object, str_at};
+use crate::message::{Role, any_image, normalise};
+use crate::options::{CallOptions, OutputKind, Thinking, ToolFormat, request_messages};
+use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
+use crate::secret::Secret;
+use crate::structured::schema::{is_strict, to_json_schema};
+use crate::tool_vault::{SearchPlan, Situation, plan};
+use crate::tools::ToolShape;
+use crate::wire::WireStyle;
+
+/// A call ready for its attempts.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// What is sent.
+    pub request: Request,
+    /// The options it came from.
+    pub options: CallOptions,
+    /// Names of tools offered in text format; `None` when tools are native or absent.
+    pub text_tools: Option<Vec<String>>,
+    /// What was decided about deferred tools.
+    pub search: SearchPlan,
+    /// The structural experiment applied, for the transcript.
+    pub experiment: Value,
+    /// Seconds of silence after which a stream is given up.
+    pub idle_timeout: Duration,
+}
+
+impl LlmRuntime {
+    /// Prepares a call.
+    ///
+    /// # Errors
+    /// Wrong options, a feature the route lacks, or a missing key.
+    pub fn prepare(&self, call: &Call) -> Result<Prepared, CallError> {
+        let options = CallOptions::from_json(&call.options)?;
+        self.prepare_options(call, options)
+    }
+
+    /// Prepares a call for another route: the steps of a fallback.
+    pub(super) fn prepare_for(&self, call: &Call, provider: &str, model: &str) -> Result<Prepared, CallError> {
+        let mut options = CallOptions::from_json(&call.options)?;
+        options.provider = Some(provider.to_string());
+        options.model = Some(model.to_string());
+        options.stream = Some(false);
+        self.prepare_options(call, options)
+    }
+
+    /// Resolves the route of a call without checking its options against it, for templates that ask
+    /// which model will read them: `{provider, model, family, capabilities}`.
+    ///
+    /// # Errors
+    /// Wrong options, or no model.
+    pub fn render_context(&self, options: &Value) -> Result<Value, CallError> {
+        let options = CallOptions::from_json(options)?;
+        let choice = self.choose(&options)?;
+        let caps = self.capabilities_json(&choice.provider, &choice.model);
+        let family = crate::config::family(&choice.provider, &choice.model);
+        Ok(json!({"provider": choice.provider, "model": choice.model, "family": family, "capabilities": caps}))
+    }
+
+    fn choose(&self, options: &CallOptions) -> Result<crate::config::Choice, CallError> {
+        let config = self.config();
+        let choice = match crate::config::routing_decision(&config, options, self.host())? {
+            Some((choice, decision)) => {
+                if let Some(log) = &mut *self.log.borrow_mut() {
+                    log.write(self.host.now_ms(), "routing_decision", decision);
+                }
+                choice
+            }
+            None => match config.choose(options, self.host()) {
+                Ok(choice) => choice,
+                // A scripted answer needs no model.
+                Err(_) if self.mock_is_active() && options.provider.is_some() => crate::config::Choice {
+                    provider: options.provider.clone().unwrap_or_default(),
+                    model: "mock".into(),
+                    model_is_default: true,
+                    warnings: Vec::new(),
+                },
+                Err(e) => return Err(e.into()),
+            },
+        };
+        for warning in &choice.warnings {
+            self.warn_once(warning);
+        }
+        Ok(choice)
+    }
+
+    fn prepare_options(&self, call: &Call, options: CallOptions) -> Result<Prepared, CallError> {
+        let choice = self.choose(&options)?;
+        let scripted = self.mock_is_active();
+        let mocked = scripted || choice.provider == "mock";
+        let caps = self.capabilities().lookup(&choice.provider, &choice.model);
+        let messages = request_messages(&options, &call.prompt);
+        // Image errors belong to the options, also when a mock would not look at them.
+        let normal = normalise(&messages)?;
+        let mut route = self.route(&choice, caps, &options, mocked)?;
+        let search = self.plan_tools(&route, &options)?;
+        let native = self.tools_are_native(&route, &options, &search, mocked);
+        if !scripted {
+            self.check_gates(&route, &options, &messages, native)?;
+        }
+        if let Some(warning) = &search.warning {
+            self.warn_once(warning);
+        }
+        let ollama = self.ollama_settings(&options);
+        self.choose_endpoint(&mut route, &options, &search, native, &messages, &ollama);
+        let (output, instruction) = self.plan_output(&route, &options, mocked);
+        let text_tools = (!native && !options.tools.is_empty()).then(|| {
+            let names = search.search_tool.iter().chain(&search.visible).map(|t| t.name.clone());
+            names.collect::<Vec<_>>()
+        });
+        let mut fragments = self.own_fragments(call, &options, &search, text_tools.is_some());
+        if let Some(body) = instruction {
+            fragments.push(Fragment { id: "call:output_instruction".into(), source: "call", after: true, body });
+        }
+        let hoists = !route.style.has_system_role() && choice.provider != "mock";
+        if hoists {
+            for m in normal.iter().filter(|m| matches!(m.role, Role::System | Role::Developer)) {
+                fragments.push(Fragment {
+                    id: format!("message:{}", m.index),
+                    source: "message",
+                    after: true,
+                    body: m.text("\n\n"),
+                });
+            }
+        }
+        let system = self.host.assemble_system(&options.raw, &fragments).map_err(CallError::Option)?;
+        let request = self.build(route, &options, &search, native, output, system, hoists, messages, ollama);
+        let idle = options.idle_timeout.or_else(|| self.env_seconds("HARN_LLM_IDLE_TIMEOUT")).unwrap_or(30);
+        Ok(Prepared {
+            request,
+            text_tools,
+            search,
+            experiment: Value::Null,
+            idle_timeout: Duration::from_secs(idle),
+            options,
+        })
+    }
+
+    fn env_seconds(&self, name: &str) -> Option<u64> {
+        env(self.host(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call site; the parts were each settled by a step of their own")]
+    fn build(
+        &self,
+        route: Route,
+        o: &CallOptions,
+        search: &SearchPlan,
+        native: bool,
+        output: OutputPlan,
+        system: Option<String>,
+        hoists: bool,
+        messages: Vec<Value>,
+        ollama: OllamaSettings,
+    ) -> Request {
+        let defaults = self.config().model_defaults(&route.model);
+        let float = |given: Option<f64>, key: &str| given.or_else(|| defaults.get(key).and_then(Value::as_f64));
+        let stream_env = !matches!(env(self.host(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
+        let catalogued = self.config().model(&route.model).and_then(|m| m.stream_timeout);
+        let timeout = o
+            .timeout
+            .or_else(|| self.env_seconds("HARN_LLM_TIMEOUT"))
+            .or_else(|| catalogued.and_then(|n| u64::try_from(n).ok()))
+            .unwrap_or(120);
+        Request {
+            overrides: o.overrides(&route.provider).cloned().unwrap_or_else(Object::new),
+            system,
+            system_hoisted: hoists,
+            messages,
+            tools: if native { search.tools.clone() } else { Vec::new() },
+            tool_choice: o.tool_choice.clone().filter(|_| native),
+            max_tokens: o.max_tokens,
+            temperature: float(o.temperature, "temperature"),
+            top_p: float(o.top_p, "top_p"),
+            top_k: o.top_k.or_else(|| defaults.get("top_k").and_then(Value::as_i64)),
+            stop: o.stop.clone(),
+            seed: o.seed,
+            frequency_penalty: float(o.frequency_penalty, "frequency_penalty"),
+            presence_penalty: float(o.presence_penalty, "presence_penalty"),
+            thinking: o.thinking,
+            interleaved_thinking: o.interleaved_thinking,
+            beta_features: o.beta_features.clone(),
+            cache: o.cache,
+            prefill: o.prefill.clone(),
+            output,
+            stream: o.stream.unwrap_or(stream_env),
+            timeout: Duration::from_secs(timeout),
+            idle_timeout: None,
+            max_response_bytes: o.max_response_bytes.unwrap_or(MAX_RESPONSE_BYTES),
+            ollama,
+            route,
+        }
+    }
+
+    /// Finds address, key and wire format of a route.
+    fn route(
+        &self,
+        choice: &crate::config::Choice,
+        caps: Capabilities,
+        options: &CallOptions,
+        mocked: bool,
+    ) -> Result<Route, CallError> {
+        let config = self.config();
+        let provider = choice.provider.as_str();
+        let table = match config.provider(provider) {
+            Some(table) => table.clone(),
+            None if mocked || config.knows(provider) => crate::config::Provider::default(),
+            None => {
+                return Err(CallError::Option(format!(
+                    "llm_call: unknown provider \"{provider}\"; known providers: {}",
+                    config.provider_names().join(", ")
+                )));
+            }
+        };
+        let key = if mocked || self.calls_disabled() || self.transport_is_replaying() {
+            None
+        } else {
+            config.key(provider, self.host())?.map(|k| k.secret)
+        };
+        let auth = key.as_ref().map(|key| match table.auth_style() {
+            "header" => {
+                let name = table.auth_header.clone().unwrap_or_else(|| "x-api-key".into());
+                (name.to_lowercase(), key.clone())
+            }
+            _ => ("authorization".to_string(), Secret::new(format!("Bearer {}", key.reveal()))),
+        });
+        let base = options.base_url.as_deref().map(crate::config::clean_url).unwrap_or_else(|| table.base_url(self.host()));
+        let endpoint = table.chat_endpoint().to_string();
+        Ok(Route {
+            provider: provider.to_string(),
+            model: choice.model.clone(),
+            model_is_default: choice.model_is_default,
+            caps,
+            style: if provider == "mock" { WireStyle::OpenAiChat } else { WireStyle::of(provider, &endpoint) },
+            base_url: base.trim_end_matches('/').to_string(),
+            endpoint,
+            completion_endpoint: table.completion_endpoint.clone(),
+            auth: auth.filter(|(_, secret)| !secret.is_empty()),
+            key,
+            extra_headers: table.extra_headers.into_iter().flatten().collect(),
+        })
+    }
+
+    pub(super) fn calls_disabled(&self) -> bool {
+        let value = env(self.host(), "HARN_LLM_CALLS_DISABLED").unwrap_or_default().to_lowercase();
+        matches!(value.as_str(), "1" | "true" | "yes" | "on")
+    }
+
+    fn transport_is_replaying(&self) -> bool {
+        matches!(&*self.transport.cassette.borrow(), Some(crate::record::Cassette::Replay(_)))
+    }
+
+    fn plan_tools(&self, route: &Route, options: &CallOptions) -> Result<SearchPlan, CallError> {
+        let shape = if route.provider == "mock" { ToolShape::OpenAi } else { route.style.tool_shape() };
+        let forced = options
+            .overrides(&route.provider)
+            .is_some_and(|o| o.get("force_native_tool_search") == Some(&Value::Bool(true)));
+        let description = match &options.tool_search {
+            Some(search) => {
+                let bindings = json!({"strategy": search.strategy.as_str(), "name": search.name});
+                self.host.prose("tool_search_description", &bindings)
+            }
+            None => String::new(),
+        };
+        let situation = Situation {
+            provider: &route.provider,
+            model: &route.model,
+            model_is_default: route.model_is_default,
+            caps: &route.caps,
+            shape,
+            forced,
+            description: &description,
+        };
+        Ok(plan(&options.tools, options.tool_search.as_ref(), situation)?)
+    }
+
+    fn tools_are_native(&self, route: &Route, o: &CallOptions, search: &SearchPlan, mocked: bool) -> bool {
+        let format = match o.tool_format {
+            ToolFormat::Auto => match env(self.host(), "HARN_AGENT_TOOL_FORMAT").as_deref() {
+                Some("native") => ToolFormat::Native,
+                Some("text") => ToolFormat::Text,
+                _ => ToolFormat::Auto,
+            },
+            given => given,
+        };
+        match format {
+            ToolFormat::Native => true,
+            ToolFormat::Text => false,
+            ToolFormat::Auto => route.caps.native_tools || mocked || search.native,
+        }
+    }
+
+    /// Refuses options that the route cannot honour.
+    fn check_gates(
+        &self,
+        route: &Route,
+        o: &CallOptions,
+        messages: &[Value],
+        native: bool,
+    ) -> Result<(), OptionError> {
+        let caps = &route.caps;
+        let thinks = match o.thinking {
+            Thinking::Disabled => true,
+            Thinking::Enabled { .. } => caps.thinks("enabled") || caps.thinks("adaptive"),
+            Thinking::Adaptive => caps.thinks("adaptive"),
+            Thinking::Effort(_) => caps.thinks("effort"),
+        };
+        let vision = o.vision == Some(true) || any_image(messages);
+        let forced_native = o.tool_format == ToolFormat::Native && native && !o.tools.is_empty();
+        let no_channel = o.output.explicit && caps.structured_output.is_none() && route.provider != "mock";
+        let gates = [
+            ("reasoning_effort", o.reasoning_effort_given && !caps.reasoning_effort_supported),
+            ("thinking", !thinks),
+            ("interleaved_thinking", o.interleaved_thinking && !caps.interleaved_thinking_supported),
+            ("output_format", no_channel),
+            ("vision", vision && !caps.vision_supported),
+            ("audio", o.audio && !caps.audio),
+            ("pdf", o.pdf && !caps.pdf),
+            ("cache", o.cache && !caps.prompt_caching),
+            ("tools", forced_native && !caps.native_tools),
+            ("tool_choice", o.tool_choice.is_some() && !caps.native_tools),
+        ];
+        match gates.iter().find(|(_, closed)| *closed) {
+            None => Ok(()),
+            Some((name, _)) => Err(OptionError::new(format!(
+                "option `{name}` is not supported by `{}` (provider `{}`). See `harn check --provider-matrix` for compatibility.",
+                route.model, route.provider
+            ))),
+        }
+    }
+
+    fn ollama_settings(&self, options: &CallOptions) -> OllamaSettings {
+        let overrides = options.overrides("ollama");
+        let get = |key: &str| overrides.and_then(|o| o.get(key));
+        let inner = |key: &str| get("options").and_then(|o| o.get(key));
+        let from_env = |names: &[&str]| names.iter().find_map(|n| env(self.host(), n));
+        let positive = |v: &Value| {
+            v.as_i64().or_else(|| v.as_str().and_then(|s| s.trim().parse().ok())).filter(|n: &i64| *n > 0)
+        };
+        let ctx_env = from_env(&["HARN_OLLAMA_NUM_CTX", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_NUM_CTX"]);
+        let alive_env = from_env(&["HARN_OLLAMA_KEEP_ALIVE", "OLLAMA_KEEP_ALIVE"]);
+        let grace = from_env(&["HARN_OLLAMA_UNLOAD_GRACE_MS", "OLLAMA_UNLOAD_GRACE_MS"]);
+        let num_ctx = get("num_ctx").or_else(|| inner("num_ctx")).and_then(positive);
+        let num_ctx = num_ctx.or_else(|| ctx_env.as_ref().and_then(|v| v.parse().ok()).filter(|n: &i64| *n > 0));
+        let grace = grace.and_then(|v| v.parse::<u64>().ok()).unwrap_or(10_000);
+        OllamaSettings {
+            num_ctx: num_ctx.unwrap_or(32768),
+            keep_alive: crate::wire::ollama::keep_alive(
+                get("keep_alive").cloned().or_else(|| alive_env.clone().map(Value::from)),
+            ),
+            customised: ["num_ctx", "keep_alive", "options"].iter().any(|k| get(k).is_some())
+                || ctx_env.is_some()
+                || alive_env.is_some(),
+            unload_grace: (grace > 0).then(|| Duration::from_millis(grace)),
+        }
+    }
+
+    /// Switches to the endpoint that the call needs, where a provider has several.
+    fn choose_endpoint(
+        &self,
+        route: &mut Route,
+        options: &CallOptions,
+        search: &SearchPlan,
+        native: bool,
+        messages: &[Value],
+        ollama: &OllamaSettings,
+    ) {
+        if route.provider == "openai" && route.style == WireStyle::OpenAiChat && (options.responses_api || search.native)
+        {
+            route.style = WireStyle::OpenAiResponses;
+            route.endpoint = "/responses".to_string();
+        }
+        if route.provider != "ollama" {
+            return;
+        }
+        let has_native_tools = native && !search.tools.is_empty();
+        let raw_hint = route.caps.recommended_endpoint.as_deref() == Some("/api/generate-raw");
+        if raw_hint && !route.caps.text_tool_wire_format_supported && !has_native_tools && !any_image(messages) {
+            route.style = WireStyle::OllamaRaw;
+            route.endpoint = "/api/generate".to_string();
+            return;
+        }
+        let long = crate::cost::estimate_call(options.system.as_deref(), messages, &search.tools) > 2000;
+        let needs_native = ollama.customised
+            || options.thinking.is_on()
+            || options.output.is_structured()
+            || any_image(messages)
+            || long;
+        if route.style == WireStyle::OpenAiChat && needs_native {
+            route.style = WireStyle::OllamaChat;
+            route.endpoint = "/api/chat".to_string();
+        }
+    }
+
+    /// Decides how the route is asked for JSON; the second value is the instruction for routes without
+    /// a channel of their own.
+    fn plan_output(&self, route: &Route, options: &CallOptions, mocked: bool) -> (OutputPlan, Option<String>) {
+        let format = &options.output;
+        if format.kind == OutputKind::Text {
+            return (OutputPlan::none(), None);
+        }
+        let schema = format.schema.as_ref().map(to_json_schema);
+        let channel = match (route.style, route.caps.structured_output.as_deref()) {
+            (WireStyle::OllamaChat, _) => OutputChannel::Format,
+            (WireStyle::Anthropic, Some(_)) => OutputChannel::Tool,
+            (_, Some("native")) => OutputChannel::Native,
+            (_, Some("tool_use")) => OutputChannel::Native,
+            (_, Some("format_kw")) => OutputChannel::Format,
+            _ => OutputChannel::None,
+        };
+        let strict = format.caller_strict || (format.strict && schema.as_ref().is_some_and(is_strict));
+        let bindings = json!({"schema": schema.as_ref().map(|s| format!("{s:#}"))});
+        let instruction = (channel == OutputChannel::None && !mocked)
+            .then(|| self.host.prose("output_instruction", &bindings));
+        let tool_description =
+            if channel == OutputChannel::Tool { self.host.prose("json_response_tool", &bindings) } else { String::new() };
+        (OutputPlan { channel, schema, strict, tool_description }, instruction)
+    }
+
+    /// The fragments a call contributes itself, in reduction order.
+    fn own_fragments(&self, call: &Call, o: &CallOptions, search: &SearchPlan, text_tools: bool) -> Vec<Fragment> {
+        let mut out = Vec::new();
+        let before = |id: &str, source, body: String| Fragment { id: id.into(), source, after: false, body };
+        let summary = o.transcript.as_ref().and_then(|t| str_at(t, "summary")).filter(|s| !s.trim().is_empty());
+        if let (Some(summary), Some(transcript)) = (summary, &o.transcript) {
+            let texts = crate::mock::match_text(crate::json::list_at(transcript, "messages"));
+            if !texts.contains(summary) {
+                out.push(before("transcript:summary", "transcript", format!("Conversation summary:\n{summary}")));
+            }
+        }
+        let own_block = o.raw.get("_system_fragments").is_some_and(Value::is_array);
+        if !own_block {
+            let system = call.system.as_deref().filter(|s| !s.trim().is_empty()).or(o.system.as_deref());
+            if let Some(system) = system {
+                out.push(before("primary", "primary", system.to_string()));
+            }
+            if text_tools {
+                let mut bindings = crate::tool_text::declarations(search.search_tool.iter().chain(&search.visible));
+                bindings["mode"] = "text".into();
+                for key in ["tool_examples"] {
+                    bindings[key] = o.raw.get(key).cloned().unwrap_or(Value::Null);
+                }
+                bindings["require_action"] = (o.tool_choice == Some(crate::tools::ToolChoice::Required)).into();
+                if let Some(listing) = self.stub_listing(o, search) {
+                    bindings["stub_listing"] = listing;
+                }
+                let body = self.host.prose("tool_contract_text", &bindings);
+                out.push(before("primary:text_tool_contract", "primary", body));
+            }
+        }
+        out
+    }
+
+    /// Names and first sentences of deferred tools, when the option asks for the listing.
+    fn stub_listing(&self, o: &CallOptions, search: &SearchPlan) -> Option<Value> {
+        let option = o.tool_search.as_ref().filter(|s| s.include_stub_listing)?;
+        search.search_tool.as_ref()?;
+        let stubs: Vec<Value> = search
+            .deferred
+            .iter()
+            .map(|t| json!({"name": t.name, "summary": crate::tool_text::first_sentence(&t.description)}))
+            .collect();
+        Some(json!({"title": option.name, "tools": stubs}))
+    }
+}

@@ -1,0 +1,177 @@
+//! Cutting a byte stream into messages: server-sent events and newline-delimited JSON.
+//!
+//! Chunks may be cut anywhere, also inside a character or a line ending; memory is bounded by the
+//! longest line allowed.
+
+/// How the messages of a stream are separated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Server-sent events: the `data:` lines of a block, joined.
+    Sse,
+    /// One message per line; a `data:` prefix is tolerated.
+    Lines,
+}
+
+/// A line or event grew beyond the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Turns chunks into messages.
+#[derive(Debug)]
+pub struct Framer {
+    framing: Framing,
+    limit: usize,
+    line: Vec<u8>,
+    data: String,
+    has_data: bool,
+    /// The last byte was a carriage return, so a following newline belongs to the same line end.
+    after_cr: bool,
+}
+
+impl Framer {
+    /// Makes a framer for lines and events of at most `limit` bytes.
+    pub fn new(framing: Framing, limit: usize) -> Self {
+        Framer { framing, limit, line: Vec::new(), data: String::new(), has_data: false, after_cr: false }
+    }
+
+    /// Returns the framing.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Adds a chunk; complete messages are appended to `out`.
+    ///
+    /// # Errors
+    /// A line or event is longer than the limit.
+    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<String>) -> Result<(), TooLong> {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            if self.after_cr {
+                self.after_cr = false;
+                if rest[0] == b'\n' {
+                    rest = &rest[1..];
+                    continue;
+                }
+            }
+            let ends = |b: &u8| *b == b'\n' || (*b == b'\r' && self.framing == Framing::Sse);
+            match rest.iter().position(ends) {
+                None => {
+                    self.line.extend_from_slice(rest);
+                    rest = &[];
+                }
+                Some(at) => {
+                    self.line.extend_from_slice(&rest[..at]);
+                    self.after_cr = rest[at] == b'\r';
+                    rest = &rest[at + 1..];
+                    self.end_line(out);
+                }
+            }
+            if self.line.len() > self.limit || self.data.len() > self.limit {
+                return Err(TooLong);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the stream: what is left counts as complete, as servers often omit the last line end.
+    pub fn finish(&mut self, out: &mut Vec<String>) {
+        if !self.line.is_empty() {
+            self.end_line(out);
+        }
+        self.end_event(out);
+    }
+
+    fn end_line(&mut self, out: &mut Vec<String>) {
+        let line = String::from_utf8_lossy(&self.line).into_owned();
+        self.line.clear();
+        match self.framing {
+            Framing::Lines => {
+                let text = line.trim();
+                let text = text.strip_prefix("data:").map_or(text, str::trim);
+                if !text.is_empty() {
+                    out.push(text.to_string());
+                }
+            }
+            Framing::Sse => {
+                if line.is_empty() {
+                    self.end_event(out);
+                } else if let Some(value) = line.strip_prefix("data:") {
+                    let value = value.strip_prefix(' ').unwrap_or(value);
+                    // Some servers omit the blank line between events: a value that is complete by
+                    // itself does not take another one in.
+                    if self.has_data && serde_json::from_str::<serde::de::IgnoredAny>(&self.data).is_ok() {
+                        self.end_event(out);
+                    }
+                    if self.has_data {
+                        self.data.push('\n');
+                    }
+                    self.data.push_str(value);
+                    self.has_data = true;
+                }
+                // `event:`, `id:`, `retry:` and comments say nothing that the data does not.
+            }
+        }
+    }
+
+    fn end_event(&mut self, out: &mut Vec<String>) {
+        if self.has_data {
+            out.push(std::mem::take(&mut self.data));
+            self.has_data = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn run(framing: Framing, chunks: &[&[u8]]) -> Vec<String> {
+        let mut framer = Framer::new(framing, 1 << 20);
+        let mut out = Vec::new();
+        for chunk in chunks {
+            framer.feed(chunk, &mut out).unwrap();
+        }
+        framer.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn events_with_comments_crlf_and_no_final_blank_line() {
+        let text = ": hello\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:{\"b\":\r\ndata: 2}\r\n\r\n:\n\ndata: [DONE]";
+        assert_eq!(run(Framing::Sse, &[text.as_bytes()]), ["{\"a\":1}", "{\"b\":\n2}", "[DONE]"]);
+    }
+
+    #[test]
+    fn every_cut_gives_the_same_messages() {
+        let text = "data: {\"t\":\"é😀\"}\r\n\r\ndata: x\n\ndata: y\r\rdata: z";
+        let whole = run(Framing::Sse, &[text.as_bytes()]);
+        assert_eq!(whole.len(), 4);
+        for cut in 0..=text.len() {
+            let (a, b) = text.as_bytes().split_at(cut);
+            assert_eq!(run(Framing::Sse, &[a, b]), whole, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(run(Framing::Sse, &bytes), whole);
+    }
+
+    #[test]
+    fn lines_tolerate_a_data_prefix() {
+        assert_eq!(run(Framing::Lines, &[b"{\"a\":1}\r\n\ndata: [DONE]\n"]), ["{\"a\":1}", "[DONE]"]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_bounded() {
+        let mut framer = Framer::new(Framing::Sse, 10);
+        assert_eq!(framer.feed(b"data: 0123456789", &mut Vec::new()), Err(TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_never_matter(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..200) {
+            let cut = cut.min(bytes.len());
+            let whole = run(Framing::Sse, &[&bytes]);
+            prop_assert_eq!(run(Framing::Sse, &[&bytes[..cut], &bytes[cut..]]), whole);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Rounds of a structured call: judge a reply, decide whether to ask again and with which words.
+//!
+//! A pure state machine: the caller makes the calls, [`Rounds::judge`] says what comes next.
+
+use serde_json::{Value, json};
+
+use super::extract::{Extracted, extract};
+use super::schema::{shape_lines, top_level_keys};
+use crate::host::Host;
+use crate::options::{Nudge, OutputFormat};
+use crate::response::Response;
+
+/// What comes after a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The reply fits, or nothing was asked of it.
+    Done,
+    /// Ask again, with at most one more user message.
+    Again {
+        /// The message, if any.
+        message: Option<String>,
+        /// What was wrong.
+        errors: Vec<String>,
+    },
+    /// The rounds are used up.
+    Failed {
+        /// What is wrong.
+        errors: Vec<String>,
+    },
+}
+
+/// The rounds of one call.
+#[derive(Debug, Clone)]
+pub struct Rounds {
+    structured: bool,
+    schema: Option<Value>,
+    nudge: Nudge,
+    retries: u32,
+    used: u32,
+    /// Whether the last reply was JSON with something around it.
+    pub extracted: bool,
+    /// Whether the last reply held no JSON at all.
+    pub missing_json: bool,
+}
+
+impl Rounds {
+    /// Starts the rounds of a call with these output options.
+    pub fn new(output: &OutputFormat) -> Rounds {
+        Rounds {
+            structured: output.is_structured(),
+            schema: output.check.clone(),
+            nudge: output.nudge.clone(),
+            retries: output.schema_retries,
+            used: 0,
+            extracted: false,
+            missing_json: false,
+        }
+    }
+
+    /// Returns how many replies were judged.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Returns how many retries were allowed.
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// Judges a reply and stores its data in it.
+    pub fn judge(&mut self, response: &mut Response, host: &dyn Host) -> Verdict {
+        self.used += 1;
+        if !self.structured {
+            return Verdict::Done;
+        }
+        let found = extract(response);
+        self.missing_json = found.is_none();
+        self.extracted = found.as_ref().is_some_and(|f| !f.whole);
+        let errors = self.errors(found.as_ref(), response, host);
+        response.data = found.map(|f| f.value);
+        if errors.is_empty() {
+            return Verdict::Done;
+        }
+        if self.used > self.retries {
+            return Verdict::Failed { errors };
+        }
+        let joined = errors.join("; ");
+        let message = match &self.nudge {
+            Nudge::Off => None,
+            Nudge::Text(text) => Some(format!("{text}\n\nValidation errors: {joined}")),
+            Nudge::Automatic => Some(host.prose("schema_nudge", &self.nudge_bindings(&joined))),
+        };
+        Verdict::Again { message, errors }
+    }
+
+    fn errors(&self, found: Option<&Extracted>, response: &Response, host: &dyn Host) -> Vec<String> {
+        let Some(found) = found else {
+            let mut out = vec!["response did not contain parseable JSON".to_string()];
+            if !response.tagged.violations.is_empty() {
+                out.push(format!("protocol violations: {}", response.tagged.violations.join("; ")));
+            }
+            if matches!(response.stop_reason.as_deref(), Some("length" | "max_tokens")) {
+                out.push("response hit the token limit before producing complete JSON".to_string());
+            }
+            return out;
+        };
+        self.schema.as_ref().map(|schema| host.validate_schema(schema, &found.value)).unwrap_or_default()
+    }
+
+    fn nudge_bindings(&self, errors: &str) -> Value {
+        let (required, allowed, shape) = match &self.schema {
+            Some(schema) => {
+                let (required, allowed) = top_level_keys(schema);
+                (required, allowed, shape_lines(schema))
+            }
+            None => Default::default(),
+        };
+        json!({"errors": errors, "required_keys": required.join(", "), "allowed_keys": allowed.join(", "),
+               "shape": shape.join("\n")})
+    }
+}
+
+/// Returns the message of a call whose rounds are used up.
+pub fn failure_message(errors: &[String], retries: u32) -> String {
+    let hint = if retries == 0 {
+        "set `schema_retries` to let the model correct itself".to_string()
+    } else {
+        format!("the budget of {retries} schema retries is exhausted")
+    };
+    format!("LLM output failed schema validation: {} (hint: {hint})", errors.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::StdHost;
+    use crate::options::CallOptions;
+
+    fn rounds(options: Value) -> Rounds {
+        Rounds::new(&CallOptions::from_json(&options).unwrap().output)
+    }
+
+    fn reply(text: &str) -> Response {
+        let mut r = Response::new("p", "m");
+        r.text = text.into();
+        r
+    }
+
+    #[test]
+    fn rounds_end_with_success_or_exhaustion() {
+        let host = StdHost::default();
+        let mut r = rounds(json!({"schema": {"type": "dict", "required": ["a"]}, "schema_retries": 1}));
+        let Verdict::Again { message, errors } = r.judge(&mut reply("{}"), &host) else { panic!() };
+        assert_eq!(errors, ["at root: missing required key 'a'"]);
+        assert!(message.unwrap().contains("\"required_keys\":\"a\""));
+        let mut cut = reply("nope");
+        cut.stop_reason = Some("max_tokens".into());
+        let Verdict::Failed { errors } = r.judge(&mut cut, &host) else { panic!() };
+        assert_eq!(errors, [
+            "response did not contain parseable JSON",
+            "response hit the token limit before producing complete JSON"
+        ]);
+        assert!(r.missing_json && r.used() == 2);
+    }
+
+    #[test]
+    fn nudges_can_be_replaced_or_silenced() {
+        let host = StdHost::default();
+        let message = |nudge: Value| {
+            let mut r = rounds(json!({"response_format": "json", "schema_retry_nudge": nudge}));
+            match r.judge(&mut reply("x"), &host) {
+                Verdict::Again { message, .. } => message,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(message(json!(false)), None);
+        assert_eq!(
+            message(json!("Try.")).unwrap(),
+            "Try.\n\nValidation errors: response did not contain parseable JSON"
+        );
+    }
+
+    #[test]
+    fn unstructured_replies_pass() {
+        let mut response = reply("x");
+        assert_eq!(rounds(json!({})).judge(&mut response, &StdHost::default()), Verdict::Done);
+        assert_eq!(response.data, None);
+    }
+}

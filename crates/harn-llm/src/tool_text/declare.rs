@@ -1,0 +1,200 @@
+//! Tools as TypeScript-like declarations, for the prompt that describes them in text.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::json::{display, list_at, str_at};
+use crate::tools::ToolDef;
+
+/// Returns the bindings of the tool contract: `tools` (sorted by name) with `name`, `declaration` or
+/// one-line `signature`, `description`, `summary`, `compact`; and `shared_types` with `name`, `type`.
+pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
+    let mut shared: BTreeMap<String, String> = BTreeMap::new();
+    let mut sorted: Vec<&ToolDef> = tools.collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let list: Vec<Value> = sorted
+        .into_iter()
+        .map(|tool| {
+            collect_refs(&tool.parameters, &tool.parameters, &mut shared);
+            json!({
+                "name": tool.name, "compact": tool.compact, "description": tool.description,
+                "summary": first_sentence(&tool.description), "signature": signature(tool),
+                "declaration": format!("declare function {}(args: {}): string;", tool.name, type_text(&tool.parameters)),
+            })
+        })
+        .collect();
+    let shared: Vec<Value> = shared.into_iter().map(|(name, text)| json!({"name": name, "type": text})).collect();
+    json!({"tools": list, "shared_types": shared})
+}
+
+/// Returns the text up to the first full stop, question or exclamation mark, or line end.
+pub fn first_sentence(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let end = line.char_indices().find(|(at, c)| {
+        matches!(c, '.' | '!' | '?') && line[at + c.len_utf8()..].chars().next().is_none_or(char::is_whitespace)
+    });
+    end.map_or(line, |(at, c)| &line[..at + c.len_utf8()]).to_string()
+}
+
+fn signature(tool: &ToolDef) -> String {
+    let properties = tool.parameters.get("properties").and_then(Value::as_object);
+    let Some(properties) = properties.filter(|p| !p.is_empty()) else { return format!("{}()", tool.name) };
+    let keys: Vec<String> = ordered(&tool.parameters, properties)
+        .into_iter()
+        .map(|(name, schema, required)| {
+            let mark = if required { "" } else { "?" };
+            format!("{name}{mark}: {}", type_text(schema))
+        })
+        .collect();
+    format!("{}({{ {} }})", tool.name, keys.join(", "))
+}
+
+/// Properties with the required ones first.
+fn ordered<'a>(schema: &Value, properties: &'a crate::json::Object) -> Vec<(&'a str, &'a Value, bool)> {
+    let required: Vec<&str> = list_at(schema, "required").iter().filter_map(Value::as_str).collect();
+    let all = || properties.iter().map(|(k, v)| (k.as_str(), v, required.contains(&k.as_str())));
+    all().filter(|p| p.2).chain(all().filter(|p| !p.2)).collect()
+}
+
+fn literal(value: &Value) -> String {
+    value.to_string()
+}
+
+fn union(parts: Vec<String>) -> String {
+    let mut seen: Vec<String> = Vec::new();
+    for part in parts {
+        if !seen.contains(&part) {
+            seen.push(part);
+        }
+    }
+    seen.join(" | ")
+}
+
+/// Returns the type that a schema describes.
+pub fn type_text(schema: &Value) -> String {
+    let plain = plain_type(schema);
+    if schema.get("nullable") == Some(&Value::Bool(true)) { format!("{plain} | null") } else { plain }
+}
+
+fn plain_type(schema: &Value) -> String {
+    if let Some(reference) = str_at(schema, "$ref") {
+        return reference.rsplit('/').next().unwrap_or("unknown").to_string();
+    }
+    if let Some(value) = schema.get("const") {
+        return literal(value);
+    }
+    if let Some(options) = schema.get("enum").and_then(Value::as_array) {
+        return union(options.iter().map(literal).collect());
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(options) = schema.get(key).and_then(Value::as_array) {
+            return union(options.iter().map(type_text).collect());
+        }
+    }
+    if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
+        return parts.iter().map(type_text).collect::<Vec<_>>().join(" & ");
+    }
+    match schema.get("type") {
+        Some(Value::Array(types)) => {
+            let each = |t: &Value| {
+                let mut one = schema.clone();
+                one["type"] = t.clone();
+                plain_type(&one)
+            };
+            union(types.iter().map(each).collect())
+        }
+        Some(Value::String(word)) => match word.as_str() {
+            "string" => "string".into(),
+            "integer" | "number" | "int" | "float" => "number".into(),
+            "boolean" | "bool" => "boolean".into(),
+            "null" | "nil" => "null".into(),
+            "any" => "any".into(),
+            "array" | "list" => match schema.get("items") {
+                Some(items) => {
+                    let inner = type_text(items);
+                    if inner.contains(" | ") || inner.contains(" & ") { format!("({inner})[]") } else { format!("{inner}[]") }
+                }
+                None => "any[]".into(),
+            },
+            "object" | "dict" => object_type(schema),
+            _ => "unknown".into(),
+        },
+        _ if schema.get("properties").is_some() => object_type(schema),
+        _ if schema.as_object().is_some_and(|m| m.is_empty()) => "any".into(),
+        _ => "unknown".into(),
+    }
+}
+
+fn object_type(schema: &Value) -> String {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return "object".into() };
+    if properties.is_empty() {
+        return "{}".into();
+    }
+    let fields: Vec<String> = ordered(schema, properties)
+        .into_iter()
+        .map(|(name, field, required)| {
+            let mark = if required { "" } else { "?" };
+            let mut notes = vec![if required { "required" } else { "optional" }.to_string()];
+            notes.extend(str_at(field, "description").map(|d| d.replace("*/", "* /").replace('\n', " ")));
+            notes.extend(field.get("default").map(|d| format!("default {}", display(d))));
+            let example = field.get("example").or_else(|| list_at(field, "examples").first());
+            notes.extend(example.map(|e| format!("example {}", display(e))));
+            format!("{name}{mark}: {} /* {} */", type_text(field), notes.join(" — "))
+        })
+        .collect();
+    format!("{{ {} }}", fields.join("; "))
+}
+
+/// Finds every `$ref` below `schema` and what it stands for in `root`.
+fn collect_refs(root: &Value, schema: &Value, out: &mut BTreeMap<String, String>) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(reference) = str_at(schema, "$ref") {
+                let name = reference.rsplit('/').next().unwrap_or("unknown").to_string();
+                if let Some(target) = reference.strip_prefix('#').and_then(|p| root.pointer(p))
+                    && !out.contains_key(&name)
+                {
+                    out.insert(name, type_text(target));
+                    collect_refs(root, target, out);
+                }
+            }
+            map.values().for_each(|v| collect_refs(root, v, out));
+        }
+        Value::Array(items) => items.iter().for_each(|v| collect_refs(root, v, out)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::parse_tools;
+
+    #[test]
+    fn schemas_read_as_types() {
+        assert_eq!(type_text(&json!({"type": "array", "items": {"enum": ["a", 1]}})), "(\"a\" | 1)[]");
+        assert_eq!(type_text(&json!({"type": ["string", "null"]})), "string | null");
+        assert_eq!(type_text(&json!({"type": "string", "nullable": true})), "string | null");
+        assert_eq!(type_text(&json!({"allOf": [{"$ref": "#/$defs/A"}, {"type": "object"}]})), "A & object");
+        assert_eq!(
+            type_text(&json!({"type": "object", "required": ["b"], "properties": {
+                "a": {"type": "integer", "default": 3}, "b": {"type": "string", "description": "d", "example": "x"}}})),
+            "{ b: string /* required — d — example x */; a?: number /* optional — default 3 */ }"
+        );
+    }
+
+    #[test]
+    fn declarations_are_sorted_and_share_types() {
+        let tools = parse_tools(&json!([
+            {"name": "z", "description": "Last. More."},
+            {"name": "a", "description": "First", "parameters": {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}},
+                "$defs": {"P": {"type": "integer"}}}}]))
+        .unwrap();
+        let d = declarations(tools.iter());
+        assert_eq!(d["tools"][0]["name"], "a");
+        assert_eq!(d["tools"][1]["signature"], "z()");
+        assert_eq!(d["tools"][1]["summary"], "Last.");
+        assert_eq!(d["shared_types"], json!([{"name": "P", "type": "number"}]));
+    }
+}

@@ -1,0 +1,12 @@
+//! Tool calls written as text: the grammar inside `<tool_call>`, and replies made of tagged blocks.
+
+mod declare;
+mod grammar;
+mod reply;
+mod scan;
+mod visible;
+
+pub use declare::{declarations, first_sentence, type_text};
+pub use grammar::{ParsedCall, parse_call};
+pub use reply::{Block, TaggedReply, has_opening_tag, parse_reply};
+pub use visible::{sanitize, sanitize_partial};

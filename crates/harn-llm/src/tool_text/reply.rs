@@ -1,0 +1,278 @@
+//! A reply in tagged form: calls, prose, final answer, done marker.
+
+use serde_json::Value;
+
+use super::scan::{bare_calls, known_name_at};
+use crate::json::clip;
+use crate::message::ToolCall;
+use crate::tool_text::grammar::parse_call;
+use crate::wire::think::split;
+
+/// A block of a tagged reply, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// `<tool_call>`.
+    Call(ToolCall),
+    /// `<assistant_prose>`.
+    Prose(String),
+    /// `<user_response>`.
+    Response(String),
+    /// `<done>`.
+    Done(String),
+}
+
+/// What a tagged reply says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TaggedReply {
+    /// The blocks, in order.
+    pub blocks: Vec<Block>,
+    /// Departures from the protocol, for the model.
+    pub violations: Vec<String>,
+    /// Calls that could not be read, for the model.
+    pub errors: Vec<String>,
+}
+
+impl TaggedReply {
+    /// Returns the calls.
+    pub fn calls(&self) -> Vec<ToolCall> {
+        self.blocks
+            .iter()
+            .filter_map(|b| match b {
+                Block::Call(call) => Some(call.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Returns the final answer, else the running prose; empty when there is neither.
+    pub fn prose(&self) -> String {
+        let join = |pick: fn(&Block) -> Option<&str>| {
+            let parts: Vec<&str> = self.blocks.iter().filter_map(pick).filter(|t| !t.is_empty()).collect();
+            parts.join("\n\n")
+        };
+        let response = join(|b| if let Block::Response(t) = b { Some(t) } else { None });
+        if response.is_empty() { join(|b| if let Block::Prose(t) = b { Some(t) } else { None }) } else { response }
+    }
+
+    /// Returns the body of the last done block.
+    pub fn done_marker(&self) -> Option<&str> {
+        self.blocks.iter().rev().find_map(|b| match b {
+            Block::Done(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Renders the blocks again in canonical tags; `None` without blocks.
+    pub fn canonical_text(&self) -> Option<String> {
+        let parts: Vec<String> = self
+            .blocks
+            .iter()
+            .map(|block| match block {
+                Block::Call(call) => {
+                    let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
+                    format!("<tool_call>\n{}({arguments})\n</tool_call>", call.name)
+                }
+                Block::Prose(text) => format!("<assistant_prose>\n{text}\n</assistant_prose>"),
+                Block::Response(text) => format!("<user_response>\n{text}\n</user_response>"),
+                Block::Done(text) => format!("<done>{text}</done>"),
+            })
+            .collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+}
+
+const TAGS: [&str; 4] = ["tool_call", "assistant_prose", "user_response", "done"];
+
+/// Returns whether the text contains one of the four opening tags.
+pub fn has_opening_tag(text: &str) -> bool {
+    TAGS.iter().any(|tag| text.contains(&format!("<{tag}>")))
+}
+
+/// Reads a reply; `tools` are the names that may be called.
+pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
+    let (visible, _) = split(text);
+    let visible = visible.replace("</think>", "").replace("<think>", "");
+    let mut reader = Reader { text: &visible, tools, out: TaggedReply::default(), calls: 0 };
+    reader.run();
+    reader.out
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    tools: &'a [String],
+    out: TaggedReply,
+    calls: usize,
+}
+
+impl Reader<'_> {
+    fn run(&mut self) {
+        let text = self.text;
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            let blank = rest.len() - rest.trim_start().len();
+            at += blank;
+            let rest = &text[at..];
+            if rest.is_empty() {
+                break;
+            }
+            at += if rest.starts_with('<') { self.tag(rest) } else { self.stray(rest) };
+        }
+        let nothing = self.out == TaggedReply::default();
+        if nothing && !text.trim().is_empty() {
+            self.out.violations.push(
+                "the reply has none of the blocks <tool_call>, <assistant_prose>, <user_response>, <done>".to_string(),
+            );
+        }
+    }
+
+    /// Reads what starts with `<`; returns the bytes used.
+    fn tag(&mut self, rest: &str) -> usize {
+        for tag in TAGS {
+            let open = format!("<{tag}>");
+            let Some(inner) = rest.strip_prefix(open.as_str()) else { continue };
+            let close = format!("</{tag}>");
+            let Some(end) = inner.find(&close) else {
+                self.out.violations.push(format!("Unclosed <{tag}> tag: expected {close}"));
+                return skip_tag(rest);
+            };
+            self.block(tag, &inner[..end]);
+            return open.len() + end + close.len();
+        }
+        let inner = &rest[1..];
+        if let Some(name) = known_name_at(inner, self.tools)
+            && let Ok(call) = parse_call(rest, 1 + name.len(), name)
+        {
+            let id = format!("tc_angle_{name}");
+            self.out.blocks.push(Block::Call(ToolCall { id, name: call.name, arguments: call.arguments }));
+            self.out.violations.push(format!("`<{name}(...)>` is not a block: wrap the call in <tool_call>"));
+            let tail = &rest[call.end..];
+            return call.end + usize::from(tail.starts_with('>'));
+        }
+        let used = skip_tag(rest);
+        self.out.violations.push(format!("Unexpected tag {}", clip(rest[..used].trim_end(), 120)));
+        used
+    }
+
+    fn block(&mut self, tag: &str, body: &str) {
+        match tag {
+            "tool_call" => self.call_block(body),
+            "assistant_prose" => self.out.blocks.push(Block::Prose(body.trim().to_string())),
+            "user_response" => self.out.blocks.push(Block::Response(body.trim().to_string())),
+            _ if body.trim().is_empty() => {
+                self.out.violations.push("<done> must hold the done marker".to_string());
+            }
+            _ => self.out.blocks.push(Block::Done(body.trim().to_string())),
+        }
+    }
+
+    fn call_block(&mut self, body: &str) {
+        let mut found = bare_calls(body, self.tools);
+        self.out.errors.append(&mut found.errors);
+        match found.calls.len() {
+            0 => {
+                if self.out.errors.is_empty() {
+                    let body = clip(body.trim(), 200);
+                    self.out.errors.push(format!("<tool_call> body contained no call of a known tool: {body}"));
+                }
+            }
+            1 => {
+                for call in found.calls {
+                    self.push_call(call.name, call.arguments);
+                }
+            }
+            n => self
+                .out
+                .errors
+                .push(format!("<tool_call> body contained {n} calls; emit one call per <tool_call> block.")),
+        }
+    }
+
+    fn push_call(&mut self, name: String, arguments: Value) {
+        let id = format!("tc_{}", self.calls);
+        self.calls += 1;
+        self.out.blocks.push(Block::Call(ToolCall { id, name, arguments }));
+    }
+
+    /// Reads text outside of tags, up to the next known tag; returns the bytes used.
+    fn stray(&mut self, rest: &str) -> usize {
+        let stops = TAGS.iter().filter_map(|tag| rest.find(&format!("<{tag}>")));
+        let end = stops.min().unwrap_or(rest.len());
+        let text = &rest[..end];
+        let found = bare_calls(text, self.tools);
+        self.out.errors.extend(found.errors);
+        if found.calls.is_empty() {
+            let preview = clip(text.trim(), 120);
+            self.out.violations.push(format!("Stray text outside response tags: {preview}"));
+        } else {
+            let names: Vec<&str> = found.calls.iter().map(|c| c.name.as_str()).collect();
+            self.out
+                .violations
+                .push(format!("Calls outside <tool_call> blocks: {}; wrap each call in <tool_call>", names.join(", ")));
+            for call in found.calls {
+                self.push_call(call.name, call.arguments);
+            }
+        }
+        end
+    }
+}
+
+/// Bytes up to the end of an unknown tag: its `>`, or the end of the line.
+fn skip_tag(rest: &str) -> usize {
+    rest.find(['>', '\n']).map_or(rest.len(), |n| n + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(text: &str) -> TaggedReply {
+        parse_reply(text, &["read".to_string(), "write".to_string()])
+    }
+
+    #[test]
+    fn a_call_with_prose() {
+        let reply = read("<assistant_prose>hey</assistant_prose>\n<tool_call>\nread({ path: \"x\" })\n</tool_call>");
+        assert_eq!(reply.prose(), "hey");
+        assert_eq!(
+            reply.calls(),
+            [ToolCall { id: "tc_0".into(), name: "read".into(), arguments: json!({"path": "x"}) }]
+        );
+        assert!(reply.violations.is_empty() && reply.errors.is_empty());
+        assert_eq!(
+            reply.canonical_text().unwrap(),
+            "<assistant_prose>\nhey\n</assistant_prose>\n\n<tool_call>\nread({\n  \"path\": \"x\"\n})\n</tool_call>"
+        );
+    }
+
+    #[test]
+    fn ids_count_over_the_whole_reply() {
+        let reply = read("<tool_call>read()</tool_call><tool_call>write()</tool_call>");
+        let ids: Vec<String> = reply.calls().into_iter().map(|c| c.id).collect();
+        assert_eq!(ids, ["tc_0", "tc_1"]);
+    }
+
+    #[test]
+    fn the_answer_outranks_prose_and_done_is_seen() {
+        let reply = read("<think>x</think><assistant_prose>a</assistant_prose><user_response> b </user_response><done>##DONE##</done>");
+        assert_eq!((reply.prose().as_str(), reply.done_marker()), ("b", Some("##DONE##")));
+        assert!(read("<done> </done>").violations[0].contains("<done>"));
+    }
+
+    #[test]
+    fn departures_are_reported() {
+        assert!(read("hello").violations[0].starts_with("Stray text outside response tags: hello"));
+        assert!(read("<b>").violations[0].contains("<b>"));
+        let reply = read("read({ a: 1 })");
+        assert_eq!(reply.calls().len(), 1);
+        assert!(reply.violations[0].contains("read"));
+        let reply = read("<tool_call>read()\nwrite()</tool_call>");
+        assert_eq!(
+            reply.errors,
+            ["<tool_call> body contained 2 calls; emit one call per <tool_call> block."]
+        );
+        let reply = read("<read({ a: 1 })>");
+        assert_eq!(reply.calls()[0].id, "tc_angle_read");
+    }
+}

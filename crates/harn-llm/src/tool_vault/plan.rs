@@ -1,0 +1,224 @@
+//! Who searches, and which tools travel with the request.
+
+use serde_json::{Value, json};
+
+use crate::capabilities::{Capabilities, model_version};
+use crate::error::OptionError;
+use crate::options::{SearchMode, ToolSearch};
+use crate::tools::{ToolDef, ToolShape};
+
+/// What a call does about deferred tools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchPlan {
+    /// Tools that the model sees, meta-tool first.
+    pub tools: Vec<Value>,
+    /// Definitions of the visible tools of the user, for the text contract.
+    pub visible: Vec<ToolDef>,
+    /// Tools that wait for a search (client path).
+    pub deferred: Vec<ToolDef>,
+    /// The synthetic search tool of the client path.
+    pub search_tool: Option<ToolDef>,
+    /// Whether the provider searches.
+    pub native: bool,
+    /// What to tell the user.
+    pub warning: Option<String>,
+}
+
+/// What the plan depends on besides the tools.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// The provider.
+    pub provider: &'a str,
+    /// The model.
+    pub model: &'a str,
+    /// Whether the model is only the provider's default.
+    pub model_is_default: bool,
+    /// What the route can do.
+    pub caps: &'a Capabilities,
+    /// Shape of native tools.
+    pub shape: ToolShape,
+    /// `options.<provider>.force_native_tool_search`.
+    pub forced: bool,
+    /// Description of the synthetic search tool.
+    pub description: &'a str,
+}
+
+/// Decides for a call. Without `tool_search` deferred tools are left out entirely.
+///
+/// # Errors
+/// Native search is demanded but not offered, or every tool is deferred.
+pub fn plan(tools: &[ToolDef], search: Option<&ToolSearch>, at: Situation<'_>) -> Result<SearchPlan, OptionError> {
+    let Some(search) = search else {
+        let visible: Vec<ToolDef> = tools.iter().filter(|t| !t.defer_loading).cloned().collect();
+        return Ok(SearchPlan {
+            tools: visible.iter().map(|t| t.to_native(at.shape)).collect(),
+            visible,
+            deferred: Vec::new(),
+            search_tool: None,
+            native: false,
+            warning: None,
+        });
+    };
+    let mut tools = tools.to_vec();
+    for tool in &mut tools {
+        if search.always_loaded.contains(&tool.name) {
+            tool.defer_loading = false;
+        }
+    }
+    // The mock's default model stands for no model in particular.
+    let unspecific = at.provider == "mock" && at.model_is_default;
+    let offered = at.caps.defer_loading && !at.caps.tool_search.is_empty() && !unspecific;
+    let native = match search.mode {
+        SearchMode::Client => false,
+        SearchMode::Auto => offered || at.forced,
+        SearchMode::Native if offered || at.forced => true,
+        SearchMode::Native => {
+            return Err(OptionError::new(format!(
+                "tool_search: provider \"{}\" does not expose native tool-search for model \"{}\". Set `tool_search: \
+                 {{ mode: \"client\" }}` to use the client-executed fallback, or omit tool_search to ship tools eagerly.",
+                at.provider, at.model
+            )));
+        }
+    };
+    if !tools.is_empty() && tools.iter().all(|t| t.defer_loading) {
+        return Err(OptionError::new(
+            "tool_search: all tools have defer_loading set. At least one tool must be non-deferred so the model has \
+             somewhere to start. (Matches Anthropic's 400 on the same condition.)",
+        ));
+    }
+    if native { Ok(native_plan(tools, search, at)) } else { Ok(client_plan(tools, search, at)) }
+}
+
+fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> SearchPlan {
+    let claude = at.provider == "anthropic"
+        || (at.provider == "mock" && at.caps.tool_search.iter().any(|v| v == "bm25") && is_claude(at.model));
+    let mut warning = None;
+    let meta = if claude && !at.forced_shape() {
+        let wanted = search.variant.as_str();
+        let has = |v: &str| at.caps.tool_search.iter().any(|x| x == v);
+        let variant = match at.caps.tool_search.first() {
+            Some(first) if !has(wanted) => {
+                warning = Some(format!(
+                    "tool_search: model \"{}\" has no variant \"{wanted}\", using \"{first}\"",
+                    at.model
+                ));
+                first.as_str()
+            }
+            _ => wanted,
+        };
+        json!({"type": format!("tool_search_tool_{variant}_20251119"), "name": format!("tool_search_tool_{variant}")})
+    } else {
+        let mut meta = json!({"type": "tool_search", "mode": "hosted"});
+        let labels: std::collections::BTreeSet<&str> = tools.iter().filter_map(|t| t.namespace.as_deref()).collect();
+        if !labels.is_empty() {
+            meta["namespaces"] = labels.into_iter().collect::<Vec<_>>().into();
+        }
+        meta
+    };
+    let shape = if at.shape == ToolShape::Anthropic { ToolShape::Anthropic } else { ToolShape::OpenAi };
+    let list = std::iter::once(meta).chain(tools.iter().map(|t| t.to_native(shape))).collect();
+    SearchPlan { tools: list, visible: tools, deferred: Vec::new(), search_tool: None, native: true, warning }
+}
+
+impl Situation<'_> {
+    /// The escape hatch is about OpenAI-style hosts.
+    fn forced_shape(&self) -> bool {
+        self.forced && self.provider != "anthropic"
+    }
+}
+
+fn is_claude(model: &str) -> bool {
+    let id = model.to_lowercase();
+    let least = if id.contains("haiku") { (4, 5) } else { (4, 0) };
+    id.contains("claude") && model_version(model).is_some_and(|v| v >= least)
+}
+
+fn client_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> SearchPlan {
+    let (deferred, visible): (Vec<ToolDef>, Vec<ToolDef>) = tools.into_iter().partition(|t| t.defer_loading);
+    let deferred: Vec<ToolDef> = deferred.into_iter().map(|t| ToolDef { defer_loading: false, ..t }).collect();
+    if visible.is_empty() && deferred.is_empty() {
+        return SearchPlan {
+            tools: Vec::new(),
+            visible,
+            deferred,
+            search_tool: None,
+            native: false,
+            warning: None,
+        };
+    }
+    let search_tool = ToolDef {
+        name: search.name.clone(),
+        description: at.description.to_string(),
+        parameters: json!({"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"],
+                           "additionalProperties": false}),
+        output_schema: None,
+        defer_loading: false,
+        namespace: None,
+        compact: false,
+        mcp_server: None,
+    };
+    let native = std::iter::once(&search_tool).chain(&visible).map(|t| t.to_native(at.shape)).collect();
+    SearchPlan { tools: native, visible, deferred, search_tool: Some(search_tool), native: false, warning: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::CapabilityMatrix;
+    use crate::options::CallOptions;
+    use crate::tools::parse_tools;
+
+    fn run(provider: &str, model: &str, search: Value, tools: Value) -> Result<SearchPlan, String> {
+        let caps = CapabilityMatrix::shipped().lookup(provider, model);
+        let search = CallOptions::from_json(&json!({"tool_search": search})).unwrap().tool_search;
+        let shape = if provider == "anthropic" { ToolShape::Anthropic } else { ToolShape::OpenAi };
+        let at = Situation {
+            provider,
+            model,
+            model_is_default: false,
+            caps: &caps,
+            shape,
+            forced: false,
+            description: "find",
+        };
+        plan(&parse_tools(&tools).unwrap(), search.as_ref(), at).map_err(|e| e.0)
+    }
+
+    fn tools() -> Value {
+        json!([{"name": "look"}, {"name": "deploy", "defer_loading": true, "namespace": "ops"}])
+    }
+
+    #[test]
+    fn providers_that_search_get_a_meta_tool() {
+        let p = run("anthropic", "claude-opus-4-7", json!("regex"), tools()).unwrap();
+        assert_eq!(p.tools[0], json!({"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}));
+        assert_eq!((p.tools.len(), &p.tools[2]["defer_loading"]), (3, &json!(true)));
+        let p = run("openai", "gpt-5.4", json!(true), tools()).unwrap();
+        assert_eq!(p.tools[0], json!({"type": "tool_search", "mode": "hosted", "namespaces": ["ops"]}));
+    }
+
+    #[test]
+    fn others_get_a_search_tool() {
+        let p = run("openai", "gpt-4o", json!({"name": "find_tool"}), tools()).unwrap();
+        assert_eq!(p.tools[0]["function"]["name"], "find_tool");
+        assert_eq!((p.tools.len(), p.deferred[0].name.as_str()), (2, "deploy"));
+        let error = run("openai", "gpt-4o", json!({"mode": "native"}), tools()).unwrap_err();
+        assert_eq!(
+            error,
+            "tool_search: provider \"openai\" does not expose native tool-search for model \"gpt-4o\". Set `tool_search: { mode: \"client\" }` to use the client-executed fallback, or omit tool_search to ship tools eagerly."
+        );
+    }
+
+    #[test]
+    fn something_must_be_visible() {
+        let all = json!([{"name": "a", "defer_loading": true}]);
+        assert!(run("openai", "gpt-4o", json!(true), all.clone()).unwrap_err().contains("all tools have defer_loading"));
+        let p = run("openai", "gpt-4o", json!({"always_loaded": ["a"]}), all).unwrap();
+        assert_eq!((p.deferred.len(), p.tools.len()), (0, 2));
+    }
+
+    #[test]
+    fn without_search_deferred_tools_stay_home() {
+        assert_eq!(run("openai", "gpt-5.4", json!(false), tools()).unwrap().tools.len(), 1);
+    }
+}

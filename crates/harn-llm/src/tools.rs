@@ -1,0 +1,289 @@
+//! Tool definitions: reading the `tools` option and writing the schemas that travel with a request.
+
+use serde_json::{Value, json};
+
+use crate::error::OptionError;
+use crate::json::{Object, list_at, present, str_at};
+
+/// A tool as a request needs it; handlers stay with the caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDef {
+    /// The name the model calls.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of the argument object.
+    pub parameters: Value,
+    /// JSON Schema of the result, when declared.
+    pub output_schema: Option<Value>,
+    /// Whether the schema stays out of sight until a search finds it.
+    pub defer_loading: bool,
+    /// Group of deferred tools, for providers that have groups.
+    pub namespace: Option<String>,
+    /// Whether the text contract shows it as one line.
+    pub compact: bool,
+    /// The MCP server that offers it.
+    pub mcp_server: Option<String>,
+}
+
+/// The two shapes in which tool schemas travel and are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolShape {
+    /// `{name, description, input_schema}`.
+    Anthropic,
+    /// `{type: "function", function: {name, description, parameters}}`.
+    OpenAi,
+}
+
+/// Reads the `tools` option: a registry dict, or a list of tool dicts.
+///
+/// # Errors
+/// The value has another shape.
+pub fn parse_tools(value: &Value) -> Result<Vec<ToolDef>, OptionError> {
+    let list = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(list) => list.as_slice(),
+        Value::Object(_) if str_at(value, "_type") == Some("tool_registry") || value.get("tools").is_some() => {
+            list_at(value, "tools")
+        }
+        _ => return Err(OptionError::new("tools must be a tool_registry or a list of tool definition dicts")),
+    };
+    list.iter().map(parse_tool).collect()
+}
+
+fn parse_tool(tool: &Value) -> Result<ToolDef, OptionError> {
+    if tool.is_string() {
+        return Err(OptionError::new("tools must be declared as tool definition dicts or a tool_registry"));
+    }
+    // A dict in the wire shape of OpenAI is a definition too.
+    let inner = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
+    let name = str_at(inner, "name")
+        .filter(|_| tool.is_object())
+        .ok_or_else(|| OptionError::new("tools must contain only tool definition dicts"))?;
+    let parameters = inner.get("parameters").or_else(|| inner.get("input_schema")).unwrap_or(&Value::Null);
+    Ok(ToolDef {
+        name: name.to_string(),
+        description: str_at(inner, "description").unwrap_or_default().to_string(),
+        parameters: object_schema(parameters),
+        output_schema: present(tool, "outputSchema").or_else(|| present(tool, "returns")).cloned(),
+        defer_loading: tool.get("defer_loading") == Some(&Value::Bool(true)),
+        namespace: str_at(tool, "namespace").map(str::to_string),
+        compact: tool.get("compact") == Some(&Value::Bool(true)),
+        mcp_server: str_at(tool, "_mcp_server").or_else(|| str_at(tool, "mcp_server")).map(str::to_string),
+    })
+}
+
+/// Turns the `parameters` of a tool dict into the JSON Schema of its argument object.
+fn object_schema(parameters: &Value) -> Value {
+    let Some(map) = parameters.as_object() else {
+        return json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
+    };
+    let complete = str_at(parameters, "type") == Some("object") && map.get("properties").is_some_and(Value::is_object);
+    if complete {
+        return parameters.clone();
+    }
+    let mut names: Vec<&String> = map.keys().collect();
+    names.sort();
+    let mut properties = Object::new();
+    let mut required = Vec::new();
+    for name in names {
+        let schema = &map[name];
+        let optional = schema.get("required") == Some(&Value::Bool(false)) || schema.get("default").is_some();
+        if !optional {
+            required.push(Value::String(name.clone()));
+        }
+        properties.insert(name.clone(), property_schema(schema));
+    }
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+fn property_schema(schema: &Value) -> Value {
+    match schema {
+        Value::String(word) => json!({"type": json_type(word)}),
+        Value::Object(map) => {
+            let mut out = map.clone();
+            // `required: true/false` is about the parameter, a list is about the keys of an object.
+            if out.get("required").is_some_and(Value::is_boolean) {
+                out.shift_remove("required");
+            }
+            crate::structured::schema::to_json_schema(&Value::Object(out))
+        }
+        _ => json!({"type": "string"}),
+    }
+}
+
+/// Maps a Harn type word to JSON Schema's.
+pub fn json_type(word: &str) -> &'static str {
+    match word {
+        "int" | "integer" => "integer",
+        "float" | "number" => "number",
+        "bool" | "boolean" => "boolean",
+        "list" | "array" => "array",
+        "dict" | "object" => "object",
+        _ => "string",
+    }
+}
+
+impl ToolDef {
+    /// Returns the native tool dict as it is recorded, with `x-harn-output-schema` and `namespace`.
+    pub fn to_native(&self, shape: ToolShape) -> Value {
+        let mut out = Object::new();
+        let output_schema = self.output_schema.clone();
+        match shape {
+            ToolShape::Anthropic => {
+                out.insert("name".into(), self.name.as_str().into());
+                out.insert("description".into(), self.description.as_str().into());
+                out.insert("input_schema".into(), self.parameters.clone());
+                if let Some(schema) = output_schema {
+                    out.insert("x-harn-output-schema".into(), schema);
+                }
+            }
+            ToolShape::OpenAi => {
+                let mut function = Object::new();
+                function.insert("name".into(), self.name.as_str().into());
+                function.insert("description".into(), self.description.as_str().into());
+                function.insert("parameters".into(), self.parameters.clone());
+                if let Some(schema) = output_schema {
+                    function.insert("x-harn-output-schema".into(), schema);
+                }
+                out.insert("type".into(), "function".into());
+                out.insert("function".into(), Value::Object(function));
+            }
+        }
+        if self.defer_loading {
+            out.insert("defer_loading".into(), true.into());
+        }
+        if let Some(namespace) = &self.namespace {
+            out.insert("namespace".into(), namespace.as_str().into());
+        }
+        Value::Object(out)
+    }
+}
+
+/// Removes the keys of a recorded native tool that the provider would refuse.
+pub fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
+    let mut out = tool.clone();
+    if let Some(map) = out.as_object_mut() {
+        map.shift_remove("x-harn-output-schema");
+        if shape == ToolShape::Anthropic {
+            map.shift_remove("namespace");
+        }
+        if let Some(function) = map.get_mut("function").and_then(Value::as_object_mut) {
+            function.shift_remove("x-harn-output-schema");
+        }
+    }
+    out
+}
+
+/// The `tool_choice` option, as the caller wrote it and as each wire format spells it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// No calls.
+    None,
+    /// At least one call.
+    Required,
+    /// A call of this tool.
+    Tool(String),
+    /// A dict in the provider's own shape.
+    Raw(Value),
+}
+
+impl ToolChoice {
+    /// Reads the option; words other than the known ones count as absent.
+    pub fn parse(value: &Value) -> Option<ToolChoice> {
+        match value {
+            Value::String(word) => match word.as_str() {
+                "auto" => Some(ToolChoice::Auto),
+                "none" => Some(ToolChoice::None),
+                "required" | "any" => Some(ToolChoice::Required),
+                _ => None,
+            },
+            Value::Object(map) if map.contains_key("type") => Some(ToolChoice::Raw(value.clone())),
+            Value::Object(_) => str_at(value, "name").map(|name| ToolChoice::Tool(name.to_string())),
+            _ => None,
+        }
+    }
+
+    /// Returns the form of the Anthropic Messages API.
+    pub fn to_anthropic(&self) -> Value {
+        match self {
+            ToolChoice::Auto => json!({"type": "auto"}),
+            ToolChoice::None => json!({"type": "none"}),
+            ToolChoice::Required => json!({"type": "any"}),
+            ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+            ToolChoice::Raw(value) => value.clone(),
+        }
+    }
+
+    /// Returns the form of OpenAI Chat Completions and Ollama.
+    pub fn to_openai(&self) -> Value {
+        match self {
+            ToolChoice::Auto => "auto".into(),
+            ToolChoice::None => "none".into(),
+            ToolChoice::Required => "required".into(),
+            ToolChoice::Tool(name) => json!({"type": "function", "function": {"name": name}}),
+            ToolChoice::Raw(value) => value.clone(),
+        }
+    }
+
+    /// Returns the form of OpenAI Responses.
+    pub fn to_responses(&self) -> Value {
+        match self {
+            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
+            other => other.to_openai(),
+        }
+    }
+
+    /// Returns the option as the caller wrote it, for logs.
+    pub fn to_json(&self) -> Value {
+        match self {
+            ToolChoice::Auto => "auto".into(),
+            ToolChoice::None => "none".into(),
+            ToolChoice::Required => "required".into(),
+            ToolChoice::Tool(name) => json!({"name": name}),
+            ToolChoice::Raw(value) => value.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_become_an_object_schema() {
+        let tools = parse_tools(&json!([{"name": "t", "description": "d", "parameters": {
+            "path": "string", "n": {"type": "int", "default": 3}, "deep": {"type": "list", "items": {"type": "int"}},
+            "maybe": {"type": "string", "required": false}}}]))
+        .unwrap();
+        assert_eq!(
+            tools[0].parameters,
+            json!({"type": "object", "properties": {
+                "deep": {"type": "array", "items": {"type": "integer"}},
+                "maybe": {"type": "string"},
+                "n": {"type": "integer", "default": 3},
+                "path": {"type": "string"}},
+              "required": ["deep", "path"], "additionalProperties": false})
+        );
+    }
+
+    #[test]
+    fn wrong_tools_are_named() {
+        let error = |v: Value| parse_tools(&v).unwrap_err().0;
+        assert_eq!(error(json!(3)), "tools must be a tool_registry or a list of tool definition dicts");
+        assert_eq!(error(json!(["x"])), "tools must be declared as tool definition dicts or a tool_registry");
+        assert_eq!(error(json!([3])), "tools must contain only tool definition dicts");
+    }
+
+    #[test]
+    fn output_schemas_are_recorded_but_not_sent() {
+        let tool = &parse_tools(&json!([{"name": "t", "returns": {"type": "string"}, "namespace": "ops"}])).unwrap()[0];
+        let native = tool.to_native(ToolShape::OpenAi);
+        assert_eq!(native["function"]["x-harn-output-schema"], json!({"type": "string"}));
+        assert!(strip_for_wire(&native, ToolShape::OpenAi)["function"].get("x-harn-output-schema").is_none());
+        let sent = strip_for_wire(&tool.to_native(ToolShape::Anthropic), ToolShape::Anthropic);
+        assert_eq!(sent.as_object().unwrap().keys().collect::<Vec<_>>(), ["name", "description", "input_schema"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! The transcript of a finished call: what was sent, what was answered, and what went on behind.
+
+use serde_json::{Value, json};
+
+use super::{Ids, event, extra_events, message_events};
+use crate::json::Object;
+use crate::request::Request;
+use crate::response::{Block, Response};
+use crate::wire::WireStyle;
+
+/// What a transcript is made from.
+pub struct CallRecord<'a> {
+    /// The transcript that was continued.
+    pub base: Option<&'a Value>,
+    /// The request.
+    pub request: &'a Request,
+    /// The reply.
+    pub response: &'a Response,
+    /// The structural experiment applied, if any.
+    pub experiment: Value,
+}
+
+/// Makes the transcript of a call, in state `active`.
+pub fn of_call(record: &CallRecord<'_>, ids: &Ids<'_>) -> Value {
+    let (request, response) = (record.request, record.response);
+    let mut messages = request.messages.clone();
+    messages.push(assistant_message(request.route.style, response));
+    let mut events = message_events(&messages, ids);
+    let extra = record.base.map(extra_events).unwrap_or_default();
+    events.extend(extra);
+    events.extend(search_events(request, response, ids));
+    let calls: Vec<Value> = response.tool_calls_json();
+    events.push(event(
+        "provider_payload",
+        "assistant",
+        "internal",
+        "",
+        Some(json!({
+            "model": response.model, "input_tokens": response.usage.input.unwrap_or(0),
+            "output_tokens": response.usage.output.unwrap_or(0), "tool_calls": calls,
+            "thinking_summary": response.thinking_summary, "structural_experiment": record.experiment,
+        })),
+        ids,
+    ));
+    for (kind, text) in [("private_reasoning", &response.thinking), ("thinking_summary", &response.thinking_summary)] {
+        if let Some(text) = text {
+            events.push(event(kind, "assistant", "private", text, None, ids));
+        }
+    }
+    let mut out = match record.base {
+        Some(base) => base.as_object().cloned().unwrap_or_default(),
+        None => Object::new(),
+    };
+    out.insert("_type".into(), "transcript".into());
+    out.insert("version".into(), 2.into());
+    out.entry("id").or_insert_with(|| ids().into());
+    out.insert("messages".into(), messages.into());
+    out.insert("events".into(), events.into());
+    out.entry("assets").or_insert_with(|| json!([]));
+    out.insert("state".into(), "active".into());
+    Value::Object(out)
+}
+
+/// Makes the assistant message that a transcript keeps: canonical blocks, or the provider's shape of a
+/// turn with tool calls.
+pub fn assistant_message(style: WireStyle, response: &Response) -> Value {
+    let mut out = json!({"role": "assistant"});
+    if response.tool_calls.is_empty() {
+        out["content"] = response.blocks.iter().map(Block::to_json).collect();
+    } else {
+        with_calls(style, response, &mut out);
+    }
+    if let Some(thinking) = &response.thinking {
+        out["reasoning"] = thinking.as_str().into();
+    }
+    out
+}
+
+fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
+    // Text that is only the reasoning repeated is no text.
+    let only_reasoning = response.thinking.as_deref() == Some(response.text.as_str());
+    let text = if only_reasoning { "" } else { response.text.as_str() };
+    match style {
+        WireStyle::Anthropic => {
+            let signed = response.blocks.iter().filter(|b| matches!(b, Block::Reasoning(_, Some(_))));
+            let mut blocks: Vec<Value> = signed.map(Block::to_json).collect();
+            if !text.is_empty() {
+                blocks.push(json!({"type": "text", "text": text}));
+            }
+            blocks.extend(response.tool_calls.iter().map(
+                |c| json!({"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments}),
+            ));
+            out["content"] = blocks.into();
+        }
+        WireStyle::OllamaChat | WireStyle::OllamaRaw => {
+            out["content"] = text.into();
+            out["tool_calls"] = response
+                .tool_calls
+                .iter()
+                .enumerate()
+                .map(|(n, c)| {
+                    json!({"type": "function", "function": {"index": n, "name": c.name, "arguments": c.arguments}})
+                })
+                .collect();
+        }
+        _ => {
+            out["content"] = text.into();
+            out["tool_calls"] = response
+                .tool_calls
+                .iter()
+                .map(|c| {
+                    json!({"id": c.id, "type": "function",
+                           "function": {"name": c.name, "arguments": c.arguments.to_string()}})
+                })
+                .collect();
+        }
+    }
+}
+
+/// Events about searches that the provider ran.
+fn search_events(request: &Request, response: &Response, ids: &Ids<'_>) -> Vec<Value> {
+    let mode = if request.route.style == WireStyle::Anthropic { "anthropic" } else { "openai" };
+    response
+        .blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::SearchQuery { id, name, query } => {
+                let metadata = json!({"id": id, "name": name, "query": query, "mode": mode});
+                Some(event("tool_search_query", "assistant", "internal", "", Some(metadata), ids))
+            }
+            Block::SearchResult { tool_use_id, tool_names } => {
+                let references: Vec<Value> = tool_names.iter().map(|n| json!({"tool_name": n})).collect();
+                let metadata = json!({"tool_use_id": tool_use_id, "tool_references": references,
+                                      "promoted": tool_names, "mode": mode});
+                Some(event("tool_search_result", "tool", "internal", "", Some(metadata), ids))
+            }
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,92 @@
+//! Events of a transcript: one per message, in a form that can be shown without knowing message shapes.
+
+use serde_json::{Value, json};
+
+use super::Ids;
+use crate::json::{list_at, str_at};
+
+/// Makes an event.
+pub fn event(kind: &str, role: &str, visibility: &str, text: &str, metadata: Option<Value>, ids: &Ids<'_>) -> Value {
+    let mut out = json!({"id": ids(), "kind": kind, "role": role, "visibility": visibility, "text": text, "blocks": []});
+    if let Some(metadata) = metadata {
+        out["metadata"] = metadata;
+    }
+    out
+}
+
+/// Returns the events of messages, in order.
+pub fn message_events(messages: &[Value], ids: &Ids<'_>) -> Vec<Value> {
+    messages.iter().map(|m| message_event(m, ids)).collect()
+}
+
+/// Returns the event of a message.
+pub fn message_event(message: &Value, ids: &Ids<'_>) -> Value {
+    let role = str_at(message, "role").unwrap_or("user");
+    let is_result = matches!(role, "tool_result" | "tool");
+    let default = if is_result { "internal" } else { "public" };
+    let blocks: Vec<Value> = blocks_of(message, default);
+    let shows = |word: &str| blocks.iter().any(|b| str_at(b, "visibility") == Some(word));
+    let visibility = if shows("public") {
+        "public"
+    } else if shows("internal") {
+        "internal"
+    } else {
+        default
+    };
+    let texts: Vec<String> = blocks.iter().filter_map(block_text).filter(|t| !t.is_empty()).collect();
+    let kind = if role == "tool_result" { "tool_result" } else { "message" };
+    json!({"id": ids(), "kind": kind, "role": role, "visibility": visibility, "text": texts.join(" "),
+           "blocks": blocks})
+}
+
+fn blocks_of(message: &Value, default: &str) -> Vec<Value> {
+    let fill = |block: &Value| -> Value {
+        let mut block = match block {
+            Value::Object(_) => block.clone(),
+            other => json!({"type": "text", "text": crate::json::display(other)}),
+        };
+        if block.get("type").is_none() {
+            block["type"] = "text".into();
+        }
+        if block.get("visibility").is_none() {
+            let internal = str_at(&block, "type") == Some("tool_result");
+            block["visibility"] = if internal { "internal" } else { default }.into();
+        }
+        block
+    };
+    match message.get("content") {
+        Some(Value::Array(blocks)) => blocks.iter().map(fill).collect(),
+        Some(Value::Null) | None => Vec::new(),
+        Some(Value::String(text)) if text.is_empty() => Vec::new(),
+        Some(block) => vec![fill(block)],
+    }
+}
+
+/// Returns how a block reads in the text of its event; reasoning does not.
+fn block_text(block: &Value) -> Option<String> {
+    let label = || {
+        ["name", "title", "path", "asset_id"]
+            .iter()
+            .find_map(|k| str_at(block, k))
+            .unwrap_or_else(|| str_at(block, "type").unwrap_or("file"))
+            .to_string()
+    };
+    let named = |key: &str| str_at(block, key).or_else(|| str_at(block, "name")).unwrap_or_default().to_string();
+    match str_at(block, "type").unwrap_or("text") {
+        "text" | "output_text" | "input_text" => str_at(block, "text").map(str::to_string),
+        "reasoning" | "reasoning_summary" | "thinking" => None,
+        "tool_call" | "tool_use" => Some(format!("<tool_call:{}>", named("name"))),
+        "tool_result" => Some(format!("<tool_result:{}>", named("tool_use_id"))),
+        "image" => Some(format!("<image:{}>", label())),
+        "file" => Some(format!("<file:{}>", label())),
+        other => Some(format!("<{other}>")),
+    }
+}
+
+/// Returns the visible events that have text, as (visibility, role, text).
+pub(super) fn shown(transcript: &Value) -> impl Iterator<Item = (&str, &str, &str)> {
+    list_at(transcript, "events").iter().map(|e| {
+        let text = |key: &'static str| str_at(e, key).unwrap_or_default();
+        (text("visibility"), text("role"), text("text"))
+    })
+}

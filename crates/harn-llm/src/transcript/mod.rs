@@ -1,0 +1,46 @@
+//! Transcripts: conversations as immutable dicts of messages and events.
+//!
+//! Pure functions on JSON. Identifiers come from the caller ([`Ids`]), so equal input gives equal output.
+
+mod call;
+mod events;
+
+pub use call::{CallRecord, assistant_message, of_call};
+pub use events::{event, message_event, message_events};
+
+use serde_json::{Value, json};
+
+use crate::json::{list_at, str_at};
+
+/// Gives out fresh identifiers.
+pub type Ids<'a> = dyn Fn() -> String + 'a;
+
+/// Returns whether a value is a transcript dict.
+pub fn is_transcript(value: &Value) -> bool {
+    str_at(value, "_type") == Some("transcript")
+}
+
+/// Makes an empty transcript.
+pub fn empty(metadata: Option<Value>, ids: &Ids<'_>) -> Value {
+    let mut out = json!({"_type": "transcript", "version": 2, "id": ids(), "messages": [], "events": [], "assets": []});
+    if let Some(metadata) = metadata.filter(|m| !m.is_null()) {
+        out["metadata"] = metadata;
+    }
+    out
+}
+
+/// Returns the events of a transcript that do not stand for its messages.
+pub fn extra_events(transcript: &Value) -> Vec<Value> {
+    let of_message = |e: &Value| matches!(str_at(e, "kind"), Some("message" | "tool_result"));
+    list_at(transcript, "events").iter().filter(|e| !of_message(e)).cloned().collect()
+}
+
+/// Replaces the messages of a transcript; events of messages are made anew, other events stay.
+pub fn with_messages(transcript: &Value, messages: Vec<Value>, ids: &Ids<'_>) -> Value {
+    let mut out = transcript.clone();
+    let extra = extra_events(transcript);
+    let events: Vec<Value> = message_events(&messages, ids).into_iter().chain(extra).collect();
+    out["messages"] = messages.into();
+    out["events"] = events.into();
+    out
+}

@@ -1,0 +1,483 @@
+//! Anthropic Messages.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Decode, Warning, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use crate::capabilities::model_version;
+use crate::error::{CallError, LlmError};
+use crate::event::{StopReason, StreamEvent, Usage};
+use crate::json::{Object, list_at, str_at};
+use crate::message::{ContentBlock, Image, ImageSource, Message, Role, normalise, result_text};
+use crate::options::Thinking;
+use crate::request::{OutputChannel, Request};
+use crate::tools::{ToolShape, strip_for_wire};
+
+/// Name of the tool through which structured output is forced.
+pub const JSON_TOOL: &str = "json_response";
+
+const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+
+pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
+    let (provider, model) = (&request.route.provider, &request.route.model);
+    let version = model_version(model);
+    let newest = version.is_some_and(|v| v >= (4, 7));
+    let mut warnings = Vec::new();
+    let messages = normalise(&request.messages)?;
+    let mut body = Object::new();
+    body.insert("model".into(), model.as_str().into());
+    if let Some(system) = system_text(request, &messages) {
+        body.insert("system".into(), system.into());
+    }
+    let mut wire_messages = write_messages(&messages, request.thinking.is_on());
+    if let Some(prefill) = &request.prefill {
+        if version.is_some_and(|v| v >= (4, 6)) {
+            warnings.push(Warning { text: format!("prefill is not supported by \"{model}\", ignoring"), once: true });
+        } else {
+            wire_messages.push(json!({"role": "assistant", "content": prefill}));
+        }
+    }
+    body.insert("messages".into(), Value::Array(wire_messages));
+
+    let thinking = match request.thinking {
+        Thinking::Enabled { .. } if newest => Thinking::Adaptive,
+        other => other,
+    };
+    let mut max_tokens = if request.max_tokens > 0 { request.max_tokens } else { 8192 };
+    let mut enabled = false;
+    match thinking {
+        Thinking::Disabled => {}
+        Thinking::Enabled { budget_tokens } => {
+            enabled = true;
+            let budget = budget_tokens.unwrap_or(10_000);
+            if max_tokens <= budget {
+                max_tokens = budget + 1024;
+            }
+            body.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": budget}));
+        }
+        Thinking::Adaptive | Thinking::Effort(_) => {
+            body.insert("thinking".into(), json!({"type": "adaptive"}));
+        }
+    }
+    body.insert("max_tokens".into(), max_tokens.into());
+    write_sampling(request, newest, enabled, &mut body, &mut warnings);
+    write_tools(request, thinking.is_on(), &mut body);
+    if request.cache {
+        body.insert("cache_control".into(), json!({"type": "ephemeral"}));
+    }
+    for (param, given) in [
+        ("seed", request.seed.is_some()),
+        ("frequency_penalty", request.frequency_penalty.is_some()),
+        ("presence_penalty", request.presence_penalty.is_some()),
+    ] {
+        if given {
+            warnings.push(unsupported(param, provider));
+        }
+    }
+    if request.stream {
+        body.insert("stream".into(), true.into());
+    }
+    merge_overrides(&mut body, &request.overrides);
+    let betas = beta_features(request);
+    let headers = if betas.is_empty() { vec![] } else { vec![("anthropic-beta".to_string(), betas.join(","))] };
+    Ok(WireRequest {
+        url: request.route.url(&request.route.endpoint),
+        headers,
+        stream: request.stream,
+        body: Value::Object(body),
+        warnings,
+    })
+}
+
+fn write_sampling(request: &Request, newest: bool, enabled: bool, body: &mut Object, warnings: &mut Vec<Warning>) {
+    let sampling = [request.temperature.is_some(), request.top_p.is_some(), request.top_k.is_some()];
+    if newest {
+        if sampling.contains(&true) {
+            let text = format!(
+                "\"{}\" takes no temperature, top_p or top_k, ignoring them",
+                request.route.model
+            );
+            warnings.push(Warning { text, once: true });
+        }
+    } else {
+        // With a thinking budget the API refuses both.
+        if let Some(temperature) = request.temperature.filter(|_| !enabled) {
+            if temperature > 1.0 {
+                let text = format!("\"temperature\" {temperature} is above 1.0, the most that Anthropic takes; using 1.0");
+                warnings.push(Warning { text, once: false });
+            }
+            body.insert("temperature".into(), temperature.min(1.0).into());
+        }
+        if let Some(top_p) = request.top_p {
+            body.insert("top_p".into(), top_p.into());
+        }
+        if let Some(top_k) = request.top_k.filter(|_| !enabled) {
+            body.insert("top_k".into(), top_k.into());
+        }
+    }
+    if !request.stop.is_empty() {
+        body.insert("stop_sequences".into(), request.stop.clone().into());
+    }
+}
+
+fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
+    let mut tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::Anthropic)).collect();
+    let mut choice = request.tool_choice.as_ref().map(|c| c.to_anthropic());
+    if request.output.channel == OutputChannel::Tool {
+        // Forcing the tool would keep other tools from being called, and is refused while thinking.
+        if tools.is_empty() && !thinks {
+            choice = Some(json!({"type": "tool", "name": JSON_TOOL}));
+        }
+        let any_object = || json!({"type": "object", "additionalProperties": true});
+        let schema = request.output.schema.clone().unwrap_or_else(any_object);
+        tools.push(json!({
+            "name": JSON_TOOL, "description": request.output.tool_description, "input_schema": schema,
+        }));
+    }
+    if !tools.is_empty() {
+        body.insert("tools".into(), Value::Array(tools));
+        if let Some(choice) = choice {
+            body.insert("tool_choice".into(), choice);
+        }
+    }
+}
+
+fn beta_features(request: &Request) -> Vec<String> {
+    let caps = &request.route.caps;
+    let mut betas: Vec<String> = Vec::new();
+    let thinks = matches!(request.thinking, Thinking::Enabled { .. } | Thinking::Adaptive);
+    let interleaved = request.interleaved_thinking || (thinks && caps.interleaved_thinking_supported);
+    let all = caps.anthropic_beta_features.iter().chain(&request.beta_features).cloned();
+    for name in all.chain(interleaved.then(|| INTERLEAVED.to_string())) {
+        if !betas.contains(&name) {
+            betas.push(name);
+        }
+    }
+    betas
+}
+
+/// The system text, with system messages of the list behind it unless they are part of it already.
+fn system_text(request: &Request, messages: &[Message]) -> Option<String> {
+    let mut parts: Vec<String> = request.system.iter().cloned().collect();
+    if !request.system_hoisted {
+        let system = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
+        parts.extend(system.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
+    }
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// Writes user and assistant turns; consecutive messages of one role become one.
+fn write_messages(messages: &[Message], thinks: bool) -> Vec<Value> {
+    let mut turns: Vec<(Role, Vec<Value>)> = Vec::new();
+    for message in messages {
+        if matches!(message.role, Role::System | Role::Developer) {
+            continue;
+        }
+        // The API wants signed reasoning back only with the turn whose tool results follow.
+        let keep_reasoning = thinks && message.tool_calls().next().is_some();
+        let blocks: Vec<Value> =
+            message.content.iter().filter_map(|b| write_block(b, keep_reasoning)).collect();
+        match turns.last_mut() {
+            Some((role, last)) if *role == message.role => last.extend(blocks),
+            _ => turns.push((message.role, blocks)),
+        }
+    }
+    turns
+        .into_iter()
+        .filter(|(role, blocks)| !(blocks.is_empty() && *role == Role::Assistant))
+        .map(|(role, blocks)| json!({"role": role.as_str(), "content": simplify(blocks)}))
+        .collect()
+}
+
+/// A single text block is written as plain text.
+fn simplify(blocks: Vec<Value>) -> Value {
+    match blocks.as_slice() {
+        [] => "".into(),
+        [one] if str_at(one, "type") == Some("text") => one["text"].clone(),
+        _ => Value::Array(blocks),
+    }
+}
+
+fn write_block(block: &ContentBlock, keep_reasoning: bool) -> Option<Value> {
+    Some(match block {
+        ContentBlock::Text(text) if text.is_empty() => return None,
+        ContentBlock::Text(text) => json!({"type": "text", "text": text}),
+        ContentBlock::Image(image) => write_image(image),
+        ContentBlock::Reasoning { text, signature: Some(signature) } if keep_reasoning => {
+            json!({"type": "thinking", "thinking": text, "signature": signature})
+        }
+        ContentBlock::Reasoning { .. } => return None,
+        ContentBlock::ToolUse(call) => {
+            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": object_input(&call.arguments)})
+        }
+        ContentBlock::ToolResult { id, content, .. } => {
+            json!({"type": "tool_result", "tool_use_id": id, "content": result_content(content)})
+        }
+        ContentBlock::Other(value) => value.clone(),
+    })
+}
+
+fn object_input(arguments: &Value) -> Value {
+    if arguments.is_object() { arguments.clone() } else { json!({"value": arguments}) }
+}
+
+fn result_content(content: &Value) -> Value {
+    let has_image = content.as_array().is_some_and(|a| a.iter().any(|b| str_at(b, "type") == Some("image")));
+    if !has_image {
+        return result_text(content).into();
+    }
+    let as_message = [json!({"role": "user", "content": content})];
+    match normalise(&as_message) {
+        Ok(messages) => {
+            let blocks = messages.iter().flat_map(|m| &m.content).filter_map(|b| write_block(b, false));
+            Value::Array(blocks.collect())
+        }
+        Err(_) => result_text(content).into(),
+    }
+}
+
+fn write_image(image: &Image) -> Value {
+    let source = match &image.source {
+        ImageSource::Url(url) => json!({"type": "url", "url": url}),
+        ImageSource::Base64(data) => json!({"type": "base64", "media_type": image.media_type, "data": data}),
+    };
+    json!({"type": "image", "source": source})
+}
+
+fn search_result(block: &Value) -> StreamEvent {
+    let references = block.get("content").map_or(&[][..], |c| list_at(c, "tool_references"));
+    StreamEvent::SearchResult {
+        tool_use_id: str_at(block, "tool_use_id").unwrap_or_default().to_string(),
+        tool_names: references.iter().filter_map(|r| str_at(r, "tool_name")).map(str::to_string).collect(),
+    }
+}
+
+pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+    let Some(content) = body.get("content").and_then(Value::as_array) else {
+        return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
+    };
+    let mut out = Vec::new();
+    if let Some(model) = str_at(body, "model") {
+        out.push(StreamEvent::Model(model.into()));
+    }
+    for (index, block) in content.iter().enumerate() {
+        let text = |key: &str| str_at(block, key).unwrap_or_default().to_string();
+        match str_at(block, "type").unwrap_or_default() {
+            "text" => out.push(StreamEvent::Text(text("text"))),
+            "thinking" => {
+                out.push(StreamEvent::Reasoning(text("thinking")));
+                if let Some(signature) = str_at(block, "signature") {
+                    out.push(StreamEvent::Signature(signature.into()));
+                }
+            }
+            "tool_use" => {
+                out.push(StreamEvent::ToolCallStart { index, id: Some(text("id")), name: Some(text("name")) });
+                let arguments = block.get("input").map(Value::to_string).unwrap_or_default();
+                out.push(StreamEvent::ToolCallDelta { index, arguments });
+            }
+            "server_tool_use" => out.push(StreamEvent::SearchQuery {
+                id: text("id"),
+                name: text("name"),
+                query: block.get("input").cloned().unwrap_or_else(|| json!({})),
+            }),
+            "tool_search_tool_result" => out.push(search_result(block)),
+            _ => {}
+        }
+    }
+    if let Some(usage) = body.get("usage") {
+        out.push(StreamEvent::Usage(Usage::from_json(usage)));
+    }
+    if let Some(reason) = str_at(body, "stop_reason") {
+        out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+    }
+    Ok(out)
+}
+
+/// Reads the event stream.
+pub(super) struct Decoder {
+    provider: String,
+    /// Open search queries by block index: id, name, JSON text so far.
+    queries: BTreeMap<usize, (String, String, String)>,
+    stopped: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: String) -> Self {
+        Decoder { provider, queries: BTreeMap::new(), stopped: false }
+    }
+
+    fn block_start(&mut self, index: usize, block: &Value, out: &mut Vec<StreamEvent>) {
+        let text = |key: &str| str_at(block, key).unwrap_or_default().to_string();
+        match str_at(block, "type").unwrap_or_default() {
+            "tool_use" => {
+                out.push(StreamEvent::ToolCallStart { index, id: Some(text("id")), name: Some(text("name")) });
+            }
+            "server_tool_use" => {
+                self.queries.insert(index, (text("id"), text("name"), String::new()));
+            }
+            "tool_search_tool_result" => out.push(search_result(block)),
+            "text" if !text("text").is_empty() => out.push(StreamEvent::Text(text("text"))),
+            "thinking" if !text("thinking").is_empty() => out.push(StreamEvent::Reasoning(text("thinking"))),
+            _ => {}
+        }
+    }
+
+    fn block_delta(&mut self, index: usize, delta: &Value, out: &mut Vec<StreamEvent>) {
+        let text = |key: &str| str_at(delta, key).unwrap_or_default().to_string();
+        match str_at(delta, "type").unwrap_or_default() {
+            "text_delta" => out.push(StreamEvent::Text(text("text"))),
+            "thinking_delta" => out.push(StreamEvent::Reasoning(text("thinking"))),
+            "signature_delta" => out.push(StreamEvent::Signature(text("signature"))),
+            "input_json_delta" => match self.queries.get_mut(&index) {
+                Some((_, _, json)) => json.push_str(&text("partial_json")),
+                None => out.push(StreamEvent::ToolCallDelta { index, arguments: text("partial_json") }),
+            },
+            _ => {}
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        let index = value.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        match str_at(value, "type").unwrap_or_default() {
+            "message_start" => {
+                let message = &value["message"];
+                if let Some(model) = str_at(message, "model") {
+                    out.push(StreamEvent::Model(model.into()));
+                }
+                out.push(StreamEvent::Usage(Usage::from_json(&message["usage"])));
+            }
+            "content_block_start" => self.block_start(index, &value["content_block"], out),
+            "content_block_delta" => self.block_delta(index, &value["delta"], out),
+            "content_block_stop" => {
+                if let Some((id, name, json)) = self.queries.remove(&index) {
+                    out.push(StreamEvent::SearchQuery { id, name, query: crate::message::parse_arguments(&json) });
+                }
+            }
+            "message_delta" => {
+                if let Some(usage) = value.get("usage") {
+                    out.push(StreamEvent::Usage(Usage::from_json(usage)));
+                }
+                if let Some(reason) = str_at(&value["delta"], "stop_reason") {
+                    out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+                }
+            }
+            "message_stop" => self.stopped = true,
+            _ => {
+                if let Some(error) = error_member(&self.provider, value) {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.stopped
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::sample;
+
+    const SONNET: &str = "claude-sonnet-4-20250514";
+
+    fn body(model: &str, options: Value) -> Value {
+        encode(&sample::request("anthropic", model, options)).unwrap().body
+    }
+
+    #[test]
+    fn a_plain_call() {
+        let wire = encode(&sample::request("anthropic", SONNET, json!({"system": "s", "stream": false}))).unwrap();
+        assert_eq!(wire.url, "https://api.anthropic.com/v1/messages");
+        assert_eq!(
+            wire.body,
+            json!({"model": SONNET, "system": "s", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 16384})
+        );
+    }
+
+    #[test]
+    fn results_of_one_turn_share_a_message() {
+        let messages = json!([
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}},
+                {"id": "b", "type": "function", "function": {"name": "y", "arguments": "{\"n\":1}"}}]},
+            {"role": "tool", "tool_call_id": "a", "content": "1"},
+            {"role": "tool", "tool_call_id": "b", "content": "2"},
+            {"role": "user", "content": "go on"},
+            {"role": "system", "content": "late"}]);
+        let body = body(SONNET, json!({"messages": messages}));
+        assert_eq!(
+            body["messages"],
+            json!([
+                {"role": "assistant", "content": [
+                    {"type": "tool_use", "id": "a", "name": "x", "input": {}},
+                    {"type": "tool_use", "id": "b", "name": "y", "input": {"n": 1}}]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "a", "content": "1"},
+                    {"type": "tool_result", "tool_use_id": "b", "content": "2"},
+                    {"type": "text", "text": "go on"}]}])
+        );
+        assert_eq!(body["system"], "late");
+    }
+
+    #[test]
+    fn thinking_needs_room_and_no_temperature() {
+        let b = body(SONNET, json!({"thinking": {"budget_tokens": 20000}, "temperature": 0.5, "top_k": 3}));
+        assert_eq!(b["thinking"], json!({"type": "enabled", "budget_tokens": 20000}));
+        assert_eq!((b["max_tokens"].as_i64(), b.get("temperature"), b.get("top_k")), (Some(21024), None, None));
+        let b = body("claude-opus-4-7", json!({"thinking": true, "temperature": 0.5}));
+        assert_eq!((&b["thinking"], b.get("temperature")), (&json!({"type": "adaptive"}), None));
+    }
+
+    #[test]
+    fn signed_reasoning_goes_back_with_tool_turns() {
+        let messages = json!([
+            {"role": "assistant", "content": [
+                {"type": "reasoning", "text": "hm", "signature": "sig", "visibility": "private"},
+                {"type": "tool_call", "id": "a", "name": "x", "arguments": {}}]},
+            {"role": "tool_result", "tool_use_id": "a", "content": "1"}]);
+        let on = body(SONNET, json!({"messages": messages, "thinking": true}));
+        assert_eq!(on["messages"][0]["content"][0], json!({"type": "thinking", "thinking": "hm", "signature": "sig"}));
+        let off = body(SONNET, json!({"messages": messages}));
+        assert_eq!(off["messages"][0]["content"][0]["type"], "tool_use");
+    }
+
+    #[test]
+    fn structured_output_is_a_forced_tool_unless_others_exist() {
+        let b = body(SONNET, json!({"schema": {"type": "object"}}));
+        assert_eq!(b["tool_choice"], json!({"type": "tool", "name": "json_response"}));
+        let b = body(SONNET, json!({"schema": {"type": "object"}, "tools": [{"name": "t"}]}));
+        assert_eq!((b["tools"].as_array().unwrap().len(), b.get("tool_choice")), (2, None));
+    }
+
+    #[test]
+    fn betas_are_ordered_and_single() {
+        let o = json!({"thinking": true, "anthropic_beta_features": ["b", "a", "b"], "interleaved_thinking": true});
+        let wire = encode(&sample::request("anthropic", "claude-opus-4-7", o)).unwrap();
+        assert_eq!(wire.headers, [("anthropic-beta".to_string(), format!("b,a,{INTERLEAVED}"))]);
+    }
+
+    #[test]
+    fn unsupported_options_warn() {
+        let wire = encode(&sample::request("anthropic", SONNET, json!({"seed": 1, "temperature": 1.7}))).unwrap();
+        let texts: Vec<&str> = wire.warnings.iter().map(|w| w.text.as_str()).collect();
+        assert!(texts.contains(&"\"seed\" is not supported by provider \"anthropic\", ignoring"), "{texts:?}");
+        assert_eq!(wire.body["temperature"], json!(1.0));
+    }
+
+    #[test]
+    fn prefill_is_sent_below_4_6_only() {
+        let b = body(SONNET, json!({"prefill": "{"}));
+        assert_eq!(b["messages"][1], json!({"role": "assistant", "content": "{"}));
+        assert_eq!(body("claude-sonnet-4-6", json!({"prefill": "{"}))["messages"].as_array().unwrap().len(), 1);
+    }
+}

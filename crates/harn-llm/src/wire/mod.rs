@@ -1,0 +1,374 @@
+//! Wire formats: pure conversions from a [`Request`] to a provider's JSON, and from its replies to
+//! [`StreamEvent`]s. One file per format; nothing here does I/O.
+
+pub mod anthropic;
+pub mod completion;
+pub mod ollama;
+pub mod openai_chat;
+pub mod openai_responses;
+pub mod think;
+
+use serde_json::Value;
+
+use crate::error::{CallError, Category, LlmError};
+use crate::event::{StreamEvent, Usage};
+use crate::json::Object;
+use crate::request::Request;
+use crate::sse::Framing;
+use crate::tools::ToolShape;
+
+/// The wire formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WireStyle {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions and its many relatives.
+    OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+    /// Ollama's `/api/chat`.
+    OllamaChat,
+    /// Ollama's `/api/generate` with a prompt we render.
+    OllamaRaw,
+}
+
+impl WireStyle {
+    /// Returns the format of a provider's chat endpoint.
+    pub fn of(_provider: &str, endpoint: &str) -> WireStyle {
+        if endpoint.contains("/messages") {
+            WireStyle::Anthropic
+        } else if endpoint.contains("/responses") {
+            WireStyle::OpenAiResponses
+        } else if endpoint.contains("/api/chat") {
+            WireStyle::OllamaChat
+        } else {
+            WireStyle::OpenAiChat
+        }
+    }
+
+    /// Returns the shape of native tools.
+    pub fn tool_shape(self) -> ToolShape {
+        match self {
+            WireStyle::Anthropic => ToolShape::Anthropic,
+            _ => ToolShape::OpenAi,
+        }
+    }
+
+    /// Returns whether system messages may stand in the message list.
+    pub fn has_system_role(self) -> bool {
+        !matches!(self, WireStyle::Anthropic)
+    }
+
+    /// Returns how the messages of a stream are separated.
+    pub fn framing(self) -> Framing {
+        match self {
+            WireStyle::OllamaChat | WireStyle::OllamaRaw => Framing::Lines,
+            _ => Framing::Sse,
+        }
+    }
+}
+
+/// Something the user should hear about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// The message.
+    pub text: String,
+    /// Whether it is said only once per runtime.
+    pub once: bool,
+}
+
+/// A request in a provider's own form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WireRequest {
+    /// Whole address.
+    pub url: String,
+    /// Headers beyond content type and authorisation.
+    pub headers: Vec<(String, String)>,
+    /// JSON body.
+    pub body: Value,
+    /// Whether the body asks for a stream.
+    pub stream: bool,
+    /// Things the format could not express.
+    pub warnings: Vec<Warning>,
+}
+
+/// Writes a request in the form of its route.
+///
+/// # Errors
+/// The request holds something that the format cannot carry.
+pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
+    let mut wire = match request.route.style {
+        WireStyle::Anthropic => anthropic::encode(request)?,
+        WireStyle::OpenAiChat => openai_chat::encode(request)?,
+        WireStyle::OpenAiResponses => openai_responses::encode(request)?,
+        WireStyle::OllamaChat => ollama::encode_chat(request)?,
+        WireStyle::OllamaRaw => ollama::encode_raw(request)?,
+    };
+    wire.headers.splice(0..0, request.route.extra_headers.iter().cloned());
+    Ok(wire)
+}
+
+/// Merges provider overrides into a body: top-level keys replace.
+fn merge_overrides(body: &mut Object, overrides: &Object) {
+    for (key, value) in overrides {
+        if key != "force_native_tool_search" {
+            body.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// Returns the warning about an option that a provider does not take.
+fn unsupported(param: &str, provider: &str) -> Warning {
+    Warning { text: format!("\"{param}\" is not supported by provider \"{provider}\", ignoring"), once: false }
+}
+
+/// Reads the messages of a stream in one format.
+trait Decode {
+    /// Takes one message of the stream.
+    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError>;
+    /// Takes the `[DONE]` marker.
+    fn done(&mut self) {}
+    /// Returns whether the reply is complete, so that the end of the stream is no surprise.
+    fn is_complete(&self) -> bool;
+    /// Returns whether nothing more is worth waiting for.
+    fn is_over(&self) -> bool;
+    /// Gives out what was held back.
+    fn finish(&mut self, _out: &mut Vec<StreamEvent>) {}
+}
+
+fn decoder(request: &Request) -> Box<dyn Decode> {
+    let provider = request.route.provider.clone();
+    match request.route.style {
+        WireStyle::Anthropic => Box::new(anthropic::Decoder::new(provider)),
+        WireStyle::OpenAiChat => Box::new(openai_chat::Decoder::new(provider)),
+        WireStyle::OpenAiResponses => Box::new(openai_responses::Decoder::new(provider)),
+        WireStyle::OllamaChat | WireStyle::OllamaRaw => Box::new(ollama::Decoder::new(provider)),
+    }
+}
+
+/// Reads a reply that came in one piece.
+///
+/// # Errors
+/// The reply describes an error, or is no reply of this format.
+pub fn read_reply(request: &Request, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+    let provider = &request.route.provider;
+    match request.route.style {
+        WireStyle::Anthropic => anthropic::read(provider, body),
+        WireStyle::OpenAiChat => openai_chat::read(provider, body),
+        WireStyle::OpenAiResponses => openai_responses::read(provider, body),
+        WireStyle::OllamaChat | WireStyle::OllamaRaw => ollama::read(provider, body),
+    }
+}
+
+/// Says that a reply is no reply of the format, with the content type and the first 200 bytes.
+fn not_a_reply(provider: &str, what: &str, content_type: &str, head: &str) -> LlmError {
+    let head = crate::json::clip(head, 200);
+    LlmError::new(
+        Category::ServerError,
+        format!("{provider} response parse error: {what} (content type {content_type}): {head}"),
+    )
+}
+
+/// Says that a JSON reply has another shape than the format's.
+fn wrong_shape(provider: &str, body: &Value) -> LlmError {
+    not_a_reply(provider, "unexpected JSON", "application/json", &body.to_string())
+}
+
+/// Returns the error an `error` member of a reply describes, if there is one.
+fn error_member(provider: &str, body: &Value) -> Option<LlmError> {
+    body.get("error").filter(|e| !e.is_null()).map(|e| LlmError::api(provider, e))
+}
+
+/// Reads the body of a successful HTTP reply, chunk by chunk, whether it turns out to be a stream or
+/// one JSON value.
+pub struct ReplyReader {
+    provider: String,
+    framer: crate::sse::Framer,
+    decode: Box<dyn Decode>,
+    mode: Mode,
+    limit: usize,
+    /// Bytes of a reply in one piece, or the head of a stream for error messages.
+    buffer: Vec<u8>,
+    messages: usize,
+    usage: Usage,
+    over: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Nothing but blanks so far.
+    Unknown,
+    Stream,
+    Whole,
+}
+
+impl ReplyReader {
+    /// Makes a reader for the reply to `request`; `streamed` tells whether a stream was asked for.
+    pub fn new(request: &Request, streamed: bool) -> Self {
+        let lines = request.route.style.framing() == Framing::Lines;
+        ReplyReader {
+            provider: request.route.provider.clone(),
+            framer: crate::sse::Framer::new(request.route.style.framing(), request.max_response_bytes),
+            decode: decoder(request),
+            mode: match (streamed, lines) {
+                (false, _) => Mode::Whole,
+                (true, true) => Mode::Stream,
+                (true, false) => Mode::Unknown,
+            },
+            limit: request.max_response_bytes,
+            buffer: Vec::new(),
+            messages: 0,
+            usage: Usage::default(),
+            over: false,
+        }
+    }
+
+    /// Returns whether the reply is finished and the connection can be closed.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Returns the usage reported so far, for errors.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn too_long(&self) -> LlmError {
+        let limit = self.limit;
+        let message = format!("{} response too large: more than max_response_bytes = {limit} bytes", self.provider);
+        let mut error = LlmError::new(Category::ServerError, message);
+        error.kind = crate::error::Kind::Terminal;
+        error
+    }
+
+    /// Takes a chunk of the body and appends the events it completes.
+    ///
+    /// # Errors
+    /// The stream reports an error, is malformed, or too long.
+    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        if self.over {
+            return Ok(());
+        }
+        let mut chunk = chunk;
+        if self.mode == Mode::Unknown {
+            let blank = chunk.iter().take_while(|b| b.is_ascii_whitespace()).count();
+            chunk = &chunk[blank..];
+            match chunk.first() {
+                None => return Ok(()),
+                Some(b'{' | b'[') => self.mode = Mode::Whole,
+                Some(_) => self.mode = Mode::Stream,
+            }
+        }
+        if self.mode == Mode::Whole {
+            if self.buffer.len() + chunk.len() > self.limit {
+                return Err(self.too_long());
+            }
+            self.buffer.extend_from_slice(chunk);
+            return Ok(());
+        }
+        let room = 200usize.saturating_sub(self.buffer.len());
+        self.buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let mut messages = Vec::new();
+        let fed = self.framer.feed(chunk, &mut messages);
+        self.take(messages, out)?;
+        if fed.is_err() && !self.over {
+            return Err(self.too_long());
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, messages: Vec<String>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        for text in messages {
+            if self.over {
+                break;
+            }
+            if text.trim() == "[DONE]" {
+                self.messages += 1;
+                self.decode.done();
+            } else {
+                match serde_json::from_str::<Value>(&text) {
+                    Ok(value) => {
+                        self.messages += 1;
+                        let start = out.len();
+                        self.decode.message(&value, out)?;
+                        for event in &out[start..] {
+                            if let StreamEvent::Usage(usage) = event {
+                                self.usage.merge(*usage);
+                            }
+                        }
+                    }
+                    // Stray lines in event streams are tolerated; a line protocol has none.
+                    Err(_) if self.framer_is_sse() => {}
+                    Err(e) => return Err(ollama::line_error(&self.provider, &e, &text)),
+                }
+            }
+            self.over = self.decode.is_over();
+        }
+        Ok(())
+    }
+
+    fn framer_is_sse(&self) -> bool {
+        self.framer.framing() == Framing::Sse
+    }
+
+    /// Ends the body.
+    ///
+    /// # Errors
+    /// The reply is not complete or not of the format.
+    pub fn finish(
+        &mut self,
+        request: &Request,
+        content_type: &str,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), LlmError> {
+        if self.mode == Mode::Whole && !self.over {
+            let text = String::from_utf8_lossy(&self.buffer).into_owned();
+            if text.trim().is_empty() {
+                return Err(self.broken_off("empty reply"));
+            }
+            let value: Value = serde_json::from_str(&text).map_err(|e| {
+                // A value cut short is a broken connection, not another language.
+                if e.is_eof() && self.started_as_json(&text) {
+                    self.broken_off("the JSON body ends early")
+                } else {
+                    not_a_reply(&self.provider, &e.to_string(), content_type, &text)
+                }
+            })?;
+            out.extend(read_reply(request, &value)?);
+            return Ok(());
+        }
+        if !self.over {
+            let mut messages = Vec::new();
+            self.framer.finish(&mut messages);
+            self.take(messages, out)?;
+        }
+        if !self.decode.is_complete() {
+            let head = String::from_utf8_lossy(&self.buffer).into_owned();
+            if self.messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
+                return Err(not_a_reply(&self.provider, "not an event stream", content_type, &head));
+            }
+            if !self.framer_is_sse() {
+                let when = if self.messages == 0 { "before any chunks" } else { "after partial content" };
+                let message =
+                    format!("{} stream error: unexpected EOF before done=true {when}", self.provider);
+                return Err(LlmError::new(Category::TransientNetwork, message).with_usage(self.usage));
+            }
+            return Err(self.broken_off("the stream ended before its terminal event"));
+        }
+        self.decode.finish(out);
+        Ok(())
+    }
+
+    fn started_as_json(&self, text: &str) -> bool {
+        text.trim_start().starts_with(['{', '['])
+    }
+
+    fn broken_off(&self, what: &str) -> LlmError {
+        let message = format!("{} stream error (body): unexpected EOF, {what}", self.provider);
+        LlmError::new(Category::TransientNetwork, message).with_usage(self.usage)
+    }
+}
+
+fn looks_like_events(head: &str) -> bool {
+    ["data:", "event:", "id:", "retry:", ":"].iter().any(|field| head.trim_start().starts_with(field))
+}

@@ -1,0 +1,410 @@
+//! Ollama's own endpoints: `/api/chat`, and `/api/generate` with a prompt that we render.
+
+use serde_json::{Value, json};
+
+use super::openai_chat::push_pieces;
+use super::think::ThinkSplitter;
+use super::{Decode, Warning, WireRequest, WireStyle, unsupported};
+use crate::error::{CallError, Category, LlmError};
+use crate::event::{StopReason, StreamEvent, Usage};
+use crate::json::{Object, int_at, list_at, present, str_at};
+use crate::message::{ContentBlock, ImageSource, Message, Role, normalise, result_text};
+use crate::request::{OutputChannel, Request};
+use crate::tools::{ToolShape, strip_for_wire};
+
+/// Normalises `keep_alive`: `default` and nothing are half an hour, `forever` is -1, integers are numbers.
+pub fn keep_alive(value: Option<Value>) -> Value {
+    match value {
+        None | Some(Value::Null) => "30m".into(),
+        Some(Value::String(text)) => match text.trim() {
+            "" | "default" => "30m".into(),
+            "forever" | "infinite" => (-1).into(),
+            other => other.parse::<i64>().map_or_else(|_| other.into(), Into::into),
+        },
+        Some(other) => other,
+    }
+}
+
+/// Returns the sampling options that are set.
+pub(super) fn sampling(request: &Request) -> Object {
+    let mut out = Object::new();
+    for (key, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
+        if let Some(value) = value {
+            out.insert(key.into(), value.into());
+        }
+    }
+    for (key, value) in [("top_k", request.top_k), ("seed", request.seed)] {
+        if let Some(value) = value {
+            out.insert(key.into(), value.into());
+        }
+    }
+    if !request.stop.is_empty() {
+        out.insert("stop".into(), request.stop.clone().into());
+    }
+    out
+}
+
+fn options(request: &Request) -> Value {
+    let mut out = Object::new();
+    out.insert("num_ctx".into(), request.ollama.num_ctx.into());
+    if request.max_tokens > 0 {
+        out.insert("num_predict".into(), request.max_tokens.into());
+    }
+    out.insert("min_p".into(), 0.05.into());
+    out.insert("repeat_penalty".into(), 1.05.into());
+    out.extend(sampling(request));
+    Value::Object(out)
+}
+
+/// Merges overrides: `options` key by key, `num_ctx` and `keep_alive` where they belong, the rest on top.
+pub(super) fn merge_ollama_overrides(body: &mut Object, overrides: &Object) {
+    for (key, value) in overrides {
+        match (key.as_str(), value) {
+            ("num_ctx" | "keep_alive" | "force_native_tool_search", _) => {}
+            ("options", Value::Object(own)) => {
+                if let Some(Value::Object(options)) = body.get_mut("options") {
+                    options.extend(own.iter().filter(|(k, _)| *k != "num_ctx").map(|(k, v)| (k.clone(), v.clone())));
+                }
+            }
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+fn warnings(request: &Request) -> Vec<Warning> {
+    let mut out = Vec::new();
+    for (param, given) in [
+        ("frequency_penalty", request.frequency_penalty.is_some()),
+        ("presence_penalty", request.presence_penalty.is_some()),
+    ] {
+        if given {
+            out.push(unsupported(param, "ollama"));
+        }
+    }
+    if !request.stream {
+        out.push(Warning { text: "ollama is always streamed; \"stream: false\" is ignored".into(), once: true });
+    }
+    out
+}
+
+pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
+    let mut body = Object::new();
+    body.insert("model".into(), request.route.model.as_str().into());
+    let mut messages = Vec::new();
+    if let Some(system) = &request.system {
+        messages.push(json!({"role": "system", "content": system}));
+    }
+    for message in normalise(&request.messages)? {
+        write_message(&message, request.route.caps.preserve_thinking, &mut messages)?;
+    }
+    if let Some(prefill) = &request.prefill {
+        messages.push(json!({"role": "assistant", "content": prefill}));
+    }
+    body.insert("messages".into(), messages.into());
+    body.insert("stream".into(), true.into());
+    if !request.tools.is_empty() {
+        let tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::OpenAi)).collect();
+        body.insert("tools".into(), tools.into());
+        if let Some(choice) = &request.tool_choice {
+            body.insert("tool_choice".into(), choice.to_openai());
+        }
+    }
+    if request.output.channel != OutputChannel::None {
+        body.insert("format".into(), request.output.schema.clone().unwrap_or_else(|| "json".into()));
+    }
+    body.insert("think".into(), request.thinking.is_on().into());
+    body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
+    body.insert("options".into(), options(request));
+    merge_ollama_overrides(&mut body, &request.overrides);
+    Ok(finish(request, body))
+}
+
+fn finish(request: &Request, body: Object) -> WireRequest {
+    WireRequest {
+        url: request.route.url(&request.route.endpoint),
+        headers: Vec::new(),
+        stream: true,
+        body: Value::Object(body),
+        warnings: warnings(request),
+    }
+}
+
+fn write_message(message: &Message, keep_reasoning: bool, out: &mut Vec<Value>) -> Result<(), CallError> {
+    let mut texts: Vec<String> = Vec::new();
+    let mut images: Vec<&str> = Vec::new();
+    let mut calls: Vec<Value> = Vec::new();
+    let mut only_results = !message.content.is_empty();
+    for block in &message.content {
+        only_results &= matches!(block, ContentBlock::ToolResult { .. });
+        match block {
+            ContentBlock::Text(text) if text.is_empty() => {}
+            ContentBlock::Text(text) => texts.push(text.clone()),
+            ContentBlock::Image(image) => match &image.source {
+                ImageSource::Base64(data) => images.push(data),
+                ImageSource::Url(_) => {
+                    return Err(CallError::Option(
+                        "llm_call: provider \"ollama\" requires image base64; url image content is not supported".into(),
+                    ));
+                }
+            },
+            ContentBlock::ToolUse(call) => calls.push(json!({"type": "function", "function": {
+                "index": calls.len(), "name": call.name, "arguments": call.arguments}})),
+            ContentBlock::ToolResult { id, name, content } => {
+                let name = name.as_deref().unwrap_or(id);
+                out.push(json!({"role": "tool", "tool_name": name, "content": result_text(content)}));
+            }
+            ContentBlock::Reasoning { text, .. } if keep_reasoning => texts.insert(0, format!("<think>\n{text}\n</think>")),
+            ContentBlock::Reasoning { .. } => {}
+            ContentBlock::Other(value) => texts.push(value.to_string()),
+        }
+    }
+    if only_results {
+        return Ok(());
+    }
+    let role = if message.role == Role::Developer { "system" } else { message.role.as_str() };
+    let mut dict = json!({"role": role, "content": texts.join("\n\n")});
+    if !images.is_empty() {
+        dict["images"] = images.into();
+    }
+    if !calls.is_empty() {
+        dict["tool_calls"] = calls.into();
+    }
+    out.push(dict);
+    Ok(())
+}
+
+pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
+    let mut prompt = String::new();
+    let mut turn = |role: &str, text: &str| prompt.push_str(&format!("<|im_start|>{role}\n{text}\n<|im_end|>\n"));
+    if let Some(system) = &request.system {
+        turn("system", system);
+    }
+    let keep_reasoning = request.route.caps.preserve_thinking;
+    for message in normalise(&request.messages)? {
+        let role = match message.role {
+            Role::Assistant => "assistant",
+            Role::System | Role::Developer => "system",
+            Role::User => "user",
+        };
+        let mut parts = Vec::new();
+        if keep_reasoning && !message.reasoning().is_empty() {
+            parts.push(format!("<think>\n{}\n</think>", message.reasoning()));
+        }
+        for block in &message.content {
+            match block {
+                ContentBlock::Text(text) => parts.push(text.clone()),
+                ContentBlock::ToolUse(call) => parts.push(format!(
+                    "<tool_call>\n{}\n</tool_call>",
+                    json!({"name": call.name, "arguments": call.arguments})
+                )),
+                ContentBlock::ToolResult { content, .. } => {
+                    parts.push(format!("<tool_response>\n{}\n</tool_response>", result_text(content)));
+                }
+                _ => {}
+            }
+        }
+        turn(role, &parts.join("\n\n"));
+    }
+    prompt.push_str("<|im_start|>assistant\n");
+    if let Some(prefill) = &request.prefill {
+        prompt.push_str(prefill);
+    }
+    let mut body = Object::new();
+    body.insert("model".into(), request.route.model.as_str().into());
+    body.insert("prompt".into(), prompt.into());
+    body.insert("raw".into(), true.into());
+    body.insert("stream".into(), true.into());
+    if request.output.channel != OutputChannel::None {
+        body.insert("format".into(), request.output.schema.clone().unwrap_or_else(|| "json".into()));
+    }
+    body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
+    body.insert("options".into(), options(request));
+    merge_ollama_overrides(&mut body, &request.overrides);
+    Ok(finish(request, body))
+}
+
+/// Returns the same request for the other chat endpoint, for servers that lack one of them.
+pub(crate) fn other_endpoint(request: &Request) -> Option<Request> {
+    let mut other = request.clone();
+    match request.route.style {
+        WireStyle::OllamaChat => {
+            other.route.style = WireStyle::OpenAiChat;
+            other.route.endpoint = "/v1/chat/completions".into();
+            // The compatible endpoint has another word for it.
+            if other.output.channel == OutputChannel::Format {
+                other.output.channel = OutputChannel::Native;
+            }
+        }
+        WireStyle::OpenAiChat => {
+            other.route.style = WireStyle::OllamaChat;
+            other.route.endpoint = "/api/chat".into();
+        }
+        _ => return None,
+    }
+    Some(other)
+}
+
+/// Reads a reply that is one JSON value: the same shape as the last line of a stream.
+pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+    let mut decoder = Decoder::new(provider.to_string());
+    let mut out = Vec::new();
+    decoder.message(body, &mut out)?;
+    if !decoder.is_complete() {
+        return Err(super::wrong_shape(provider, body));
+    }
+    decoder.finish(&mut out);
+    Ok(out)
+}
+
+/// Reads the lines of a stream.
+pub(super) struct Decoder {
+    provider: String,
+    think: ThinkSplitter,
+    done: bool,
+    calls: usize,
+    model_seen: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: String) -> Self {
+        Decoder { provider, think: ThinkSplitter::default(), done: false, calls: 0, model_seen: false }
+    }
+
+    fn take_calls(&mut self, calls: &[Value], out: &mut Vec<StreamEvent>) {
+        for call in calls {
+            let function = call.get("function").unwrap_or(call);
+            let given = function.get("index").or_else(|| call.get("index")).and_then(Value::as_u64);
+            let index = given.and_then(|n| usize::try_from(n).ok()).unwrap_or(self.calls);
+            // Servers that number every call of a reply 0 mean different calls all the same.
+            let index = if index < self.calls { self.calls } else { index };
+            self.calls = index + 1;
+            let id = str_at(call, "id").map_or_else(|| format!("ollama_tool_{index}"), str::to_string);
+            out.push(StreamEvent::ToolCallStart { index, id: Some(id), name: str_at(function, "name").map(str::to_string) });
+            let arguments = match present(function, "arguments") {
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+                None => String::new(),
+            };
+            out.push(StreamEvent::ToolCallDelta { index, arguments });
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        if let Some(error) = super::error_member(&self.provider, value) {
+            return Err(error);
+        }
+        if let Some(model) = str_at(value, "model").filter(|_| !self.model_seen) {
+            self.model_seen = true;
+            out.push(StreamEvent::Model(model.into()));
+        }
+        let message = value.get("message").unwrap_or(&Value::Null);
+        if let Some(thinking) = str_at(message, "thinking").or_else(|| str_at(value, "thinking")).filter(|t| !t.is_empty())
+        {
+            out.push(StreamEvent::Reasoning(thinking.into()));
+        }
+        if let Some(text) = str_at(message, "content").or_else(|| str_at(value, "response")).filter(|t| !t.is_empty()) {
+            push_pieces(self.think.feed(text), out);
+        }
+        self.take_calls(list_at(message, "tool_calls"), out);
+        if value.get("done") == Some(&Value::Bool(true)) {
+            self.done = true;
+            out.push(StreamEvent::Usage(Usage {
+                input: int_at(value, "prompt_eval_count"),
+                output: int_at(value, "eval_count"),
+                ..Usage::default()
+            }));
+            if let Some(reason) = str_at(value, "done_reason") {
+                let stop = StopReason::from_provider(reason);
+                let stop = if self.calls > 0 && stop == StopReason::EndTurn { StopReason::ToolUse } else { stop };
+                out.push(StreamEvent::Stop(stop));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done
+    }
+
+    fn is_over(&self) -> bool {
+        self.done
+    }
+
+    fn finish(&mut self, out: &mut Vec<StreamEvent>) {
+        push_pieces(self.think.finish(), out);
+    }
+}
+
+/// Makes the error of a line that is no JSON.
+pub(super) fn line_error(provider: &str, error: &serde_json::Error, line: &str) -> LlmError {
+    let head = crate::json::clip(line, 200);
+    LlmError::new(Category::ServerError, format!("{provider} stream parse error: {error}: {head}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::sample;
+
+    fn chat(options: Value) -> Request {
+        let mut request = sample::request("ollama", "llama3.2", options);
+        request.route.style = WireStyle::OllamaChat;
+        request.route.endpoint = "/api/chat".into();
+        request
+    }
+
+    #[test]
+    fn the_native_body() {
+        let o = json!({"system": "s", "top_k": 5, "thinking": true, "ollama": {"options": {"min_p": 0.1, "x": 1}, "logprobs": true}});
+        let wire = encode_chat(&chat(o)).unwrap();
+        assert_eq!(wire.url, "http://localhost:11434/api/chat");
+        assert_eq!(
+            wire.body,
+            json!({"model": "llama3.2", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}],
+                   "stream": true, "think": true, "keep_alive": "30m", "logprobs": true,
+                   "options": {"num_ctx": 32768, "num_predict": 16384, "min_p": 0.1, "repeat_penalty": 1.05, "top_k": 5, "x": 1}})
+        );
+    }
+
+    #[test]
+    fn images_travel_beside_the_text() {
+        let image = |src: Value| {
+            let mut block = json!({"type": "image", "media_type": "image/png"});
+            block.as_object_mut().unwrap().extend(src.as_object().unwrap().clone());
+            json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, block, {"type": "text", "text": "b"}]}]})
+        };
+        let body = encode_chat(&chat(image(json!({"base64": "AA=="})))).unwrap().body;
+        assert_eq!(body["messages"][0], json!({"role": "user", "content": "a\n\nb", "images": ["AA=="]}));
+        let error = encode_chat(&chat(image(json!({"url": "http://x"})))).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "llm_call: provider \"ollama\" requires image base64; url image content is not supported"
+        );
+    }
+
+    #[test]
+    fn keep_alive_words() {
+        assert_eq!(keep_alive(None), json!("30m"));
+        assert_eq!(keep_alive(Some(json!("default"))), json!("30m"));
+        assert_eq!(keep_alive(Some(json!("forever"))), json!(-1));
+        assert_eq!(keep_alive(Some(json!("-1"))), json!(-1));
+        assert_eq!(keep_alive(Some(json!("5m"))), json!("5m"));
+    }
+
+    #[test]
+    fn the_raw_prompt_is_rendered() {
+        let mut request = sample::request("ollama", "qwen3.6:27b", json!({"system": "s", "prefill": "{"}));
+        request.route.style = WireStyle::OllamaRaw;
+        request.route.endpoint = "/api/generate".into();
+        let body = encode_raw(&request).unwrap().body;
+        assert_eq!(
+            body["prompt"],
+            "<|im_start|>system\ns\n<|im_end|>\n<|im_start|>user\nhi\n<|im_end|>\n<|im_start|>assistant\n{"
+        );
+        assert_eq!(body["raw"], true);
+    }
+}

@@ -1,0 +1,490 @@
+//! OpenAI Chat Completions, as spoken by OpenAI and most other hosts.
+
+use serde_json::{Value, json};
+
+use super::think::{Piece, ThinkSplitter, split};
+use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use crate::error::{CallError, LlmError};
+use crate::event::{StopReason, StreamEvent, Usage};
+use crate::json::{Object, list_at, present, str_at};
+use crate::message::{ContentBlock, Message, Role, normalise, result_text};
+use crate::options::Thinking;
+use crate::request::{OutputChannel, Request};
+use crate::tools::{ToolShape, strip_for_wire};
+
+pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
+    let route = &request.route;
+    let (provider, caps) = (route.provider.as_str(), &route.caps);
+    let mut body = Object::new();
+    let mut warnings = Vec::new();
+    body.insert("model".into(), route.model.as_str().into());
+    body.insert("messages".into(), write_messages(request)?.into());
+    if request.max_tokens > 0 {
+        let key = if caps.requires_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+        body.insert(key.into(), request.max_tokens.into());
+    }
+    write_sampling(request, &mut body);
+    if request.top_k.is_some() {
+        warnings.push(unsupported("top_k", provider));
+    }
+    if !request.tools.is_empty() {
+        let tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::OpenAi)).collect();
+        body.insert("tools".into(), tools.into());
+        if let Some(choice) = &request.tool_choice {
+            body.insert("tool_choice".into(), choice.to_openai());
+        }
+    }
+    write_thinking(request, &mut body);
+    if request.output.channel != OutputChannel::None {
+        body.insert("response_format".into(), response_format(request));
+    }
+    if provider == "ollama" {
+        body.insert("think".into(), request.thinking.is_on().into());
+        body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
+    }
+    if request.stream {
+        body.insert("stream".into(), true.into());
+        body.insert("stream_options".into(), json!({"include_usage": true}));
+    }
+    merge_overrides(&mut body, &request.overrides);
+    Ok(WireRequest {
+        url: route.url(&route.endpoint),
+        headers: Vec::new(),
+        stream: request.stream,
+        body: Value::Object(body),
+        warnings,
+    })
+}
+
+fn write_sampling(request: &Request, body: &mut Object) {
+    let floats = [
+        ("temperature", request.temperature),
+        ("top_p", request.top_p),
+        ("frequency_penalty", request.frequency_penalty),
+        ("presence_penalty", request.presence_penalty),
+    ];
+    for (key, value) in floats {
+        if let Some(value) = value {
+            body.insert(key.into(), value.into());
+        }
+    }
+    if !request.stop.is_empty() {
+        body.insert("stop".into(), request.stop.clone().into());
+    }
+    if let Some(seed) = request.seed {
+        body.insert("seed".into(), seed.into());
+    }
+}
+
+fn write_thinking(request: &Request, body: &mut Object) {
+    let caps = &request.route.caps;
+    if request.route.provider == "openrouter" {
+        let reasoning = match request.thinking {
+            Thinking::Disabled => return,
+            Thinking::Enabled { budget_tokens: Some(n) } => json!({"max_tokens": n}),
+            Thinking::Enabled { .. } | Thinking::Adaptive => json!({"enabled": true}),
+            Thinking::Effort(level) => json!({"effort": level.as_str()}),
+        };
+        body.insert("reasoning".into(), reasoning);
+        return;
+    }
+    if let Thinking::Effort(level) = request.thinking
+        && caps.reasoning_effort_supported
+    {
+        body.insert("reasoning_effort".into(), level.as_str().into());
+    }
+    if caps.honors_chat_template_kwargs {
+        let mut kwargs = Object::new();
+        kwargs.insert("enable_thinking".into(), request.thinking.is_on().into());
+        if request.prefill.is_some() {
+            kwargs.insert("add_generation_prompt".into(), false.into());
+            kwargs.insert("continue_final_message".into(), true.into());
+        }
+        if caps.preserve_thinking {
+            kwargs.insert("preserve_thinking".into(), true.into());
+        }
+        body.insert("chat_template_kwargs".into(), Value::Object(kwargs));
+    }
+}
+
+fn response_format(request: &Request) -> Value {
+    match &request.output.schema {
+        None => json!({"type": "json_object"}),
+        Some(schema) => {
+            let strict = request.output.strict;
+            json!({"type": "json_schema", "json_schema": {"name": "response", "schema": schema, "strict": strict}})
+        }
+    }
+}
+
+fn write_messages(request: &Request) -> Result<Vec<Value>, CallError> {
+    let caps = &request.route.caps;
+    let mut out = Vec::new();
+    if let Some(system) = &request.system {
+        let role = if caps.prefers_role_developer { "developer" } else { "system" };
+        out.push(json!({"role": role, "content": system}));
+    }
+    for message in normalise(&request.messages)? {
+        match message.role {
+            Role::System | Role::Developer if request.system_hoisted => {}
+            Role::System => out.push(json!({"role": "system", "content": message.text("\n\n")})),
+            Role::Developer => {
+                let role = if caps.prefers_role_developer { "developer" } else { "system" };
+                out.push(json!({"role": role, "content": message.text("\n\n")}));
+            }
+            Role::Assistant => out.push(write_assistant(&message, caps.preserve_thinking)),
+            Role::User => write_user(&message, &mut out),
+        }
+    }
+    if let Some(prefill) = &request.prefill {
+        out.push(json!({"role": "assistant", "content": prefill}));
+    }
+    Ok(out)
+}
+
+fn write_assistant(message: &Message, keep_reasoning: bool) -> Value {
+    let mut text = message.text("");
+    let reasoning = message.reasoning();
+    if keep_reasoning && !reasoning.is_empty() {
+        text = format!("<think>\n{reasoning}\n</think>\n\n{text}");
+    }
+    let calls: Vec<Value> = message
+        .tool_calls()
+        .map(|c| {
+            json!({"id": c.id, "type": "function",
+                   "function": {"name": c.name, "arguments": c.arguments.to_string()}})
+        })
+        .collect();
+    let mut out = json!({"role": "assistant", "content": text});
+    if !calls.is_empty() {
+        out["tool_calls"] = calls.into();
+    }
+    out
+}
+
+/// Results of tools become messages of their own; what else the user says follows them.
+fn write_user(message: &Message, out: &mut Vec<Value>) {
+    let mut parts = Vec::new();
+    let mut any_result = false;
+    for block in &message.content {
+        match block {
+            ContentBlock::ToolResult { id, content, .. } => {
+                any_result = true;
+                out.push(json!({"role": "tool", "tool_call_id": id, "content": result_text(content)}));
+            }
+            ContentBlock::Text(text) => parts.push(json!({"type": "text", "text": text})),
+            ContentBlock::Image(image) => {
+                let mut url = json!({"url": image.to_url()});
+                if let Some(detail) = &image.detail {
+                    url["detail"] = detail.as_str().into();
+                }
+                parts.push(json!({"type": "image_url", "image_url": url}));
+            }
+            ContentBlock::Other(value) => parts.push(value.clone()),
+            ContentBlock::Reasoning { .. } | ContentBlock::ToolUse(_) => {}
+        }
+    }
+    match parts.as_slice() {
+        [] if any_result => {}
+        [] => out.push(json!({"role": "user", "content": ""})),
+        [one] if str_at(one, "type") == Some("text") => out.push(json!({"role": "user", "content": one["text"]})),
+        _ => out.push(json!({"role": "user", "content": parts})),
+    }
+}
+
+/// Text of a `content` member: a string, or blocks whose texts are concatenated.
+fn content_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks
+            .iter()
+            .filter(|b| matches!(str_at(b, "type"), Some("text" | "output_text")))
+            .filter_map(|b| str_at(b, "text"))
+            .collect(),
+        _ => String::new(),
+    }
+}
+
+fn reasoning_fields(message: &Value) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for key in ["reasoning", "reasoning_content"] {
+        // Some hosts send the same text under both names.
+        if let Some(text) = str_at(message, key).filter(|t| !t.is_empty())
+            && !parts.iter().any(|p| p == text)
+        {
+            parts.push(text.to_string());
+        }
+    }
+    parts
+}
+
+fn summary_field(message: &Value) -> Option<&str> {
+    str_at(message, "reasoning_summary")
+        .or_else(|| str_at(message, "thinking_summary"))
+        .or_else(|| message.get("reasoning").and_then(|r| str_at(r, "summary")))
+        .filter(|s| !s.is_empty())
+}
+
+/// Reads the calls of a message or delta. Entries about tool search become search events.
+fn read_calls(calls: &[Value], out: &mut Vec<StreamEvent>) {
+    for (position, call) in calls.iter().enumerate() {
+        match str_at(call, "type") {
+            Some("tool_search_call") => out.push(StreamEvent::SearchQuery {
+                id: str_at(call, "id").unwrap_or_default().into(),
+                name: str_at(call, "name").unwrap_or("tool_search").into(),
+                query: call.get("query").or_else(|| call.get("input")).cloned().unwrap_or(Value::Null),
+            }),
+            Some("tool_search_output") => out.push(StreamEvent::SearchResult {
+                tool_use_id: str_at(call, "call_id").or_else(|| str_at(call, "id")).unwrap_or_default().into(),
+                tool_names: reference_names(list_at(call, "tool_references")),
+            }),
+            _ => {
+                let index = call.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+                let index = index.unwrap_or(position);
+                let function = call.get("function").unwrap_or(&Value::Null);
+                let text = |v: &Value, key: &str| str_at(v, key).filter(|s| !s.is_empty()).map(str::to_string);
+                out.push(StreamEvent::ToolCallStart { index, id: text(call, "id"), name: text(function, "name") });
+                let arguments = match present(function, "arguments") {
+                    Some(Value::String(text)) => text.clone(),
+                    Some(other) => other.to_string(),
+                    None => String::new(),
+                };
+                if !arguments.is_empty() {
+                    out.push(StreamEvent::ToolCallDelta { index, arguments });
+                }
+            }
+        }
+    }
+}
+
+/// Names in a list of references: strings, or dicts with `tool_name` or `name`.
+pub(super) fn reference_names(references: &[Value]) -> Vec<String> {
+    let name = |r: &Value| {
+        r.as_str().or_else(|| str_at(r, "tool_name")).or_else(|| str_at(r, "name")).map(str::to_string)
+    };
+    references.iter().filter_map(name).collect()
+}
+
+pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+    let Some(choice) = list_at(body, "choices").first() else {
+        return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
+    };
+    let message = choice.get("message").unwrap_or(&Value::Null);
+    let mut out = Vec::new();
+    if let Some(model) = str_at(body, "model") {
+        out.push(StreamEvent::Model(model.into()));
+    }
+    let (mut visible, inline) = split(&content_text(&message["content"]));
+    if visible.is_empty()
+        && let Some(refusal) = str_at(message, "refusal")
+    {
+        visible = refusal.to_string();
+    }
+    let mut reasoning = reasoning_fields(message);
+    reasoning.extend(Some(inline).filter(|t| !t.is_empty()));
+    if !reasoning.is_empty() {
+        out.push(StreamEvent::Reasoning(reasoning.join("\n")));
+    }
+    if let Some(summary) = summary_field(message) {
+        out.push(StreamEvent::ReasoningSummary(summary.into()));
+    }
+    if !visible.is_empty() {
+        out.push(StreamEvent::Text(visible));
+    }
+    read_calls(list_at(message, "tool_calls"), &mut out);
+    if let Some(usage) = present(body, "usage") {
+        out.push(StreamEvent::Usage(Usage::from_json(usage)));
+    }
+    if let Some(reason) = str_at(choice, "finish_reason") {
+        out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+    }
+    Ok(out)
+}
+
+/// Reads the event stream.
+pub(super) struct Decoder {
+    provider: String,
+    think: ThinkSplitter,
+    finished: bool,
+    done: bool,
+    model_seen: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: String) -> Self {
+        Decoder { provider, think: ThinkSplitter::default(), finished: false, done: false, model_seen: false }
+    }
+}
+
+pub(super) fn push_pieces(pieces: Vec<Piece>, out: &mut Vec<StreamEvent>) {
+    out.extend(pieces.into_iter().map(|piece| match piece {
+        Piece::Text(text) => StreamEvent::Text(text),
+        Piece::Reasoning(text) => StreamEvent::Reasoning(text),
+    }));
+}
+
+impl Decode for Decoder {
+    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        if let Some(error) = error_member(&self.provider, value) {
+            return Err(error);
+        }
+        if let Some(model) = str_at(value, "model").filter(|m| !m.is_empty() && !self.model_seen) {
+            self.model_seen = true;
+            out.push(StreamEvent::Model(model.into()));
+        }
+        if let Some(usage) = present(value, "usage") {
+            out.push(StreamEvent::Usage(Usage::from_json(usage)));
+        }
+        let Some(choice) = list_at(value, "choices").first() else { return Ok(()) };
+        if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+            for text in reasoning_fields(delta) {
+                out.push(StreamEvent::Reasoning(text));
+            }
+            if let Some(summary) = summary_field(delta) {
+                out.push(StreamEvent::ReasoningSummary(summary.into()));
+            }
+            let text = content_text(&delta["content"]);
+            if !text.is_empty() {
+                push_pieces(self.think.feed(&text), out);
+            }
+            if let Some(refusal) = str_at(delta, "refusal").filter(|r| !r.is_empty()) {
+                out.push(StreamEvent::Text(refusal.into()));
+            }
+            // Without an index a delta belongs to the first call.
+            let calls: Vec<Value> = list_at(delta, "tool_calls")
+                .iter()
+                .map(|call| {
+                    let mut call = call.clone();
+                    if call.get("index").is_none() && call.is_object() {
+                        call["index"] = 0.into();
+                    }
+                    call
+                })
+                .collect();
+            read_calls(&calls, out);
+        }
+        if let Some(reason) = str_at(choice, "finish_reason").filter(|_| !self.finished) {
+            self.finished = true;
+            out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+        }
+        Ok(())
+    }
+
+    fn done(&mut self) {
+        self.done = true;
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done || self.finished
+    }
+
+    fn is_over(&self) -> bool {
+        self.done
+    }
+
+    fn finish(&mut self, out: &mut Vec<StreamEvent>) {
+        push_pieces(self.think.finish(), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::sample;
+
+    fn body(provider: &str, model: &str, options: Value) -> Value {
+        encode(&sample::request(provider, model, options)).unwrap().body
+    }
+
+    #[test]
+    fn a_plain_call() {
+        let wire = encode(&sample::request("openai", "gpt-4o", json!({"system": "s", "seed": 7}))).unwrap();
+        assert_eq!(wire.url, "https://api.openai.com/v1/chat/completions");
+        assert_eq!(
+            wire.body,
+            json!({"model": "gpt-4o", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}],
+                   "max_tokens": 16384, "seed": 7, "stream": true, "stream_options": {"include_usage": true}})
+        );
+    }
+
+    #[test]
+    fn reasoning_models_use_their_own_keys() {
+        let b = body("openai", "o3-mini", json!({"reasoning_effort": "low", "system": "s", "max_tokens": 5}));
+        assert_eq!((&b["reasoning_effort"], &b["max_completion_tokens"]), (&json!("low"), &json!(5)));
+        assert_eq!(b["messages"][0]["role"], "developer");
+        assert!(b.get("max_tokens").is_none());
+    }
+
+    #[test]
+    fn openrouter_has_its_own_reasoning_object() {
+        let reasoning = |t: Value| body("openrouter", "qwen/qwen3-8b", json!({"thinking": t}))["reasoning"].clone();
+        assert_eq!(reasoning(json!(true)), json!({"enabled": true}));
+        assert_eq!(reasoning(json!({"budget_tokens": 9})), json!({"max_tokens": 9}));
+        assert_eq!(reasoning(json!("high")), json!({"effort": "high"}));
+        assert_eq!(reasoning(json!(false)), Value::Null);
+    }
+
+    #[test]
+    fn template_hosts_are_told_whether_to_think() {
+        let b = body("local", "qwen3.6-27b", json!({"prefill": "x"}));
+        assert_eq!(
+            b["chat_template_kwargs"],
+            json!({"enable_thinking": false, "add_generation_prompt": false, "continue_final_message": true,
+                   "preserve_thinking": true})
+        );
+        assert_eq!(b["messages"][1], json!({"role": "assistant", "content": "x"}));
+    }
+
+    #[test]
+    fn anthropic_history_is_rewritten() {
+        let b = body("openai", "gpt-4o", json!({"messages": [
+            {"role": "assistant", "content": [{"type": "text", "text": "t"}, {"type": "tool_use", "id": "a", "name": "x", "input": {"k": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "r"}, {"type": "text", "text": "u"}]}]}));
+        assert_eq!(
+            b["messages"],
+            json!([
+                {"role": "assistant", "content": "t", "tool_calls": [
+                    {"id": "a", "type": "function", "function": {"name": "x", "arguments": "{\"k\":1}"}}]},
+                {"role": "tool", "tool_call_id": "a", "content": "r"},
+                {"role": "user", "content": "u"}])
+        );
+    }
+
+    #[test]
+    fn images_and_overrides() {
+        let b = body("openai", "gpt-4o", json!({"openai": {"user": "me", "seed": 1, "force_native_tool_search": true}, "seed": 2,
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "see"},
+                {"type": "image", "base64": "AA==", "media_type": "image/png", "detail": "low"}]}]}));
+        assert_eq!((&b["user"], &b["seed"], b.get("force_native_tool_search")), (&json!("me"), &json!(1), None));
+        assert_eq!(
+            b["messages"][0]["content"][1],
+            json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}})
+        );
+    }
+
+    #[test]
+    fn schemas_travel_as_response_format() {
+        let b = body("openai", "gpt-4o", json!({"schema": {"type": "object"}}));
+        assert_eq!(b["response_format"]["json_schema"]["name"], "response");
+        let b = body("openai", "gpt-4o", json!({"response_format": "json"}));
+        assert_eq!(b["response_format"], json!({"type": "json_object"}));
+    }
+
+    #[test]
+    fn replies_split_reasoning_and_text() {
+        let events = read(
+            "p",
+            &json!({"choices": [{"message": {"content": "<think>b</think>\n\nhi", "reasoning": "a", "reasoning_content": "a"},
+                                 "finish_reason": "length"}]}),
+        )
+        .unwrap();
+        assert_eq!(
+            events,
+            [
+                StreamEvent::Reasoning("a\nb".into()),
+                StreamEvent::Text("hi".into()),
+                StreamEvent::Stop(StopReason::MaxTokens)
+            ]
+        );
+    }
+}
