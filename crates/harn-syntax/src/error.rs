@@ -265,7 +265,7 @@ pub(crate) fn merge(source: &str, lexical: Vec<SyntaxError>, syntax: Vec<SyntaxE
         });
         errors.retain(|error| {
             let at_end = matches!(error.kind, SyntaxErrorKind::UnexpectedEnd { .. });
-            !lines.contains(&file.line(error.span.start)) && !(open_ended && at_end)
+            !(lines.contains(&file.line(error.span.start)) || open_ended && at_end)
         });
         errors.extend(lexical);
     }

@@ -79,30 +79,67 @@ fn one_place(
     width: usize,
     paint: &Paint,
 ) {
-    let Some(text) = file.line_text(line) else { return };
+    let (Some(span), Some(line_span)) = (diagnostic.span, file.line_span(line)) else { return };
+    let shown = Excerpt::around(file.text(), line_span, span.start);
     let bar = paint.frame("|");
-    let _ = writeln!(out, "{:width$}  {bar}", "");
     let number = paint.frame(&format!("{line:>width$}"));
-    let _ = writeln!(out, "{}", format!(" {number} {bar} {text}").trim_end());
-    if let Some((span, label)) = diagnostic.labels.first() {
-        let (label_line, _) = file.line_column(span.start);
-        if label_line == line {
-            let carets = carets(file, *span, line);
-            let marks = paint.severity(diagnostic.severity, format!("{} {label}", carets.1).trim_end());
-            let _ = writeln!(out, "{:width$}  {bar} {}{marks}", "", carets.0);
-        }
+    let _ = writeln!(out, "{:width$}  {bar}", "");
+    let _ = writeln!(out, "{}", format!(" {number} {bar} {}", shown.text()).trim_end());
+    if let Some((label_span, label)) = diagnostic.labels.first()
+        && file.line(label_span.start) == line
+    {
+        let (blanks, carets) = shown.carets(*label_span);
+        let marks = paint.severity(diagnostic.severity, format!("{carets} {label}").trim_end());
+        let _ = writeln!(out, "{:width$}  {bar} {blanks}{marks}", "");
     }
 }
 
-/// The blanks before the carets (tabs stay tabs, so that they line up) and the carets.
-fn carets(file: &SourceFile, span: Span, line: usize) -> (String, String) {
-    let Some(line_span) = file.line_span(line) else { return (String::new(), "^".to_owned()) };
-    let text = file.text();
-    let start = span.start.min(line_span.end);
-    let before = Span::new(line_span.start, start).slice(text);
-    let blanks = before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-    let marked = Span::new(start, span.end.clamp(start, line_span.end)).slice(text);
-    (blanks, "^".repeat(marked.chars().count().max(1)))
+/// How many characters of a line are shown at most; longer lines are cut around the place of the error.
+const LINE_LIMIT: usize = 240;
+/// How many of them stand before that place.
+const LINE_BEFORE: usize = 80;
+/// What stands for the part that is cut off.
+const CUT: &str = "...";
+
+/// The part of a line that is shown.
+struct Excerpt<'s> {
+    source: &'s str,
+    span: Span,
+    cut_before: bool,
+    cut_after: bool,
+}
+
+impl<'s> Excerpt<'s> {
+    /// Cuts `line` to a bearable length around `place`.
+    fn around(source: &'s str, line: Span, place: u32) -> Self {
+        let whole = Self { source, span: line, cut_before: false, cut_after: false };
+        if line.slice(source).chars().count() <= LINE_LIMIT {
+            return whole;
+        }
+        let place = place.min(line.end);
+        let before = Span::new(line.start, place).slice(source);
+        let start = before.char_indices().rev().nth(LINE_BEFORE - 1).map_or(0, |(at, _)| at);
+        let start = line.start + start as u32;
+        let rest = Span::new(start, line.end).slice(source);
+        let end = rest.char_indices().nth(LINE_LIMIT).map_or(rest.len(), |(at, _)| at);
+        let span = Span::new(start, start + end as u32);
+        Self { source, span, cut_before: start > line.start, cut_after: span.end < line.end }
+    }
+
+    fn text(&self) -> String {
+        let mark = |cut: bool| if cut { CUT } else { "" };
+        format!("{}{}{}", mark(self.cut_before), self.span.slice(self.source), mark(self.cut_after))
+    }
+
+    /// The blanks before the carets (tabs stay tabs, so that they line up) and the carets.
+    fn carets(&self, span: Span) -> (String, String) {
+        let start = span.start.clamp(self.span.start, self.span.end);
+        let before = Span::new(self.span.start, start).slice(self.source);
+        let mut blanks = if self.cut_before { " ".repeat(CUT.len()) } else { String::new() };
+        blanks.extend(before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }));
+        let marked = Span::new(start, span.end.clamp(start, self.span.end)).slice(self.source);
+        (blanks, "^".repeat(marked.chars().count().max(1)))
+    }
 }
 
 /// The labelled lines as `ariadne` draws them, without its header.
@@ -118,9 +155,14 @@ fn several_places(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> St
         .with_char_set(CharSet::Ascii)
         .with_index_type(IndexType::Byte)
         .with_compact(false);
+    let mut labels: Vec<_> = diagnostic.labels.iter().collect();
+    // In the order of the text `ariadne` keeps them in one frame.
+    labels.sort_by_key(|(span, _)| (span.start, span.end));
     let mut report = Report::build(kind, place).with_config(config);
-    for (order, (span, text)) in diagnostic.labels.iter().enumerate() {
-        let mut label = Label::new(span.range()).with_order(order as i32);
+    for (order, (span, text)) in labels.into_iter().enumerate() {
+        // A label must not end behind a line feed.
+        let end = span.start as usize + span.slice(file.text()).trim_end().len();
+        let mut label = Label::new(span.start as usize..end).with_order(order as i32);
         if !text.is_empty() {
             label = label.with_message(text);
         }
@@ -131,6 +173,8 @@ fn several_places(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> St
         return String::new();
     }
     let drawn = String::from_utf8_lossy(&bytes);
-    // The first two lines repeat severity and position.
-    drawn.lines().skip(2).map(|line| format!("{}\n", line.trim_end())).collect()
+    // The first two lines repeat severity and position, the last one closes the frame.
+    let lines: Vec<_> = drawn.lines().skip(2).collect();
+    let inner = lines.len().saturating_sub(1);
+    lines[..inner].iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -139,9 +139,9 @@ fn common_indent(pieces: &[Piece]) -> usize {
 /// Removes `indent` blanks from every line; blank lines become empty.
 fn strip_indent(pieces: &mut [Piece], indent: usize) {
     let mut line_start = true;
-    let count = pieces.len();
-    for at in 0..count {
-        let Piece::Text(text) = &pieces[at] else {
+    let last = pieces.len().saturating_sub(1);
+    for (at, piece) in pieces.iter_mut().enumerate() {
+        let Piece::Text(text) = piece else {
             line_start = false;
             continue;
         };
@@ -152,23 +152,16 @@ fn strip_indent(pieces: &mut [Piece], indent: usize) {
                 out.push('\n');
                 line_start = true;
             }
-            let is_last = index == line_feeds;
             let blank = line.bytes().all(|b| b == b' ' || b == b'\t');
-            // The last line of a text piece goes on in the hole behind it, if there is one.
-            let whole_line = !is_last || at + 1 == count;
+            // The last line of a text goes on in the interpolation behind it, if there is one.
+            let whole_line = index < line_feeds || at == last;
             if !line_start {
                 out.push_str(line);
-            } else if blank && whole_line {
-                // A blank line becomes empty.
-            } else {
+            } else if !(blank && whole_line) {
                 out.push_str(line.get(indent..).unwrap_or(""));
             }
             line_start = false;
         }
-        // An empty first piece leaves the line start to its successor only when nothing was written.
-        if text.is_empty() {
-            line_start = at == 0;
-        }
-        pieces[at] = Piece::Text(out);
+        *text = out;
     }
 }

@@ -387,11 +387,10 @@ fn eval_pack<'s>(inp: &mut Input<'s, '_>) -> Parse<EvalPackDecl> {
         match entries.pop() {
             Some(PackEntry::Field(field)) => fields.push(field),
             Some(PackEntry::Statement(stmt)) => stmts.push(stmt),
-            Some(PackEntry::Summarize(block, word)) => {
-                if summarize.replace(block).is_some() {
-                    inp.report_at(SyntaxErrorKind::Rule(Rule::RepeatedSummarize), word);
-                }
+            Some(PackEntry::Summarize(_, word)) if summarize.is_some() => {
+                inp.report_at(SyntaxErrorKind::Rule(Rule::RepeatedSummarize), word);
             }
+            Some(PackEntry::Summarize(block, _)) => summarize = Some(block),
             None => {}
         }
     }
