@@ -2,13 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The reserved words, for completion and colour.
-pub(crate) const KEYWORDS: &[&str] = &[
-    "break", "catch", "continue", "deadline", "defer", "else", "emit", "enum", "eval_pack", "exclusive", "extends",
-    "false", "finally", "fn", "for", "from", "guard", "if", "impl", "import", "in", "interface", "let", "match",
-    "mutex", "nil", "override", "parallel", "pipeline", "pub", "require", "retry", "return", "select", "skill",
-    "spawn", "struct", "throw", "to", "tool", "true", "try", "type", "var", "while", "yield",
-];
+use crate::keywords::KEYWORDS;
 
 /// The commands of the REPL.
 pub(crate) const COMMANDS: &[&str] = &[":doc", ":help", ":quit", ":reset", ":type"];
@@ -64,7 +58,7 @@ pub(crate) fn highlight(line: &str) -> Cow<'_, str> {
             (run(rest, |c| c.is_ascii_alphanumeric() || c == '_' || c == '.'), "36")
         } else if first.is_alphabetic() || first == '_' {
             let take = run(rest, |c| c.is_alphanumeric() || c == '_');
-            (take, if KEYWORDS.contains(&&rest[..take]) { "35" } else { "" })
+            (take, if KEYWORDS.iter().any(|k| k.name == &rest[..take]) { "35" } else { "" })
         } else {
             (first.len_utf8(), "")
         };

@@ -1,0 +1,129 @@
+//! `harn run`: runs a program and turns its end into an exit code.
+
+use std::io::Write;
+
+use harn_vm::host::{Host, SystemHost};
+use serde_json::{Value, json};
+
+use crate::args::{RunArgs, usage_error};
+use crate::events::{EventHost, Events};
+use crate::program::{self, End, Program, RunOptions};
+use crate::report::Problem;
+use crate::signal;
+use crate::style::Colour;
+
+/// Runs the program; gives the exit code.
+pub(crate) fn run(args: RunArgs) -> u8 {
+    let program = match (&args.eval, &args.file) {
+        (Some(_), Some(_)) => {
+            usage_error("run", "`harn run` accepts either `-e <code>` or `<file.harn>`, not both")
+        }
+        (None, None) => usage_error("run", "`harn run` requires either `-e <code>` or `<file.harn>`"),
+        (Some(code), None) => Ok(Program::inline(code.clone())),
+        (None, Some(path)) => Program::read(path),
+    };
+    if let Some(limit) = args.max_memory {
+        harn_value::memory::set_limit(limit);
+    }
+    let sink = if args.json { Sink::Events(Events::new(args.quiet)) } else { Sink::Text };
+    let program = match program {
+        Ok(program) => program,
+        Err(text) => return sink.unreadable(&text),
+    };
+    let options = RunOptions { argv: args.args, task: args.task, mock: args.llm_mock };
+    let end = program::run(&program, options, sink.host(), |problem| sink.warn(problem), signal::stop_on_signal);
+    sink.finish(end)
+}
+
+/// Where results go.
+enum Sink {
+    /// Text on the standard streams.
+    Text,
+    /// JSON events on standard output.
+    Events(Events),
+}
+
+impl Sink {
+    fn host(&self) -> Box<dyn Host> {
+        match self {
+            Sink::Text => Box::new(SystemHost::new()),
+            Sink::Events(events) => Box::new(EventHost(events.clone())),
+        }
+    }
+
+    fn unreadable(&self, text: &str) -> u8 {
+        match self {
+            Sink::Text => eprintln!("{text}"),
+            Sink::Events(events) => drop(events.fail("unreadable", text, Value::Null)),
+        }
+        1
+    }
+
+    /// Shows a warning; the program runs all the same.
+    fn warn(&self, problem: &Problem) {
+        write_err(&problem.draw(Colour::of(&std::io::stderr()).on()));
+    }
+
+    /// Shows how the program ended; gives the exit code.
+    fn finish(&self, end: End) -> u8 {
+        match self {
+            Sink::Text => finish_text(end),
+            Sink::Events(events) => finish_events(events, end),
+        }
+    }
+}
+
+fn finish_text(end: End) -> u8 {
+    match end {
+        End::Result { code, err, .. } => {
+            if let Some(text) = err {
+                write_err(&format!("{text}\n"));
+            }
+            code
+        }
+        End::Refused(problems) => {
+            let colour = Colour::of(&std::io::stderr()).on();
+            let drawn: Vec<String> = problems.iter().map(|problem| problem.draw(colour)).collect();
+            write_err(&drawn.join("\n"));
+            1
+        }
+        End::Failed(problem) => {
+            write_err(&problem.draw(Colour::of(&std::io::stderr()).on()));
+            1
+        }
+        End::Stopped => signal::STOPPED,
+    }
+}
+
+fn finish_events(events: &Events, end: End) -> u8 {
+    let details = |problems: &[Problem]| Value::from(problems.iter().map(Problem::json).collect::<Vec<_>>());
+    // A reader that has gone away does not want the last event either.
+    match end {
+        End::Result { code, err: None, value } => {
+            let _ = events.send("result", json!({"value": value, "exit_code": code}));
+            code
+        }
+        End::Result { code, err: Some(text), .. } => {
+            let _ = events.fail("err_result", &text, json!({"exit_code": code}));
+            code
+        }
+        End::Refused(problems) => {
+            let message = problems.first().map_or(String::new(), |p| p.plain.clone());
+            let _ = events.fail("diagnostics", &message, details(&problems));
+            1
+        }
+        End::Failed(problem) => {
+            let _ = events.fail("runtime_error", &problem.plain, details(std::slice::from_ref(&problem)));
+            1
+        }
+        End::Stopped => {
+            let _ = events.fail("stopped", "stopped by a signal", Value::Null);
+            signal::STOPPED
+        }
+    }
+}
+
+fn write_err(text: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,150 @@
+//! What there is to say about a name: a builtin, a method of a value type, or a keyword. All texts come from the
+//! tables the machine itself works with, except for the keywords, which have theirs in `keywords.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use harn_vm::{Builtin, Vm, suggest};
+
+use crate::keywords::KEYWORDS;
+
+/// Describes a name for a terminal.
+///
+/// # Errors
+/// A sentence, with the nearest name, when there is nothing of that name.
+pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
+    let mut found = Vec::new();
+    if let Some(keyword) = KEYWORDS.iter().find(|k| k.name == name) {
+        found.push(format!("{}    keyword\n\n{}\n", keyword.form, keyword.text));
+    }
+    if let Some(builtin) = vm.builtin(name) {
+        found.push(builtin_text(builtin, builtin.name(), builtin.topic));
+    }
+    let (wanted_type, method) = name.split_once('.').map_or((None, name), |(ty, method)| (Some(ty), method));
+    for (type_name, methods) in methods_by_type(vm) {
+        if wanted_type.is_none_or(|wanted| wanted == type_name)
+            && let Some(entry) = methods.get(method)
+        {
+            found.push(builtin_text(entry, &format!("{type_name}.{method}"), "method"));
+        }
+    }
+    if found.is_empty() {
+        let methods = methods_by_type(vm);
+        let qualified: Vec<String> =
+            methods.iter().flat_map(|(ty, names)| names.keys().map(move |name| format!("{ty}.{name}"))).collect();
+        let names = vm
+            .builtin_names()
+            .chain(KEYWORDS.iter().map(|k| k.name))
+            .chain(methods.values().flat_map(|names| names.keys().copied()))
+            .chain(qualified.iter().filter(|_| wanted_type.is_some()).map(String::as_str));
+        return Err(format!("nothing is called `{name}`{}", suggest::hint(name, names)));
+    }
+    Ok(found.join("\n"))
+}
+
+/// Lists every name by topic.
+pub(crate) fn overview(vm: &Vm) -> String {
+    let mut out = String::from("`harn explain NAME` describes a builtin, `harn explain list.map` a method.\n");
+    let mut section = |title: &str, names: Vec<&str>| {
+        let _ = write!(out, "\n{title}\n{}", columns(&names));
+    };
+    for (topic, builtins) in builtins_by_topic(vm) {
+        section(topic, builtins.iter().map(|b| b.name()).collect());
+    }
+    for (type_name, methods) in methods_by_type(vm) {
+        section(&format!("methods of {type_name}"), methods.keys().copied().collect());
+    }
+    section("keywords", KEYWORDS.iter().map(|k| k.name).collect());
+    out
+}
+
+/// The pages of the reference: file name and text.
+pub(crate) fn reference(vm: &Vm) -> Vec<(String, String)> {
+    let mut pages = Vec::new();
+    let mut index = String::from(
+        "# Reference\n\nEvery builtin, method and keyword. These pages are generated from the tables in the binary \
+         (`make docs`);\n`harn explain NAME` prints the same on a terminal.\n\n## Builtins\n\n",
+    );
+    for (topic, builtins) in builtins_by_topic(vm) {
+        let file = format!("{}.md", topic.replace([' ', '/'], "-"));
+        let names: Vec<String> = builtins.iter().map(|b| format!("`{}`", b.name())).collect();
+        let _ = writeln!(index, "- [{topic}]({file}): {}", names.join(", "));
+        let mut page = format!("# Builtins: {topic}\n");
+        for builtin in builtins {
+            let _ = write!(page, "\n## {}\n\n{}", builtin.name(), markdown(builtin));
+        }
+        pages.push((file, page));
+    }
+    index.push_str("\n## Methods\n\n");
+    for (type_name, methods) in methods_by_type(vm) {
+        let file = format!("methods-{type_name}.md");
+        let names: Vec<String> = methods.keys().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(index, "- [{type_name}]({file}): {}", names.join(", "));
+        let mut page = format!("# Methods of {type_name}\n");
+        for (name, method) in &methods {
+            let _ = write!(page, "\n## {name}\n\n{}", markdown(method));
+        }
+        pages.push((file, page));
+    }
+    index.push_str("\n## Keywords\n\n| Keyword | Form | Meaning |\n|---|---|---|\n");
+    for keyword in KEYWORDS {
+        let form = keyword.form.replace('|', "\\|");
+        let _ = writeln!(index, "| `{}` | `{form}` | {} |", keyword.name, keyword.text.replace('\n', " "));
+    }
+    pages.push(("README.md".to_owned(), index));
+    pages
+}
+
+/// One entry for a terminal.
+fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
+    let signature = builtin.signature().replacen(builtin.name(), name, 1);
+    let doc: String = builtin
+        .doc_text()
+        .lines()
+        .filter(|line| !line.starts_with("```harn") || line.contains(' '))
+        .map(|line| if line.starts_with("```") { "" } else { line })
+        .fold(String::new(), |text, line| text + line + "\n");
+    format!("{signature}    {topic}, {}\n\n{}\n", builtin.effect.word(), doc.trim_end())
+}
+
+/// One entry of a reference page.
+fn markdown(builtin: &Builtin) -> String {
+    format!("`{}` (effect: {})\n\n{}\n", builtin.signature(), builtin.effect.word(), builtin.doc_text())
+}
+
+fn builtins_by_topic(vm: &Vm) -> BTreeMap<&'static str, Vec<&'static Builtin>> {
+    let mut topics: BTreeMap<&str, Vec<&Builtin>> = BTreeMap::new();
+    for builtin in vm.builtins() {
+        topics.entry(builtin.topic).or_default().push(builtin);
+    }
+    topics
+}
+
+fn methods_by_type(vm: &Vm) -> BTreeMap<&'static str, BTreeMap<&'static str, &'static Builtin>> {
+    let mut types: BTreeMap<&str, BTreeMap<&str, &Builtin>> = BTreeMap::new();
+    for table in vm.method_tables() {
+        let methods = types.entry(table.type_name).or_default();
+        for method in table.methods {
+            methods.entry(method.name()).or_insert(method);
+        }
+    }
+    types
+}
+
+/// Names side by side, four spaces in, at most 100 columns wide.
+fn columns(names: &[&str]) -> String {
+    let mut out = String::new();
+    let mut line = String::new();
+    for name in names {
+        if line.len() + name.len() > 96 {
+            let _ = writeln!(out, "   {line}");
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(name);
+    }
+    if !line.is_empty() {
+        let _ = writeln!(out, "   {line}");
+    }
+    out
+}

@@ -1,0 +1,214 @@
+//! Reads inputs from a terminal, on a thread of its own so that tasks go on while the prompt waits.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
+
+use super::{input, words};
+use crate::keywords::KEYWORDS;
+use crate::style::Colour;
+
+/// Entries that the history keeps.
+const HISTORY: usize = 1000;
+
+/// What completion knows; the evaluating side writes it after every input.
+#[derive(Default, Debug)]
+pub(crate) struct Known {
+    /// Builtins, globals and the session's own names.
+    pub(crate) names: Vec<String>,
+    /// Members by type.
+    pub(crate) of_type: BTreeMap<String, Vec<String>>,
+    /// Members by the session's names.
+    pub(crate) of_name: BTreeMap<String, Vec<String>>,
+}
+
+/// [`Known`], shared between the two threads.
+pub(crate) type Shared = Arc<Mutex<Known>>;
+
+/// Reads inputs and sends each, waiting until it was evaluated, until the user ends the session.
+pub(crate) fn read(known: Shared, inputs: &SyncSender<String>, done: &Receiver<()>) -> Result<(), String> {
+    let colour = Colour::of(&std::io::stdout());
+    let config = Config::builder()
+        .max_history_size(HISTORY)
+        .and_then(|c| c.history_ignore_dups(true))
+        .map_err(|e| e.to_string())?
+        .auto_add_history(true)
+        .completion_type(CompletionType::List)
+        .color_mode(if colour.on() { ColorMode::Enabled } else { ColorMode::Disabled })
+        .build();
+    let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config).map_err(|e| e.to_string())?;
+    editor.set_helper(Some(Assistant { known, colour }));
+    let history = history_file();
+    if let Some(path) = &history {
+        // A first session has no history yet.
+        let _ = editor.load_history(path);
+    }
+    loop {
+        match editor.readline("harn> ") {
+            Ok(line) => {
+                if inputs.send(line).is_err() || done.recv().is_err() {
+                    break;
+                }
+            }
+            // With text Ctrl-C discards it; rustyline says so only by the error.
+            Err(ReadlineError::Interrupted) if editor.helper().is_some_and(Assistant::had_text) => {}
+            Err(ReadlineError::Interrupted | ReadlineError::Eof) => break,
+            Err(error) => return Err(format!("cannot read from the terminal: {error}")),
+        }
+    }
+    if let Some(path) = &history {
+        let _ = path.parent().map(std::fs::create_dir_all);
+        if let Err(error) = editor.save_history(path) {
+            eprintln!("warning: cannot write {}: {error}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// `~/.harn/repl_history`.
+fn history_file() -> Option<PathBuf> {
+    Some(dirs::home_dir()?.join(".harn").join("repl_history"))
+}
+
+/// What rustyline asks while a line is edited.
+struct Assistant {
+    known: Shared,
+    colour: Colour,
+}
+
+thread_local! {
+    /// The text under the cursor when a key was last drawn; the editor has one thread.
+    static TEXT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl Assistant {
+    /// Whether the line that Ctrl-C ended had text.
+    fn had_text(&self) -> bool {
+        TEXT.replace(false)
+    }
+
+    /// The members of what stands before a dot.
+    fn members(known: &Known, receiver: &str) -> Vec<String> {
+        if let Some(members) = known.of_name.get(receiver) {
+            return members.clone();
+        }
+        let of_type = |name: &str| known.of_type.get(name).cloned().unwrap_or_default();
+        match receiver.chars().last() {
+            Some('"') => of_type("string"),
+            Some(']') if receiver.starts_with('[') => of_type("list"),
+            Some('}') if receiver.starts_with('{') => of_type("dict"),
+            // Of anything else the type is not known without running it: every method is possible.
+            _ => known.of_type.values().flatten().cloned().collect(),
+        }
+    }
+}
+
+impl Helper for Assistant {}
+
+impl Hinter for Assistant {
+    type Hint = String;
+
+    fn hint(&self, line: &str, _at: usize, _context: &Context<'_>) -> Option<String> {
+        // Asked whenever the line changed, which is what `had_text` needs to know.
+        TEXT.set(!line.is_empty());
+        None
+    }
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let text = context.input();
+        let more = !text.starts_with(':') && input::state(text) == input::State::Incomplete && !text.ends_with("\n\n");
+        Ok(if more { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+impl Highlighter for Assistant {
+    fn highlight<'l>(&self, line: &'l str, _at: usize) -> Cow<'l, str> {
+        if self.colour.on() { words::highlight(line) } else { Cow::Borrowed(line) }
+    }
+
+    fn highlight_char(&self, _line: &str, _at: usize, kind: CmdKind) -> bool {
+        self.colour.on() && kind != CmdKind::MoveCursor
+    }
+}
+
+impl Completer for Assistant {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, at: usize, _context: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, names) = candidates(&known, line, at);
+        let pairs = names.into_iter().map(|name| Pair { display: name.clone(), replacement: name }).collect();
+        Ok((start, pairs))
+    }
+}
+
+/// What can stand at a place of a line: where the word begins, and the words.
+fn candidates(known: &Known, line: &str, at: usize) -> (usize, Vec<String>) {
+    let (start, member) = words::word_before(line, at);
+    let prefix = line.get(start..at).unwrap_or_default();
+    if let Some(command) = line.get(..at).filter(|head| head.starts_with(':') && !head.contains(' ')) {
+        let commands = words::COMMANDS.iter().filter(|c| c.starts_with(command)).map(|c| (*c).to_owned());
+        return (0, commands.collect());
+    }
+    let mut names = if member {
+        Assistant::members(known, words::receiver(line, at))
+    } else {
+        known.names.iter().cloned().chain(KEYWORDS.iter().map(|k| k.name.to_owned())).collect()
+    };
+    names.retain(|name| name.starts_with(prefix));
+    names.sort();
+    names.dedup();
+    (start, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        Known {
+            names: words(&["println", "print", "user"]),
+            of_type: BTreeMap::from([
+                ("string".to_owned(), words(&["trim", "upper"])),
+                ("list".to_owned(), words(&["map", "max"])),
+            ]),
+            of_name: BTreeMap::from([("user".to_owned(), words(&["name", "email"]))]),
+        }
+    }
+
+    fn complete(line: &str) -> (usize, Vec<String>) {
+        candidates(&known(), line, line.len())
+    }
+
+    #[test]
+    fn names_and_keywords() {
+        assert_eq!(complete("let x = pri"), (8, vec!["print".to_owned(), "println".to_owned()]));
+        assert_eq!(complete("ret"), (0, vec!["retry".to_owned(), "return".to_owned()]));
+    }
+
+    #[test]
+    fn members_of_names_and_literals() {
+        assert_eq!(complete("user.na"), (5, vec!["name".to_owned()]));
+        assert_eq!(complete("\"abc\".").1, ["trim", "upper"]);
+        assert_eq!(complete("[1, 2].m").1, ["map", "max"]);
+        assert_eq!(complete("f(x).u").1, ["upper"]);
+    }
+
+    #[test]
+    fn commands_of_the_repl() {
+        assert_eq!(complete(":d"), (0, vec![":doc".to_owned()]));
+    }
+}

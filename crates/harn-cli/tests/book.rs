@@ -1,0 +1,102 @@
+//! The programs in the README and the book run, and print what the page says.
+//!
+//! A block that begins with `harn` in its first line is a program; the `text` block that follows it is what it prints.
+//! `harn error FILE` marks a program that fails: then the block that follows is what stands on standard error.
+//! `harn part` marks a piece that does not run by itself.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ran, folder, harn_in, repository};
+
+/// A fenced block: the words of its first line, its text, and its line.
+struct Block {
+    info: String,
+    text: String,
+    line: usize,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (number, line) in page.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => {
+                open = Some(Block { info: info.trim().to_owned(), text: String::new(), line: number + 1 });
+            }
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some(block), _) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    blocks
+}
+
+fn run(block: &Block) -> Ran {
+    let name = block.info.strip_prefix("harn error ").unwrap_or("main.harn");
+    let folder = folder(&[(name, &block.text)]);
+    harn_in(folder.path(), &["run", name])
+}
+
+/// Runs the programs of a page; gives their number.
+fn check(path: &Path) -> usize {
+    let page = std::fs::read_to_string(path).unwrap();
+    let blocks = blocks(&page);
+    let mut count = 0;
+    for (i, block) in blocks.iter().enumerate() {
+        let is_error = block.info.starts_with("harn error ");
+        if block.info != "harn" && !is_error {
+            continue;
+        }
+        count += 1;
+        let ran = run(block);
+        let place = format!("{}:{}", path.display(), block.line);
+        assert_eq!(ran.code, i32::from(is_error), "{place}\n{}", ran.shown());
+        let printed = if is_error { &ran.err } else { &ran.out };
+        if let Some(expected) = blocks.get(i + 1).filter(|next| next.info == "text") {
+            assert_eq!(printed, &expected.text, "{place}");
+        }
+    }
+    count
+}
+
+#[test]
+fn the_readme() {
+    assert!(check(&repository().join("README.md")) >= 1);
+}
+
+#[test]
+fn the_hand_written_pages() {
+    let docs = repository().join("docs");
+    let mut count = 0;
+    for page in ["getting-started.md", "language-tour.md", "cli.md", "README.md"] {
+        count += check(&docs.join(page));
+    }
+    assert!(count >= 12, "only {count} programs found");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = repository();
+    for page in ["README.md", "docs/README.md", "docs/getting-started.md", "docs/language-tour.md", "docs/cli.md"] {
+        let path = root.join(page);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains("://") {
+                assert!(path.parent().unwrap().join(target).exists(), "{page}: {link}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let ran = harn_in(&repository(), &["explain", "--reference", "docs/reference", "--check"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}

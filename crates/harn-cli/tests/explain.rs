@@ -1,0 +1,41 @@
+//! `harn explain`.
+
+mod common;
+
+use common::harn;
+
+#[test]
+fn a_builtin_a_method_and_a_keyword() {
+    let ran = harn(&["explain", "json_parse"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.starts_with("json_parse("), "{}", ran.out);
+    assert!(ran.out.contains("println("), "no example: {}", ran.out);
+    assert!(!ran.out.contains("```"), "{}", ran.out);
+    let ran = harn(&["explain", "list.map"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.starts_with("list.map("), "{}", ran.out);
+    let ran = harn(&["explain", "match"]);
+    assert!(ran.code == 0 && ran.out.contains("keyword"), "{}", ran.out);
+}
+
+#[test]
+fn a_name_that_is_several_things_shows_them_all() {
+    let ran = harn(&["explain", "split"]);
+    assert!(ran.out.contains("split(") && ran.out.contains("string.split("), "{}", ran.out);
+}
+
+#[test]
+fn an_unknown_name_gets_a_suggestion() {
+    let ran = harn(&["explain", "jsn_parse"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.err, "error: nothing is called `jsn_parse` (did you mean `json_parse`?)\n");
+}
+
+#[test]
+fn the_overview_lists_every_topic() {
+    let ran = harn(&["explain"]);
+    assert_eq!(ran.code, 0);
+    for word in ["output", "methods of list", "keywords", "println", "agent_loop"] {
+        assert!(ran.out.contains(word), "{word}");
+    }
+}
