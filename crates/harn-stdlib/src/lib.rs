@@ -12,9 +12,11 @@ mod args;
 mod builtins;
 mod iterators;
 mod methods;
+pub mod schema;
 mod sequences;
 mod sorting;
 mod state;
+mod streams;
 mod text;
 
 pub use builtins::{builtins, globals};

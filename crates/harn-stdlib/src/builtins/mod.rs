@@ -6,7 +6,10 @@ use harn_vm::Builtin;
 mod assert;
 mod bytes;
 mod convert;
+mod csv;
 mod dates;
+mod digests;
+mod durations;
 mod env;
 mod files;
 mod iter;
@@ -19,12 +22,16 @@ mod process;
 mod random;
 mod regex;
 mod result;
+mod schema;
+mod store;
+mod stream;
 pub(crate) mod sets;
 mod strings;
 mod terminal;
 mod time;
 
 pub(crate) use lists::entry_dicts;
+pub(crate) use regex::compiled as compiled_regex;
 
 /// The tables of all functions, in the order of the reference.
 pub fn builtins() -> Vec<&'static [Builtin]> {
@@ -40,20 +47,27 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         lists::LISTS,
         sets::SETS,
         iter::CONSTRUCTORS,
+        stream::STREAM,
         math::MATH,
         math::STATISTICS,
         random::RANDOM,
         json::JSON,
+        schema::SCHEMAS,
         regex::REGEX,
         bytes::BYTES,
         bytes::ENCODINGS,
+        digests::DIGESTS,
+        csv::CSV,
         random::UUIDS,
         time::TIME,
+        dates::DATES,
+        durations::DURATIONS,
         files::FILES,
         paths::PATHS,
         env::ENVIRONMENT,
         process::PROCESS,
         assert::ERRORS,
+        store::STORE,
     ]
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
-use harn_vm::{Cx, Error, Result, builtins};
+use harn_vm::{Error, Result, builtins};
 use regex::{Captures, Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
@@ -27,7 +27,7 @@ builtins! {
     /// ```
     Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list<string> | nil" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::NIL) };
-        let regex = compile(cx, &pattern, &flags)?;
+        let regex = compile(&pattern, &flags)?;
         let matches: Vec<Value> = regex.find_iter(&s).map(|m| Value::str(m.as_str())).collect();
         (!matches.is_empty()).then_some(matches)
     }
@@ -41,7 +41,7 @@ builtins! {
     /// println(regex_replace("(\\w+)@(\\w+)", "$2 at $1", "me@home")) // -> home at me
     /// ```
     Pure fn regex_replace(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string | nil" {
-        replace_all(cx, pattern, replacement, s)?
+        replace_all(pattern, replacement, s)?
     }
 
     /// Replaces every match of a pattern: another name of `regex_replace`.
@@ -50,7 +50,7 @@ builtins! {
     /// println(regex_replace_all("[aeiou]", "_", "banana")) // -> b_n_n_
     /// ```
     Pure fn regex_replace_all(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string | nil" {
-        replace_all(cx, pattern, replacement, s)?
+        replace_all(pattern, replacement, s)?
     }
 
     /// Lists the matches of a pattern as dicts `{match, groups}`, with named groups under their names.
@@ -64,7 +64,7 @@ builtins! {
     /// ```
     Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list<dict>" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::list(Vec::new())) };
-        let regex = compile(cx, &pattern, "")?;
+        let regex = compile(&pattern, "")?;
         regex.captures_iter(&s).map(|found| capture(&regex, &found)).collect::<Vec<_>>()
     }
 
@@ -75,15 +75,15 @@ builtins! {
     /// ```
     Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list<string> | nil" {
         let (Some(s), Some(pattern)) = (s.0, pattern.0) else { return Ok(Value::NIL) };
-        compile(cx, &pattern, &flags)?.split(&s).map(Value::str).collect::<Vec<_>>()
+        compile(&pattern, &flags)?.split(&s).map(Value::str).collect::<Vec<_>>()
     }
 }
 
-fn replace_all(cx: &Cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> Result<Option<String>> {
+fn replace_all(pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> Result<Option<String>> {
     let (Some(pattern), Some(replacement), Some(s)) = (pattern.0, replacement.0, s.0) else {
         return Ok(None);
     };
-    let regex = compile(cx, &pattern, "")?;
+    let regex = compile(&pattern, "")?;
     let mut out = String::new();
     let mut end = 0;
     for found in regex.captures_iter(&s) {
@@ -110,31 +110,33 @@ fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
     dict.into()
 }
 
-/// Compiled patterns of a program. Scripts use few patterns many times; when one uses many, the cache
-/// is emptied and starts again.
-#[derive(Default)]
-struct Cache(RefCell<FxHashMap<(String, String), Rc<Regex>>>);
-
 const CACHED: usize = 256;
 
-/// The compiled form of a pattern.
-///
-/// # Errors
-/// `Invalid regex: <reason>`, thrown.
-pub(crate) fn compile(cx: &Cx, pattern: &str, flags: &str) -> Result<Rc<Regex>> {
-    let cache = cx.state::<Cache>();
+type Cache = FxHashMap<(String, String), Rc<Regex>>;
+
+thread_local! {
+    // Scripts use few patterns many times; when one uses many, the cache is emptied and starts again.
+    static CACHE: RefCell<Cache> = RefCell::default();
+}
+
+/// The compiled form of a pattern, or why it has none.
+pub(crate) fn compiled(pattern: &str, flags: &str) -> std::result::Result<Rc<Regex>, String> {
     let key = (pattern.to_owned(), flags.to_owned());
-    if let Some(regex) = cache.0.borrow().get(&key) {
-        return Ok(regex.clone());
+    if let Some(regex) = CACHE.with_borrow(|cache| cache.get(&key).cloned()) {
+        return Ok(regex);
     }
-    let regex =
-        Rc::new(build(pattern, flags).map_err(|reason| Error::thrown(format!("Invalid regex: {reason}")))?);
-    let mut known = cache.0.borrow_mut();
-    if known.len() >= CACHED {
-        known.clear();
-    }
-    known.insert(key, regex.clone());
+    let regex = Rc::new(build(pattern, flags)?);
+    CACHE.with_borrow_mut(|cache| {
+        if cache.len() >= CACHED {
+            cache.clear();
+        }
+        cache.insert(key, regex.clone());
+    });
     Ok(regex)
+}
+
+fn compile(pattern: &str, flags: &str) -> Result<Rc<Regex>> {
+    compiled(pattern, flags).map_err(|reason| Error::thrown(format!("Invalid regex: {reason}")))
 }
 
 fn build(pattern: &str, flags: &str) -> std::result::Result<Regex, String> {

@@ -1,0 +1,172 @@
+//! CSV, as RFC 4180 has it.
+
+use std::collections::BTreeSet;
+
+use harn_value::{Dict, Str, Value};
+use harn_vm::builtin::Text;
+use harn_vm::{Error, Result, builtins};
+
+use crate::args::{printed, room_for};
+
+builtins! {
+    /// CSV.
+    pub(crate) static CSV: "csv";
+
+    /// Reads CSV: rows of strings, or dicts by column name with `{headers: true}`.
+    ///
+    /// `delimiter` is `,` by default. Missing cells of a dict are `""`, surplus ones are dropped.
+    ///
+    /// ```harn
+    /// println(csv_parse("a,\"b, c\"\n1,2\n")) // -> [[a, b, c], [1, 2]]
+    /// println(csv_parse("n,age\nAda,36\n", {headers: true})) // -> [{age: 36, n: Ada}]
+    /// ```
+    Pure fn csv_parse(cx, s: Text, options: Value) -> "list" {
+        let options = Options::of("csv_parse", &options)?;
+        let rows = parse(&s, options.delimiter).map_err(|reason| Error::thrown(format!("csv_parse: {reason}")))?;
+        room_for(rows.len())?;
+        let mut rows = rows.into_iter();
+        if options.headers {
+            let names: Vec<Str> = rows.next().unwrap_or_default().iter().map(|name| Str::new(name)).collect();
+            rows.map(|row| with_names(&names, &row)).collect::<Vec<_>>()
+        } else {
+            rows.map(|row| Value::list(row.iter().map(Value::from).collect())).collect()
+        }
+    }
+
+    /// Writes rows as CSV: lists of cells, or dicts.
+    ///
+    /// Dicts write the union of all keys in byte order; `{headers: true}` adds the names first.
+    ///
+    /// ```harn
+    /// println(csv_stringify([[1, "a b"], ["x,y", nil]]).lines()) // -> [1,a b, "x,y",nil]
+    /// println(csv_stringify([{b: 1, a: 2}], {headers: true}).lines()) // -> [a,b, 2,1]
+    /// ```
+    Pure fn csv_stringify(cx, rows: Value, options: Value) -> "string" {
+        let options = Options::of("csv_stringify", &options)?;
+        let Some(rows) = rows.as_list() else {
+            return Err(Error::thrown("csv_stringify: expected a list of rows"));
+        };
+        stringify(rows, &options)?
+    }
+}
+
+struct Options {
+    headers: bool,
+    delimiter: char,
+}
+
+impl Options {
+    fn of(name: &str, options: &Value) -> Result<Options> {
+        let options = options.to_dict();
+        let option = |name: &str| options.as_ref().and_then(|o| o.get_str(name));
+        let delimiter = option("delimiter").map_or_else(|| Str::new(","), printed);
+        let mut chars = delimiter.chars();
+        let (Some(delimiter), None) = (chars.next(), chars.next()) else {
+            return Err(Error::thrown(format!("{name}: delimiter must be one character")));
+        };
+        Ok(Options { headers: option("headers").is_some_and(Value::truthy), delimiter })
+    }
+}
+
+fn parse(text: &str, delimiter: char) -> std::result::Result<Vec<Vec<String>>, String> {
+    let mut rows = Vec::new();
+    let mut row: Vec<String> = Vec::new();
+    let mut cell = String::new();
+    let mut quoted = false;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if cell.is_empty() && !quoted => {
+                quoted = true;
+                loop {
+                    match chars.next() {
+                        Some('"') if chars.peek() == Some(&'"') => {
+                            chars.next();
+                            cell.push('"');
+                        }
+                        Some('"') => break,
+                        Some(c) => cell.push(c),
+                        None => return Err(format!("unclosed quote in row {}", rows.len() + 1)),
+                    }
+                }
+            }
+            _ if c == delimiter => {
+                row.push(std::mem::take(&mut cell));
+                quoted = false;
+            }
+            '\n' | '\r' => {
+                if c == '\r' && chars.peek() == Some(&'\n') {
+                    chars.next();
+                }
+                // A line without anything is no row.
+                if !row.is_empty() || !cell.is_empty() || quoted {
+                    row.push(std::mem::take(&mut cell));
+                    rows.push(std::mem::take(&mut row));
+                }
+                quoted = false;
+            }
+            _ => cell.push(c),
+        }
+    }
+    if !row.is_empty() || !cell.is_empty() || quoted {
+        row.push(cell);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn with_names(names: &[Str], row: &[String]) -> Value {
+    let cell = |at: usize| row.get(at).map_or("", String::as_str);
+    let entries = names.iter().enumerate().map(|(at, name)| (name.clone(), cell(at)));
+    entries.collect::<Dict>().into()
+}
+
+fn stringify(rows: &[Value], options: &Options) -> Result<String> {
+    let mut out = String::new();
+    let Some(first) = rows.first() else { return Ok(out) };
+    if first.as_dict().is_none() {
+        for row in rows {
+            let Some(cells) = row.as_list() else {
+                let mixed = first.as_list().is_some() && row.as_dict().is_some();
+                return Err(if mixed { mixed_rows() } else { no_row() });
+            };
+            write_row(cells.iter().map(printed), options, &mut out);
+        }
+        return Ok(out);
+    }
+    let dicts: Option<Vec<_>> = rows.iter().map(|row| row.as_dict().cloned()).collect();
+    let dicts = dicts.ok_or_else(mixed_rows)?;
+    let names: BTreeSet<&Str> = dicts.iter().flat_map(|dict| dict.keys()).collect();
+    if options.headers {
+        write_row(names.iter().map(|name| (*name).clone()), options, &mut out);
+    }
+    for dict in &dicts {
+        let cell = |name: &&Str| dict.get(name).map_or_else(|| Str::new(""), printed);
+        write_row(names.iter().map(cell), options, &mut out);
+    }
+    Ok(out)
+}
+
+fn mixed_rows() -> Error {
+    Error::thrown("csv_stringify: mixed list/dict rows are not supported")
+}
+
+fn no_row() -> Error {
+    Error::thrown("csv_stringify: each row must be a list of cells (or use dict rows)")
+}
+
+fn write_row(cells: impl Iterator<Item = Str>, options: &Options, out: &mut String) {
+    for (i, cell) in cells.enumerate() {
+        if i > 0 {
+            out.push(options.delimiter);
+        }
+        if cell.contains([options.delimiter, '"', '\n', '\r']) {
+            out.push('"');
+            out.push_str(&cell.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(&cell);
+        }
+    }
+    out.push('\n');
+}

@@ -1,0 +1,99 @@
+//! Digests and message authentication.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use harn_vm::builtin::Text;
+use harn_vm::builtins;
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512, Sha512_256};
+
+use super::bytes::{constant_time_equal, to_hex};
+
+builtins! {
+    /// Digests and signatures.
+    pub(crate) static DIGESTS: "digests";
+
+    /// Gives the SHA-224 digest of text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha224("abc")[:8]) // -> 23097d22
+    /// ```
+    Pure fn sha224(cx, value: Text) -> "string" {
+        to_hex(&Sha224::digest(value.as_bytes()))
+    }
+
+    /// Gives the SHA-256 digest of text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha256("abc")[:8]) // -> ba7816bf
+    /// ```
+    Pure fn sha256(cx, value: Text) -> "string" {
+        to_hex(&Sha256::digest(value.as_bytes()))
+    }
+
+    /// Gives the SHA-384 digest of text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha384("abc")[:8]) // -> cb00753f
+    /// ```
+    Pure fn sha384(cx, value: Text) -> "string" {
+        to_hex(&Sha384::digest(value.as_bytes()))
+    }
+
+    /// Gives the SHA-512 digest of text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha512("abc")[:8]) // -> ddaf35a1
+    /// ```
+    Pure fn sha512(cx, value: Text) -> "string" {
+        to_hex(&Sha512::digest(value.as_bytes()))
+    }
+
+    /// Gives the SHA-512/256 digest of text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha512_256("abc")[:8]) // -> 53048e26
+    /// ```
+    Pure fn sha512_256(cx, value: Text) -> "string" {
+        to_hex(&Sha512_256::digest(value.as_bytes()))
+    }
+
+    /// Gives the HMAC-SHA256 of a message in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(hmac_sha256("key", "The quick brown fox jumps over the lazy dog")[:8]) // -> f7bc83f4
+    /// ```
+    Pure fn hmac_sha256_ = "hmac_sha256"(cx, key: Text, message: Text) -> "string" {
+        to_hex(&hmac_sha256(key.as_bytes(), message.as_bytes()))
+    }
+
+    /// Gives the HMAC-SHA256 of a message in base64.
+    ///
+    /// ```harn
+    /// println(hmac_sha256_base64("key", "message").len()) // -> 44
+    /// ```
+    Pure fn hmac_sha256_base64(cx, key: Text, message: Text) -> "string" {
+        STANDARD.encode(hmac_sha256(key.as_bytes(), message.as_bytes()))
+    }
+
+    /// Compares two texts in a time that does not tell where they differ.
+    ///
+    /// ```harn
+    /// println([constant_time_eq("a", "a"), constant_time_eq("a", "ab")]) // -> [true, false]
+    /// ```
+    Pure fn constant_time_eq(cx, a: Text, b: Text) -> "bool" {
+        constant_time_equal(a.as_bytes(), b.as_bytes())
+    }
+}
+
+/// HMAC with SHA-256 (RFC 2104).
+pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    const BLOCK: usize = 64;
+    let mut block = [0; BLOCK];
+    if key.len() > BLOCK {
+        block[..32].copy_from_slice(&Sha256::digest(key));
+    } else {
+        block[..key.len()].copy_from_slice(key);
+    }
+    let inner = Sha256::new().chain_update(block.map(|b| b ^ 0x36)).chain_update(message).finalize();
+    Sha256::new().chain_update(block.map(|b| b ^ 0x5c)).chain_update(inner).finalize().into()
+}

@@ -1,0 +1,267 @@
+//! The namespace `stream`: operators over anything that can be iterated. They give lazy iterators; the
+//! sinks `collect`, `fold` and `first` give values.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use harn_value::{Value, View};
+use harn_vm::builtin::Rest;
+use harn_vm::closure::is_callable;
+use harn_vm::iter::{Iter, Source};
+use harn_vm::{Error, Result, builtins};
+
+use crate::args::{Given, size};
+use crate::iterators::{Filter, Map, Pull, Take, TakeWhile, Zip};
+use crate::streams::{Broadcast, Debounce, Race, Rotate, Scan, Tap, Throttle};
+
+builtins! {
+    /// Stream operators.
+    pub(crate) static STREAM: "streams";
+
+    /// Makes an iterator over `f(item)`.
+    ///
+    /// ```harn
+    /// println(stream.map([1, 2], { x -> x * 2 }).to_list()) // -> [2, 4]
+    /// ```
+    Pure fn map = "stream.map"(cx, source: Given, f: Given) -> "iter" {
+        let (items, f) = (over("stream.map", source)?, function("stream.map", 2, f)?);
+        lazy(Map { items, f })
+    }
+
+    /// Makes an iterator over the items for which `f` holds.
+    ///
+    /// ```harn
+    /// println(stream.filter(range(6), { x -> x % 2 == 0 }).to_list()) // -> [0, 2, 4]
+    /// ```
+    Pure fn filter = "stream.filter"(cx, source: Given, f: Given) -> "iter" {
+        let (items, f) = (over("stream.filter", source)?, function("stream.filter", 2, f)?);
+        lazy(Filter { items, f })
+    }
+
+    /// Makes an iterator that calls `f(item)` for its effect and passes the item on.
+    ///
+    /// ```harn
+    /// println(stream.tap([1, 2], { x -> print(x) }).to_list()) // -> 12[1, 2]
+    /// ```
+    Pure fn tap = "stream.tap"(cx, source: Given, f: Given) -> "iter" {
+        let (items, f) = (over("stream.tap", source)?, function("stream.tap", 2, f)?);
+        lazy(Tap { items, f })
+    }
+
+    /// Makes an iterator over the accumulator after every item: `acc = f(acc, item)`.
+    ///
+    /// ```harn
+    /// println(stream.scan([1, 2, 3], 0, { acc, x -> acc + x }).to_list()) // -> [1, 3, 6]
+    /// ```
+    Pure fn scan = "stream.scan"(cx, source: Given, init: Given, f: Given) -> "iter" {
+        let items = over("stream.scan", source)?;
+        let accumulator = present("stream.scan", 2, init)?;
+        lazy(Scan { items, accumulator, f: function("stream.scan", 3, f)? })
+    }
+
+    /// Combines all items: `f(accumulator, item)` for each, starting with `init`.
+    ///
+    /// ```harn
+    /// println(stream.fold([1, 2, 3], 0, { acc, x -> acc + x })) // -> 6
+    /// ```
+    Pure async fn fold = "stream.fold"(cx, source: Given, init: Given, f: Given) -> "any" {
+        let items = over("stream.fold", source)?;
+        let mut accumulator = present("stream.fold", 2, init)?;
+        let f = function("stream.fold", 3, f)?;
+        while let Some(item) = items.next(&cx).await? {
+            accumulator = cx.call(&f, [accumulator, item]).await?;
+        }
+        accumulator
+    }
+
+    /// Gathers all items in a list; more than `max` (10000) are an error.
+    ///
+    /// The second argument is the number, or a dict `{max}`.
+    ///
+    /// ```harn
+    /// println(stream.collect("abc")) // -> [a, b, c]
+    /// println(try { stream.collect([1, 2, 3], 2) }) // -> Result.Err(Runtime error: stream.collect: max cap 2 exceeded)
+    /// ```
+    Pure async fn collect = "stream.collect"(cx, source: Given, options: Value) -> "list" {
+        let source = over("stream.collect", source)?;
+        let max = cap(&options)?;
+        let mut items = Pull::new(&source);
+        let mut out = Vec::new();
+        while let Some(item) = items.next(&cx).await? {
+            if out.len() >= max {
+                return Err(Error::runtime(format!("stream.collect: max cap {max} exceeded")));
+            }
+            out.push(item);
+        }
+        out
+    }
+
+    /// Gives the first item, nil when there is none.
+    ///
+    /// ```harn
+    /// println([stream.first([7, 8]), stream.first([])]) // -> [7, nil]
+    /// ```
+    Pure async fn first = "stream.first"(cx, source: Given) -> "any" {
+        over("stream.first", source)?.next(&cx).await?
+    }
+
+    /// Makes an iterator over the first `n` items.
+    ///
+    /// ```harn
+    /// println(stream.take(1 to 1000000, 2).to_list()) // -> [1, 2]
+    /// ```
+    Pure fn take = "stream.take"(cx, source: Given, n: Given) -> "iter" {
+        let items = over("stream.take", source)?;
+        let n = present("stream.take", 2, n)?;
+        let left = n.as_int().and_then(|n| u64::try_from(n).ok());
+        let left = left.ok_or_else(|| wrong("stream.take", 2, "be a non-negative int", &n))?;
+        lazy(Take { items, left })
+    }
+
+    /// Makes an iterator over the items before the first for which `f` holds.
+    ///
+    /// ```harn
+    /// println(stream.take_until([1, 2, 3, 1], { x -> x > 2 }).to_list()) // -> [1, 2]
+    /// ```
+    Pure fn take_until = "stream.take_until"(cx, source: Given, f: Given) -> "iter" {
+        let (items, f) = (over("stream.take_until", source)?, function("stream.take_until", 2, f)?);
+        lazy(TakeWhile { items, f, until: true, done: false })
+    }
+
+    /// Makes an iterator over pairs of items, until the shorter ends.
+    ///
+    /// ```harn
+    /// println(stream.zip([1, 2], "ab").to_list()) // -> [(1, a), (2, b)]
+    /// ```
+    Pure fn zip = "stream.zip"(cx, sources: Rest) -> "iter" {
+        let [a, b] = sources.0.as_slice() else {
+            let text = format!("stream.zip: expected 2 streams, got {}", sources.0.len());
+            return Err(Error::type_error(text));
+        };
+        lazy(Zip { a: Iter::over(a)?, b: Iter::over(b)?, first: None })
+    }
+
+    /// Makes an iterator over the items of all sources, whichever is ready, in fair rotation.
+    ///
+    /// ```harn
+    /// println(stream.merge([1, 3], [2, 4]).to_list()) // -> [1, 2, 3, 4]
+    /// ```
+    Pure fn merge = "stream.merge"(cx, sources: Rest) -> "iter" {
+        lazy(Rotate { sources: all("stream.merge", 1, "at least one stream", &sources)?, ready_first: true })
+    }
+
+    /// Makes an iterator that takes one item of every source in turn, waiting for each.
+    ///
+    /// ```harn
+    /// println(stream.interleave([1, 2, 3], "a").to_list()) // -> [1, a, 2, 3]
+    /// ```
+    Pure fn interleave = "stream.interleave"(cx, sources: Rest) -> "iter" {
+        let sources = all("stream.interleave", 2, "at least two streams", &sources)?;
+        lazy(Rotate { sources, ready_first: false })
+    }
+
+    /// Makes an iterator over all items of the first source that gives one.
+    ///
+    /// ```harn
+    /// println(stream.race([], [1, 2], [3]).to_list()) // -> [1, 2]
+    /// ```
+    Pure fn race = "stream.race"(cx, sources: Rest) -> "iter" {
+        let sources = all("stream.race", 1, "at least one stream", &sources)?;
+        lazy(Race { sources, winner: None })
+    }
+
+    /// Makes a list of `n` iterators, each of which sees every item.
+    ///
+    /// ```harn
+    /// let both = stream.broadcast(iter([1, 2]), 2)
+    /// println([both[0].to_list(), both[1].to_list()]) // -> [[1, 2], [1, 2]]
+    /// ```
+    Pure fn broadcast = "stream.broadcast"(cx, source: Given, n: Given) -> "list<iter>" {
+        let items = over("stream.broadcast", source)?;
+        let n = present("stream.broadcast", 2, n)?;
+        let count = n.as_int().filter(|n| *n > 0).map(size);
+        let count = count.ok_or_else(|| wrong("stream.broadcast", 2, "be a positive int", &n))?;
+        crate::args::room_for(count)?;
+        Broadcast::split(items, count).into_iter().map(lazy).collect::<Vec<_>>()
+    }
+
+    /// Makes an iterator that gives at most so many items per second.
+    ///
+    /// ```harn
+    /// println(stream.throttle([1, 2], 1000).to_list()) // -> [1, 2]
+    /// ```
+    Clock fn throttle = "stream.throttle"(cx, source: Given, per_second: Given) -> "iter" {
+        let items = over("stream.throttle", source)?;
+        let rate = present("stream.throttle", 2, per_second)?;
+        let Some(per_second) = rate.as_number() else {
+            return Err(wrong("stream.throttle", 2, "be a positive number", &rate));
+        };
+        if !(per_second > 0.0 && per_second.is_finite()) {
+            return Err(Error::type_error("stream.throttle: argument 2 must be a positive finite number"));
+        }
+        let gap = Duration::from_millis((1000.0 / per_second).ceil().min(1e12) as u64);
+        lazy(Throttle { items, gap, last: None })
+    }
+
+    /// Makes an iterator that waits `window_ms` after an item and drops all but the latest that came.
+    ///
+    /// ```harn
+    /// println(stream.debounce([1, 2, 3], 0).to_list()) // -> [3]
+    /// ```
+    Clock fn debounce = "stream.debounce"(cx, source: Given, window_ms: Given) -> "iter" {
+        let items = over("stream.debounce", source)?;
+        let window = match present("stream.debounce", 2, window_ms)?.view() {
+            View::Int(ms) | View::Duration(ms) => ms.max(0).unsigned_abs(),
+            View::Float(ms) => ms.max(0.0) as u64,
+            _ => 0,
+        };
+        lazy(Debounce { items, window: Duration::from_millis(window) })
+    }
+}
+
+fn lazy(source: impl Source + 'static) -> Value {
+    Iter::from_source(source).into_value()
+}
+
+fn present(name: &str, place: usize, value: Given) -> Result<Value> {
+    value.0.ok_or_else(|| Error::type_error(format!("{name}: missing argument {place}")))
+}
+
+fn wrong(name: &str, place: usize, must: &str, got: &Value) -> Error {
+    let got = got.type_name();
+    Error::type_error(format!("{name}: argument {place} must {must}, got {got}"))
+}
+
+fn over(name: &str, source: Given) -> Result<Iter> {
+    Iter::over(&present(name, 1, source)?)
+}
+
+fn function(name: &str, place: usize, f: Given) -> Result<Value> {
+    let f = present(name, place, f)?;
+    if is_callable(&f) { Ok(f) } else { Err(wrong(name, place, "be callable", &f)) }
+}
+
+fn all(name: &str, least: usize, expected: &str, sources: &Rest) -> Result<VecDeque<Iter>> {
+    if sources.0.len() < least {
+        return Err(Error::type_error(format!("{name}: expected {expected}")));
+    }
+    sources.0.iter().map(Iter::over).collect()
+}
+
+fn cap(options: &Value) -> Result<usize> {
+    const DEFAULT: i64 = 10_000;
+    let max = match options.view() {
+        View::Nil => Value::int(DEFAULT),
+        View::Int(_) => options.clone(),
+        View::Dict(dict) => dict.get_str("max").cloned().unwrap_or(Value::int(DEFAULT)),
+        _ => {
+            let got = options.type_name();
+            let text = format!("stream.collect: second argument must be max int or options dict, got {got}");
+            return Err(Error::type_error(text));
+        }
+    };
+    max.as_int().and_then(|max| usize::try_from(max).ok()).ok_or_else(|| {
+        let got = max.type_name();
+        Error::type_error(format!("stream.collect: max must be a non-negative int, got {got}"))
+    })
+}
