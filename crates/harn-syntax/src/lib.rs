@@ -9,7 +9,7 @@
 //! and every stage goes on after an error, so that one [`parse`] reports all of them. Errors become
 //! [`Diagnostic`]s, the one form in which this and the higher crates tell people what is wrong.
 //!
-//! Read `ast.rs` first, then `layout.rs`, then `parser/mod.rs`.
+//! Read `ast/mod.rs` first, then `layout.rs`, then `parser/mod.rs`.
 
 pub mod ast;
 pub mod diagnostic;
