@@ -42,7 +42,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
         (View::Duration(x), View::Duration(y)) => x == y,
         (View::Bytes(x), View::Bytes(y)) => **x == **y,
         (View::Range(x), View::Range(y)) => **x == **y,
-        (View::Native(x), View::Native(y)) => x.name() == y.name(),
+        (View::Native(x), View::Native(y)) => x.name == y.name,
         (View::Foreign(x), View::Foreign(y)) => a.tag() == b.tag() && x.equals(y),
         _ if a.tag() == b.tag() => with_stack(|| compound(a, b, equal)),
         _ => false,
@@ -104,7 +104,7 @@ pub fn hash_structure(value: &Value, state: &mut impl Hasher) {
             state.write_i64(r.start);
             state.write_i64(r.end);
         }
-        View::Native(n) => state.write(n.name().as_bytes()),
+        View::Native(n) => state.write(n.name.as_bytes()),
         View::List(items) => with_stack(|| items.iter().for_each(|v| hash_structure(v, state))),
         View::Dict(d) => with_stack(|| {
             for (key, value) in d.iter() {

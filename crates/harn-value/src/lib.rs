@@ -40,6 +40,6 @@ pub use foreign::Foreign;
 pub use object::Ref;
 pub use print::{print, print_duration, print_float, print_int};
 pub use text::{Str, hash_text};
-pub use value::{NativeFunction, NativeRef, Tag, Value, View};
+pub use value::{NativeHeader, Tag, Value, View};
 
 const _: () = assert!(size_of::<Value>() == 16);

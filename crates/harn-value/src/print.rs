@@ -87,7 +87,7 @@ pub fn print(value: &Value, out: &mut String) {
         View::Str(s) => out.push_str(s),
         View::Native(n) => {
             out.push_str("<builtin ");
-            out.push_str(n.name());
+            out.push_str(n.name);
             out.push('>');
         }
         View::Bytes(b) => print_bytes(b, out),

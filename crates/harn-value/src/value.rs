@@ -10,7 +10,7 @@
 //! Duration   4                              milliseconds (i64)
 //! Absent     5                              unused: no value here (never seen by a program)
 //! Native     6                              pointer to something that lives for the whole program
-//! Str ..     7..                            counted pointer to a heap object that starts with its count
+//! Str ..     8..                            counted pointer to a heap object that starts with its count
 //! ```
 
 use std::any::TypeId;
@@ -23,7 +23,7 @@ use crate::text::StrHeader;
 use crate::{Dict, EnumValue, Pair, Range, Set, Str, StructValue};
 
 /// What kind of value a [`Value`] holds. The order is part of the layout: everything from [`Tag::Str`]
-/// on is a counted pointer.
+/// on is a counted pointer, and has bit 3 or 4 set, so that the OR of many tags tells whether any is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Tag {
@@ -42,29 +42,29 @@ pub enum Tag {
     /// a builtin function
     Native = 6,
     /// immutable text
-    Str = 7,
+    Str = 8,
     /// immutable bytes
-    Bytes = 8,
+    Bytes = 9,
     /// list
-    List = 9,
+    List = 10,
     /// dict
-    Dict = 10,
+    Dict = 11,
     /// set
-    Set = 11,
+    Set = 12,
     /// lazy range of ints
-    Range = 12,
+    Range = 13,
     /// pair
-    Pair = 13,
+    Pair = 14,
     /// enum value
-    Enum = 14,
+    Enum = 15,
     /// struct instance
-    Struct = 15,
+    Struct = 16,
     /// function of the program (owned by the VM crate)
-    Closure = 16,
+    Closure = 17,
     /// a captured variable (owned by the VM crate; never seen by a program)
-    Cell = 17,
+    Cell = 18,
     /// anything else that lives on the heap: iterators, generators, handles
-    Foreign = 18,
+    Foreign = 19,
 }
 
 /// A Harn value. Cloning copies two words and, for heap values, bumps a count.
@@ -87,8 +87,8 @@ pub enum View<'a> {
     Float(f64),
     /// milliseconds
     Duration(i64),
-    /// builtin function: its table entry
-    Native(&'static dyn NativeFunction),
+    /// builtin function
+    Native(&'static NativeHeader),
     /// text
     Str(&'a Str),
     /// bytes
@@ -111,16 +111,12 @@ pub enum View<'a> {
     Foreign(&'a dyn Foreign),
 }
 
-/// What the value layer needs to know of a builtin function. The VM's table entries implement it.
-pub trait NativeFunction: Sync {
+/// The first field of a builtin's table entry (`repr(C)`): what the value layer needs to know of it.
+#[derive(Debug)]
+pub struct NativeHeader {
     /// The name it is called by.
-    fn name(&self) -> &'static str;
-    /// The address of the table entry, so that the VM can get it back.
-    fn entry(&self) -> *const ();
+    pub name: &'static str,
 }
-
-/// How a builtin is stored: a thin pointer to a static fat pointer.
-pub type NativeRef = &'static &'static dyn NativeFunction;
 
 impl Value {
     /// `nil`
@@ -195,9 +191,12 @@ impl Value {
         Value::raw(Tag::Range, Ref::new(range).into_raw())
     }
 
-    /// A builtin function.
-    pub fn native(entry: NativeRef) -> Value {
-        Value::raw(Tag::Native, (&raw const *entry).cast_mut().cast())
+    /// A builtin function, by the header at the start of its table entry.
+    ///
+    /// # Safety
+    /// `entry` points to a header that lives as long as the process.
+    pub const unsafe fn native(entry: *const NativeHeader) -> Value {
+        Value::raw(Tag::Native, entry.cast_mut().cast())
     }
 
     /// An object of another crate.
@@ -225,6 +224,15 @@ impl Value {
     pub fn tag(&self) -> Tag {
         self.tag
     }
+
+    /// The tag's bits, for [`Value::HEAP_BITS`].
+    #[inline(always)]
+    pub fn tag_bits(&self) -> u8 {
+        self.tag as u8
+    }
+
+    /// Set in the OR of [`Value::tag_bits`] exactly when one of the values is a counted pointer.
+    pub const HEAP_BITS: u8 = 0x18;
 
     /// Whether the value is a counted pointer.
     #[inline(always)]
@@ -399,12 +407,11 @@ impl Value {
         if self.tag == Tag::Struct { Some(unsafe { self.body_mut() }) } else { None }
     }
 
-    /// The builtin function, if it is one.
+    /// The header of the builtin function, if it is one. The pointer may be cast back to the table
+    /// entry that [`Value::native`] was given.
     #[inline(always)]
-    pub fn as_native(&self) -> Option<&'static dyn NativeFunction> {
-        // SAFETY: only `Value::native` makes this tag, from a static reference.
-        (self.tag == Tag::Native)
-            .then(|| unsafe { *self.word.cast_const().cast::<&'static dyn NativeFunction>() })
+    pub fn as_native(&self) -> Option<*const NativeHeader> {
+        (self.tag == Tag::Native).then(|| self.word.cast_const().cast())
     }
 
     /// The object of another crate, if it is one (closures and cells included).
@@ -444,7 +451,7 @@ impl Value {
                 Tag::Int => View::Int(self.int_bits()),
                 Tag::Float => View::Float(self.float_bits()),
                 Tag::Duration => View::Duration(self.int_bits()),
-                Tag::Native => View::Native(*self.word.cast_const().cast::<&'static dyn NativeFunction>()),
+                Tag::Native => View::Native(&*self.word.cast_const().cast::<NativeHeader>()),
                 Tag::Str => View::Str(&*(&raw const self.word).cast::<Str>()),
                 Tag::Bytes => View::Bytes(self.body()),
                 Tag::List => View::List(self.body()),

@@ -1,1 +1,58 @@
-//! Bytecode, compiler, interpreter and fibers.
+//! Bytecode, compiler, interpreter and fibers: the machine that runs Harn programs.
+//!
+//! A program is [loaded](load) (parsed, its imports followed, compiled) and [run](Program::run) as a
+//! fiber: a future that executes instructions in a plain synchronous loop and leaves it only to wait.
+//! Native functions come in tables (see [`builtins!`]) that the owner of the [`Vm`] chooses.
+//!
+//! ```
+//! use harn_vm::{CaptureHost, Source, VmBuilder, block_on, load};
+//!
+//! let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+//! let source = Source { name: "demo".into(), text: "return 6 * 7".into(), dir: ".".into() };
+//! let program = load(&vm, &source).unwrap_or_else(|_| panic!("valid source"));
+//! let outcome = block_on(program.run(&vm, None, &[])).unwrap();
+//! assert_eq!(outcome.result.unwrap().to_string(), "42");
+//! ```
+//!
+//! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
+//! lives in `interp.rs`, `fiber.rs`, `closure.rs` and `vm.rs`; `verify.rs` proves what it relies on.
+
+pub mod builtin;
+pub mod bytecode;
+pub mod channel;
+pub mod closure;
+mod compile;
+pub mod concurrency;
+pub mod cx;
+pub mod error;
+mod fiber;
+pub mod generator;
+pub mod host;
+mod interp;
+mod isolate;
+pub mod iter;
+mod modules;
+mod ops;
+mod packages;
+mod params;
+mod program;
+mod schema;
+pub mod suggest;
+pub mod task;
+mod verify;
+pub mod vm;
+
+pub use builtin::{Builtin, Effect, MethodTable};
+pub use compile::CompileError;
+pub use cx::Cx;
+pub use error::{Error, ErrorKind, Result};
+pub use harn_value::{NativeHeader, Value};
+pub use host::{CaptureHost, Host, SystemHost};
+pub use modules::{LoadError, Program, Source, load};
+pub use program::{EvalError, Outcome, Session, block_on, read_source, uncaught};
+pub use vm::{Interrupt, Vm, VmBuilder};
+
+/// The tables of builtins that belong to the language itself.
+pub fn tables() -> Vec<&'static [Builtin]> {
+    concurrency::tables()
+}

@@ -1,0 +1,487 @@
+//! The table of builtin functions. One entry holds everything there is to know of a builtin; the
+//! checker, `harn explain`, the REPL and the reference pages read it. Entries are written with the
+//! [`builtins!`](crate::builtins) macro, beside their implementation.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use harn_value::{Dict, NativeHeader, Ref, Set, Str, Value};
+
+use crate::cx::Cx;
+use crate::error::{Error, Result};
+
+/// What a builtin touches besides its arguments. Everything but `Pure` passes through the
+/// [`Host`](crate::host::Host), where it can be refused, replaced and recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing.
+    Pure,
+    /// Writes to the program's output.
+    Output,
+    /// Reads the clock or waits.
+    Clock,
+    /// Random numbers.
+    Random,
+    /// Environment variables and facts of the process.
+    Env,
+    /// Files.
+    Fs,
+    /// The network.
+    Net,
+    /// Other processes.
+    Process,
+    /// Model calls.
+    Llm,
+    /// Asks a person.
+    Human,
+    /// State of the running program: tasks, channels, locks, mocks.
+    State,
+}
+
+impl Effect {
+    /// The word for it in documentation and permissions.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Effect::Pure => "pure",
+            Effect::Output => "output",
+            Effect::Clock => "clock",
+            Effect::Random => "random",
+            Effect::Env => "env",
+            Effect::Fs => "fs",
+            Effect::Net => "net",
+            Effect::Process => "process",
+            Effect::Llm => "llm",
+            Effect::Human => "human",
+            Effect::State => "state",
+        }
+    }
+}
+
+/// A future of a native function; lives in the program's thread.
+pub type NativeFuture = Pin<Box<dyn Future<Output = Result<Value>>>>;
+
+/// The function behind a builtin.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// Runs to its end at once; arguments are the caller's registers and may be taken out of them.
+    Sync(fn(&Cx, &mut [Value]) -> Result<Value>),
+    /// May wait and may call closures through [`Cx::call`].
+    Async(fn(Cx, Vec<Value>) -> NativeFuture),
+}
+
+/// A parameter of a builtin.
+#[derive(Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type in Harn's notation.
+    pub ty: &'static str,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Source of the default, when there is one.
+    pub default: Option<&'static str>,
+    /// Whether it takes all remaining arguments.
+    pub rest: bool,
+}
+
+/// A builtin function (or a method of a value type, whose first parameter is the receiver).
+#[repr(C)]
+pub struct Builtin {
+    /// The name; first, because function values point here.
+    pub header: NativeHeader,
+    /// The group it is documented in.
+    pub topic: &'static str,
+    /// Lines of its doc comment: a one-sentence summary, details, a runnable example.
+    pub doc: &'static [&'static str],
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Result type in Harn's notation.
+    pub returns: &'static str,
+    /// What it touches.
+    pub effect: Effect,
+    /// The function.
+    pub run: Run,
+}
+
+impl Builtin {
+    /// The name it is called by.
+    pub fn name(&self) -> &'static str {
+        self.header.name
+    }
+
+    /// This builtin as a function value.
+    pub fn value(&'static self) -> Value {
+        // SAFETY: the entry is static and `repr(C)` with the header first.
+        unsafe { Value::native((&raw const *self).cast()) }
+    }
+
+    /// The entry behind a function value.
+    #[inline(always)]
+    pub fn of(value: &Value) -> Option<&'static Builtin> {
+        // SAFETY: all native values of the VM are made by `Builtin::value`.
+        value.as_native().map(|header| unsafe { &*header.cast::<Builtin>() })
+    }
+
+    /// The doc comment as text, without the common leading blank.
+    pub fn doc_text(&self) -> String {
+        let lines: Vec<&str> = self.doc.iter().map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
+        lines.join("\n").trim().to_owned()
+    }
+
+    /// The first sentence of the documentation.
+    pub fn summary(&self) -> String {
+        let text = self.doc_text();
+        text.split("\n\n").next().unwrap_or_default().replace('\n', " ")
+    }
+
+    /// `name(a: int, b?: string) -> list`
+    pub fn signature(&self) -> String {
+        let mut out = format!("{}(", self.name());
+        for (i, p) in self.params.iter().enumerate() {
+            if i > 0 {
+                out.push_str(", ");
+            }
+            if p.rest {
+                out.push_str("...");
+            }
+            out.push_str(p.name);
+            if p.optional && p.default.is_none() && !p.rest {
+                out.push('?');
+            }
+            out.push_str(": ");
+            out.push_str(p.ty);
+            if let Some(default) = p.default {
+                out.push_str(" = ");
+                out.push_str(default);
+            }
+        }
+        out.push_str(") -> ");
+        out.push_str(self.returns);
+        out
+    }
+}
+
+/// Turns an argument into a typed Rust value.
+pub trait FromArg: Sized {
+    /// The type in Harn's notation.
+    const TYPE: &'static str;
+    /// Whether the argument may be missing.
+    const OPTIONAL: bool = false;
+    /// Whether it takes all remaining arguments.
+    const REST: bool = false;
+
+    /// Converts `value`. `what` names the builtin and the place, for the error.
+    ///
+    /// # Errors
+    /// A type error that says what was expected and what came.
+    fn from_arg(value: Value, what: &ArgName) -> Result<Self>;
+
+    /// Called when the argument is missing.
+    ///
+    /// # Errors
+    /// As [`FromArg::from_arg`]; by default a missing argument is nil.
+    fn missing(what: &ArgName) -> Result<Self> {
+        Self::from_arg(Value::NIL, what)
+    }
+
+    /// Called with all remaining arguments when `REST` is true.
+    ///
+    /// # Errors
+    /// As [`FromArg::from_arg`].
+    fn rest(_values: &mut [Value], what: &ArgName) -> Result<Self> {
+        Self::missing(what)
+    }
+}
+
+/// Which argument of which builtin an error is about.
+pub struct ArgName {
+    /// The builtin.
+    pub builtin: &'static str,
+    /// Position from 1.
+    pub index: usize,
+    /// Parameter name.
+    pub param: &'static str,
+}
+
+impl ArgName {
+    /// `Type error: <builtin>: argument <i> must be <expected>, got <type>`
+    #[cold]
+    pub fn expected(&self, expected: &str, got: &Value) -> Error {
+        let article = if expected.starts_with(|c| "aeiou".contains(c)) { "an" } else { "a" };
+        Error::type_error(format!(
+            "{}: argument {} (`{}`) must be {article} {expected}, got {}",
+            self.builtin,
+            self.index,
+            self.param,
+            got.type_name()
+        ))
+    }
+}
+
+/// All remaining arguments.
+pub struct Rest(pub Vec<Value>);
+
+/// Something that can be called: a closure, a function, a builtin, a struct constructor.
+#[derive(Clone)]
+pub struct Callable(pub Value);
+
+macro_rules! from_arg {
+    ($($ty:ty, $name:literal, $value:ident => $convert:expr;)*) => {$(
+        impl FromArg for $ty {
+            const TYPE: &'static str = $name;
+            #[inline]
+            fn from_arg($value: Value, what: &ArgName) -> Result<Self> {
+                $convert.ok_or_else(|| what.expected($name, &$value))
+            }
+        }
+    )*};
+}
+
+from_arg! {
+    i64, "int", v => v.as_int();
+    bool, "bool", v => v.as_bool();
+    f64, "float", v => v.as_number();
+    Str, "string", v => v.as_str().cloned();
+    Ref<Vec<Value>>, "list", v => v.as_list().cloned();
+    Ref<Dict>, "dict", v => v.to_dict();
+    Ref<Set>, "set", v => v.as_set().cloned();
+    Callable, "function", v => crate::closure::is_callable(&v).then(|| Callable(v.clone()));
+}
+
+impl FromArg for Value {
+    const TYPE: &'static str = "any";
+    const OPTIONAL: bool = true;
+    #[inline(always)]
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Value> {
+        Ok(value)
+    }
+}
+
+impl<T: FromArg> FromArg for Option<T> {
+    const TYPE: &'static str = T::TYPE;
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, what: &ArgName) -> Result<Option<T>> {
+        if value.is_nil() { Ok(None) } else { T::from_arg(value, what).map(Some) }
+    }
+}
+
+impl FromArg for Rest {
+    const TYPE: &'static str = "any";
+    const OPTIONAL: bool = true;
+    const REST: bool = true;
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Rest> {
+        Ok(Rest(vec![value]))
+    }
+    fn missing(_what: &ArgName) -> Result<Rest> {
+        Ok(Rest(Vec::new()))
+    }
+    fn rest(values: &mut [Value], _what: &ArgName) -> Result<Rest> {
+        Ok(Rest(values.iter_mut().map(Value::take).collect()))
+    }
+}
+
+/// Text from any value: strings as they are, others in printed form.
+pub struct Text(pub Str);
+
+impl FromArg for Text {
+    const TYPE: &'static str = "any";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Text> {
+        Ok(Text(match value.as_str() {
+            Some(s) => s.clone(),
+            None => Str::new(&value.to_string()),
+        }))
+    }
+    fn missing(_what: &ArgName) -> Result<Text> {
+        Ok(Text(Str::new("")))
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text(Str::new(text))
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Takes argument `index` out of the registers.
+///
+/// # Errors
+/// What [`FromArg`] says of a value of the wrong type.
+#[inline]
+pub fn take_arg<T: FromArg>(args: &mut [Value], what: &ArgName, default: Option<fn() -> T>) -> Result<T> {
+    let index = what.index - 1;
+    if T::REST {
+        return T::rest(args.get_mut(index..).unwrap_or_default(), what);
+    }
+    match args.get_mut(index) {
+        Some(value) => T::from_arg(value.take(), what),
+        None => default.map_or_else(|| T::missing(what), |default| Ok(default())),
+    }
+}
+
+/// Methods of one type of value; the receiver is the first parameter.
+#[derive(Clone, Copy)]
+pub struct MethodTable {
+    /// The type, as `type_of` names it; `any` for methods of every type.
+    pub type_name: &'static str,
+    /// Its methods. When several tables have a method of one name, the earlier table wins.
+    pub methods: &'static [Builtin],
+}
+
+/// What a builtin's body may return.
+pub trait IntoResult {
+    /// The result for the VM.
+    ///
+    /// # Errors
+    /// The body's error.
+    fn into_result(self) -> Result<Value>;
+}
+
+macro_rules! into_result {
+    ($($ty:ty),* $(,)?) => {$(
+        impl IntoResult for $ty {
+            #[inline(always)]
+            fn into_result(self) -> Result<Value> {
+                Ok(self.into())
+            }
+        }
+    )*};
+}
+
+into_result!(Value, Str, String, &str, i64, usize, f64, bool, (), Vec<Value>, Dict, Set, Ref<Dict>, Ref<Vec<Value>>);
+
+impl<T: Into<Value>> IntoResult for Option<T> {
+    #[inline]
+    fn into_result(self) -> Result<Value> {
+        Ok(self.into())
+    }
+}
+
+impl<T: Into<Value>> IntoResult for Result<T> {
+    #[inline(always)]
+    fn into_result(self) -> Result<Value> {
+        self.map(Into::into)
+    }
+}
+
+/// Declares a table of builtins.
+///
+/// ```ignore
+/// builtins! {
+///     /// Strings.
+///     pub static STRINGS: "strings";
+///
+///     /// Splits `text` at every `sep`.
+///     ///
+///     /// ```harn
+///     /// println(split("a,b", ",")) // -> [a, b]
+///     /// ```
+///     Pure fn split(cx, text: Text, sep: Text = Text(Str::new(","))) -> "list<string>" { ... }
+///
+///     /// Waits.
+///     Clock async fn sleep(cx, time: Value) -> "nil" { ... cx.call(&f, [x]).await? ... }
+/// }
+/// ```
+///
+/// `cx` is `&Cx` in plain functions and an owned [`Cx`] in async ones. The body is a block whose value is
+/// anything that implements [`IntoResult`]; `?` and `return` work on [`Result`]. The effect is one of
+/// [`Effect`]'s variants and cannot be left out. A name that is a Rust keyword is given as
+/// `fn name = "await"`: `State async fn await_ = "await"(cx, h: Value) -> "any" { ... }`.
+#[macro_export]
+macro_rules! builtins {
+    // Nothing left: the table.
+    (@munch [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] [$($entries:tt)*]) => {
+        $(#[$table_meta])*
+        $vis static $TABLE: &[$crate::Builtin] = &[$($entries)*];
+    };
+    // A plain function: emit it, and add its entry.
+    (@munch [$($head:tt)*] [$($entries:tt)*]
+        $(#[doc = $doc:literal])*
+        $effect:ident fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
+        $($rest:tt)*
+    ) => {
+        #[allow(unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
+        fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::Value> {
+            const NAME: &str = $crate::builtins!(@name $name $($alias)?);
+            let mut index = 0;
+            $(
+                index += 1;
+                let $param: $ty = $crate::builtin::take_arg(
+                    args,
+                    &$crate::builtin::ArgName { builtin: NAME, index, param: stringify!($param) },
+                    $crate::builtins!(@default $($default)?),
+                )?;
+            )*
+            $crate::builtin::IntoResult::into_result($body)
+        }
+        $crate::builtins! { @munch [$($head)*] [$($entries)*
+            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Sync $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
+        ] $($rest)* }
+    };
+    // An async one.
+    (@munch [$($head:tt)*] [$($entries:tt)*]
+        $(#[doc = $doc:literal])*
+        $effect:ident async fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
+        $($rest:tt)*
+    ) => {
+        #[allow(unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
+        fn $name($cx: $crate::Cx, mut args: Vec<$crate::Value>) -> $crate::builtin::NativeFuture {
+            Box::pin(async move {
+                const NAME: &str = $crate::builtins!(@name $name $($alias)?);
+                let mut index = 0;
+                $(
+                    index += 1;
+                    let $param: $ty = $crate::builtin::take_arg(
+                        &mut args,
+                        &$crate::builtin::ArgName { builtin: NAME, index, param: stringify!($param) },
+                        $crate::builtins!(@default $($default)?),
+                    )?;
+                )*
+                drop(args);
+                $crate::builtin::IntoResult::into_result($body)
+            })
+        }
+        $crate::builtins! { @munch [$($head)*] [$($entries)*
+            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Async $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
+        ] $($rest)* }
+    };
+    (@entry [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] [$($doc:literal)*] $effect:ident $run:ident $name:ident [$($alias:literal)?] [$($param:ident : $ty:ty $(= $default:expr)?),*] $returns:literal) => {
+        $crate::Builtin {
+            header: $crate::NativeHeader { name: $crate::builtins!(@name $name $($alias)?) },
+            topic: $topic,
+            doc: &[$($doc),*],
+            params: &[$($crate::builtin::Param {
+                name: stringify!($param),
+                ty: <$ty as $crate::builtin::FromArg>::TYPE,
+                optional: <$ty as $crate::builtin::FromArg>::OPTIONAL || $crate::builtins!(@has_default $($default)?),
+                default: $crate::builtins!(@default_text $($default)?),
+                rest: <$ty as $crate::builtin::FromArg>::REST,
+            }),*],
+            returns: $returns,
+            effect: $crate::Effect::$effect,
+            run: $crate::builtin::Run::$run($name),
+        }
+    };
+    (@name $name:ident) => { stringify!($name) };
+    (@name $name:ident $alias:literal) => { $alias };
+    (@default) => { None };
+    (@default $default:expr) => { Some(|| ::core::convert::Into::into($default)) };
+    (@has_default) => { false };
+    (@has_default $default:expr) => { true };
+    (@default_text) => { None };
+    (@default_text $default:expr) => { Some(stringify!($default)) };
+    (
+        $(#[$table_meta:meta])*
+        $vis:vis static $TABLE:ident: $topic:literal;
+        $($rest:tt)*
+    ) => {
+        $crate::builtins! { @munch [$(#[$table_meta])* $vis $TABLE $topic] [] $($rest)* }
+    };
+}

@@ -1,0 +1,465 @@
+//! The instruction set and compiled functions.
+//!
+//! An instruction is 8 bytes: `op` (8 bits), registers or small numbers `a` and `b` (16 bits each) and
+//! `c` (24 bits: register, constant, count, or a signed jump distance from the next instruction).
+//!
+//! ```text
+//! 63                 40 39         24 23          8 7       0
+//! |         c          |      b      |      a      |   op   |
+//! ```
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use harn_syntax::Span;
+use harn_value::{Ref, Str, StructType, Value};
+
+use crate::params::ParamCheck;
+
+macro_rules! ops {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// Operation codes. `R[x]` is a register of the running function, `K[x]` a constant.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        #[allow(missing_docs, reason = "the lines beside the codes say it")]
+        pub enum Op { $($(#[doc = $doc])* $name,)* }
+
+        const NAMES: &[&str] = &[$(stringify!($name),)*];
+        const ALL: &[Op] = &[$(Op::$name,)*];
+    };
+}
+
+ops! {
+    // Moving values.
+    /// R[a] = R[b]
+    Move,
+    /// R[a] = R[b], leaving nil in R[b]
+    Take,
+    /// R[a] = K[c]
+    LoadK,
+    /// R[a] = c as a signed int
+    LoadInt,
+    /// R[a] = nil
+    LoadNil,
+    /// R[a] = b != 0
+    LoadBool,
+    /// R[a] = no value
+    LoadAbsent,
+    // Captured variables and globals.
+    /// R[a] = a cell holding R[a]
+    NewCell,
+    /// R[a] = a cell without value
+    NewEmptyCell,
+    /// R[a] = value of the cell in R[b]; K[c] names it
+    GetCell,
+    /// value of the cell in R[a] = R[b]
+    SetCell,
+    /// R[a] = captured value b
+    GetUp,
+    /// R[a] = value of the captured cell b; K[c] names it
+    GetUpCell,
+    /// value of the captured cell a = R[b]
+    SetUpCell,
+    /// R[a] = global c of module b (a cell for `var`)
+    GetGlobal,
+    /// R[a] = value of the cell in global c of module b
+    GetGlobalVar,
+    /// global c of module b = R[a]
+    SetGlobal,
+    /// value of the cell in global c of module b = R[a]
+    SetGlobalVar,
+    /// R[a] = function c
+    GetFunction,
+    /// function c = R[a]
+    SetFunction,
+    // Arithmetic. The K forms take K[c] on the right.
+    Add,
+    AddK,
+    Sub,
+    SubK,
+    Mul,
+    MulK,
+    Div,
+    DivK,
+    Rem,
+    RemK,
+    Pow,
+    /// R[a] = -R[b]
+    Neg,
+    /// R[a] = !R[b]
+    Not,
+    /// R[a] = whether R[b] is truthy
+    Truthy,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    /// R[a] = R[b] in R[c]
+    In,
+    // Jumps: c is the distance.
+    Jump,
+    JumpIf,
+    JumpIfNot,
+    JumpIfNil,
+    JumpIfNotNil,
+    /// if R[a] is no value
+    JumpIfAbsent,
+    /// if R[a] is a value
+    JumpIfPresent,
+    /// if R[a] < R[b]
+    JumpLt,
+    JumpLe,
+    JumpNotLt,
+    JumpNotLe,
+    JumpEq,
+    JumpNe,
+    /// if R[a] < K[b]
+    JumpLtK,
+    JumpLeK,
+    JumpGtK,
+    JumpGeK,
+    JumpNotLtK,
+    JumpNotLeK,
+    JumpNotGtK,
+    JumpNotGeK,
+    JumpEqK,
+    JumpNeK,
+    // Loops.
+    /// R[a] = R[a] to R[a+1] as loop state: checks for ints, makes R[a+1] the last item (b: exclusive); jumps by c if empty
+    RangePrep,
+    /// R[a+2] = next item of the range state, jumps back by c; falls through at the end
+    RangeNext,
+    /// R[a] = loop state over R[a]; R[a+1] = position
+    IterPrep,
+    /// R[a+2] = next item and jump by c; at the end skips the next instruction
+    IterNext,
+    // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
+    /// call R[a] with b arguments; c: 1 + constant with the name for the error
+    Call,
+    /// call function c with b arguments
+    CallFunction,
+    /// call the builtin K[c] with b arguments
+    CallBuiltin,
+    /// call method c of R[a+1]; b arguments with the receiver
+    CallMethod,
+    /// call R[a] with the list R[a+1]
+    CallSpread,
+    /// call the builtin K[c] with the list R[a+1]
+    CallBuiltinSpread,
+    /// call method c of R[a+1] with the list R[a+2]
+    CallMethodSpread,
+    /// as Call, in place of the running function
+    TailCall,
+    /// return R[a]
+    Return,
+    ReturnNil,
+    /// R[a] = closure over function c of this function
+    Closure,
+    // Building values.
+    /// R[a] = list of c values from R[b]
+    NewList,
+    /// append R[b] to the list R[a]
+    ListPush,
+    /// append all items of R[b] to the list R[a]
+    ListSpread,
+    /// R[a] = dict with room for c entries
+    NewDict,
+    /// R[a][K[c]] = R[b]
+    DictSetK,
+    /// R[a][printed R[b]] = R[c]
+    DictSet,
+    /// copy the entries of R[b] into the dict R[a]
+    DictSpread,
+    /// R[a] = instance of struct c with slots from R[b]
+    NewStruct,
+    /// R[a] = instance of struct c with the fields of the dict R[b]
+    StructFromDict,
+    /// R[a] = enum value like K[c] with the payload in R[a+1] .. b values
+    NewEnum,
+    /// R[a] = printed forms of c values from R[b], joined
+    Interp,
+    /// R[a] = R[b] to R[c]
+    NewRange,
+    /// R[a] = R[b] to R[c] exclusive
+    NewRangeExclusive,
+    // Access.
+    /// R[a] = R[b].K[c]
+    GetField,
+    /// as GetField, and R[b] becomes nil
+    GetFieldTake,
+    /// R[a] = R[b]?.K[c]: nil where GetField fails
+    GetFieldOpt,
+    /// R[a] = R[b][R[c]]
+    GetIndex,
+    /// as GetIndex, and R[b] becomes nil
+    GetIndexTake,
+    /// R[a] = R[b][R[c] : R[c+1]]
+    Slice,
+    /// place R[a] .K[c] = R[b] (a place is a register or the cell in it)
+    SetField,
+    /// place R[a] [R[b]] = R[c]
+    SetIndex,
+    /// place R[a], path c = R[b]
+    SetPath,
+    /// if R[b] + R[b+1] can append in place, take the value at place R[a], path c away
+    ReleasePath,
+    /// place R[a] (a cell) = R[b] + R[c], in place when possible
+    AddToCell,
+    // Patterns.
+    /// fail unless R[a] is a dict or struct
+    ExpectDict,
+    /// fail unless R[a] is a list
+    ExpectList,
+    /// R[a] = R[b].K[c] for a pattern (nil when missing)
+    PatternField,
+    /// R[a] = element c of the list R[b], nil when missing
+    PatternItem,
+    /// R[a] = dict R[b] without the keys in the list K[c]
+    RestDict,
+    /// R[a] = list R[b] from position c
+    RestList,
+    /// R[a], R[a+1] = components of the pair or two-element list R[b]
+    SplitPair,
+    /// jump by c unless R[a] is a dict or struct
+    JumpNotDict,
+    /// jump by c unless R[a] is a list of at least b elements
+    JumpNotList,
+    /// jump by c unless R[a] is the variant of the enum value K[b]
+    JumpNotVariant,
+    /// R[a] = payload value c of the enum value R[b]
+    EnumField,
+    // Errors.
+    /// throw R[a]
+    Throw,
+    /// fail with text K[c]; b: kind (see FailKind)
+    Fail,
+    /// throw the error held by R[a] again
+    Rethrow,
+    /// R[a] = value that `catch` binds of the error held by R[b]
+    CaughtValue,
+    /// jump by c unless the caught value R[a] is of the type K[b]
+    JumpNotCaught,
+    /// R[a] = value of the place path c of R[b]
+    GetPath,
+    /// R[a] = Ok(R[b]) unless it is a Result
+    WrapOk,
+    /// R[a] = Err(R[b])
+    WrapErr,
+    /// R[a] = payload of the Ok in R[b]; jumps by c if it is an Err
+    Propagate,
+    // Functions.
+    /// check parameter R[a] against check c
+    CheckParam,
+    /// hand out R[a]
+    Yield,
+    /// drop what R[a] holds
+    Clear,
+    /// add the methods of the dict-like list R[a..] to struct c: R[a] is a function, K[b] its name
+    AddMethod,
+    /// callable R[a] for a pipe, or fail with "cannot pipe into"
+    ExpectCallable,
+}
+
+/// How `Op::Fail` fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+pub enum FailKind {
+    /// A runtime error.
+    Runtime,
+    /// A type error.
+    Type,
+    /// A text without prefix.
+    Plain,
+    /// A thrown string.
+    Thrown,
+}
+
+/// One instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ins(pub u64);
+
+/// Set in `c` of `SetIndex`, `SetField` and `SetPath` when the value register may be emptied.
+pub const TAKE: u32 = 1 << 23;
+
+/// Largest `c`.
+pub const MAX_C: u32 = (1 << 24) - 1;
+
+impl Ins {
+    /// Packs an instruction. `c` is cut to 24 bits.
+    pub fn new(op: Op, a: u16, b: u16, c: u32) -> Ins {
+        Ins(op as u64 | (u64::from(a) << 8) | (u64::from(b) << 24) | (u64::from(c & MAX_C) << 40))
+    }
+
+    /// The operation.
+    #[inline(always)]
+    pub fn op(self) -> Op {
+        // SAFETY: instructions are made by `Ins::new` only, from an `Op`.
+        unsafe { std::mem::transmute::<u8, Op>(self.0 as u8) }
+    }
+
+    /// Operand `a`.
+    #[inline(always)]
+    pub fn a(self) -> usize {
+        (self.0 >> 8) as u16 as usize
+    }
+
+    /// Operand `b`.
+    #[inline(always)]
+    pub fn b(self) -> usize {
+        (self.0 >> 24) as u16 as usize
+    }
+
+    /// Operand `c`.
+    #[inline(always)]
+    pub fn c(self) -> usize {
+        (self.0 >> 40) as usize
+    }
+
+    /// Operand `c` as a signed number.
+    #[inline(always)]
+    pub fn sc(self) -> isize {
+        ((self.0 as i64) >> 40) as isize
+    }
+}
+
+impl std::fmt::Debug for Ins {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:<18} {:>5} {:>5} {:>7}", NAMES[self.op() as usize], self.a(), self.b(), self.sc())
+    }
+}
+
+/// How a closure gets a captured variable when it is made.
+#[derive(Clone, Copy, Debug)]
+pub enum Capture {
+    /// From a register of the function that makes it.
+    Local(u16),
+    /// From the captured variables of the function that makes it.
+    Up(u16),
+}
+
+/// A stretch of code whose errors go to a handler. Inner stretches come first.
+#[derive(Clone, Copy, Debug)]
+pub struct Handler {
+    /// First instruction covered.
+    pub start: u32,
+    /// First instruction no longer covered.
+    pub end: u32,
+    /// Where to go on.
+    pub target: u32,
+    /// Register that receives the error.
+    pub register: u16,
+    /// What it handles and what the register gets.
+    pub kind: HandlerKind,
+}
+
+/// What a handler handles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HandlerKind {
+    /// Catchable errors; the register gets the value that `catch` binds.
+    Catch,
+    /// Catchable errors; the register gets the error itself, to be looked at and perhaps thrown again.
+    CatchHeld,
+    /// All errors; the register gets the error itself, to be thrown again.
+    Finally,
+}
+
+/// A call site of a method: its name, and what was found last time.
+pub struct MethodSite {
+    /// The method's name.
+    pub name: Str,
+    /// `x?.name()`: nil when there is no such method.
+    pub optional: bool,
+    /// Key of the cached target: a tag, or the address of a struct type.
+    pub key: Cell<usize>,
+    /// The cached target: a `Builtin` for tags, a `Closure` value for struct types.
+    pub target: Cell<*const ()>,
+}
+
+/// A step of a path to a nested place.
+pub enum PathStep {
+    /// `.name`
+    Field(Str),
+    /// `[R[n]]`
+    Index(u16),
+}
+
+/// A compiled function.
+pub struct Proto {
+    /// Its name for traces: the declared name, `<closure>`, `pipeline`, `Type.method`.
+    pub name: String,
+    /// Instructions.
+    pub code: Box<[Ins]>,
+    /// Constants.
+    pub consts: Box<[Value]>,
+    /// Functions inside this one.
+    pub protos: Box<[Rc<Proto>]>,
+    /// Variables captured when a closure is made.
+    pub captures: Box<[Capture]>,
+    /// Registers it needs.
+    pub registers: u32,
+    /// Parameters before a rest parameter.
+    pub params: u16,
+    /// Whether there is a rest parameter.
+    pub rest: bool,
+    /// Whether calling it makes a generator.
+    pub generator: bool,
+    /// Whether that generator is a stream (`gen fn`).
+    pub stream: bool,
+    /// Parameters before the first one with a default; missing ones behind it stay absent for the code to fill in.
+    pub required: u16,
+    /// Names of all parameters, for the printed form.
+    pub param_names: Vec<String>,
+    /// Error handlers, innermost first.
+    pub handlers: Box<[Handler]>,
+    /// `(first instruction, span)` in order of instructions.
+    pub spans: Box<[(u32, Span)]>,
+    /// Method call sites.
+    pub methods: Box<[MethodSite]>,
+    /// Paths of assignments.
+    pub paths: Box<[Box<[PathStep]>]>,
+    /// Parameter checks.
+    pub checks: Box<[ParamCheck]>,
+    /// Struct types that the code makes instances of.
+    pub structs: Box<[Ref<StructType>]>,
+    /// File of the source, as it is shown.
+    pub file: Rc<str>,
+    /// Number of the module it belongs to.
+    pub module: u32,
+    /// Span of the declaration, which parameter errors blame.
+    pub span: Span,
+}
+
+impl Proto {
+    /// Source range of the instruction at `pc`.
+    pub fn span_at(&self, pc: usize) -> Span {
+        let after = self.spans.partition_point(|&(start, _)| start as usize <= pc);
+        after.checked_sub(1).map_or(self.span, |at| self.spans[at].1)
+    }
+
+    /// A readable listing.
+    pub fn listing(&self) -> String {
+        use std::fmt::Write;
+        let mut out = format!("{} ({} registers)\n", self.name, self.registers);
+        for (at, ins) in self.code.iter().enumerate() {
+            let _ = writeln!(out, "{at:>5} {ins:?}");
+        }
+        for proto in &self.protos {
+            out.push_str(&proto.listing());
+        }
+        out
+    }
+
+    /// Checks what the interpreter relies on: every register below `registers`, every jump inside the
+    /// code, every table index in range, and a last instruction that does not fall off the end.
+    ///
+    /// # Errors
+    /// The first instruction that breaks a rule.
+    pub fn verify(&self) -> Result<(), String> {
+        crate::verify::verify(self)
+    }
+}
+
+/// The operation with this number.
+pub fn op_from(number: u8) -> Option<Op> {
+    ALL.get(number as usize).copied()
+}

@@ -1,0 +1,249 @@
+//! Channels: bounded queues between tasks, and streams of task results.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Poll, Waker};
+
+use harn_value::{Foreign, Str, Value};
+
+use crate::cx::Cx;
+use crate::error::Result;
+use crate::iter::{Iter, NextFuture, Source};
+
+struct State {
+    name: Str,
+    capacity: usize,
+    queue: RefCell<VecDeque<Value>>,
+    closed: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl State {
+    fn changed(&self) {
+        let wakers = std::mem::take(&mut *self.wakers.borrow_mut());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn wait(&self, waker: &Waker) {
+        self.wakers.borrow_mut().push(waker.clone());
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.changed();
+    }
+}
+
+/// A queue shared by all tasks that hold the handle. Each value goes to one receiver.
+#[derive(Clone)]
+pub struct Channel(Rc<State>);
+
+/// The sending end of a channel whose receivers may go away: sending fails then.
+#[derive(Clone)]
+pub struct Sender(Weak<State>);
+
+/// What a receiver finds.
+pub enum Received {
+    /// A value.
+    Item(Value),
+    /// Nothing now.
+    Empty,
+    /// Nothing ever again.
+    Closed,
+}
+
+impl Channel {
+    /// A channel; `name` is only shown, the capacity is at least 1.
+    pub fn new(name: &str, capacity: usize) -> Channel {
+        Channel(Rc::new(State {
+            name: Str::new(name),
+            capacity: capacity.max(1),
+            queue: RefCell::default(),
+            closed: Cell::new(false),
+            wakers: RefCell::default(),
+        }))
+    }
+
+    /// A sending end that does not keep the channel alive.
+    pub fn sender(&self) -> Sender {
+        Sender(Rc::downgrade(&self.0))
+    }
+
+    /// As a value of the program.
+    pub fn into_value(self) -> Value {
+        Value::foreign(self)
+    }
+
+    /// The label.
+    pub fn name(&self) -> &Str {
+        &self.0.name
+    }
+
+    /// Whether both are the same channel.
+    pub fn is(&self, other: &Channel) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Waits while the buffer is full; false if the channel is closed.
+    pub async fn send(&self, value: Value) -> bool {
+        send(&Rc::downgrade(&self.0), value).await
+    }
+
+    /// Takes a value without waiting.
+    pub fn try_receive(&self) -> Received {
+        let item = self.0.queue.borrow_mut().pop_front();
+        match item {
+            Some(value) => {
+                self.0.changed();
+                Received::Item(value)
+            }
+            None if self.0.closed.get() => Received::Closed,
+            None => Received::Empty,
+        }
+    }
+
+    /// The next value; `None` once the channel is closed and drained.
+    pub async fn receive(&self) -> Option<Value> {
+        poll_fn(|context| match self.try_receive() {
+            Received::Item(value) => Poll::Ready(Some(value)),
+            Received::Closed => Poll::Ready(None),
+            Received::Empty => {
+                self.0.wait(context.waker());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// The first of `channels` that has a value, with its position; `None` when all are closed and drained.
+    pub async fn receive_any(channels: &[Channel]) -> Option<(usize, Value)> {
+        poll_fn(|context| match Channel::try_any(channels) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                channels.iter().for_each(|c| c.0.wait(context.waker()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// As [`Channel::receive_any`] without waiting: `None` when nothing is ready now, `Some(None)` when
+    /// all are closed and drained.
+    #[allow(clippy::option_option, reason = "not ready and ended are different answers")]
+    pub fn try_any(channels: &[Channel]) -> Option<Option<(usize, Value)>> {
+        let mut open = false;
+        for (i, channel) in channels.iter().enumerate() {
+            match channel.try_receive() {
+                Received::Item(value) => return Some(Some((i, value))),
+                Received::Empty => open = true,
+                Received::Closed => {}
+            }
+        }
+        if open { None } else { Some(None) }
+    }
+
+    /// No further sends; what is buffered can still be received.
+    pub fn close(&self) {
+        self.0.closed.set(true);
+        self.0.changed();
+    }
+
+    /// An iterator's source.
+    pub(crate) fn source(&self) -> Box<dyn Source> {
+        Box::new(ChannelSource(self.clone()))
+    }
+}
+
+impl Sender {
+    /// Waits while the buffer is full; false if the channel is closed or nobody can receive any more.
+    pub async fn send(&self, value: Value) -> bool {
+        send(&self.0, value).await
+    }
+
+    /// Closes the channel.
+    pub fn close(&self) {
+        if let Some(state) = self.0.upgrade() {
+            Channel(state).close();
+        }
+    }
+
+    /// Whether anybody can still receive.
+    pub fn is_open(&self) -> bool {
+        self.0.upgrade().is_some_and(|state| !state.closed.get())
+    }
+}
+
+async fn send(state: &Weak<State>, value: Value) -> bool {
+    let mut value = Some(value);
+    poll_fn(|context| {
+        let Some(state) = state.upgrade().filter(|s| !s.closed.get()) else { return Poll::Ready(false) };
+        if state.queue.borrow().len() < state.capacity {
+            state.queue.borrow_mut().extend(value.take());
+            state.changed();
+            return Poll::Ready(true);
+        }
+        state.wait(context.waker());
+        Poll::Pending
+    })
+    .await
+}
+
+impl Foreign for Channel {
+    fn type_name(&self) -> &'static str {
+        "channel"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<channel:");
+        out.push_str(&self.0.name);
+        out.push('>');
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        let other: &dyn std::any::Any = other;
+        other.downcast_ref::<Channel>().is_some_and(|other| self.is(other))
+    }
+}
+
+struct ChannelSource(Channel);
+
+impl Source for ChannelSource {
+    fn try_next(&mut self) -> Result<Option<Option<Value>>> {
+        Ok(match self.0.try_receive() {
+            Received::Item(value) => Some(Some(value)),
+            Received::Closed => Some(None),
+            Received::Empty => None,
+        })
+    }
+
+    fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
+        Box::pin(async { Ok(self.0.receive().await) })
+    }
+}
+
+/// A stream made by native code: an iterator whose type is `stream`.
+pub struct StreamValue(pub Iter);
+
+impl StreamValue {
+    /// A stream over a source.
+    pub fn value(source: impl Source + 'static) -> Value {
+        Value::foreign(StreamValue(Iter::from_source(source)))
+    }
+}
+
+impl Foreign for StreamValue {
+    fn type_name(&self) -> &'static str {
+        "stream"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str(if self.0.is_done() { "<stream (done)>" } else { "<stream>" });
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}

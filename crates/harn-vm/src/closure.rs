@@ -1,0 +1,115 @@
+//! Function values of the program, struct constructors, and what can be called.
+
+use std::rc::Rc;
+
+use harn_value::{Foreign, Ref, StructType, Tag, Value};
+
+use crate::bytecode::Proto;
+
+/// A function with the variables it captured.
+pub struct Closure {
+    /// Its code.
+    pub proto: Rc<Proto>,
+    /// Captured variables: values that never change, or cells.
+    pub upvalues: Box<[Value]>,
+}
+
+impl Closure {
+    /// As a function value.
+    pub fn value(proto: Rc<Proto>, upvalues: Box<[Value]>) -> Value {
+        Value::tagged(Tag::Closure, Closure { proto, upvalues })
+    }
+
+    /// The closure behind a value.
+    #[inline(always)]
+    pub fn of(value: &Value) -> Option<&Closure> {
+        // SAFETY: `Closure::value` is the only maker of this tag.
+        (value.tag() == Tag::Closure).then(|| unsafe { value.downcast_unchecked::<Closure>() })
+    }
+}
+
+impl Foreign for Closure {
+    fn type_name(&self) -> &'static str {
+        "closure"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<fn(");
+        out.push_str(&self.proto.param_names.join(", "));
+        out.push_str(")>");
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}
+
+/// The name of a struct used as a function: takes a dict of fields.
+pub struct Constructor(pub Ref<StructType>);
+
+impl Foreign for Constructor {
+    fn type_name(&self) -> &'static str {
+        "closure"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<fn(fields)>");
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}
+
+/// Whether a value can be called.
+#[inline]
+pub fn is_callable(value: &Value) -> bool {
+    matches!(value.tag(), Tag::Closure | Tag::Native) || value.downcast::<Constructor>().is_some()
+}
+
+/// A captured variable that is assigned after it was captured: shared by all closures over it.
+pub struct Variable(pub std::cell::UnsafeCell<Value>);
+
+impl Variable {
+    /// A cell with this value ([`Value::ABSENT`] until the variable is set).
+    pub fn value(value: Value) -> Value {
+        Value::tagged(Tag::Cell, Variable(std::cell::UnsafeCell::new(value)))
+    }
+
+    /// The cell behind a value.
+    #[inline(always)]
+    pub fn of(value: &Value) -> Option<&Variable> {
+        // SAFETY: `Variable::value` is the only maker of this tag.
+        (value.tag() == Tag::Cell).then(|| unsafe { value.downcast_unchecked::<Variable>() })
+    }
+
+    /// The variable's value.
+    #[inline(always)]
+    pub fn get(&self) -> Value {
+        // SAFETY: single-threaded, and no reference into the cell outlives an instruction.
+        unsafe { (*self.0.get()).clone() }
+    }
+
+    /// Assigns.
+    #[inline(always)]
+    pub fn set(&self, value: Value) {
+        // The old value is dropped after the new one is in place: a drop may run code that reads the cell.
+        // SAFETY: as in `get`.
+        let old = unsafe { std::mem::replace(&mut *self.0.get(), value) };
+        drop(old);
+    }
+}
+
+impl Foreign for Variable {
+    fn type_name(&self) -> &'static str {
+        "variable"
+    }
+
+    fn print(&self, out: &mut String) {
+        harn_value::print(&self.get(), out);
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}

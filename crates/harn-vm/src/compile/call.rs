@@ -1,0 +1,473 @@
+//! Calls: functions, builtins, methods, pipes, and the parts of the language that are calls of
+//! internal builtins (`spawn`, `parallel`, `select`, `deadline`).
+
+use harn_syntax::Span;
+use harn_syntax::ast::*;
+use harn_value::Value;
+
+use super::Compiler;
+use super::control::Exit;
+use super::scope::{Binding, Reg};
+use crate::bytecode::{FailKind, Handler, HandlerKind, MethodSite, Op};
+
+impl<'a> Compiler<'a> {
+    /// A register on which a call can be built: `dst` itself when it is the topmost one.
+    pub(super) fn call_base(&mut self, dst: Reg) -> Reg {
+        if self.f().is_top_temp(dst) { dst } else { self.f().temp() }
+    }
+
+    fn deliver(&mut self, base: Reg, dst: Reg) {
+        if base != dst {
+            self.f().emit(Op::Take, dst, base, 0);
+        }
+    }
+
+    /// Calls an internal builtin with `count` arguments behind `base`.
+    pub(super) fn call_builtin(&mut self, name: &str, base: Reg, count: u16, dst: Reg) {
+        let Some(builtin) = self.vm.builtin(name) else {
+            let text = format!("Undefined builtin: {name}");
+            self.fail(FailKind::Plain, &text);
+            return;
+        };
+        let k = self.f().constant(builtin.value());
+        self.f().emit(Op::CallBuiltin, base, count, k);
+        self.deliver(base, dst);
+    }
+
+    /// Compiles arguments into the registers behind `base`; `moved` names a variable whose last use this is.
+    fn args(&mut self, args: &'a [Arg], moved: Option<Reg>) -> u16 {
+        for arg in args {
+            let t = self.f().temp();
+            self.arg(&arg.value, t, moved);
+        }
+        args.len() as u16
+    }
+
+    fn arg(&mut self, e: &'a Expr, t: Reg, moved: Option<Reg>) {
+        match e.as_name().cloned().and_then(|name| self.plain_local(&name)) {
+            Some(reg) if Some(reg) == moved => drop(self.f().emit(Op::Take, t, reg, 0)),
+            _ => self.expr(e, t),
+        }
+    }
+
+    /// A call. With `tail`, in place of the running function.
+    pub(super) fn call(&mut self, callee: &'a Expr, args: &'a [Arg], whole: &'a Expr, dst: Reg, tail: bool) {
+        let moved = self.moved.take();
+        let spread = args.iter().any(|a| a.spread);
+        let base = self.call_base(dst);
+        let blame = whole.blame();
+        // What is called, when it is known now.
+        enum Target {
+            Function(u32),
+            Builtin(&'static crate::Builtin),
+            Struct(harn_value::Ref<harn_value::StructType>),
+            Value(Option<Name>),
+        }
+        let target = match &callee.kind {
+            ExprKind::Name(name) if name != "_" => match self.resolve(name) {
+                Some(Binding::Function { index, .. }) => Target::Function(index),
+                Some(Binding::Struct(ty)) => Target::Struct(ty),
+                Some(Binding::Pipeline | Binding::Type { .. } | Binding::Enum(_)) | None => {
+                    match self.vm.builtin(name) {
+                        Some(builtin) => Target::Builtin(builtin),
+                        None => {
+                            if self.vm.global(name).is_some() {
+                                Target::Value(Some(name.clone()))
+                            } else {
+                                self.f().at(callee.span);
+                                let text = format!("Undefined builtin: {name}{}", self.hint(name));
+                                self.fail(FailKind::Plain, &text);
+                                return;
+                            }
+                        }
+                    }
+                }
+                Some(_) => Target::Value(Some(name.clone())),
+            },
+            _ => Target::Value(None),
+        };
+        match &target {
+            Target::Function(index) if spread || tail => {
+                self.f().emit(Op::GetFunction, base, 0, *index);
+            }
+            Target::Value(_) => self.expr(callee, base),
+            _ => {}
+        }
+        if let Target::Struct(ty) = target {
+            let t = self.f().temp();
+            match args.first() {
+                Some(arg) if !arg.spread => self.expr(&arg.value, t),
+                _ => self.load_nil(t),
+            }
+            let number = self.f().structs.len() as u32;
+            self.f().structs.push(ty);
+            self.f().at(blame);
+            self.f().emit(Op::StructFromDict, dst, t, number);
+            return;
+        }
+        if spread {
+            let list = self.f().temp();
+            self.f().at(blame);
+            self.list(args, list);
+            self.f().at(blame);
+            match target {
+                Target::Builtin(builtin) => {
+                    let k = self.f().constant(builtin.value());
+                    self.f().emit(Op::CallBuiltinSpread, base, 0, k);
+                }
+                Target::Value(name) => {
+                    let k = name.map_or(0, |n| self.text_constant(&n) + 1);
+                    self.f().emit(Op::CallSpread, base, 0, k);
+                }
+                _ => drop(self.f().emit(Op::CallSpread, base, 0, 0)),
+            }
+        } else {
+            let count = self.args(args, moved);
+            self.f().at(blame);
+            match target {
+                Target::Function(_) if tail => drop(self.f().emit(Op::TailCall, base, count, 0)),
+                Target::Function(index) => drop(self.f().emit(Op::CallFunction, base, count, index)),
+                Target::Builtin(builtin) => {
+                    let k = self.f().constant(builtin.value());
+                    self.f().emit(Op::CallBuiltin, base, count, k);
+                }
+                Target::Value(name) => {
+                    let k = name.map_or(0, |n| self.text_constant(&n) + 1);
+                    self.f().emit(if tail { Op::TailCall } else { Op::Call }, base, count, k);
+                }
+                Target::Struct(_) => {}
+            }
+        }
+        self.deliver(base, dst);
+    }
+
+    pub(super) fn method_call(&mut self, object: &'a Expr, name: &'a Ident, args: &'a [Arg], optional: bool, dst: Reg) {
+        let moved = self.moved.take();
+        if let Some(enum_name) = object.as_name()
+            && let Some(Binding::Enum(ty)) = self.resolve_type(enum_name)
+        {
+            self.enum_value(&ty, &name.name, name.span, Some(args), dst);
+            return;
+        }
+        let base = self.call_base(dst);
+        if let Some(builtin) = self.namespaced(object, &name.name) {
+            let k = self.f().constant(builtin.value());
+            if args.iter().any(|a| a.spread) {
+                let list = self.f().temp();
+                self.list(args, list);
+                self.f().emit(Op::CallBuiltinSpread, base, 0, k);
+            } else {
+                let count = self.args(args, moved);
+                self.f().at(name.span);
+                self.f().emit(Op::CallBuiltin, base, count, k);
+            }
+            self.deliver(base, dst);
+            return;
+        }
+        let receiver = self.f().temp();
+        self.arg(object, receiver, moved);
+        let nil = optional.then(|| self.f().jump(Op::JumpIfNil, receiver, 0));
+        let site = self.f().methods.len() as u32;
+        let interned = self.vm.intern(&name.name);
+        self.f().methods.push(MethodSite {
+            name: interned,
+            optional,
+            key: Default::default(),
+            target: std::cell::Cell::new(std::ptr::null()),
+        });
+        if args.iter().any(|a| a.spread) {
+            let list = self.f().temp();
+            self.list(args, list);
+            self.f().at(name.span);
+            self.f().emit(Op::CallMethodSpread, base, 0, site);
+        } else {
+            let count = self.args(args, moved);
+            self.f().at(name.span);
+            self.f().emit(Op::CallMethod, base, count + 1, site);
+        }
+        self.deliver(base, dst);
+        if let Some(nil) = nil {
+            let done = self.f().jump(Op::Jump, 0, 0);
+            self.f().land(nil);
+            self.load_nil(dst);
+            self.f().land(done);
+        }
+    }
+
+    /// `value |> func`
+    pub(super) fn pipe(&mut self, value: &'a Expr, func: &'a Expr, span: Span, dst: Reg, tail: bool) {
+        if uses_placeholder(func) {
+            let t = self.f().temp();
+            self.expr(value, t);
+            let outer = self.f().piped.replace(t);
+            self.expr(func, dst);
+            self.f().piped = outer;
+            self.f().emit(Op::Clear, t, 0, 0);
+            return;
+        }
+        let base = self.call_base(dst);
+        let arg = self.f().temp();
+        self.expr(value, arg);
+        // The value comes first; the callee's register lies below it.
+        if let Some(name) = func.as_name() {
+            match self.resolve(name) {
+                Some(Binding::Struct(_) | Binding::Function { .. } | Binding::Local { .. } | Binding::Up { .. } | Binding::Global { .. }) => {
+                    self.expr(func, base);
+                }
+                _ => self.expr(func, base),
+            }
+        } else {
+            self.expr(func, base);
+        }
+        self.f().at(span);
+        self.f().emit(Op::ExpectCallable, base, 0, 0);
+        self.f().emit(if tail { Op::TailCall } else { Op::Call }, base, 1, 0);
+        self.deliver(base, dst);
+    }
+
+    pub(super) fn parallel(&mut self, parallel: &'a Parallel, span: Span, dst: Reg) {
+        let base = self.call_base(dst);
+        let kind = self.f().temp();
+        let word = match (parallel.kind, parallel.as_stream) {
+            (ParallelKind::Count, _) => "count",
+            (ParallelKind::Each, false) => "each",
+            (ParallelKind::Each, true) => "stream",
+            (ParallelKind::Settle, _) => "settle",
+        };
+        self.load_text(word, kind);
+        let source = self.f().temp();
+        self.expr(&parallel.source, source);
+        let cap = self.f().temp();
+        match &parallel.max_concurrent {
+            Some(e) => self.expr(e, cap),
+            None => self.load_nil(cap),
+        }
+        let body = self.f().temp();
+        self.closure(&parallel.func, "<closure>", body);
+        self.f().at(span);
+        self.call_builtin("__parallel", base, 4, dst);
+    }
+
+    pub(super) fn select(&mut self, select: &'a Select, span: Span, dst: Reg) {
+        // __select(channels, timeout, has_default) gives [index, value]: -1 for timeout and default,
+        // -2 when every channel is closed.
+        let base = self.f().temp();
+        let list = self.f().temp();
+        self.f().emit(Op::NewList, list, 0, 0);
+        for case in &select.cases {
+            let t = self.f().temp();
+            self.expr(&case.channel, t);
+            self.f().emit(Op::ListPush, list, t, 0);
+            self.f().next -= 1;
+        }
+        let limit = self.f().temp();
+        match &select.timeout {
+            Some((e, _)) => self.expr(e, limit),
+            None => drop(self.f().emit(Op::LoadAbsent, limit, 0, 0)),
+        }
+        let has_default = self.f().temp();
+        self.f().emit(Op::LoadBool, has_default, u16::from(select.default.is_some()), 0);
+        self.f().at(span);
+        self.call_builtin("__select", base, 3, base);
+        let chosen = list;
+        let received = limit;
+        self.f().emit(Op::PatternItem, chosen, base, 0);
+        self.f().emit(Op::PatternItem, received, base, 1);
+        self.f().emit(Op::Clear, base, 0, 0);
+        let mut done = Vec::new();
+        for (i, case) in select.cases.iter().enumerate() {
+            let k = self.f().constant(Value::int(i as i64)) as u16;
+            let skip = self.f().jump(Op::JumpNeK, chosen, k);
+            self.f().open_scope();
+            self.bind(&case.name, false, received);
+            self.block_in_scope(&case.body, Some(dst));
+            self.f().close_scope();
+            done.push(self.f().jump(Op::Jump, 0, 0));
+            self.f().land(skip);
+        }
+        let other = select.timeout.as_ref().map(|(_, b)| b).or(select.default.as_ref());
+        if let Some(body) = other {
+            let k = self.f().constant(Value::int(-1)) as u16;
+            let skip = self.f().jump(Op::JumpNeK, chosen, k);
+            self.block(body, Some(dst));
+            done.push(self.f().jump(Op::Jump, 0, 0));
+            self.f().land(skip);
+        }
+        self.load_nil(dst);
+        self.f().land_all(done);
+    }
+
+    pub(super) fn deadline(&mut self, limit: &'a Expr, body: &'a Block, dst: Reg) {
+        let base = self.f().temp();
+        let t = self.f().temp();
+        self.expr(limit, t);
+        self.call_builtin("__deadline_push", base, 1, base);
+        // The token stays in `base`: it says which deadline to remove.
+        self.with_finally(
+            |c| c.block(body, Some(dst)),
+            |c| {
+                let call = c.f().temp();
+                let token = c.f().temp();
+                c.f().emit(Op::Move, token, base, 0);
+                c.call_builtin("__deadline_pop", call, 1, call);
+            },
+        );
+    }
+
+    pub(super) fn mutex(&mut self, body: &'a Block) {
+        let base = self.f().temp();
+        self.call_builtin("__mutex_enter", base, 0, base);
+        self.with_finally(
+            |c| c.block(body, None),
+            |c| {
+                let call = c.f().temp();
+                let token = c.f().temp();
+                c.f().emit(Op::Move, token, base, 0);
+                c.call_builtin("__mutex_leave", call, 1, call);
+            },
+        );
+    }
+
+    pub(super) fn retry(&mut self, count: &'a Expr, body: &'a Block, dst: Reg) {
+        let left = self.f().temp();
+        let arg = self.f().temp();
+        self.expr(count, arg);
+        self.call_builtin("__retry_count", left, 1, left);
+        let held = arg;
+        let start = self.f().pc();
+        self.f().try_depth += 1;
+        self.block(body, Some(dst));
+        self.f().try_depth -= 1;
+        let end = self.f().pc();
+        let done = self.f().jump(Op::Jump, 0, 0);
+        let target = self.f().pc() as u32;
+        self.f().handlers.push(Handler {
+            start: start as u32,
+            end: end as u32,
+            target,
+            register: held,
+            kind: HandlerKind::CatchHeld,
+        });
+        let one = self.f().constant(Value::int(1));
+        self.f().emit(Op::SubK, left, left, one);
+        self.f().jump_to(Op::JumpIf, left, 0, start);
+        self.f().emit(Op::Rethrow, held, 0, 0);
+        self.f().land(done);
+    }
+
+    /// `return e`
+    pub(super) fn return_expr(&mut self, e: &'a Expr) {
+        let mark = self.f().next;
+        if self.f().control.iter().all(|c| matches!(c, super::control::Control::Loop { .. })) && self.f().try_depth == 0 && !self.f().generator {
+            self.tail(e, true);
+        } else {
+            let t = self.f().temp();
+            self.expr(e, t);
+            self.leave(Exit::Return, Some(t));
+        }
+        self.f().next = mark;
+    }
+
+    /// Returns the value of `e`. Calls are tail calls when `explicit`.
+    pub(super) fn tail(&mut self, e: &'a Expr, explicit: bool) {
+        let mark = self.f().next;
+        match &e.kind {
+            ExprKind::Paren(inner) => self.tail(inner, explicit),
+            ExprKind::If { arms, else_body: Some(else_body) } if !explicit => {
+                for arm in arms {
+                    let mut no = Vec::new();
+                    self.jump_unless(&arm.cond, &mut no);
+                    self.tail_block(&arm.body);
+                    self.f().land_all(no);
+                }
+                self.tail_block(else_body);
+            }
+            ExprKind::Match { value, arms } if !explicit => self.match_expr(value, arms, None, true),
+            ExprKind::Call { callee, args, .. } if explicit && args.iter().all(|a| !a.spread) => {
+                let t = self.f().temp();
+                self.call(callee, args, e, t, true);
+                self.f().emit(Op::Return, t, 0, 0);
+            }
+            ExprKind::Pipe { value, func, op_span } if explicit => {
+                let t = self.f().temp();
+                self.f().at(*op_span);
+                self.pipe(value, func, *op_span, t, true);
+                self.f().emit(Op::Return, t, 0, 0);
+            }
+            // The function ends here: the left operand may be appended to in place.
+            ExprKind::Binary { op: BinaryOp::Add, op_span, lhs, rhs } => {
+                let l = self.operand(lhs);
+                let (l, r) = if super::facts::has_block(rhs) {
+                    let t = self.f().temp();
+                    self.f().emit(Op::Take, t, l, 0);
+                    (t, self.operand(rhs))
+                } else {
+                    (l, self.operand(rhs))
+                };
+                self.f().at(*op_span);
+                if l == r {
+                    let t = self.f().temp();
+                    self.f().emit(Op::Add, t, l, u32::from(r));
+                    self.f().emit(Op::Return, t, 0, 0);
+                } else {
+                    self.f().emit(Op::Add, l, l, u32::from(r));
+                    self.f().emit(Op::Return, l, 0, 0);
+                }
+            }
+            _ => {
+                let r = self.operand(e);
+                self.f().emit(Op::Return, r, 0, 0);
+            }
+        }
+        self.f().next = mark;
+    }
+}
+
+/// Whether `_` occurs in the right side of a pipe, outside nested closures and pipes.
+fn uses_placeholder(e: &Expr) -> bool {
+    let any = |args: &[Arg]| args.iter().any(|a| uses_placeholder(&a.value));
+    match &e.kind {
+        ExprKind::Name(name) => name == "_",
+        ExprKind::Interp(parts) => parts.iter().any(|p| matches!(p, StrPart::Expr(e) if uses_placeholder(e))),
+        ExprKind::Paren(e) | ExprKind::TryStar(e) => uses_placeholder(e),
+        ExprKind::List(args) => any(args),
+        ExprKind::Dict(items) | ExprKind::StructLit { items, .. } => items.iter().any(|item| match item {
+            DictItem::Entry { value, .. } | DictItem::Spread(value) => uses_placeholder(value),
+            DictItem::Computed { key, value } => uses_placeholder(key) || uses_placeholder(value),
+        }),
+        ExprKind::Unary { operand, .. } | ExprKind::Propagate { operand, .. } => uses_placeholder(operand),
+        ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => {
+            uses_placeholder(lhs) || uses_placeholder(rhs)
+        }
+        ExprKind::Ternary { cond, then, other } => {
+            uses_placeholder(cond) || uses_placeholder(then) || uses_placeholder(other)
+        }
+        ExprKind::Range { start, end, .. } => uses_placeholder(start) || uses_placeholder(end),
+        ExprKind::Pipe { value, .. } => uses_placeholder(value),
+        ExprKind::Call { callee, args, .. } => uses_placeholder(callee) || any(args),
+        ExprKind::MethodCall { object, args, .. } => uses_placeholder(object) || any(args),
+        ExprKind::Member { object, .. } => uses_placeholder(object),
+        ExprKind::Index { object, index, .. } => uses_placeholder(object) || uses_placeholder(index),
+        ExprKind::Slice { object, start, end, .. } => {
+            uses_placeholder(object) || start.iter().chain(end).any(|e| uses_placeholder(e))
+        }
+        ExprKind::If { arms, else_body } => {
+            arms.iter().any(|a| uses_placeholder(&a.cond) || block_uses(&a.body))
+                || else_body.as_ref().is_some_and(block_uses)
+        }
+        ExprKind::Match { value, arms } => {
+            uses_placeholder(value)
+                || arms.iter().any(|a| a.guard.as_ref().is_some_and(uses_placeholder) || block_uses(&a.body))
+        }
+        ExprKind::Try { body, .. } => block_uses(body),
+        _ => false,
+    }
+}
+
+fn block_uses(block: &Block) -> bool {
+    block.stmts.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Expr(e) | StmtKind::Throw(e) | StmtKind::Return(Some(e)) => uses_placeholder(e),
+        StmtKind::Let { value, .. } | StmtKind::Assign { value, .. } => uses_placeholder(value),
+        _ => false,
+    })
+}

@@ -1,0 +1,546 @@
+//! Functions, closures and the other declarations.
+
+use std::rc::Rc;
+
+use harn_syntax::ast::*;
+use harn_value::{EnumType, Ref, StructType, Value};
+use rustc_hash::FxHashSet;
+
+use super::Compiler;
+use super::scope::{Binding, Func, Reg};
+use crate::bytecode::{Op, Proto};
+use crate::closure::Closure;
+use crate::params::{Check, ParamCheck};
+
+/// What kind of code a function node is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A function, closure, method or tool body.
+    Function,
+    /// A pipeline: `yield` has no consumer.
+    Pipeline,
+}
+
+impl<'a> Compiler<'a> {
+    /// Makes a closure value of `func` in `dst`.
+    pub(super) fn closure(&mut self, func: &'a Function, name: &str, dst: Reg) {
+        let span = self.f().span();
+        let proto = self.function(func, name, Role::Function);
+        self.f().at(span);
+        if proto.captures.is_empty() {
+            let value = Closure::value(proto, Box::default());
+            self.load_const(value, dst);
+            return;
+        }
+        let index = self.f().protos.len() as u32;
+        self.f().protos.push(proto);
+        self.f().emit(Op::Closure, dst, 0, index);
+    }
+
+    /// Compiles a function whose enclosing functions are on the stack.
+    pub(super) fn function(&mut self, func: &'a Function, name: &str, role: Role) -> Rc<Proto> {
+        self.begin_function(func, name, role);
+        self.tail_block(&func.body);
+        self.end_function(func)
+    }
+
+    pub(super) fn begin_function(&mut self, func: &'a Function, name: &str, role: Role) {
+        let facts = self.facts.of(func);
+        let mut f = Func::new(name, facts, func.span);
+        f.plain_yield = role == Role::Pipeline;
+        f.generator = (func.has_yield && role == Role::Function) || func.is_gen;
+        self.funcs.push(f);
+        // Parameters take the first registers; names become visible after the defaults before them.
+        let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
+        for (param, &reg) in func.params.iter().zip(&regs) {
+            self.f().at(param.span);
+            if let Some(default) = &param.default {
+                let missing = self.f().jump(Op::JumpIfAbsent, reg, 0);
+                let given = self.f().jump(Op::Jump, 0, 0);
+                self.f().land(missing);
+                self.expr(default, reg);
+                self.f().land(given);
+            }
+            if !param.rest
+                && let Some(ty) = &param.ty
+                && let Some(check) = Check::of(ty, &|name| self.is_interface(name))
+            {
+                self.f().at(func.span);
+                let index = self.f().checks.len() as u32;
+                self.f().checks.push(ParamCheck { name: param.name.name.to_string(), check });
+                self.f().emit(Op::CheckParam, reg, 0, index);
+            }
+            if param.name.name == "_" {
+                continue;
+            }
+            let cell = self.needs_cell(&param.name.name);
+            if cell {
+                self.f().emit(Op::NewCell, reg, 0, 0);
+            }
+            self.f().declare(&param.name.name, Binding::Local { reg, mutable: false, cell }, true, true);
+        }
+    }
+
+    pub(super) fn end_function(&mut self, func: &'a Function) -> Rc<Proto> {
+        let rest = func.params.last().is_some_and(|p| p.rest);
+        let params = func.params.len() - usize::from(rest);
+        let required = func.params.iter().position(|p| p.default.is_some()).unwrap_or(params);
+        let names = func.params.iter().map(|p| p.name.name.to_string()).collect();
+        self.finish(func.span, params, required, rest, names, func.is_gen)
+    }
+
+    /// Turns the innermost function under construction into a [`Proto`].
+    pub(super) fn finish(
+        &mut self,
+        span: harn_syntax::Span,
+        params: usize,
+        required: usize,
+        rest: bool,
+        param_names: Vec<String>,
+        stream: bool,
+    ) -> Rc<Proto> {
+        // The end of a body that leaves earlier on every path is never reached, but must not fall off.
+        self.f().emit(Op::ReturnNil, 0, 0, 0);
+        let last = self.funcs.len() - 1;
+        let f = self.funcs.swap_remove(last);
+        if f.registers() > u32::from(Reg::MAX) || f.code.len() > 8_000_000 {
+            self.error(span, "function is too large: split it into smaller ones");
+        }
+        let proto = Proto {
+            registers: f.registers() + 1,
+            name: f.name,
+            code: f.code.into(),
+            consts: f.consts.into(),
+            protos: f.protos.into(),
+            captures: f.captures.into(),
+            params: params as u16,
+            rest,
+            generator: f.generator,
+            stream,
+            required: required as u16,
+            param_names,
+            handlers: f.handlers.into(),
+            spans: f.spans.into(),
+            methods: f.methods.into(),
+            paths: f.paths.into(),
+            checks: f.checks.into(),
+            structs: f.structs.into(),
+            file: self.module.file.clone(),
+            module: self.module.source,
+            span,
+        };
+        debug_assert_eq!(proto.verify(), Ok(()), "{}", proto.listing());
+        let proto = Rc::new(proto);
+        self.vm.keep(&proto);
+        proto
+    }
+
+    pub(super) fn struct_type(&self, d: &StructDecl) -> Ref<StructType> {
+        let fields = d.fields.iter().map(|f| self.vm.intern(&f.name.name)).collect();
+        Ref::new(StructType::new(self.vm.intern(&d.name.name), fields))
+    }
+
+    pub(super) fn enum_type(&self, d: &EnumDecl) -> Ref<EnumType> {
+        let variants = d.variants.iter().map(|v| self.vm.intern(&v.name.name)).collect();
+        Ref::new(EnumType { name: self.vm.intern(&d.name.name), variants })
+    }
+
+    /// What takes effect at the start of a block: types, functions, and cells for variables that
+    /// functions mention before the variable's declaration.
+    pub(super) fn hoist(&mut self, stmts: &'a [Stmt]) {
+        let decls = || {
+            stmts.iter().filter_map(|s| match &s.kind {
+                StmtKind::Decl(d) => Some(&d.kind),
+                _ => None,
+            })
+        };
+        for decl in decls() {
+            let name = &decl.name().name;
+            let binding = match decl {
+                DeclKind::Struct(d) => Binding::Struct(self.struct_type(d)),
+                DeclKind::Enum(d) => Binding::Enum(self.enum_type(d)),
+                DeclKind::Type(_) => Binding::Type { interface: false },
+                DeclKind::Interface(_) => Binding::Type { interface: true },
+                _ => continue,
+            };
+            self.f().declare(name, binding, matches!(decl, DeclKind::Struct(_)), true);
+        }
+        let mut variables: Vec<&Ident> = Vec::new();
+        for stmt in stmts {
+            if let StmtKind::Let { pattern, .. } = &stmt.kind {
+                let facts = self.f().facts;
+                let names = match &pattern.kind {
+                    PatternKind::Name(name) => vec![name],
+                    PatternKind::Dict { fields, rest } => fields.iter().map(|f| &f.name).chain(rest).collect(),
+                    PatternKind::List { elems, rest } => elems.iter().map(|e| &e.name).chain(rest).collect(),
+                    PatternKind::Pair(a, b) => vec![a, b],
+                };
+                for name in names {
+                    if facts.nested.get(&name.name).is_some_and(|&first| first < stmt.span.end) {
+                        variables.push(name);
+                    }
+                }
+            }
+        }
+        for name in &variables {
+            if name.name == "_" || self.f().in_scope(&name.name).is_some() {
+                continue;
+            }
+            let reg = self.f().temp();
+            self.f().at(name.span);
+            self.f().emit(Op::NewEmptyCell, reg, 0, 0);
+            self.f().declare(&name.name, Binding::Local { reg, mutable: true, cell: true }, false, false);
+        }
+        self.hoist_functions(stmts);
+        for decl in decls() {
+            if let DeclKind::Impl(d) = decl {
+                self.impl_block(d);
+            }
+        }
+    }
+
+    fn hoist_functions(&mut self, stmts: &'a [Stmt]) {
+        let overrides = self.overrides.clone();
+        let fns: Vec<(&'a FnDecl, &'a Function)> = stmts
+            .iter()
+            .filter_map(|s| match &s.kind {
+                StmtKind::Decl(d) => match &d.kind {
+                    DeclKind::Fn(d) => Some((d, overrides.get(&d.name.name).copied().unwrap_or(&d.func))),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .collect();
+        if fns.is_empty() {
+            return;
+        }
+        // Functions that mention no variable of the functions around them are made once, at compile time.
+        let later: FxHashSet<&Name> = stmts
+            .iter()
+            .filter_map(|s| match &s.kind {
+                StmtKind::Let { pattern, .. } => Some(pattern),
+                _ => None,
+            })
+            .flat_map(|p| match &p.kind {
+                PatternKind::Name(n) => vec![&n.name],
+                PatternKind::Dict { fields, rest } => {
+                    fields.iter().map(|f| &f.name.name).chain(rest.iter().map(|r| &r.name)).collect()
+                }
+                PatternKind::List { elems, rest } => {
+                    elems.iter().map(|e| &e.name.name).chain(rest.iter().map(|r| &r.name)).collect()
+                }
+                PatternKind::Pair(a, b) => vec![&a.name, &b.name],
+            })
+            .collect();
+        let mut constant: FxHashSet<&Name> = fns.iter().map(|(d, _)| &d.name.name).collect();
+        loop {
+            let before = constant.len();
+            for (d, func) in &fns {
+                let captures = self.facts.of(func).mentioned.iter().any(|name| {
+                    if constant.contains(name) {
+                        return false;
+                    }
+                    fns.iter().any(|(other, _)| other.name.name == *name)
+                        || later.contains(name)
+                        || self.is_enclosing_variable(name)
+                });
+                if captures {
+                    constant.remove(&d.name.name);
+                }
+            }
+            if constant.len() == before {
+                break;
+            }
+        }
+        let mut dynamic = Vec::new();
+        for (d, _) in &fns {
+            let name = &d.name;
+            if self.f().in_scope(&name.name).is_some_and(|l| l.declared && l.fixed) {
+                self.fail_redeclared(name);
+            }
+            if constant.contains(&name.name) {
+                let (module, index) = (self.module.id, self.vm.new_function());
+                self.f().declare(&name.name, Binding::Function { module, index }, true, true);
+            } else {
+                let cell = self.f().facts.nested.contains_key(&name.name);
+                let reg = self.f().temp();
+                if cell {
+                    self.f().emit(Op::NewEmptyCell, reg, 0, 0);
+                }
+                self.f().declare(&name.name, Binding::Local { reg, mutable: false, cell }, true, true);
+                dynamic.push((reg, cell));
+            }
+        }
+        let mut dynamic = dynamic.into_iter();
+        for (d, func) in &fns {
+            if constant.contains(&d.name.name) {
+                let Some(Binding::Function { index, .. }) = self.f().find_local(&d.name.name, false).cloned() else {
+                    continue;
+                };
+                let proto = self.function(func, &d.name.name, Role::Function);
+                self.vm.set_function(index, Closure::value(proto, Box::default()));
+            } else if let Some((reg, cell)) = dynamic.next() {
+                if cell {
+                    let t = self.f().temp();
+                    self.closure(func, &d.name.name, t);
+                    self.f().emit(Op::SetCell, reg, t, 0);
+                    self.f().emit(Op::Clear, t, 0, 0);
+                    self.f().next -= 1;
+                } else {
+                    self.closure(func, &d.name.name, reg);
+                }
+            }
+        }
+    }
+
+    fn is_enclosing_variable(&self, name: &Name) -> bool {
+        self.funcs.iter().any(|f| {
+            matches!(f.find_local(name, true), Some(Binding::Local { .. } | Binding::Up { .. }))
+        })
+    }
+
+    pub(super) fn impl_block(&mut self, d: &'a ImplDecl) {
+        let Some(Binding::Struct(ty)) = self.resolve_type(&d.name.name) else {
+            self.error(d.name.span, &format!("impl for unknown struct '{}'", d.name.name));
+            return;
+        };
+        for method in &d.methods {
+            let mark = self.f().next;
+            let t = self.f().temp();
+            let name = format!("{}.{}", d.name.name, method.decl.name.name);
+            self.closure(&method.decl.func, &name, t);
+            let number = self.f().structs.len() as u32;
+            self.f().structs.push(ty.clone());
+            let k = self.text_constant(&method.decl.name.name) as u16;
+            self.f().emit(Op::AddMethod, t, k, number);
+            self.f().emit(Op::Clear, t, 0, 0);
+            self.f().next = mark;
+        }
+    }
+
+    /// A declaration where it stands: tools, skills and packs become variables.
+    pub(super) fn decl(&mut self, decl: &'a Decl) {
+        match &decl.kind {
+            DeclKind::Tool(d) => self.value_decl(&d.name, |c, t| c.tool(d, t)),
+            DeclKind::Skill(d) => self.value_decl(&d.name, |c, t| c.skill(d, t)),
+            DeclKind::EvalPack(d) => {
+                self.value_decl(&d.name, |c, t| c.eval_pack(d, t));
+                self.eval_pack_body(d);
+            }
+            DeclKind::Fn(d) => self.attributes(decl, d),
+            _ => {
+                self.reject_function_attributes(decl);
+            }
+        }
+    }
+
+    fn value_decl(&mut self, name: &'a Ident, make: impl FnOnce(&mut Self, Reg)) {
+        let clash = self.redeclares(name, false);
+        let target = self.target_of(name, false);
+        let mark = self.f().next;
+        let t = self.f().temp();
+        make(self, t);
+        if clash {
+            self.fail_redeclared(name);
+        }
+        self.store(name, target, t, false);
+        self.f().next = mark;
+    }
+
+    pub(super) fn reject_function_attributes(&mut self, decl: &'a Decl) {
+        for attr in &decl.attrs {
+            if matches!(&*attr.name.name, "acp_tool" | "acp_skill") {
+                let text = format!("@{} can only be applied to function declarations", attr.name.name);
+                self.error(decl.span, &text);
+            }
+        }
+    }
+
+    /// `@acp_tool` and `@acp_skill` evaluate a definition whose result is dropped.
+    pub(super) fn attributes(&mut self, decl: &'a Decl, d: &'a FnDecl) {
+        for attr in &decl.attrs {
+            let (define, registry, hook) = match &*attr.name.name {
+                "acp_tool" => ("tool_define", "tool_registry", "handler"),
+                "acp_skill" => ("skill_define", "skill_registry", "on_activate"),
+                _ => continue,
+            };
+            let mark = self.f().next;
+            let base = self.f().temp();
+            let registry_reg = self.f().temp();
+            let inner = self.f().temp();
+            self.call_builtin(registry, inner, 0, registry_reg);
+            self.f().next = u32::from(registry_reg) + 1;
+            let named = attr.args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.name == "name"));
+            let name = match named.map(|a| &a.value) {
+                Some(AttrValue::Str(text) | AttrValue::Name(text)) => text.clone(),
+                _ => d.name.name.clone(),
+            };
+            let t = self.f().temp();
+            self.load_text(&name, t);
+            if define == "tool_define" {
+                let t = self.f().temp();
+                self.load_text("", t);
+            }
+            let config = self.f().temp();
+            self.f().emit(Op::NewDict, config, 0, 2);
+            let rest: harn_value::Dict = attr
+                .args
+                .iter()
+                .filter_map(|a| {
+                    let name = a.name.as_ref().filter(|n| n.name != "name")?;
+                    Some((self.vm.intern(&name.name), attr_value(&a.value)))
+                })
+                .collect();
+            let t = self.f().temp();
+            if let Some(binding) = self.resolve(&d.name.name) {
+                self.load_binding(&d.name.name, &binding, t);
+            }
+            let k = self.text_constant(hook);
+            self.f().emit(Op::DictSetK, config, t, k);
+            self.load_const(Value::dict(rest), t);
+            if define == "tool_define" {
+                let k = self.text_constant("annotations");
+                self.f().emit(Op::DictSetK, config, t, k);
+            } else {
+                self.f().emit(Op::DictSpread, config, t, 0);
+            }
+            let count = config - base;
+            self.call_builtin(define, base, count, base);
+            self.f().emit(Op::Clear, base, 0, 0);
+            self.f().next = mark;
+        }
+    }
+
+    fn tool(&mut self, d: &'a ToolDecl, dst: Reg) {
+        let base = self.call_base(dst);
+        let registry = self.f().temp();
+        let inner = self.f().temp();
+        self.call_builtin("tool_registry", inner, 0, registry);
+        self.f().next = u32::from(registry) + 1;
+        let t = self.f().temp();
+        self.load_text(&d.name.name, t);
+        let t = self.f().temp();
+        self.load_text(d.description.as_deref().unwrap_or(""), t);
+        let config = self.f().temp();
+        self.f().emit(Op::NewDict, config, 0, 4);
+        let t = self.f().temp();
+        // Defaults of parameters are shown in the schema, so they are evaluated here as well.
+        self.f().emit(Op::NewDict, t, 0, d.func.params.len() as u32);
+        for param in d.func.params.iter().filter(|p| !p.rest) {
+            let entry = self.f().temp();
+            let schema = match &param.ty {
+                Some(ty) => crate::schema::json_schema(ty, &self.module.aliases),
+                None => Value::dict([("type", "any")].into_iter().collect()),
+            };
+            self.load_const(schema, entry);
+            if let Some(default) = &param.default {
+                let value = self.f().temp();
+                self.expr(default, value);
+                let k = self.text_constant("default");
+                self.f().emit(Op::DictSetK, entry, value, k);
+                self.f().emit(Op::LoadBool, value, 0, 0);
+                let k = self.text_constant("required");
+                self.f().emit(Op::DictSetK, entry, value, k);
+            }
+            let k = self.text_constant(&param.name.name);
+            self.f().emit(Op::DictSetK, t, entry, k);
+            self.f().next = u32::from(t) + 1;
+        }
+        let k = self.text_constant("parameters");
+        self.f().emit(Op::DictSetK, config, t, k);
+        self.closure(&d.func, &d.name.name, t);
+        let k = self.text_constant("handler");
+        self.f().emit(Op::DictSetK, config, t, k);
+        if let Some(ret) = &d.func.ret {
+            let schema = crate::schema::json_schema(ret, &self.module.aliases);
+            self.load_const(schema, t);
+            let k = self.text_constant("returns");
+            self.f().emit(Op::DictSetK, config, t, k);
+        }
+        for field in &d.fields {
+            self.expr(&field.value, t);
+            let k = self.text_constant(&field.name.name);
+            self.f().emit(Op::DictSetK, config, t, k);
+        }
+        self.f().at(d.name.span);
+        self.call_builtin("tool_define", base, 4, dst);
+    }
+
+    fn skill(&mut self, d: &'a SkillDecl, dst: Reg) {
+        let base = self.call_base(dst);
+        let registry = self.f().temp();
+        let inner = self.f().temp();
+        self.call_builtin("skill_registry", inner, 0, registry);
+        self.f().next = u32::from(registry) + 1;
+        let t = self.f().temp();
+        self.load_text(&d.name.name, t);
+        let config = self.f().temp();
+        self.config_fields(&d.fields, config);
+        self.f().at(d.name.span);
+        self.call_builtin("skill_define", base, 3, dst);
+    }
+
+    fn config_fields(&mut self, fields: &'a [SkillField], config: Reg) {
+        self.f().emit(Op::NewDict, config, 0, fields.len() as u32);
+        for field in fields {
+            let t = self.f().temp();
+            self.expr(&field.value, t);
+            let k = self.text_constant(&field.key.name);
+            self.f().emit(Op::DictSetK, config, t, k);
+            self.f().next -= 1;
+        }
+    }
+
+    fn eval_pack(&mut self, d: &'a EvalPackDecl, dst: Reg) {
+        let base = self.call_base(dst);
+        let config = self.f().temp();
+        self.f().emit(Op::NewDict, config, 0, d.fields.len() as u32 + 2);
+        let t = self.f().temp();
+        for (key, value) in [("version", Value::int(1)), ("id", Value::str(&d.id))] {
+            self.load_const(value, t);
+            let k = self.text_constant(key);
+            self.f().emit(Op::DictSetK, config, t, k);
+        }
+        for field in &d.fields {
+            self.expr(&field.value, t);
+            let k = self.text_constant(&field.key.name);
+            self.f().emit(Op::DictSetK, config, t, k);
+        }
+        self.f().next = u32::from(config) + 1;
+        self.f().at(d.name.span);
+        self.call_builtin("eval_pack_manifest", base, 1, dst);
+    }
+
+    fn eval_pack_body(&mut self, d: &'a EvalPackDecl) {
+        if self.is_top_level() && self.module.has_pipelines {
+            return;
+        }
+        self.f().open_scope();
+        for field in &d.fields {
+            let reg = self.f().temp();
+            if let Some(binding) = self.resolve(&d.name.name) {
+                self.load_binding(&d.name.name, &binding, reg);
+            }
+            let k = self.text_constant(&field.key.name);
+            self.f().emit(Op::GetField, reg, reg, k);
+            self.finish_variable(&field.key, reg, false);
+        }
+        self.hoist(&d.stmts);
+        self.stmts(&d.stmts, None);
+        if let Some(block) = &d.summarize {
+            self.block(block, None);
+        }
+        self.f().close_scope();
+    }
+}
+
+fn attr_value(value: &AttrValue) -> Value {
+    match value {
+        AttrValue::Str(text) | AttrValue::Name(text) => Value::str(text),
+        AttrValue::Int(i) => Value::int(*i),
+        AttrValue::Float(f) => Value::float(*f),
+        AttrValue::Bool(b) => Value::bool(*b),
+        AttrValue::Nil => Value::NIL,
+        AttrValue::List(items) => Value::list(items.iter().map(attr_value).collect()),
+    }
+}

@@ -1,0 +1,422 @@
+//! Syntax tree to bytecode.
+//!
+//! One pass over the tree per file, after [`facts`] has found out which variables functions share.
+//! Names are resolved here: locals become registers, variables that a nested function shares become
+//! cells, module variables and functions become numbered slots. What a program does wrong at run time
+//! (an unknown variable, an assignment to a `let`) becomes an instruction that fails when it is
+//! reached; what is wrong wherever it stands is a [`CompileError`].
+//!
+//! Files: `scope` (the function under construction), `expr`, `call`, `stmt`, `control` (`finally`,
+//! `break`, `return`), `pattern`, `decl` (functions and other declarations).
+
+mod call;
+mod control;
+mod decl;
+mod expr;
+mod facts;
+mod pattern;
+mod scope;
+mod stmt;
+
+use std::rc::Rc;
+
+use harn_syntax::Span;
+use harn_syntax::ast::*;
+use harn_value::EnumValue;
+use rustc_hash::FxHashMap;
+
+use crate::bytecode::{Capture, Op, Proto};
+use crate::vm::Vm;
+use decl::Role;
+use facts::FactsTable;
+pub(crate) use scope::Binding;
+use scope::{Func, Reg};
+
+/// Something that is wrong wherever it is executed.
+#[derive(Debug, Clone)]
+pub struct CompileError {
+    /// Where.
+    pub span: Span,
+    /// What, without the leading `Compile error at line N: `.
+    pub text: String,
+}
+
+/// The names of a file's top level.
+pub(crate) struct ModuleScope {
+    /// Owner of the variables.
+    pub(crate) id: u32,
+    /// Owner of the source text.
+    pub(crate) source: u32,
+    pub(crate) file: Rc<str>,
+    pub(crate) names: FxHashMap<Name, Binding>,
+    pub(crate) aliases: FxHashMap<Name, TypeExpr>,
+    pub(crate) has_pipelines: bool,
+}
+
+/// A pipeline that may be extended, with the names its body sees.
+pub(crate) type Pipelines<'a> = FxHashMap<Name, (&'a PipelineDecl, &'a ModuleScope)>;
+
+/// A compiled file.
+pub(crate) struct CompiledModule {
+    /// Runs the top level.
+    pub(crate) main: Rc<Proto>,
+    /// Pipelines in order of declaration.
+    pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
+}
+
+/// How a file's top level is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The program's own file.
+    Entry,
+    /// An imported file: only variables, tools and skills.
+    Imported,
+    /// A REPL input: as `Entry`, and the value of the last expression is the result.
+    Interactive,
+}
+
+pub(crate) struct Compiler<'a> {
+    vm: &'a Vm,
+    module: &'a ModuleScope,
+    facts: &'a FactsTable,
+    funcs: Vec<Func<'a>>,
+    errors: Vec<CompileError>,
+    /// Functions that the pipeline being compiled puts in place of its ancestors'.
+    overrides: Rc<FxHashMap<Name, &'a Function>>,
+    pipelines: &'a Pipelines<'a>,
+    /// A variable whose last use is an argument of the call being compiled.
+    moved: Option<Reg>,
+    /// Whether a top-level name was declared, and immutably.
+    top_fixed: FxHashMap<Name, bool>,
+}
+
+/// Compiles a file whose names were declared by [`declare`].
+///
+/// # Errors
+/// All compile errors, in order of position.
+pub(crate) fn compile(
+    vm: &Vm,
+    program: &Program,
+    module: &ModuleScope,
+    pipelines: &Pipelines<'_>,
+    mode: Mode,
+) -> Result<CompiledModule, Vec<CompileError>> {
+    let mut facts = FactsTable::collect(program);
+    for (pipeline, _) in pipelines.values() {
+        facts.add(&pipeline.func);
+    }
+    let mut compiler = Compiler {
+        vm,
+        module,
+        facts: &facts,
+        funcs: Vec::new(),
+        errors: Vec::new(),
+        overrides: Rc::default(),
+        pipelines,
+        moved: None,
+        top_fixed: FxHashMap::default(),
+    };
+    let compiled = compiler.module(program, mode);
+    if compiler.errors.is_empty() {
+        return Ok(compiled);
+    }
+    let mut errors = compiler.errors;
+    errors.sort_by_key(|e| e.span.start);
+    Err(errors)
+}
+
+/// Names a file declares at its top level: functions and types, and the variables that functions share.
+/// In a REPL all variables are shared.
+pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, interactive: bool) {
+    let facts = FactsTable::collect(program);
+    let id = module.id;
+    module.has_pipelines |= program.pipelines().next().is_some();
+    let shared = |name: &Name| interactive || facts.top.nested.contains_key(name);
+    let mut variables: Vec<(Name, bool)> = Vec::new();
+    for item in &program.items {
+        match &item.kind {
+            StmtKind::Let { mutable, pattern, .. } => {
+                let names: Vec<&Ident> = match &pattern.kind {
+                    PatternKind::Name(name) => vec![name],
+                    PatternKind::Dict { fields, rest } => fields.iter().map(|f| &f.name).chain(rest).collect(),
+                    PatternKind::List { elems, rest } => elems.iter().map(|e| &e.name).chain(rest).collect(),
+                    PatternKind::Pair(a, b) => vec![a, b],
+                };
+                for name in names.into_iter().filter(|n| n.name != "_" && shared(&n.name)) {
+                    match variables.iter_mut().find(|(n, _)| *n == name.name) {
+                        Some((_, earlier)) => *earlier |= *mutable,
+                        None => variables.push((name.name.clone(), *mutable)),
+                    }
+                }
+            }
+            StmtKind::Decl(decl) => {
+                let name = decl.kind.name().name.clone();
+                let binding = match &decl.kind {
+                    DeclKind::Fn(_) => Binding::Function { module: id, index: vm.new_function() },
+                    DeclKind::Pipeline(_) => Binding::Pipeline,
+                    DeclKind::Struct(d) => {
+                        let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();
+                        Binding::Struct(harn_value::Ref::new(harn_value::StructType::new(vm.intern(&name), fields)))
+                    }
+                    DeclKind::Enum(d) => Binding::Enum(harn_value::Ref::new(harn_value::EnumType {
+                        name: vm.intern(&name),
+                        variants: d.variants.iter().map(|v| vm.intern(&v.name.name)).collect(),
+                    })),
+                    DeclKind::Type(d) => {
+                        module.aliases.insert(name.clone(), d.ty.clone());
+                        Binding::Type { interface: false }
+                    }
+                    DeclKind::Interface(_) => Binding::Type { interface: true },
+                    DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {
+                        variables.push((name, false));
+                        continue;
+                    }
+                    DeclKind::Impl(_) => continue,
+                };
+                module.names.insert(name, binding);
+            }
+            _ => {}
+        }
+    }
+    for (name, mutable) in variables {
+        let index = vm.new_global(id, &name, mutable);
+        module.names.insert(name, Binding::Global { module: id, index, mutable });
+    }
+}
+
+impl<'a> Compiler<'a> {
+    /// The function being compiled.
+    fn f(&mut self) -> &mut Func<'a> {
+        let last = self.funcs.len() - 1;
+        &mut self.funcs[last]
+    }
+
+    fn error(&mut self, span: Span, text: &str) {
+        self.errors.push(CompileError { span, text: text.to_owned() });
+    }
+
+    fn is_top_level(&self) -> bool {
+        matches!(&self.funcs[..], [main] if main.scopes.len() == 1 && !main.is_function)
+    }
+
+    fn is_interface(&self, name: &str) -> bool {
+        matches!(self.lookup_type(name), Some(Binding::Type { interface: true }))
+    }
+
+    // ---- names ----
+
+    /// What `name` stands for; captures it when it belongs to an enclosing function.
+    fn resolve(&mut self, name: &Name) -> Option<Binding> {
+        let top = self.funcs.len() - 1;
+        if let Some(binding) = self.funcs[top].find_local(name, false) {
+            return Some(binding.clone());
+        }
+        for level in (0..top).rev() {
+            if let Some(binding) = self.funcs[level].find_local(name, true).cloned() {
+                return Some(self.capture(name, level, binding));
+            }
+        }
+        self.module.names.get(name).cloned()
+    }
+
+    /// Makes a variable of function `level` available in the innermost function.
+    fn capture(&mut self, name: &Name, level: usize, found: Binding) -> Binding {
+        let mut binding = found;
+        for inner in level + 1..self.funcs.len() {
+            let (capture, mutable, cell, key) = match binding {
+                Binding::Local { reg, mutable, cell } => (Capture::Local(reg), mutable, cell, u32::from(reg)),
+                Binding::Up { index, mutable, cell } => {
+                    (Capture::Up(index), mutable, cell, u32::from(index) | 1 << 20)
+                }
+                other => return other,
+            };
+            let func = &mut self.funcs[inner];
+            binding = match func.find_captured(name, key) {
+                Some(known) => known,
+                None => func.add_capture(name, capture, mutable, cell, key),
+            };
+        }
+        binding
+    }
+
+    fn lookup_type(&self, name: &str) -> Option<Binding> {
+        let local = self.funcs.iter().rev().find_map(|f| f.find_local(name, true));
+        match local.or_else(|| self.module.names.get(name)) {
+            Some(binding @ (Binding::Struct(_) | Binding::Enum(_) | Binding::Type { .. })) => Some(binding.clone()),
+            Some(_) => None,
+            None if name == "Result" => Some(Binding::Enum(EnumValue::result_type())),
+            None => None,
+        }
+    }
+
+    /// The struct or enum called `name`, unless a variable hides it.
+    fn resolve_type(&mut self, name: &Name) -> Option<Binding> {
+        self.lookup_type(name)
+    }
+
+    /// `` (did you mean `x`?)`` for an unknown name.
+    fn hint(&self, name: &str) -> String {
+        let locals = self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| &s.locals).map(|l| l.name.to_string());
+        let mut names: Vec<String> = locals.chain(self.module.names.keys().map(ToString::to_string)).collect();
+        names.extend(self.vm.builtin_names().map(str::to_owned));
+        names.extend(self.vm.global_names());
+        names.sort();
+        crate::suggest::hint(name, names.iter().map(String::as_str))
+    }
+
+    // ---- the file ----
+
+    fn module(&mut self, program: &'a Program, mode: Mode) -> CompiledModule {
+        let mut main = Func::new("pipeline", &self.facts.top, Span::default());
+        main.is_function = false;
+        main.plain_yield = true;
+        self.funcs.push(main);
+        self.top_functions(program);
+        for item in &program.items {
+            if let StmtKind::Decl(decl) = &item.kind
+                && let DeclKind::Impl(d) = &decl.kind
+            {
+                self.impl_block(d);
+            }
+        }
+        if mode == Mode::Imported || self.module.has_pipelines && mode == Mode::Entry {
+            self.variables_only(program);
+        } else {
+            self.script(program, mode);
+        }
+        let main = self.finish(Span::default(), 0, 0, false, Vec::new(), false);
+        let pipelines = program
+            .pipelines()
+            .map(|(_, pipeline)| (pipeline.name.name.clone(), self.pipeline(pipeline)))
+            .collect();
+        CompiledModule { main, pipelines }
+    }
+
+    fn top_functions(&mut self, program: &'a Program) {
+        let mut seen: FxHashMap<&Name, ()> = FxHashMap::default();
+        for item in &program.items {
+            let StmtKind::Decl(decl) = &item.kind else { continue };
+            let DeclKind::Fn(d) = &decl.kind else { continue };
+            if seen.insert(&d.name.name, ()).is_some() {
+                self.fail_redeclared(&d.name);
+            }
+            let Some(Binding::Function { index, .. }) = self.module.names.get(&d.name.name).cloned() else {
+                self.fail_redeclared(&d.name);
+                continue;
+            };
+            // Functions of the top level see no registers of the main code.
+            let main = std::mem::take(&mut self.funcs);
+            let proto = self.function(&d.func, &d.name.name, Role::Function);
+            self.funcs = main;
+            self.vm.set_function(index, crate::closure::Closure::value(proto, Box::default()));
+        }
+    }
+
+    /// The top level of an imported file or of a file with pipelines.
+    fn variables_only(&mut self, program: &'a Program) {
+        let items = &program.items;
+        for item in items.iter().filter(|i| matches!(i.kind, StmtKind::Let { .. })) {
+            self.stmts(std::slice::from_ref(item), None);
+        }
+        for item in items {
+            if let StmtKind::Decl(decl) = &item.kind {
+                self.f().at(item.span);
+                self.decl(decl);
+            }
+        }
+    }
+
+    fn script(&mut self, program: &'a Program, mode: Mode) {
+        for item in &program.items {
+            if let StmtKind::Let { pattern, .. } = &item.kind
+                && let PatternKind::Name(name) = &pattern.kind
+                && matches!(self.module.names.get(&name.name), Some(Binding::Function { .. } | Binding::Struct(_)))
+                && mode != Mode::Interactive
+            {
+                self.top_fixed.insert(name.name.clone(), true);
+            }
+        }
+        if mode == Mode::Interactive {
+            let t = self.f().temp();
+            self.stmts(&program.items, Some(t));
+            self.f().emit(Op::Return, t, 0, 0);
+        } else {
+            self.stmts(&program.items, None);
+        }
+    }
+
+    /// A pipeline with the bodies of its ancestors in front, in one chain of scopes.
+    fn pipeline(&mut self, pipeline: &'a PipelineDecl) -> Rc<Proto> {
+        let mut chain = vec![(pipeline, self.module)];
+        let mut base = pipeline.extends.as_ref();
+        while let Some(name) = base {
+            let Some(&(parent, module)) = self.pipelines.get(&name.name) else {
+                let text = format!("pipeline '{}' extends unknown pipeline '{}'", chain[0].0.name.name, name.name);
+                self.error(name.span, &text);
+                break;
+            };
+            if chain.iter().any(|(p, _)| std::ptr::eq(*p, parent)) {
+                self.error(name.span, &format!("pipeline '{}' extends itself", name.name));
+                break;
+            }
+            chain.push((parent, module));
+            base = parent.extends.as_ref();
+        }
+        chain.reverse();
+        let mut overrides: FxHashMap<Name, &'a Function> = FxHashMap::default();
+        for (p, _) in &chain {
+            for stmt in &p.func.body.stmts {
+                if let StmtKind::Override { name, func } = &stmt.kind {
+                    overrides.insert(name.name.clone(), func);
+                }
+            }
+        }
+        self.overrides = Rc::new(overrides);
+        self.begin_function(&pipeline.func, "pipeline", Role::Pipeline);
+        let mut names: Vec<String> = pipeline.func.params.iter().map(|p| p.name.name.to_string()).collect();
+        for (parent, _) in &chain[..chain.len() - 1] {
+            for param in &parent.func.params {
+                if !names.iter().any(|n| n.as_str() == param.name.name) {
+                    names.push(param.name.name.to_string());
+                    let reg = self.f().temp();
+                    self.finish_variable(&param.name, reg, false);
+                }
+            }
+        }
+        self.replace_functions();
+        let module = self.module;
+        for (i, &(p, scope)) in chain.iter().enumerate() {
+            self.module = scope;
+            if i + 1 == chain.len() {
+                self.tail_block(&p.func.body);
+            } else {
+                self.f().facts = self.facts.of(&p.func);
+                self.f().open_scope();
+                self.hoist(&p.func.body.stmts);
+                self.stmts(&p.func.body.stmts, None);
+            }
+            self.f().facts = self.facts.of(&pipeline.func);
+        }
+        self.module = module;
+        let count = names.len();
+        let proto = self.finish(pipeline.func.span, count, count, false, names, false);
+        self.overrides = Rc::default();
+        proto
+    }
+
+    /// Puts overriding functions in place of module functions, before anything of the pipeline runs.
+    fn replace_functions(&mut self) {
+        let overrides = self.overrides.clone();
+        let mut names: Vec<&Name> = overrides.keys().collect();
+        names.sort();
+        for name in names {
+            if let Some(Binding::Function { index, .. }) = self.module.names.get(name).cloned() {
+                let t = self.f().temp();
+                self.closure(overrides[name], name, t);
+                self.f().emit(Op::SetFunction, t, 0, index);
+                self.f().emit(Op::Clear, t, 0, 0);
+                self.f().next -= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The function being compiled: its code so far, its scopes and registers, and the lookup of names.
+
+use std::rc::Rc;
+
+use harn_syntax::Span;
+use harn_syntax::ast::Name;
+use harn_value::{EnumType, Ref, Str, StructType, Value};
+use rustc_hash::FxHashMap;
+
+use super::control::Control;
+use super::facts::Facts;
+use crate::bytecode::{Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto};
+use crate::params::ParamCheck;
+
+/// A register number.
+pub(super) type Reg = u16;
+
+/// What a name stands for.
+#[derive(Clone)]
+pub(crate) enum Binding {
+    /// A register of the function that declares it.
+    Local { reg: Reg, mutable: bool, cell: bool },
+    /// Captured variable `index` of the current function.
+    Up { index: u16, mutable: bool, cell: bool },
+    /// A module-level variable.
+    Global { module: u32, index: u32, mutable: bool },
+    /// A module-level function.
+    Function { module: u32, index: u32 },
+    /// A struct type.
+    Struct(Ref<StructType>),
+    /// An enum type.
+    Enum(Ref<EnumType>),
+    /// A type alias or interface: no value at run time.
+    Type { interface: bool },
+    /// A pipeline: not callable.
+    Pipeline,
+}
+
+/// A name in a scope.
+pub(super) struct Local {
+    pub(super) name: Name,
+    pub(super) binding: Binding,
+    /// False for a variable whose declaration has not been reached: only nested functions see it.
+    pub(super) declared: bool,
+    /// Whether a second declaration in the same scope is an error.
+    pub(super) fixed: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Scope {
+    pub(super) locals: Vec<Local>,
+    /// First register that belongs to the scope.
+    pub(super) base: Reg,
+}
+
+/// A function under construction.
+pub(super) struct Func<'a> {
+    pub(super) name: String,
+    pub(super) facts: &'a Facts,
+    pub(super) code: Vec<Ins>,
+    pub(super) spans: Vec<(u32, Span)>,
+    pub(super) consts: Vec<Value>,
+    numbers: FxHashMap<(u8, u64), u32>,
+    texts: FxHashMap<String, u32>,
+    pub(super) protos: Vec<Rc<Proto>>,
+    pub(super) captures: Vec<Capture>,
+    captured: Vec<(Name, Binding, u32)>,
+    pub(super) methods: Vec<MethodSite>,
+    pub(super) paths: Vec<Box<[PathStep]>>,
+    pub(super) checks: Vec<ParamCheck>,
+    pub(super) structs: Vec<Ref<StructType>>,
+    pub(super) handlers: Vec<Handler>,
+    pub(super) scopes: Vec<Scope>,
+    pub(super) control: Vec<Control>,
+    /// Next free register.
+    pub(super) next: u32,
+    most: u32,
+    /// Registers that hold declared variables (as opposed to intermediate results).
+    variables: Vec<bool>,
+    /// Intermediate registers that may keep a container alive; cleared at the end of the statement.
+    pub(super) dirty: Vec<Reg>,
+    /// Register that `_` stands for on the right side of a pipe.
+    pub(super) piped: Option<Reg>,
+    /// Whether this is a function, tool or pipeline (and not the top level of a file).
+    pub(super) is_function: bool,
+    pub(super) generator: bool,
+    /// Code of the file's top level or of a pipeline: `yield` there has no consumer.
+    pub(super) plain_yield: bool,
+    /// How many `try` bodies (and the like) are open.
+    pub(super) try_depth: u32,
+    span: Span,
+}
+
+impl<'a> Func<'a> {
+    pub(super) fn new(name: &str, facts: &'a Facts, span: Span) -> Func<'a> {
+        Func {
+            name: name.to_owned(),
+            facts,
+            code: Vec::new(),
+            spans: Vec::new(),
+            consts: Vec::new(),
+            numbers: FxHashMap::default(),
+            texts: FxHashMap::default(),
+            protos: Vec::new(),
+            captures: Vec::new(),
+            captured: Vec::new(),
+            methods: Vec::new(),
+            paths: Vec::new(),
+            checks: Vec::new(),
+            structs: Vec::new(),
+            handlers: Vec::new(),
+            scopes: vec![Scope::default()],
+            control: Vec::new(),
+            next: 0,
+            most: 0,
+            variables: Vec::new(),
+            dirty: Vec::new(),
+            piped: None,
+            is_function: true,
+            generator: false,
+            plain_yield: false,
+            try_depth: 0,
+            span,
+        }
+    }
+
+    // ---- code ----
+
+    pub(super) fn at(&mut self, span: Span) {
+        self.span = span;
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.span
+    }
+
+    pub(super) fn emit(&mut self, op: Op, a: Reg, b: u16, c: u32) -> usize {
+        let pc = self.code.len();
+        if self.spans.last().is_none_or(|&(_, span)| span != self.span) {
+            self.spans.push((pc as u32, self.span));
+        }
+        self.code.push(Ins::new(op, a, b, c));
+        pc
+    }
+
+    pub(super) fn pc(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Emits a jump whose target is set later with [`Func::land`].
+    pub(super) fn jump(&mut self, op: Op, a: Reg, b: u16) -> usize {
+        self.emit(op, a, b, 0)
+    }
+
+    /// Makes the jump at `pc` go to the next instruction.
+    pub(super) fn land(&mut self, pc: usize) {
+        self.aim(pc, self.code.len());
+    }
+
+    pub(super) fn land_all(&mut self, jumps: Vec<usize>) {
+        jumps.into_iter().for_each(|pc| self.land(pc));
+    }
+
+    pub(super) fn aim(&mut self, pc: usize, target: usize) {
+        let distance = target as i64 - (pc as i64 + 1);
+        let ins = self.code[pc];
+        self.code[pc] = Ins::new(ins.op(), ins.a() as u16, ins.b() as u16, distance as u32 & MAX_C);
+    }
+
+    pub(super) fn jump_to(&mut self, op: Op, a: Reg, b: u16, target: usize) {
+        let pc = self.emit(op, a, b, 0);
+        self.aim(pc, target);
+    }
+
+    // ---- constants ----
+
+    pub(super) fn constant(&mut self, value: Value) -> u32 {
+        let number = match (value.as_int(), value.as_float(), value.as_duration()) {
+            (Some(i), _, _) => Some((0, i as u64)),
+            (_, Some(f), _) => Some((1, f.to_bits())),
+            (_, _, Some(d)) => Some((2, d as u64)),
+            _ => None,
+        };
+        let next = self.consts.len() as u32;
+        if let Some(key) = number {
+            let at = *self.numbers.entry(key).or_insert(next);
+            if at == next {
+                self.consts.push(value);
+            }
+            return at;
+        }
+        self.consts.push(value);
+        next
+    }
+
+    /// A text constant; `make` interns it.
+    pub(super) fn text(&mut self, text: &str, make: impl FnOnce(&str) -> Str) -> u32 {
+        if let Some(&at) = self.texts.get(text) {
+            return at;
+        }
+        let at = self.consts.len() as u32;
+        self.consts.push(make(text).into());
+        self.texts.insert(text.to_owned(), at);
+        at
+    }
+
+    // ---- registers ----
+
+    /// A fresh register above all in use. Running out is reported by the caller through [`Func::most`].
+    pub(super) fn temp(&mut self) -> Reg {
+        let reg = self.next;
+        self.next += 1;
+        self.most = self.most.max(self.next);
+        reg.min(u32::from(Reg::MAX)) as Reg
+    }
+
+    pub(super) fn registers(&self) -> u32 {
+        self.most
+    }
+
+    pub(super) fn is_variable(&self, reg: Reg) -> bool {
+        self.variables.get(reg as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether `reg` is the topmost register and holds no variable, so that a call may be built on it.
+    pub(super) fn is_top_temp(&self, reg: Reg) -> bool {
+        u32::from(reg) + 1 == self.next && !self.is_variable(reg)
+    }
+
+    // ---- scopes ----
+
+    pub(super) fn open_scope(&mut self) {
+        let base = self.next as Reg;
+        self.scopes.push(Scope { locals: Vec::new(), base });
+    }
+
+    pub(super) fn close_scope(&mut self) {
+        if let Some(scope) = self.scopes.pop() {
+            for local in &scope.locals {
+                if let Binding::Local { reg, .. } = local.binding
+                    && let Some(flag) = self.variables.get_mut(reg as usize)
+                {
+                    *flag = false;
+                }
+            }
+            self.next = u32::from(scope.base);
+        }
+    }
+
+    fn scope(&mut self) -> &mut Scope {
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    /// Adds a name to the innermost scope.
+    pub(super) fn declare(&mut self, name: &Name, binding: Binding, fixed: bool, declared: bool) {
+        if let Binding::Local { reg, .. } = binding {
+            let at = reg as usize;
+            if self.variables.len() <= at {
+                self.variables.resize(at + 1, false);
+            }
+            self.variables[at] = true;
+        }
+        self.scope().locals.push(Local { name: name.clone(), binding, declared, fixed });
+    }
+
+    /// The entry of `name` in the innermost scope.
+    pub(super) fn in_scope(&mut self, name: &Name) -> Option<&mut Local> {
+        self.scope().locals.iter_mut().rev().find(|l| l.name == *name)
+    }
+
+    /// Looks a name up in the scopes of this function. `nested` is set when the question comes from a
+    /// function inside: it also sees variables declared further down.
+    pub(super) fn find_local(&self, name: &str, nested: bool) -> Option<&Binding> {
+        self.scopes
+            .iter()
+            .rev()
+            .flat_map(|s| s.locals.iter().rev())
+            .find(|l| (l.declared || nested) && l.name == name)
+            .map(|l| &l.binding)
+    }
+
+    pub(super) fn find_captured(&self, name: &str, key: u32) -> Option<Binding> {
+        self.captured.iter().find(|(n, _, k)| n == name && *k == key).map(|(_, b, _)| b.clone())
+    }
+
+    pub(super) fn add_capture(&mut self, name: &Name, capture: Capture, mutable: bool, cell: bool, key: u32) -> Binding {
+        let binding = Binding::Up { index: self.captures.len() as u16, mutable, cell };
+        self.captures.push(capture);
+        self.captured.push((name.clone(), binding.clone(), key));
+        binding
+    }
+}

@@ -1,0 +1,779 @@
+//! Statements and blocks.
+
+use harn_syntax::ast::*;
+use harn_value::Value;
+
+use super::Compiler;
+use super::control::{Control, Exit};
+use super::facts::{has_block, mentions};
+use super::scope::{Binding, Reg};
+use crate::bytecode::{FailKind, Handler, HandlerKind, Op, PathStep, TAKE};
+
+impl<'a> Compiler<'a> {
+    /// A block in a scope of its own; its value goes to `dst`.
+    pub(super) fn block(&mut self, block: &'a Block, dst: Option<Reg>) {
+        self.f().open_scope();
+        self.block_in_scope(block, dst);
+        self.f().close_scope();
+    }
+
+    /// A block in the scope that is open already.
+    pub(super) fn block_in_scope(&mut self, block: &'a Block, dst: Option<Reg>) {
+        self.hoist(&block.stmts);
+        self.stmts(&block.stmts, dst);
+    }
+
+    /// The block at the end of a function: its value is returned.
+    pub(super) fn tail_block(&mut self, block: &'a Block) {
+        if block.stmts.iter().any(|s| matches!(s.kind, StmtKind::Defer(_))) || self.f().generator {
+            let t = self.f().temp();
+            self.block(block, Some(t));
+            self.leave(Exit::Return, Some(t));
+            return;
+        }
+        self.f().open_scope();
+        self.hoist(&block.stmts);
+        match block.stmts.split_last() {
+            Some((Stmt { kind: StmtKind::Expr(e), .. }, rest)) => {
+                self.stmts(rest, None);
+                self.tail(e, false);
+            }
+            _ => {
+                self.stmts(&block.stmts, None);
+                self.leave(Exit::Return, None);
+            }
+        }
+        self.f().close_scope();
+    }
+
+    /// Statements in order; the value of the last goes to `dst`.
+    pub(super) fn stmts(&mut self, stmts: &'a [Stmt], dst: Option<Reg>) {
+        for (i, stmt) in stmts.iter().enumerate() {
+            if let StmtKind::Defer(body) = &stmt.kind {
+                let rest = &stmts[i + 1..];
+                self.with_finally(|c| c.stmts(rest, dst), |c| c.block(body, None));
+                return;
+            }
+            if i + 1 == stmts.len()
+                && let (StmtKind::Expr(e), Some(dst)) = (&stmt.kind, dst)
+            {
+                self.expr(e, dst);
+                self.clean_up(Some(dst));
+                return;
+            }
+            self.stmt(stmt);
+            self.clean_up(None);
+        }
+        if let Some(dst) = dst {
+            self.load_nil(dst);
+        }
+    }
+
+    /// Clears intermediate registers that could keep a container shared.
+    fn clean_up(&mut self, keep: Option<Reg>) {
+        let dirty = std::mem::take(&mut self.f().dirty);
+        for reg in dirty {
+            if Some(reg) != keep && !self.f().is_variable(reg) {
+                self.f().emit(Op::Clear, reg, 0, 0);
+            }
+        }
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        self.f().at(stmt.span);
+        let mark = self.f().next;
+        match &stmt.kind {
+            StmtKind::Expr(e) => self.effect(e),
+            StmtKind::Let { mutable, pattern, value, .. } => {
+                // What is declared keeps its registers.
+                self.let_stmt(*mutable, pattern, value);
+                return;
+            }
+            StmtKind::Assign { target, op, op_span, value } => self.assign(target, *op, *op_span, value),
+            StmtKind::For { pattern, iter, body } => self.for_stmt(pattern, iter, body),
+            StmtKind::While { cond, body } => {
+                self.f().control.push(Control::Loop { breaks: Vec::new(), continues: Vec::new() });
+                let enter = self.f().jump(Op::Jump, 0, 0);
+                let start = self.f().pc();
+                self.block(body, None);
+                let test = self.f().pc();
+                self.f().land(enter);
+                let mut again = Vec::new();
+                self.jump_if(cond, &mut again);
+                again.into_iter().for_each(|pc| self.f().aim(pc, start));
+                self.end_loop(test);
+            }
+            StmtKind::Guard { cond, body } => {
+                let mut yes = Vec::new();
+                self.jump_if(cond, &mut yes);
+                self.block(body, None);
+                self.f().land_all(yes);
+            }
+            StmtKind::Require { cond, message } => {
+                let mut yes = Vec::new();
+                self.jump_if(cond, &mut yes);
+                match message {
+                    Some(message) => {
+                        let r = self.operand(message);
+                        self.f().at(message.span);
+                        self.f().emit(Op::Throw, r, 0, 0);
+                    }
+                    None => self.fail(FailKind::Thrown, "require condition failed"),
+                }
+                self.f().land_all(yes);
+            }
+            StmtKind::Return(Some(e)) => self.return_expr(e),
+            StmtKind::Return(None) => self.leave_with_nil(),
+            StmtKind::Throw(e) => {
+                let r = self.operand(e);
+                self.f().at(e.span);
+                self.f().emit(Op::Throw, r, 0, 0);
+            }
+            StmtKind::Break if self.in_loop() => self.leave(Exit::Break, None),
+            StmtKind::Continue if self.in_loop() => self.leave(Exit::Continue, None),
+            StmtKind::Break => self.error(stmt.span, "break outside of loop"),
+            StmtKind::Continue => self.error(stmt.span, "continue outside of loop"),
+            StmtKind::Yield(e) => {
+                let t = self.f().temp();
+                match e {
+                    Some(e) => self.expr(e, t),
+                    None => self.load_nil(t),
+                }
+                if !self.f().plain_yield {
+                    self.f().at(stmt.span);
+                    self.f().emit(Op::Yield, t, 0, 0);
+                }
+            }
+            StmtKind::Emit(e) => {
+                let t = self.f().temp();
+                self.expr(e, t);
+                self.f().at(stmt.span);
+                self.f().emit(Op::Yield, t, 0, 0);
+            }
+            StmtKind::Mutex(body) => self.mutex(body),
+            // Handled where the statements of the block are: see `stmts`.
+            StmtKind::Defer(_) | StmtKind::Import(_) | StmtKind::Override { .. } => {}
+            StmtKind::Decl(decl) => {
+                self.decl(decl);
+                return;
+            }
+        }
+        self.f().next = mark;
+    }
+
+    fn leave_with_nil(&mut self) {
+        if self.is_guarded() {
+            let t = self.f().temp();
+            self.load_nil(t);
+            self.leave(Exit::Return, Some(t));
+        } else {
+            self.leave(Exit::Return, None);
+        }
+    }
+
+    // ---- declarations of variables ----
+
+    fn let_stmt(&mut self, mutable: bool, pattern: &'a Pattern, value: &'a Expr) {
+        if let PatternKind::Name(name) = &pattern.kind {
+            if name.name == "_" {
+                self.effect(value);
+                return;
+            }
+            let fixed = self.redeclares(name, mutable);
+            let target = self.target_of(name, mutable);
+            if let Target::Register(reg) = target {
+                self.named(value, &name.name, reg);
+                self.clean_up(Some(reg));
+                if fixed {
+                    self.fail_redeclared(name);
+                }
+                self.finish_variable(name, reg, mutable);
+            } else {
+                let mark = self.f().next;
+                let t = self.f().temp();
+                self.named(value, &name.name, t);
+                if fixed {
+                    self.fail_redeclared(name);
+                }
+                self.store(name, target, t, mutable);
+                self.f().next = mark;
+            }
+            return;
+        }
+        // Names first, so that their registers lie below the value's.
+        let targets = self.pattern_targets(pattern, mutable);
+        let mark = self.f().next;
+        let t = self.f().temp();
+        self.expr(value, t);
+        self.destructure(pattern, t, targets, mutable);
+        self.f().emit(Op::Clear, t, 0, 0);
+        self.f().next = mark;
+    }
+
+    /// Evaluates an initialiser; a closure takes the variable's name for nothing but traces.
+    fn named(&mut self, value: &'a Expr, _name: &Name, dst: Reg) {
+        self.expr(value, dst);
+    }
+
+    /// Whether this declaration repeats an immutable name of the same scope.
+    pub(super) fn redeclares(&mut self, name: &Ident, mutable: bool) -> bool {
+        if mutable || name.name == "_" {
+            return false;
+        }
+        if self.is_top_level() && self.module.names.contains_key(&name.name) {
+            return self.top_fixed.get(&name.name).copied().unwrap_or(false);
+        }
+        self.f().in_scope(&name.name).is_some_and(|l| l.declared && l.fixed)
+    }
+
+    pub(super) fn fail_redeclared(&mut self, name: &Ident) {
+        self.f().at(name.span);
+        let text = format!(
+            "Cannot redeclare immutable variable '{}' in the same scope (use 'var' for mutable bindings)",
+            name.name
+        );
+        self.fail(FailKind::Runtime, &text);
+    }
+
+    /// Where a variable that is about to be declared will live.
+    pub(super) fn target_of(&mut self, name: &Ident, mutable: bool) -> Target {
+        if self.is_top_level()
+            && let Some(Binding::Global { module, index, mutable: cell }) = self.module.names.get(&name.name)
+        {
+            let (module, index, cell) = (*module, *index, *cell);
+            let _ = mutable;
+            return Target::Global { module, index, cell };
+        }
+        if let Some(local) = self.f().in_scope(&name.name)
+            && !local.declared
+            && let Binding::Local { reg, .. } = local.binding
+        {
+            return Target::Cell(reg);
+        }
+        Target::Register(self.f().temp())
+    }
+
+    /// Declares the variable whose value is in `reg`.
+    pub(super) fn finish_variable(&mut self, name: &Ident, reg: Reg, mutable: bool) {
+        let cell = self.needs_cell(&name.name);
+        if cell {
+            self.f().emit(Op::NewCell, reg, 0, 0);
+        }
+        self.f().declare(&name.name, Binding::Local { reg, mutable, cell }, !mutable, true);
+    }
+
+    /// Whether a variable of this name must be shared with functions that captured it.
+    pub(super) fn needs_cell(&mut self, name: &Name) -> bool {
+        let facts = self.f().facts;
+        facts.nested.contains_key(name) && facts.assigned.contains(name)
+    }
+
+    /// Stores `value` in a declared place and makes the name visible.
+    pub(super) fn store(&mut self, name: &Ident, target: Target, value: Reg, mutable: bool) {
+        match target {
+            Target::Register(reg) => {
+                self.f().emit(Op::Take, reg, value, 0);
+                self.finish_variable(name, reg, mutable);
+            }
+            Target::Cell(reg) => {
+                self.f().emit(Op::SetCell, reg, value, 0);
+                self.f().emit(Op::Clear, value, 0, 0);
+                if let Some(local) = self.f().in_scope(&name.name) {
+                    local.declared = true;
+                    local.fixed = !mutable;
+                    local.binding = Binding::Local { reg, mutable, cell: true };
+                }
+            }
+            Target::Global { module, index, cell } => {
+                let op = if cell { Op::SetGlobalVar } else { Op::SetGlobal };
+                self.f().emit(op, value, module as u16, index);
+                self.f().emit(Op::Clear, value, 0, 0);
+                self.top_fixed.insert(name.name.clone(), !mutable);
+            }
+        }
+    }
+
+    /// Binds `name` in the open scope to a copy of `value`.
+    pub(super) fn bind(&mut self, name: &Ident, mutable: bool, value: Reg) {
+        if name.name == "_" {
+            return;
+        }
+        let reg = self.f().temp();
+        self.f().emit(Op::Move, reg, value, 0);
+        self.finish_variable(name, reg, mutable);
+    }
+
+    // ---- assignment ----
+
+    fn assign(&mut self, target: &'a harn_syntax::ast::Target, op: Option<BinaryOp>, op_span: harn_syntax::Span, value: &'a Expr) {
+        let name = &target.root.name;
+        let Some(binding) = self.resolve(name) else {
+            let t = self.f().temp();
+            self.expr(value, t);
+            self.f().at(target.root.span);
+            let text = format!("Undefined variable: {name}{}", self.hint(name));
+            self.fail(FailKind::Plain, &text);
+            return;
+        };
+        let mutable = match binding {
+            Binding::Local { mutable, .. } | Binding::Up { mutable, .. } | Binding::Global { mutable, .. } => mutable,
+            _ => false,
+        };
+        if !mutable {
+            let t = self.f().temp();
+            self.expr(value, t);
+            self.f().at(target.root.span);
+            let text = format!("Cannot assign to immutable binding: {name}");
+            self.fail(FailKind::Plain, &text);
+            return;
+        }
+        if target.path.is_empty() {
+            self.assign_variable(name, &binding, op, op_span, value);
+        } else {
+            self.assign_path(target, &binding, op, op_span, value);
+        }
+    }
+
+    fn assign_variable(&mut self, name: &Name, binding: &Binding, op: Option<BinaryOp>, span: harn_syntax::Span, value: &'a Expr) {
+        if let Binding::Local { reg, cell: false, .. } = *binding {
+            match op {
+                Some(op) => {
+                    let r = self.operand(value);
+                    self.f().at(span);
+                    self.arithmetic(op, reg, reg, r);
+                }
+                None => self.assign_local(name, reg, value),
+            }
+            return;
+        }
+        // Captured and module variables: `x += e` and `x = x + e` append in place.
+        let added = match (op, &value.kind) {
+            (Some(BinaryOp::Add), _) => Some(value),
+            (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if lhs.as_name() == Some(name) => Some(&**rhs),
+            _ => None,
+        };
+        match (op, added) {
+            (_, Some(added)) if !matches!(added.kind, ExprKind::Int(_) | ExprKind::Float(_)) => {
+                let cell = self.cell_of(binding);
+                let old = self.f().temp();
+                self.load_binding(name, binding, old);
+                let t = self.f().temp();
+                self.expr(added, t);
+                self.f().at(span);
+                self.f().emit(Op::AddToCell, cell, old, u32::from(t));
+                self.f().emit(Op::Clear, t, 0, 0);
+            }
+            (Some(op), _) => {
+                let old = self.f().temp();
+                self.load_binding(name, binding, old);
+                if let (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, ExprKind::Int(_) | ExprKind::Float(_)) = (op, &value.kind) {
+                    let number = match value.kind {
+                        ExprKind::Int(i) => Value::int(i),
+                        ExprKind::Float(f) => Value::float(f),
+                        _ => Value::NIL,
+                    };
+                    let k = self.f().constant(number);
+                    let op = match op {
+                        BinaryOp::Add => Op::AddK,
+                        BinaryOp::Sub => Op::SubK,
+                        _ => Op::MulK,
+                    };
+                    self.f().at(span);
+                    self.f().emit(op, old, old, k);
+                } else {
+                    let r = self.operand(value);
+                    self.f().at(span);
+                    self.arithmetic(op, old, old, r);
+                }
+                self.set_binding(binding, old);
+            }
+            (None, _) => {
+                let t = self.f().temp();
+                self.expr(value, t);
+                self.f().at(span);
+                self.set_binding(binding, t);
+                self.f().emit(Op::Clear, t, 0, 0);
+            }
+        }
+    }
+
+    fn arithmetic(&mut self, op: BinaryOp, dst: Reg, l: Reg, r: Reg) {
+        let op = match op {
+            BinaryOp::Add => Op::Add,
+            BinaryOp::Sub => Op::Sub,
+            BinaryOp::Mul => Op::Mul,
+            BinaryOp::Div => Op::Div,
+            _ => Op::Rem,
+        };
+        self.f().emit(op, dst, l, u32::from(r));
+    }
+
+    /// `x = e` for a variable in a register of its own.
+    fn assign_local(&mut self, name: &Name, reg: Reg, value: &'a Expr) {
+        if !self.is_guarded() {
+            // An error leaves the function here, so nobody sees the variable half-way.
+            match &value.kind {
+                // x = x + a + b: append one after the other.
+                ExprKind::Binary { op: BinaryOp::Add, lhs, .. } if matches!(lhs.kind, ExprKind::Binary { .. }) => {
+                    let mut parts = Vec::new();
+                    let mut left = value;
+                    while let ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, op_span } = &left.kind {
+                        parts.push((rhs, *op_span));
+                        left = lhs;
+                    }
+                    if left.as_name() == Some(name) && parts.iter().all(|(e, _)| !mentions(e, name)) {
+                        for (part, span) in parts.into_iter().rev() {
+                            let mark = self.f().next;
+                            let r = self.operand(part);
+                            self.f().at(span);
+                            self.f().emit(Op::Add, reg, reg, u32::from(r));
+                            self.f().next = mark;
+                        }
+                        return;
+                    }
+                }
+                // x = f(x), x = x.push(y): the variable's last use is the argument.
+                ExprKind::Call { callee, args, .. } => {
+                    let uses = args.iter().filter(|a| mentions(&a.value, name)).count();
+                    let direct = args.iter().any(|a| !a.spread && a.value.as_name() == Some(name));
+                    if uses == 1 && direct && !mentions(callee, name) && args.iter().all(|a| !a.spread && !has_block(&a.value)) {
+                        self.moved = Some(reg);
+                    }
+                }
+                ExprKind::MethodCall { object, args, optional: false, .. }
+                    if object.as_name() == Some(name)
+                        && args.iter().all(|a| !a.spread && !mentions(&a.value, name)) =>
+                {
+                    self.moved = Some(reg);
+                }
+                _ => {}
+            }
+        }
+        self.expr(value, reg);
+        self.moved = None;
+    }
+
+    /// A register that holds the cell of a captured or module variable.
+    fn cell_of(&mut self, binding: &Binding) -> Reg {
+        match *binding {
+            Binding::Local { reg, .. } => reg,
+            Binding::Up { index, .. } => {
+                let t = self.f().temp();
+                self.f().emit(Op::GetUp, t, index, 0);
+                t
+            }
+            Binding::Global { module, index, .. } => {
+                let t = self.f().temp();
+                self.f().emit(Op::GetGlobal, t, module as u16, index);
+                t
+            }
+            _ => self.f().temp(),
+        }
+    }
+
+    fn set_binding(&mut self, binding: &Binding, value: Reg) {
+        match *binding {
+            Binding::Local { reg, cell: true, .. } => drop(self.f().emit(Op::SetCell, reg, value, 0)),
+            Binding::Local { reg, .. } => drop(self.f().emit(Op::Move, reg, value, 0)),
+            Binding::Up { index, .. } => drop(self.f().emit(Op::SetUpCell, index, value, 0)),
+            Binding::Global { module, index, .. } => {
+                self.f().emit(Op::SetGlobalVar, value, module as u16, index);
+            }
+            _ => {}
+        }
+    }
+
+    /// `root.a[i].b = e` and its compound forms.
+    fn assign_path(&mut self, target: &'a harn_syntax::ast::Target, binding: &Binding, op: Option<BinaryOp>, span: harn_syntax::Span, value: &'a Expr) {
+        let place = self.cell_of(binding);
+        let added = match (op, &value.kind) {
+            (Some(_), _) => Some((value, op.unwrap_or(BinaryOp::Add))),
+            // p = p + e with the same path: as p += e.
+            (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if same_place(target, lhs) => {
+                Some((&**rhs, BinaryOp::Add))
+            }
+            _ => None,
+        };
+        let Some((operand, op)) = added else {
+            let v = self.operand(value);
+            let v = if self.f().is_variable(v) && target.path.iter().any(|s| matches!(s, TargetStep::Index { index, .. } if has_block(index))) {
+                let t = self.f().temp();
+                self.f().emit(Op::Move, t, v, 0);
+                t
+            } else {
+                v
+            };
+            let take = if self.f().is_variable(v) { 0 } else { TAKE };
+            self.f().dirty.retain(|r| *r != v);
+            self.store_path(target, place, v, take);
+            return;
+        };
+        // Indices once, then the old value, then the right side.
+        let steps = self.path_steps(target);
+        let path = self.path(steps);
+        let old = self.f().temp();
+        let right = self.f().temp();
+        self.f().at(target.span);
+        self.f().emit(Op::GetPath, old, place, path);
+        self.expr(operand, right);
+        self.f().at(span);
+        if op == BinaryOp::Add {
+            self.f().emit(Op::ReleasePath, place, old, path);
+        }
+        self.arithmetic(op, old, old, right);
+        self.f().at(target.path.last().map_or(target.span, TargetStep::span));
+        self.f().emit(Op::SetPath, place, old, path | TAKE);
+        self.f().emit(Op::Clear, right, 0, 0);
+    }
+
+    fn store_path(&mut self, target: &'a harn_syntax::ast::Target, place: Reg, value: Reg, take: u32) {
+        match &target.path[..] {
+            [TargetStep::Member(name)] => {
+                self.f().at(name.span);
+                let k = self.text_constant(&name.name);
+                self.f().emit(Op::SetField, place, value, k | take);
+            }
+            [TargetStep::Index { index, span }] => {
+                let i = self.operand(index);
+                self.f().at(*span);
+                self.f().emit(Op::SetIndex, place, i, u32::from(value) | take);
+            }
+            _ => {
+                let steps = self.path_steps(target);
+                let path = self.path(steps);
+                self.f().at(target.path.last().map_or(target.span, TargetStep::span));
+                self.f().emit(Op::SetPath, place, value, path | take);
+            }
+        }
+    }
+
+    fn path_steps(&mut self, target: &'a harn_syntax::ast::Target) -> Vec<PathStep> {
+        target
+            .path
+            .iter()
+            .map(|step| match step {
+                TargetStep::Member(name) => PathStep::Field(self.vm.intern(&name.name)),
+                TargetStep::Index { index, .. } => {
+                    let t = self.f().temp();
+                    self.expr(index, t);
+                    PathStep::Index(t)
+                }
+            })
+            .collect()
+    }
+
+    fn path(&mut self, steps: Vec<PathStep>) -> u32 {
+        self.f().paths.push(steps.into());
+        self.f().paths.len() as u32 - 1
+    }
+
+    // ---- loops ----
+
+    fn end_loop(&mut self, next: usize) {
+        if let Some(Control::Loop { breaks, continues }) = self.f().control.pop() {
+            self.f().land_all(breaks);
+            continues.into_iter().for_each(|pc| self.f().aim(pc, next));
+        }
+    }
+
+    fn for_stmt(&mut self, pattern: &'a Pattern, iter: &'a Expr, body: &'a Block) {
+        let state = self.f().temp();
+        let second = self.f().temp();
+        let item = self.f().temp();
+        let inner = match &iter.kind {
+            ExprKind::Paren(e) => e,
+            _ => iter,
+        };
+        if let ExprKind::Range { start, end, exclusive, op_span } = &inner.kind {
+            self.expr(start, state);
+            self.expr(end, second);
+            self.f().at(*op_span);
+            let empty = self.f().jump(Op::RangePrep, state, u16::from(*exclusive));
+            self.f().control.push(Control::Loop { breaks: Vec::new(), continues: Vec::new() });
+            let top = self.f().pc();
+            self.loop_body(pattern, item, body);
+            let next = self.f().pc();
+            self.f().at(*op_span);
+            self.f().jump_to(Op::RangeNext, state, 0, top);
+            self.end_loop(next);
+            self.f().land(empty);
+            return;
+        }
+        let pairs = u16::from(matches!(pattern.kind, PatternKind::Pair(..)));
+        self.expr(iter, state);
+        self.f().at(iter.span);
+        self.f().emit(Op::IterPrep, state, pairs, 0);
+        self.f().control.push(Control::Loop { breaks: Vec::new(), continues: Vec::new() });
+        let enter = self.f().jump(Op::Jump, 0, 0);
+        let top = self.f().pc();
+        self.loop_body(pattern, item, body);
+        let next = self.f().pc();
+        self.f().land(enter);
+        self.f().at(iter.span);
+        self.f().jump_to(Op::IterNext, state, pairs, top);
+        self.f().jump_to(Op::JumpIfPresent, item, 0, top);
+        self.end_loop(next);
+        for reg in [state, second, item] {
+            self.f().emit(Op::Clear, reg, 0, 0);
+        }
+    }
+
+    /// The body with the loop variables bound from `item`, in a scope of its own.
+    fn loop_body(&mut self, pattern: &'a Pattern, item: Reg, body: &'a Block) {
+        self.f().open_scope();
+        match &pattern.kind {
+            PatternKind::Name(name) if name.name == "_" => {}
+            PatternKind::Name(name) if self.needs_cell(&name.name) => self.bind(name, true, item),
+            PatternKind::Name(name) => {
+                self.f().declare(&name.name, Binding::Local { reg: item, mutable: true, cell: false }, false, true);
+            }
+            _ => {
+                let targets = self.pattern_targets(pattern, true);
+                self.destructure(pattern, item, targets, true);
+            }
+        }
+        self.block(body, None);
+        self.f().close_scope();
+    }
+
+    // ---- branches ----
+
+    pub(super) fn if_expr(&mut self, arms: &'a [IfArm], else_body: Option<&'a Block>, dst: Option<Reg>) {
+        let mut done = Vec::new();
+        for (i, arm) in arms.iter().enumerate() {
+            let mut no = Vec::new();
+            self.jump_unless(&arm.cond, &mut no);
+            self.block(&arm.body, dst);
+            let last = i + 1 == arms.len() && else_body.is_none() && dst.is_none();
+            if !last {
+                done.push(self.f().jump(Op::Jump, 0, 0));
+            }
+            self.f().land_all(no);
+        }
+        match (else_body, dst) {
+            (Some(body), _) => self.block(body, dst),
+            (None, Some(dst)) => self.load_nil(dst),
+            (None, None) => {}
+        }
+        self.f().land_all(done);
+    }
+
+    pub(super) fn try_expr(&mut self, body: &'a Block, catch: Option<&'a Catch>, finally: Option<&'a Block>, dst: Option<Reg>) {
+        match (catch, finally) {
+            (_, Some(finally)) => self.with_finally(
+                |c| match catch {
+                    Some(catch) => c.try_catch(body, catch, dst),
+                    None => c.block(body, dst),
+                },
+                |c| c.block(finally, None),
+            ),
+            (Some(catch), None) => self.try_catch(body, catch, dst),
+            (None, None) => {
+                let dst = dst.unwrap_or_else(|| self.f().temp());
+                let start = self.f().pc();
+                self.f().try_depth += 1;
+                self.block(body, Some(dst));
+                self.f().try_depth -= 1;
+                let end = self.f().pc();
+                self.f().emit(Op::WrapOk, dst, dst, 0);
+                let done = self.f().jump(Op::Jump, 0, 0);
+                self.handler(start, end, dst, HandlerKind::Catch);
+                self.f().emit(Op::WrapErr, dst, dst, 0);
+                self.f().land(done);
+            }
+        }
+    }
+
+    fn handler(&mut self, start: usize, end: usize, register: Reg, kind: HandlerKind) {
+        let target = self.f().pc() as u32;
+        self.f().handlers.push(Handler { start: start as u32, end: end as u32, target, register, kind });
+    }
+
+    fn try_catch(&mut self, body: &'a Block, catch: &'a Catch, dst: Option<Reg>) {
+        let error = self.f().temp();
+        let start = self.f().pc();
+        self.f().try_depth += 1;
+        self.block(body, dst);
+        self.f().try_depth -= 1;
+        let end = self.f().pc();
+        let done = self.f().jump(Op::Jump, 0, 0);
+        self.f().open_scope();
+        let caught = match &catch.ty {
+            None => {
+                self.handler(start, end, error, HandlerKind::Catch);
+                error
+            }
+            Some(ty) => {
+                self.handler(start, end, error, HandlerKind::CatchHeld);
+                let value = self.f().temp();
+                self.f().emit(Op::CaughtValue, value, error, 0);
+                let k = self.text_constant(&crate::params::type_text(ty)) as u16;
+                let other = self.f().jump(Op::JumpNotCaught, value, k);
+                let matched = self.f().jump(Op::Jump, 0, 0);
+                self.f().land(other);
+                self.f().emit(Op::Rethrow, error, 0, 0);
+                self.f().land(matched);
+                self.f().emit(Op::Clear, error, 0, 0);
+                value
+            }
+        };
+        if let Some(name) = &catch.name
+            && name.name != "_"
+        {
+            if self.needs_cell(&name.name) {
+                self.bind(name, false, caught);
+            } else {
+                self.f().declare(&name.name, Binding::Local { reg: caught, mutable: false, cell: false }, true, true);
+            }
+        }
+        self.block(&catch.body, dst);
+        self.f().emit(Op::Clear, caught, 0, 0);
+        self.f().close_scope();
+        self.f().land(done);
+    }
+}
+
+/// Where a variable lives.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    /// A fresh register.
+    Register(Reg),
+    /// A cell made at the start of the block.
+    Cell(Reg),
+    /// A module variable.
+    Global { module: u32, index: u32, cell: bool },
+}
+
+/// Whether `e` reads exactly the place that `target` assigns, with steps that have no effects.
+fn same_place(target: &harn_syntax::ast::Target, e: &Expr) -> bool {
+    let mut e = e;
+    for step in target.path.iter().rev() {
+        match (step, &e.kind) {
+            (TargetStep::Member(name), ExprKind::Member { object, name: other, optional: false }) if name.name == other.name => {
+                e = object;
+            }
+            (TargetStep::Index { index, .. }, ExprKind::Index { object, index: other, optional: false, .. })
+                if same_simple(index, other) =>
+            {
+                e = object;
+            }
+            _ => return false,
+        }
+    }
+    e.as_name() == Some(&target.root.name)
+}
+
+fn same_simple(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Name(x), ExprKind::Name(y)) => x == y,
+        (ExprKind::Int(x), ExprKind::Int(y)) => x == y,
+        (ExprKind::Str(x), ExprKind::Str(y)) => x == y,
+        (ExprKind::Paren(x), _) => same_simple(x, b),
+        (_, ExprKind::Paren(y)) => same_simple(a, y),
+        (
+            ExprKind::Member { object: x, name: n, optional: false },
+            ExprKind::Member { object: y, name: m, optional: false },
+        ) => n.name == m.name && same_simple(x, y),
+        _ => false,
+    }
+}

@@ -1,0 +1,744 @@
+//! Builtins of tasks: spawn, await, parallel, channels, select, deadlines, locks, atomics.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use harn_value::{Dict, EnumValue, Foreign, Ref, Value, View};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::builtin::{Builtin, Callable};
+use crate::builtins;
+use crate::channel::{Channel, Received, StreamValue};
+use crate::cx::Cx;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fiber::Fiber;
+use crate::isolate::Isolation;
+use crate::task::{GRACE, Task};
+
+/// The handle that `spawn` gives.
+pub struct TaskHandle {
+    task: Rc<Task>,
+    consumed: Cell<bool>,
+}
+
+impl Foreign for TaskHandle {
+    fn type_name(&self) -> &'static str {
+        "task_handle"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str(&format!("<task:vm_task_{}>", self.task.id));
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        let other: &dyn std::any::Any = other;
+        other.downcast_ref::<TaskHandle>().is_some_and(|other| Rc::ptr_eq(&self.task, &other.task))
+    }
+}
+
+/// A shared 64-bit integer.
+pub struct Atomic(Cell<i64>);
+
+impl Foreign for Atomic {
+    fn type_name(&self) -> &'static str {
+        "atomic"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str(&format!("<atomic:{}>", self.0.get()));
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        std::ptr::addr_eq(&raw const *self, &raw const *other)
+    }
+}
+
+impl Cx {
+    /// Starts a child task that calls `f`; it begins to run when this task waits.
+    pub fn spawn(&self, f: &Value, args: Vec<Value>) -> Rc<Task> {
+        let mut isolation = Isolation::default();
+        let globals = isolation.globals(&self.task().globals);
+        let callee = isolation.value(f);
+        let args = args.iter().map(|v| isolation.value(v)).collect();
+        let task = self.task().child(globals);
+        let vm = self.vm().clone();
+        vm.live_tasks.set(vm.live_tasks.get() + 1);
+        let fiber = Fiber::new(&vm, &task, callee, args);
+        let running = task.clone();
+        tokio::task::spawn_local(async move {
+            // A task that was aborted before it ran never runs.
+            let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
+            let cx = Cx::new(vm.clone(), running.clone());
+            cx.end_children().await;
+            vm.live_tasks.set(vm.live_tasks.get() - 1);
+            running.finish(result);
+        });
+        task
+    }
+
+    /// At the end of a task: stops the children that still run, and shows what finished ones printed.
+    pub(crate) async fn end_children(&self) {
+        let children = std::mem::take(&mut *self.task().children.borrow_mut());
+        for child in &children {
+            if child.is_finished() {
+                let _ = self.print(&child.take_output());
+            } else {
+                child.abort();
+            }
+        }
+        for child in children {
+            let _ = tokio::time::timeout(GRACE, child.ended()).await;
+        }
+    }
+
+    fn forget(&self, task: &Rc<Task>) {
+        if let Some(parent) = task.parent() {
+            parent.children.borrow_mut().retain(|c| !Rc::ptr_eq(c, task));
+        }
+    }
+
+    /// Waits for a task, takes over its output and gives its result.
+    ///
+    /// # Errors
+    /// What the task threw.
+    pub async fn join(&self, task: &Rc<Task>) -> Result<Value> {
+        let guard = AbortOnDrop(vec![task.clone()]);
+        task.ended().await;
+        drop(guard);
+        self.forget(task);
+        self.print(&task.take_output())?;
+        task.take_result().unwrap_or(Ok(Value::NIL))
+    }
+
+    fn line_of(&self, error: &Error) -> Option<usize> {
+        let entry = error.trace().first()?;
+        let (_, source) = self.vm().source(entry.module)?;
+        Some(source.get(..entry.span.start as usize)?.matches('\n').count() + 1)
+    }
+
+    /// The text of an error as `parallel settle` gives it.
+    pub fn settled_text(&self, error: &Error) -> String {
+        error.settled_text(self.line_of(error))
+    }
+}
+
+/// Aborts tasks that are still running when the wait for them is given up.
+struct AbortOnDrop(Vec<Rc<Task>>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|task| task.abort());
+    }
+}
+
+/// The lock of `mutex { }` and who holds it.
+struct DefaultLock(Arc<Semaphore>, RefCell<Vec<(u64, OwnedSemaphorePermit)>>, Cell<u64>);
+
+impl Default for DefaultLock {
+    fn default() -> DefaultLock {
+        DefaultLock(Arc::new(Semaphore::new(1)), RefCell::default(), Cell::new(1))
+    }
+}
+
+/// Milliseconds of a duration or an int; `None` for other types. Negative counts as 0.
+pub fn millis(value: &Value) -> Option<Duration> {
+    let ms = value.as_duration().or_else(|| value.as_int())?;
+    Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+}
+
+fn channel_arg(value: &Value, builtin: &str) -> Result<Channel> {
+    if value.is_nil() {
+        let what = if builtin == "send" { "channel and value" } else { "a channel" };
+        return Err(Error::thrown(format!("{builtin}: requires {what}")));
+    }
+    value
+        .downcast::<Channel>()
+        .cloned()
+        .ok_or_else(|| Error::thrown(format!("{builtin}: first argument must be a channel")))
+}
+
+fn atomic_arg<'a>(value: &'a Value, builtin: &str) -> Result<&'a Atomic> {
+    value.downcast::<Atomic>().ok_or_else(|| {
+        Error::type_error(format!("{builtin}: first argument must be an atomic, got {}", value.type_name()))
+    })
+}
+
+fn int_arg(value: &Value, builtin: &str, place: &str) -> Result<i64> {
+    value.as_int().ok_or_else(|| {
+        Error::type_error(format!("{builtin}: {place} argument must be an int, got {}", value.type_name()))
+    })
+}
+
+/// How many children may run at once.
+fn cap_of(value: &Value, len: usize, error: impl Fn(&Value) -> Error) -> Result<usize> {
+    match value.view() {
+        View::Nil => Ok(len.max(1)),
+        View::Int(n) => Ok(usize::try_from(n).ok().filter(|n| *n > 0).unwrap_or(len.max(1))),
+        _ => Err(error(value)),
+    }
+}
+
+/// Starts tasks over items, at most `cap` at a time, in order.
+struct Group {
+    items: VecDeque<(usize, Value)>,
+    body: Value,
+    running: Vec<(usize, Rc<Task>)>,
+}
+
+impl Group {
+    fn new(items: Vec<Value>, body: &Value) -> Group {
+        Group { items: items.into_iter().enumerate().collect(), body: body.clone(), running: Vec::new() }
+    }
+
+    fn fill(&mut self, cx: &Cx, cap: usize) {
+        while self.running.len() < cap {
+            let Some((index, item)) = self.items.pop_front() else { break };
+            self.running.push((index, cx.spawn(&self.body, vec![item])));
+        }
+    }
+
+    /// Waits for the next child to end.
+    async fn next(&mut self) -> Option<(usize, Rc<Task>)> {
+        if self.running.is_empty() {
+            return None;
+        }
+        let mut waits: Vec<_> = self.running.iter().map(|(_, task)| Box::pin(task.ended())).collect();
+        let at = std::future::poll_fn(|context| {
+            let ready = waits.iter_mut().position(|wait| wait.as_mut().poll(context).is_ready());
+            ready.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
+        })
+        .await;
+        drop(waits);
+        Some(self.running.remove(at))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.running.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
+use std::future::Future;
+
+async fn run_all(cx: &Cx, items: Vec<Value>, body: &Value, cap: usize) -> Result<Vec<Result<Value>>> {
+    let count = items.len();
+    let mut group = Group::new(items, body);
+    let mut ended: Vec<Option<Rc<Task>>> = vec![None; count];
+    group.fill(cx, cap);
+    if cap >= count {
+        // All run: waiting for each in order costs one wake-up per child.
+        let tasks: Vec<Rc<Task>> = group.running.iter().map(|(_, task)| task.clone()).collect();
+        for (i, task) in tasks.into_iter().enumerate() {
+            task.ended().await;
+            ended[i] = Some(task);
+        }
+        group.running.clear();
+    } else {
+        while let Some((index, task)) = group.next().await {
+            ended[index] = Some(task);
+            group.fill(cx, cap);
+        }
+    }
+    let mut results = Vec::with_capacity(count);
+    let mine: Vec<Rc<Task>> = ended.into_iter().flatten().collect();
+    cx.task().children.borrow_mut().retain(|c| !c.is_finished() || !mine.iter().any(|t| Rc::ptr_eq(c, t)));
+    for task in mine {
+        cx.print(&task.take_output())?;
+        results.push(task.take_result().unwrap_or(Ok(Value::NIL)));
+    }
+    Ok(results)
+}
+
+fn stream_results(cx: &Cx, items: Vec<Value>, body: &Value, cap: usize) -> Value {
+    let channel = Channel::new("parallel", 1);
+    let sender = channel.sender();
+    let mut group = Group::new(items, body);
+    let owner = cx.clone();
+    group.fill(&owner, cap);
+    tokio::task::spawn_local(async move {
+        while let Some((_, task)) = group.next().await {
+            owner.forget(&task);
+            let output = task.take_output();
+            let result = task.take_result().unwrap_or(Ok(Value::NIL));
+            let failed = result.is_err();
+            let item = Value::foreign(Finished(RefCell::new(Some((output, result)))));
+            if !sender.send(item).await || failed {
+                break;
+            }
+            group.fill(&owner, cap);
+        }
+        sender.close();
+    });
+    StreamValue::value(TaskResults(channel))
+}
+
+/// A finished child on its way to the consumer of a stream.
+struct Finished(RefCell<Option<(String, Result<Value>)>>);
+
+impl Foreign for Finished {
+    fn type_name(&self) -> &'static str {
+        "result"
+    }
+
+    fn print(&self, _out: &mut String) {}
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}
+
+struct TaskResults(Channel);
+
+impl crate::iter::Source for TaskResults {
+    fn next<'a>(&'a mut self, cx: &'a Cx) -> crate::iter::NextFuture<'a> {
+        Box::pin(async move {
+            let Some(item) = self.0.receive().await else { return Ok(None) };
+            let finished = item.downcast::<Finished>().and_then(|f| f.0.borrow_mut().take());
+            let Some((output, result)) = finished else { return Ok(None) };
+            cx.print(&output)?;
+            result.map(Some)
+        })
+    }
+}
+
+builtins! {
+    /// Tasks, channels and locks.
+    pub static CONCURRENCY: "concurrency";
+
+    /// Starts a task; `spawn { }` in the language.
+    State fn spawn_task = "__spawn"(cx, body: Callable) -> "task_handle" {
+        let task = cx.spawn(&body.0, Vec::new());
+        Value::foreign(TaskHandle { task, consumed: Cell::new(false) })
+    }
+
+    /// Runs bodies at once; the forms of `parallel` in the language.
+    State async fn parallel = "__parallel"(cx, kind: harn_value::Str, source: Value, max: Value, body: Value) -> "any" {
+        let items = match kind.as_str() {
+            "count" => {
+                let Some(n) = source.as_int() else {
+                    return Err(Error::type_error(format!("parallel count must be an int, got {}", source.type_name())));
+                };
+                (0..n).map(Value::int).collect()
+            }
+            kind => {
+                let word = if kind == "settle" { "settle" } else { "each" };
+                if cx.iter(&source).is_err() {
+                    return Err(Error::type_error(format!("parallel {word} requires a list, got {}", source.type_name())));
+                }
+                cx.collect(&source).await?
+            }
+        };
+        let cap = cap_of(&max, items.len(), |v| {
+            Error::type_error(format!("parallel max_concurrent must be an int; got {}", v.type_name()))
+        })?;
+        if kind.as_str() == "stream" {
+            return Ok(stream_results(&cx, items, &body, cap));
+        }
+        let results = run_all(&cx, items, &body, cap).await?;
+        if kind.as_str() == "settle" {
+            let succeeded = results.iter().filter(|r| r.is_ok()).count();
+            let failed = results.len() - succeeded;
+            let results = results
+                .into_iter()
+                .map(|r| match r {
+                    Ok(v) => Value::ok(v),
+                    Err(e) => Value::err(Value::from(cx.settled_text(&e))),
+                })
+                .collect();
+            let dict: Dict = [
+                ("results", Value::list(results)),
+                ("succeeded", Value::from(succeeded)),
+                ("failed", Value::from(failed)),
+            ]
+            .into_iter()
+            .collect();
+            return Ok(dict.into());
+        }
+        Value::list(results.into_iter().collect::<Result<Vec<Value>>>()?)
+    }
+
+    /// Calls `f` for every item at once and returns the first success; the other tasks are aborted.
+    ///
+    /// A result `Ok(v)` counts as `v`, `Err(e)` and errors count as failures. When all fail, the error
+    /// lists their texts. The third argument caps how many run at a time.
+    ///
+    /// ```harn
+    /// println(parallel_race([1, 2, 3], { x -> x * 10 }, 1)) // -> 10
+    /// ```
+    State async fn parallel_race(cx, items: Value, f: Value, options: Value) -> "any" {
+        let Some(list) = items.as_list() else {
+            return Err(Error::type_error(format!("parallel_race: first argument must be a list, got {}", items.type_name())));
+        };
+        if !crate::closure::is_callable(&f) {
+            return Err(Error::type_error(format!("parallel_race: argument 2 must be callable, got {}", f.type_name())));
+        }
+        if list.is_empty() {
+            return Err(Error::thrown("parallel_race: expected at least one item"));
+        }
+        let max = match options.view() {
+            View::Nil | View::Int(_) => options.clone(),
+            View::Dict(d) => d.get_str("max_concurrent").cloned().unwrap_or_default(),
+            _ => {
+                return Err(Error::type_error(format!(
+                    "parallel_race: third argument must be max_concurrent int or options dict, got {}",
+                    options.type_name()
+                )));
+            }
+        };
+        let cap = cap_of(&max, list.len(), |v| {
+            Error::type_error(format!("parallel_race: max_concurrent must be an int, got {}", v.type_name()))
+        })?;
+        let mut group = Group::new(list.to_vec(), &f);
+        group.fill(&cx, cap);
+        let mut failures = Vec::new();
+        while let Some((_, task)) = group.next().await {
+            cx.forget(&task);
+            cx.print(&task.take_output())?;
+            match task.take_result().unwrap_or(Ok(Value::NIL)) {
+                Ok(v) => match v.as_enum().and_then(|e| e.as_result()) {
+                    Some(Ok(payload)) => return Ok(payload),
+                    Some(Err(payload)) => failures.push(payload.to_string()),
+                    None => return Ok(v),
+                },
+                Err(e) => failures.push(cx.settled_text(&e)),
+            }
+            group.fill(&cx, cap);
+        }
+        Result::<Value>::Err(Error::thrown(format!(
+            "parallel_race: all {} task(s) failed: {}",
+            failures.len(),
+            failures.join("; ")
+        )))
+    }
+
+    /// Waits for a task and returns its value; throws what the task threw.
+    ///
+    /// The handle is used up: a second `await` gives nil. Anything that is not a task handle is
+    /// returned unchanged.
+    ///
+    /// ```harn
+    /// println(await(spawn { 1 + 1 })) // -> 2
+    /// ```
+    State async fn await_task = "await"(cx, h: Value) -> "any" {
+        let Some(handle) = h.downcast::<TaskHandle>() else { return Ok(h) };
+        if handle.consumed.replace(true) {
+            return Ok(Value::NIL);
+        }
+        match cx.join(&handle.task).await {
+            Err(e) if matches!(e.kind(), ErrorKind::Abort) => Value::NIL,
+            other => other?,
+        }
+    }
+
+    /// Aborts a task at its current or next suspension point and forgets it.
+    ///
+    /// ```harn
+    /// let h = spawn { println("never") }
+    /// cancel(h)
+    /// println(await(h)) // -> nil
+    /// ```
+    State async fn cancel(cx, h: Value) -> "nil" {
+        let Some(handle) = h.downcast::<TaskHandle>() else { return Ok(Value::NIL) };
+        if handle.consumed.replace(true) {
+            return Ok(Value::NIL);
+        }
+        handle.task.abort();
+        cx.forget(&handle.task);
+        let _ = tokio::time::timeout(GRACE, handle.task.ended()).await;
+        Value::NIL
+    }
+
+    /// Requests cancellation and waits up to `timeout` (default 5 s) for the task to end.
+    ///
+    /// Gives `Result.Ok(value)`, or `Result.Err(text)` when the task threw or had to be aborted.
+    ///
+    /// ```harn
+    /// let h = spawn { 7 }
+    /// sleep(1ms)
+    /// println(cancel_graceful(h)) // -> Result.Ok(7)
+    /// ```
+    State async fn cancel_graceful(cx, h: Value, timeout: Value) -> "Result" {
+        let Some(handle) = h.downcast::<TaskHandle>() else { return Ok(Value::NIL) };
+        if handle.consumed.replace(true) {
+            return Ok(Value::ok(Value::NIL));
+        }
+        let limit = millis(&timeout).unwrap_or(Duration::from_millis(5000));
+        if !handle.task.is_finished() {
+            handle.task.cancel();
+        }
+        cx.forget(&handle.task);
+        if tokio::time::timeout(limit, handle.task.ended()).await.is_err() {
+            handle.task.abort();
+            let _ = tokio::time::timeout(GRACE, handle.task.ended()).await;
+            return Ok(Value::err(Value::str("cancel_graceful: timeout, task forcefully aborted")));
+        }
+        cx.print(&handle.task.take_output())?;
+        match handle.task.take_result().unwrap_or(Ok(Value::NIL)) {
+            Ok(v) => Value::ok(v),
+            Err(e) => Value::err(Value::from(cx.settled_text(&e))),
+        }
+    }
+
+    /// Whether cancellation of the running task was requested.
+    ///
+    /// ```harn
+    /// println(is_cancelled()) // -> false
+    /// ```
+    State fn is_cancelled(cx) -> "bool" {
+        cx.task().is_cancelled()
+    }
+
+    /// Makes a channel: a bounded first-in-first-out queue shared by tasks.
+    ///
+    /// The name is only a label. The capacity is at least 1.
+    ///
+    /// ```harn
+    /// let ch = channel("work", 2)
+    /// send(ch, 5)
+    /// println("${ch} ${receive(ch)}") // -> <channel:work> 5
+    /// ```
+    State fn channel(cx, name: Value, capacity: Value) -> "channel" {
+        let name = if name.is_nil() { "default".to_owned() } else { name.to_string() };
+        let capacity = capacity.as_int().map_or(256, |n| usize::try_from(n).unwrap_or(1));
+        Channel::new(&name, capacity).into_value()
+    }
+
+    /// Puts a value into a channel, waiting while it is full; false if the channel is closed.
+    ///
+    /// ```harn
+    /// println(send(channel(), 1)) // -> true
+    /// ```
+    State async fn send(cx, ch: Value, value: Value) -> "bool" {
+        let channel = channel_arg(&ch, "send")?;
+        cx.task().check_wait()?;
+        channel.send(value).await
+    }
+
+    /// The next value of a channel; waits for one, nil once the channel is closed and drained.
+    ///
+    /// ```harn
+    /// let ch = channel()
+    /// close_channel(ch)
+    /// println(receive(ch)) // -> nil
+    /// ```
+    State async fn receive(cx, ch: Value) -> "any" {
+        let channel = channel_arg(&ch, "receive")?;
+        channel.receive().await
+    }
+
+    /// The next value of a channel or nil, without waiting.
+    ///
+    /// ```harn
+    /// println(try_receive(channel())) // -> nil
+    /// ```
+    State fn try_receive(cx, ch: Value) -> "any" {
+        match channel_arg(&ch, "try_receive")?.try_receive() {
+            Received::Item(value) => value,
+            Received::Empty | Received::Closed => Value::NIL,
+        }
+    }
+
+    /// Closes a channel: no further sends, what is buffered can still be received.
+    ///
+    /// ```harn
+    /// let ch = channel()
+    /// send(ch, 1)
+    /// close_channel(ch)
+    /// for v in ch { println(v) } // -> 1
+    /// ```
+    State fn close_channel(cx, ch: Value) -> "nil" {
+        channel_arg(&ch, "close_channel")?.close();
+        Value::NIL
+    }
+
+    /// Waits for the first channel of a list that has a value: `{index, value, channel}`.
+    ///
+    /// Gives nil on timeout and when all channels are closed and drained.
+    ///
+    /// ```harn
+    /// let c = channel("c")
+    /// send(c, 10)
+    /// println(channel_select([channel("a"), c])) // -> {channel: c, index: 1, value: 10}
+    /// ```
+    State async fn channel_select(cx, channels: Value, timeout: Value) -> "dict" {
+        let Some(list) = channels.as_list() else {
+            return Err(Error::thrown("channel_select: first argument must be a list of channels"));
+        };
+        let channels: Option<Vec<Channel>> = list.iter().map(|c| c.downcast::<Channel>().cloned()).collect();
+        let Some(channels) = channels else {
+            return Err(Error::thrown("channel_select: channel list must contain only channels"));
+        };
+        let limit = match timeout.as_dict() {
+            Some(d) => ["timeout_ms", "max_wait_ms"].iter().find_map(|k| d.get_str(k).and_then(millis)),
+            None => millis(&timeout),
+        };
+        let found = match limit {
+            Some(limit) => tokio::time::timeout(limit, Channel::receive_any(&channels)).await.unwrap_or(None),
+            None => Channel::receive_any(&channels).await,
+        };
+        found.map(|(index, value)| {
+            let dict: Dict = [
+                ("index", Value::from(index)),
+                ("value", value),
+                ("channel", channels[index].name().clone().into()),
+            ]
+            .into_iter()
+            .collect();
+            Value::from(dict)
+        })
+    }
+
+    /// Chooses a case of a `select` block: `[index, value]`.
+    State async fn select = "__select"(cx, sources: Ref<Vec<Value>>, timeout: Value, has_default: bool) -> "list" {
+        let channels: Option<Vec<Channel>> = sources.iter().map(|c| c.downcast::<Channel>().cloned()).collect();
+        let Some(channels) = channels else {
+            return Err(Error::thrown("select: case source must be a channel"));
+        };
+        let answer = |index: i64, value: Value| Value::list(vec![Value::int(index), value]);
+        let no_timeout = timeout.is_absent();
+        match Channel::try_any(&channels) {
+            Some(Some((index, value))) => return Ok(answer(index as i64, value)),
+            Some(None) if has_default || !no_timeout => return Ok(answer(-1, Value::NIL)),
+            Some(None) => return Ok(answer(-2, Value::NIL)),
+            None if has_default => return Ok(answer(-1, Value::NIL)),
+            None => {}
+        }
+        cx.task().check_wait()?;
+        let found = if no_timeout {
+            Channel::receive_any(&channels).await
+        } else {
+            let limit = millis(&timeout).unwrap_or(Duration::from_secs(5));
+            match tokio::time::timeout(limit, Channel::receive_any(&channels)).await {
+                Ok(Some(found)) => Some(found),
+                _ => return Ok(answer(-1, Value::NIL)),
+            }
+        };
+        match found {
+            Some((index, value)) => answer(index as i64, value),
+            None => answer(-2, Value::NIL),
+        }
+    }
+
+    /// Starts a deadline; the number removes it.
+    Clock fn deadline_push = "__deadline_push"(cx, limit: Value) -> "int" {
+        let limit = millis(&limit).unwrap_or(Duration::from_secs(30));
+        if limit.is_zero() {
+            return Err(Error::thrown("Deadline exceeded"));
+        }
+        cx.task().push_deadline(limit) as i64
+    }
+
+    /// Removes a deadline.
+    Clock fn deadline_pop = "__deadline_pop"(cx, token: i64) -> "nil" {
+        cx.task().pop_deadline(token as u64);
+        Value::NIL
+    }
+
+    /// Takes the lock of `mutex` blocks.
+    State async fn mutex_enter = "__mutex_enter"(cx) -> "int" {
+        if cx.task().holds_mutex.get() {
+            return Err(Error::runtime("mutex '__default__' is already held by this task"));
+        }
+        cx.task().check_wait()?;
+        let lock = cx.state::<DefaultLock>();
+        let Ok(permit) = lock.0.clone().acquire_owned().await else {
+            return Err(Error::runtime("mutex '__default__' is gone"));
+        };
+        let token = lock.2.get();
+        lock.2.set(token + 1);
+        lock.1.borrow_mut().push((token, permit));
+        cx.task().holds_mutex.set(true);
+        token as i64
+    }
+
+    /// Gives the lock of `mutex` blocks back.
+    State fn mutex_leave = "__mutex_leave"(cx, token: i64) -> "nil" {
+        let lock = cx.state::<DefaultLock>();
+        lock.1.borrow_mut().retain(|(t, _)| *t != token as u64);
+        cx.task().holds_mutex.set(false);
+        Value::NIL
+    }
+
+    /// The number of attempts of a `retry`: at least 1.
+    Pure fn retry_count = "__retry_count"(cx, n: Value) -> "int" {
+        n.as_number().map_or(1, |n| (n as i64).max(1))
+    }
+
+    /// Makes a shared integer. Floats are cut, bools are 0 or 1, anything else is 0.
+    ///
+    /// ```harn
+    /// println(atomic(5)) // -> <atomic:5>
+    /// ```
+    State fn atomic(cx, initial: Value) -> "atomic" {
+        let start = match initial.view() {
+            View::Int(i) => i,
+            View::Float(f) => f as i64,
+            View::Bool(b) => i64::from(b),
+            _ => 0,
+        };
+        Value::foreign(Atomic(Cell::new(start)))
+    }
+
+    /// The current value of an atomic.
+    ///
+    /// ```harn
+    /// println(atomic_get(atomic(3))) // -> 3
+    /// ```
+    State fn atomic_get(cx, a: Value) -> "int" {
+        atomic_arg(&a, "atomic_get")?.0.get()
+    }
+
+    /// Sets an atomic and returns its previous value.
+    ///
+    /// ```harn
+    /// println(atomic_set(atomic(3), 9)) // -> 3
+    /// ```
+    State fn atomic_set(cx, a: Value, n: Value) -> "int" {
+        let atomic = atomic_arg(&a, "atomic_set")?;
+        atomic.0.replace(int_arg(&n, "atomic_set", "second")?)
+    }
+
+    /// Adds to an atomic (wrapping) and returns its previous value.
+    ///
+    /// ```harn
+    /// let a = atomic(1)
+    /// println("${atomic_add(a, 2)} ${atomic_get(a)}") // -> 1 3
+    /// ```
+    State fn atomic_add(cx, a: Value, delta: Value) -> "int" {
+        let atomic = atomic_arg(&a, "atomic_add")?;
+        let delta = int_arg(&delta, "atomic_add", "second")?;
+        let old = atomic.0.get();
+        atomic.0.set(old.wrapping_add(delta));
+        old
+    }
+
+    /// Sets an atomic to `new` if it equals `expected`; says whether it did.
+    ///
+    /// ```harn
+    /// println(atomic_cas(atomic(1), 1, 5)) // -> true
+    /// ```
+    State fn atomic_cas(cx, a: Value, expected: Value, new: Value) -> "bool" {
+        let atomic = atomic_arg(&a, "atomic_cas")?;
+        let expected = int_arg(&expected, "atomic_cas", "second")?;
+        let new = int_arg(&new, "atomic_cas", "third")?;
+        let hit = atomic.0.get() == expected;
+        if hit {
+            atomic.0.set(new);
+        }
+        hit
+    }
+}
+
+/// The tables of this crate.
+pub(crate) fn tables() -> Vec<&'static [Builtin]> {
+    vec![CONCURRENCY]
+}
+
+/// Unwraps `Ok`/`Err` of the built-in result type.
+pub fn as_result(value: &Value) -> Option<std::result::Result<Value, Value>> {
+    value.as_enum().and_then(|e: &Ref<EnumValue>| e.as_result())
+}

@@ -1,0 +1,199 @@
+//! [`Cx`]: what a native function can do besides computing: print, call closures, pull iterators,
+//! wait, start tasks, reach the host and the state of other crates.
+
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use harn_value::Value;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::bytecode::Proto;
+use crate::error::{Error, Result};
+use crate::host::Host;
+use crate::iter::Iter;
+use crate::task::Task;
+use crate::vm::Vm;
+
+/// Arguments of a call, without an allocation for the usual one or two.
+pub type CallArgs = SmallVec<[Value; 3]>;
+
+/// What a native function asks the interpreter to do for it.
+pub(crate) enum Request {
+    /// Call a function.
+    Call(Value, CallArgs),
+    /// Run a generator to its next `yield`.
+    Resume(Value),
+}
+
+/// The mailbox between a native function's future and the interpreter that polls it.
+#[derive(Default)]
+pub(crate) struct Link {
+    pub(crate) request: Cell<Option<Request>>,
+    pub(crate) reply: Cell<Option<Result<Value>>>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) vm: Rc<Vm>,
+    pub(crate) task: Rc<Task>,
+    pub(crate) link: Link,
+    /// The function that called the native function last; kept alive by the VM.
+    pub(crate) caller: Cell<*const Proto>,
+}
+
+/// The context of a native function. Cloning is cheap.
+#[derive(Clone)]
+pub struct Cx(pub(crate) Rc<Inner>);
+
+impl Cx {
+    pub(crate) fn new(vm: Rc<Vm>, task: Rc<Task>) -> Cx {
+        Cx(Rc::new(Inner { vm, task, link: Link::default(), caller: Cell::new(std::ptr::null()) }))
+    }
+
+    /// The virtual machine.
+    pub fn vm(&self) -> &Rc<Vm> {
+        &self.0.vm
+    }
+
+    /// The task that runs.
+    pub fn task(&self) -> &Rc<Task> {
+        &self.0.task
+    }
+
+    /// The outside world.
+    pub fn host(&self) -> &dyn Host {
+        &*self.0.vm.host
+    }
+
+    /// Writes program output: to the host, or to the block of a child task.
+    ///
+    /// # Errors
+    /// Ends the program when the output is closed.
+    pub fn print(&self, text: &str) -> Result<()> {
+        self.0.task.print(&self.0.vm, text)
+    }
+
+    /// The directory of the source file that contains the call being executed.
+    pub fn caller_dir(&self) -> PathBuf {
+        std::path::Path::new(&*self.caller_file()).parent().map(PathBuf::from).unwrap_or_default()
+    }
+
+    /// The source file that contains the call being executed.
+    pub fn caller_file(&self) -> Rc<str> {
+        // SAFETY: the VM keeps all compiled functions for as long as it lives, and this context holds the VM.
+        unsafe { self.0.caller.get().as_ref() }.map_or_else(|| Rc::from(""), |proto| proto.file.clone())
+    }
+
+    /// Calls a function value and waits for its result. The callee may await.
+    ///
+    /// One call at a time: a native function that wants several at once starts tasks with
+    /// [`Cx::spawn`].
+    ///
+    /// # Errors
+    /// What the callee throws; a type error when `f` cannot be called.
+    pub async fn call(&self, f: &Value, args: impl IntoIterator<Item = Value>) -> Result<Value> {
+        self.request(Request::Call(f.clone(), args.into_iter().collect())).await
+    }
+
+    /// Runs a generator to its next `yield`; [`Value::ABSENT`] when it has ended.
+    pub(crate) async fn resume(&self, generator: &Value) -> Result<Value> {
+        self.request(Request::Resume(generator.clone())).await
+    }
+
+    async fn request(&self, request: Request) -> Result<Value> {
+        let link = &self.0.link;
+        link.request.set(Some(request));
+        let mut asked = false;
+        poll_fn(|_| {
+            if !asked {
+                asked = true;
+                return Poll::Pending;
+            }
+            match link.reply.take() {
+                Some(reply) => Poll::Ready(reply),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// An iterator over `value`.
+    ///
+    /// # Errors
+    /// `Type error: iter: value of type T is not iterable`
+    pub fn iter(&self, value: &Value) -> Result<Iter> {
+        Iter::over(value)
+    }
+
+    /// All items of anything iterable.
+    ///
+    /// # Errors
+    /// As [`Cx::iter`], and what the source throws.
+    pub async fn collect(&self, value: &Value) -> Result<Vec<Value>> {
+        if let Some(list) = value.as_list() {
+            return Ok(list.to_vec());
+        }
+        let iter = self.iter(value)?;
+        let mut items = Vec::new();
+        while let Some(item) = iter.next(self).await? {
+            items.push(item);
+            if items.len() % 4096 == 0 {
+                harn_value::memory::check(items.len() * size_of::<Value>())?;
+            }
+        }
+        Ok(items)
+    }
+
+    /// Waits. Like every wait of a native function, it is interrupted by cancellation and deadlines: the
+    /// interpreter drops the native function's future then.
+    ///
+    /// # Errors
+    /// The cancellation error when cancellation was requested before.
+    pub async fn sleep(&self, time: Duration) -> Result<()> {
+        self.0.task.check_wait()?;
+        tokio::time::sleep(time).await;
+        Ok(())
+    }
+
+    /// Cancellation, deadlines and the memory limit, for native code that runs long without waiting.
+    ///
+    /// # Errors
+    /// The error to stop with.
+    pub fn check(&self) -> Result<()> {
+        harn_value::memory::check(0)?;
+        self.0.task.check(&self.0.vm)
+    }
+
+    /// State that another crate keeps per program, made on first use.
+    pub fn state<T: Any + Default>(&self) -> Rc<T> {
+        self.0.vm.state::<T>()
+    }
+}
+
+/// State of other crates, by type.
+#[derive(Default)]
+pub(crate) struct States(RefCell<FxHashMap<TypeId, Rc<dyn Any>>>);
+
+impl States {
+    pub(crate) fn get<T: Any + Default>(&self) -> Rc<T> {
+        let known = self.0.borrow().get(&TypeId::of::<T>()).cloned();
+        let state = known.unwrap_or_else(|| {
+            let new: Rc<dyn Any> = Rc::<T>::default();
+            self.0.borrow_mut().insert(TypeId::of::<T>(), new.clone());
+            new
+        });
+        state.downcast::<T>().unwrap_or_else(|_| Rc::default())
+    }
+}
+
+impl Error {
+    /// The error of a closed standard output: ends the program quietly.
+    pub(crate) fn closed_output() -> Error {
+        Error::exit(0)
+    }
+}

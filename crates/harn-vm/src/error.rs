@@ -1,0 +1,197 @@
+//! Errors of a running program: what a script can catch, and where it came from.
+
+use harn_value::{Dict, Value};
+
+/// `Result` with the runtime error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A runtime error: one word, so that results stay small.
+#[derive(Debug)]
+pub struct Error(Box<Failure>);
+
+/// What went wrong, and the calls it passed through.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// Places from the innermost outwards.
+    pub trace: Vec<TraceEntry>,
+    /// Places not yet looked up: function and instruction. The VM keeps its functions alive.
+    pub(crate) raw: Vec<(*const crate::bytecode::Proto, u32)>,
+}
+
+/// A place in the program that an error passed.
+#[derive(Debug, Clone)]
+pub struct TraceEntry {
+    /// Name of the function, `<closure>` or `pipeline`.
+    pub function: String,
+    /// File as given on the command line or resolved by the import.
+    pub file: std::rc::Rc<str>,
+    /// Number of the module, for its source text.
+    pub module: u32,
+    /// Byte offsets of the failing part in that file.
+    pub span: harn_syntax::Span,
+}
+
+/// The kinds of error, by how they look when caught.
+#[derive(Debug)]
+pub enum ErrorKind {
+    /// `throw v`: caught as `v` itself.
+    Thrown(Value),
+    /// Caught as `Runtime error: <text>`.
+    Runtime(String),
+    /// Caught as `Type error: <text>`.
+    Type(String),
+    /// Caught as the bare text (`Division by zero`, `Undefined variable: x`).
+    Plain(String),
+    /// Caught as `Error [<category>]: <text>`.
+    Category {
+        /// One of the categories of the contract (`timeout`, `rate_limit`, ...).
+        category: String,
+        /// What happened.
+        message: String,
+    },
+    /// `exit(n)`: cannot be caught, runs `finally` and `defer` blocks.
+    Exit(i32),
+    /// The task was aborted: cannot be caught, runs `finally` and `defer` blocks.
+    Abort,
+}
+
+impl Error {
+    /// An error of this kind.
+    pub fn new(kind: ErrorKind) -> Error {
+        Error(Box::new(Failure { kind, trace: Vec::new(), raw: Vec::new() }))
+    }
+
+    /// `Runtime error: <text>`
+    #[cold]
+    pub fn runtime(text: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Runtime(text.into()))
+    }
+
+    /// `Type error: <text>`
+    #[cold]
+    pub fn type_error(text: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Type(text.into()))
+    }
+
+    /// An error whose caught form is the text without a prefix, and whose uncaught form has one.
+    #[cold]
+    pub fn plain(text: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Plain(text.into()))
+    }
+
+    /// The value a script throws.
+    pub fn thrown(value: impl Into<Value>) -> Error {
+        Error::new(ErrorKind::Thrown(value.into()))
+    }
+
+    /// `Error [<category>]: <text>`
+    #[cold]
+    pub fn category(category: &str, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Category { category: category.to_owned(), message: message.into() })
+    }
+
+    /// The dict `{category, message}` that `throw_error` throws.
+    pub fn structured(category: &str, message: &str) -> Error {
+        Error::thrown(Value::dict([("category", category), ("message", message)].into_iter().collect::<Dict>()))
+    }
+
+    /// Ends the program with this exit code.
+    pub fn exit(code: i32) -> Error {
+        Error::new(ErrorKind::Exit(code))
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// Where it came from, innermost first.
+    pub fn trace(&self) -> &[TraceEntry] {
+        &self.0.trace
+    }
+
+    /// Adds a place further out.
+    pub fn push_trace(&mut self, entry: TraceEntry) {
+        self.0.trace.push(entry);
+    }
+
+    pub(crate) fn pass(&mut self, proto: *const crate::bytecode::Proto, pc: usize) {
+        self.0.raw.push((proto, pc as u32));
+    }
+
+    /// Looks up the places passed so far.
+    ///
+    /// # Safety
+    /// The functions passed are alive.
+    pub(crate) unsafe fn resolve_trace(&mut self) {
+        for (proto, pc) in std::mem::take(&mut self.0.raw) {
+            // SAFETY: by contract.
+            let proto = unsafe { &*proto };
+            self.0.trace.push(TraceEntry {
+                function: proto.name.clone(),
+                file: proto.file.clone(),
+                module: proto.module,
+                span: proto.span_at(pc as usize),
+            });
+        }
+    }
+
+    /// Whether `catch` may handle it.
+    pub fn is_catchable(&self) -> bool {
+        !matches!(self.0.kind, ErrorKind::Exit(_) | ErrorKind::Abort)
+    }
+
+    /// The value that `catch (e)` binds.
+    pub fn caught(&self) -> Value {
+        match &self.0.kind {
+            ErrorKind::Thrown(v) => v.clone(),
+            ErrorKind::Runtime(t) => Value::from(format!("Runtime error: {t}")),
+            ErrorKind::Type(t) => Value::from(format!("Type error: {t}")),
+            ErrorKind::Plain(t) => Value::str(t),
+            ErrorKind::Category { category, message } => Value::from(format!("Error [{category}]: {message}")),
+            ErrorKind::Exit(code) => Value::from(format!("exit {code}")),
+            ErrorKind::Abort => Value::str("kind:cancelled:VM cancelled by host"),
+        }
+    }
+
+    /// The text of an uncaught error, without the leading `error: ` and without the line.
+    pub fn uncaught_text(&self) -> String {
+        match &self.0.kind {
+            ErrorKind::Thrown(v) => format!("Thrown: {v}"),
+            ErrorKind::Plain(t) => format!("Runtime error: {t}"),
+            _ => self.caught().to_string(),
+        }
+    }
+
+    /// Whether the uncaught text carries ` (line N)`.
+    pub fn shows_line(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Runtime(_) | ErrorKind::Type(_) | ErrorKind::Plain(_))
+    }
+
+    /// The error as text for `parallel settle` and the like: `Thrown: boom`, or with ` (line N)` when
+    /// `line` is known.
+    pub fn settled_text(&self, line: Option<usize>) -> String {
+        match (self.shows_line(), line) {
+            (true, Some(line)) => format!("{} (line {line})", self.uncaught_text()),
+            _ => self.uncaught_text(),
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.uncaught_text())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<harn_value::memory::OverLimit> for Error {
+    fn from(over: harn_value::memory::OverLimit) -> Error {
+        Error::runtime(format!("memory limit exceeded: the program may use {} bytes (see --max-memory)", over.limit))
+    }
+}
+
+const _: () = assert!(size_of::<Error>() == 8);

@@ -1,0 +1,687 @@
+//! Fibers: stacks, frames, and the future that drives the interpreter.
+//!
+//! A fiber is a future. Polling it runs instructions until the program ends, a native function has to
+//! wait, or a slice of steps is used up. Functions of the program never recurse on the Rust stack:
+//! calls push frames, native functions that call back are futures which the fiber polls in place, and
+//! generators are coroutines that it switches to.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use harn_value::{Tag, Value};
+
+use crate::builtin::{Builtin, NativeFuture, Run};
+use crate::bytecode::{HandlerKind, Ins, Proto};
+use crate::closure::{Closure, Constructor};
+use crate::cx::{Cx, Request};
+use crate::error::{Error, ErrorKind, Result};
+use crate::generator::Generator;
+use crate::interp::Event;
+use crate::task::Task;
+use crate::vm::Vm;
+
+/// Nested calls allowed per coroutine.
+pub(crate) const MAX_FRAMES: usize = 200_000;
+
+/// Registers allowed per coroutine (64 MiB).
+const MAX_REGISTERS: usize = 4 << 20;
+
+/// Steps (calls and backward jumps) between checks for cancellation, deadlines and other tasks.
+pub(crate) const SLICE: u32 = 8192;
+
+/// The frame is the first of its coroutine.
+pub(crate) const ENTRY: u32 = 1;
+/// The result goes to the native function below.
+pub(crate) const TO_NATIVE: u32 = 2;
+/// The frame stands for a native function.
+pub(crate) const NATIVE: u32 = 4;
+
+/// A call in progress.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame {
+    /// The function; null for a native one.
+    pub(crate) proto: *const Proto,
+    /// The closure, when it captured variables.
+    pub(crate) closure: *const Closure,
+    /// Where to go on, while a callee runs.
+    pub(crate) pc: *const Ins,
+    /// Its first register; the result goes to the register before.
+    pub(crate) base: u32,
+    pub(crate) flags: u32,
+}
+
+/// Where the values of a generator go.
+enum Delivery {
+    /// To the native function that asked.
+    Native,
+    /// To a register of the coroutine below.
+    Register(usize),
+}
+
+/// A stack with its calls.
+pub(crate) struct Coroutine {
+    pub(crate) stack: Vec<Value>,
+    pub(crate) frames: Vec<Frame>,
+    natives: Vec<NativeFuture>,
+    delivery: Delivery,
+    /// The generator that runs on this stack.
+    owner: Value,
+}
+
+impl Coroutine {
+    fn new(registers: usize) -> Coroutine {
+        Coroutine {
+            stack: vec![Value::NIL; registers],
+            frames: Vec::new(),
+            natives: Vec::new(),
+            delivery: Delivery::Native,
+            owner: Value::NIL,
+        }
+    }
+
+    /// A stack on which `callee` is about to run with `args`.
+    fn for_call(proto: &Proto, callee: Value, args: impl Iterator<Item = Value>) -> Coroutine {
+        let mut co = Coroutine::new(proto.registers as usize + 2);
+        let closure = Closure::of(&callee).map_or(std::ptr::null(), |c| &raw const *c);
+        co.stack[0] = callee;
+        let mut count = 0;
+        for arg in args {
+            count += 1;
+            if count < co.stack.len() {
+                co.stack[count] = arg;
+            } else {
+                co.stack.push(arg);
+            }
+        }
+        if co.stack.len() < count + 2 + proto.registers as usize {
+            co.stack.resize(count + 2 + proto.registers as usize, Value::NIL);
+        }
+        // SAFETY: the stack has `proto.registers` registers behind the callee.
+        unsafe { bind_args(proto, co.stack.as_mut_ptr().add(1), count) };
+        co.frames.push(Frame { proto, closure, pc: proto.code.as_ptr(), base: 1, flags: ENTRY });
+        co
+    }
+
+    /// Whether leaving it now would run a `finally` or `defer` block.
+    pub(crate) fn has_cleanup(&self) -> bool {
+        self.frames.iter().filter(|f| f.flags & NATIVE == 0).any(|frame| {
+            // SAFETY: the VM keeps functions alive; the frame's code pointer lies in its function.
+            let (proto, pc) = unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
+            pc > 0 && proto.handlers.iter().any(|h| h.kind == HandlerKind::Finally && h.start < pc && pc <= h.end)
+        })
+    }
+
+    /// Makes room for registers up to `top`.
+    ///
+    /// # Errors
+    /// Stack overflow.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn grow(&mut self, top: usize) -> Result<()> {
+        if top > MAX_REGISTERS {
+            return Err(stack_overflow());
+        }
+        let size = (top + 16).max(self.stack.len() * 2);
+        self.stack.resize(size, Value::NIL);
+        Ok(())
+    }
+}
+
+#[cold]
+pub(crate) fn stack_overflow() -> Error {
+    Error::plain("Stack overflow: too many nested calls")
+}
+
+/// Turns `count` arguments at `args` into the registers of the parameters.
+///
+/// # Safety
+/// `args` has room for the function's registers and for `count` values.
+#[inline(never)]
+pub(crate) unsafe fn bind_args(proto: &Proto, args: *mut Value, count: usize) {
+    let params = proto.params as usize;
+    // SAFETY: by contract.
+    unsafe {
+        if proto.rest {
+            let rest: Vec<Value> = (params..count).map(|i| (*args.add(i)).take()).collect();
+            for i in count..params {
+                (*args.add(i)).put(if i < proto.required as usize { Value::NIL } else { Value::ABSENT });
+            }
+            (*args.add(params)).put(Value::list(rest));
+            return;
+        }
+        for i in count..params {
+            (*args.add(i)).put(if i < proto.required as usize { Value::NIL } else { Value::ABSENT });
+        }
+        for i in params..count {
+            (*args.add(i)).put(Value::NIL);
+        }
+    }
+}
+
+thread_local! {
+    /// Generators that were dropped with cleanup blocks pending.
+    static ABANDONED: RefCell<Vec<Box<Coroutine>>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn abandon(coroutine: Box<Coroutine>) {
+    let _ = ABANDONED.try_with(|list| list.borrow_mut().push(coroutine));
+}
+
+/// A running program or task.
+pub(crate) struct Fiber {
+    pub(crate) cx: Cx,
+    pub(crate) co: Box<Coroutine>,
+    /// Coroutines that wait for the current one, outermost first.
+    outer: Vec<Box<Coroutine>>,
+    pub(crate) fuel: u32,
+    pub(crate) globals: Vec<*mut Vec<Value>>,
+    /// Scratch space for interpolation.
+    pub(crate) text: String,
+    timer: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// The call that starts the fiber.
+    start: Option<(Value, Vec<Value>)>,
+}
+
+/// What a step of the fiber came to.
+enum Step {
+    Continue,
+    Wait,
+    Yielded,
+    Done(Result<Value>),
+}
+
+impl Fiber {
+    /// A fiber that calls `callee`.
+    pub(crate) fn new(vm: &Rc<Vm>, task: &Rc<Task>, callee: Value, args: Vec<Value>) -> Fiber {
+        Fiber {
+            cx: Cx::new(vm.clone(), task.clone()),
+            co: Box::new(Coroutine::new(0)),
+            outer: Vec::new(),
+            fuel: SLICE,
+            globals: Vec::new(),
+            text: String::new(),
+            timer: None,
+            start: Some((callee, args)),
+        }
+    }
+
+    /// Pointers to the variables of all modules; the entry file's are the task's own.
+    pub(crate) fn refresh_globals(&mut self) {
+        let vm = self.cx.vm().clone();
+        let modules = vm.modules.borrow();
+        self.globals = modules.iter().map(|m| m.globals.get()).collect();
+        if let Some(entry) = self.globals.first_mut() {
+            *entry = self.cx.task().globals.get();
+        }
+    }
+
+    fn begin(&mut self, callee: Value, args: Vec<Value>) {
+        self.refresh_globals();
+        // An entry of no registers whose only job is to receive the result of the call.
+        self.co = Box::new(Coroutine::new(args.len() + 8));
+        self.co.frames.push(Frame {
+            proto: std::ptr::null(),
+            closure: std::ptr::null(),
+            pc: std::ptr::null(),
+            base: 1,
+            flags: NATIVE | ENTRY,
+        });
+        let call = async move |cx: Cx| cx.call(&callee, args).await;
+        let cx = self.cx.clone();
+        self.co.natives.push(Box::pin(call(cx)));
+    }
+
+    /// Advances by one run of the interpreter or one poll of a native function.
+    fn step(&mut self, context: &mut Context<'_>) -> Step {
+        let is_native = self.co.frames.last().is_some_and(|f| f.flags & NATIVE != 0);
+        if is_native {
+            return self.poll_native(context);
+        }
+        match self.run() {
+            Event::Native(future, base) => {
+                self.push_native(future, base, 0);
+                Step::Continue
+            }
+            Event::ToNative(value) => {
+                self.cx.0.link.reply.set(Some(Ok(value)));
+                Step::Continue
+            }
+            Event::Done(value) => self.end_coroutine(Ok(value)),
+            Event::Throw(error) => self.unwind(error),
+            Event::Yield(value) => {
+                self.switch_back(Ok(value));
+                Step::Continue
+            }
+            Event::Resume(generator, register) => self.resume(&generator, Delivery::Register(register)),
+            Event::Pause => self.pause(),
+        }
+    }
+
+    fn push_native(&mut self, future: NativeFuture, base: u32, flags: u32) {
+        self.co.natives.push(future);
+        self.co.frames.push(Frame {
+            proto: std::ptr::null(),
+            closure: std::ptr::null(),
+            pc: std::ptr::null(),
+            base,
+            flags: NATIVE | flags,
+        });
+    }
+
+    fn poll_native(&mut self, context: &mut Context<'_>) -> Step {
+        let Some(future) = self.co.natives.last_mut() else {
+            return Step::Done(Err(Error::runtime("internal error: no native function to resume")));
+        };
+        match future.as_mut().poll(context) {
+            Poll::Ready(result) => {
+                self.pop_native();
+                self.native_returned(result)
+            }
+            Poll::Pending => match self.cx.0.link.request.take() {
+                Some(Request::Call(callee, args)) => self.call_from_native(callee, args),
+                Some(Request::Resume(generator)) => self.resume(&generator, Delivery::Native),
+                None => match self.cx.task().interruption() {
+                    Some(error) => {
+                        self.pop_native();
+                        self.native_returned(Err(error))
+                    }
+                    None => Step::Wait,
+                },
+            },
+        }
+    }
+
+    /// The frame of the native function that ended stays until its result is delivered.
+    fn pop_native(&mut self) {
+        self.co.natives.pop();
+    }
+
+    fn native_returned(&mut self, result: Result<Value>) -> Step {
+        let Some(frame) = self.co.frames.pop() else { return Step::Done(result) };
+        if frame.flags & TO_NATIVE != 0 {
+            self.cx.0.link.reply.set(Some(result));
+            return Step::Continue;
+        }
+        if frame.flags & ENTRY != 0 {
+            return self.end_coroutine(result);
+        }
+        match result {
+            Ok(value) => {
+                self.co.stack[frame.base as usize - 1].put(value);
+                Step::Continue
+            }
+            Err(error) => self.unwind(error),
+        }
+    }
+
+    /// First register above everything in use.
+    fn free_register(&self) -> usize {
+        self.co
+            .frames
+            .iter()
+            .rev()
+            .find(|f| f.flags & NATIVE == 0)
+            // SAFETY: the VM keeps functions alive.
+            .map_or(1, |f| f.base as usize + unsafe { (*f.proto).registers as usize })
+            .max(self.co.frames.last().map_or(1, |f| f.base as usize))
+            + 1
+    }
+
+    fn call_from_native(&mut self, callee: Value, args: crate::cx::CallArgs) -> Step {
+        let base = self.free_register() + 1;
+        let count = args.len();
+        if self.co.frames.len() >= MAX_FRAMES {
+            self.cx.0.link.reply.set(Some(Err(stack_overflow())));
+            return Step::Continue;
+        }
+        if let Some(builtin) = Builtin::of(&callee) {
+            match builtin.run {
+                Run::Sync(f) => {
+                    let mut args = args;
+                    let result = f(&self.cx, &mut args);
+                    self.cx.0.link.reply.set(Some(result));
+                }
+                Run::Async(f) => {
+                    let future = f(self.cx.clone(), args.into_vec());
+                    self.push_native(future, base as u32, TO_NATIVE);
+                }
+            }
+            return Step::Continue;
+        }
+        let Some(closure) = Closure::of(&callee) else {
+            let result = match callee.downcast::<Constructor>() {
+                Some(ctor) => construct(&ctor.0, args.into_iter().next().unwrap_or_default()),
+                None => Err(Error::type_error(format!("Cannot call {callee}"))),
+            };
+            self.cx.0.link.reply.set(Some(result));
+            return Step::Continue;
+        };
+        let proto: *const Proto = &raw const *closure.proto;
+        let closure: *const Closure = closure;
+        // SAFETY: the VM keeps functions alive.
+        let proto_ref = unsafe { &*proto };
+        if proto_ref.generator {
+            let co = Coroutine::for_call(proto_ref, callee, args.into_iter());
+            let value = Generator::value(Box::new(co), proto_ref.stream);
+            self.cx.0.link.reply.set(Some(Ok(value)));
+            return Step::Continue;
+        }
+        let top = base + (proto_ref.registers as usize).max(count) + 1;
+        if top > self.co.stack.len()
+            && let Err(error) = self.co.grow(top)
+        {
+            self.cx.0.link.reply.set(Some(Err(error)));
+            return Step::Continue;
+        }
+        self.co.stack[base - 1].put(callee);
+        for (i, arg) in args.into_iter().enumerate() {
+            self.co.stack[base + i].put(arg);
+        }
+        // SAFETY: the stack was grown to hold the registers and arguments.
+        unsafe { bind_args(proto_ref, self.co.stack.as_mut_ptr().add(base), count) };
+        self.co.frames.push(Frame {
+            proto,
+            closure,
+            pc: proto_ref.code.as_ptr(),
+            base: base as u32,
+            flags: TO_NATIVE,
+        });
+        Step::Continue
+    }
+
+    // ---- generators ----
+
+    fn resume(&mut self, generator: &Value, delivery: Delivery) -> Step {
+        let Some(g) = generator.downcast::<Generator>() else {
+            return self.unwind(Error::runtime("internal error: not a generator"));
+        };
+        let taken = g.coroutine.borrow_mut().take();
+        let Some(mut co) = taken else {
+            // Ended, or running further out.
+            let result = if g.done.get() { Ok(Value::ABSENT) } else { Err(Error::runtime("generator is already running")) };
+            return self.deliver(delivery, result);
+        };
+        if self.outer.len() >= 10_000 {
+            *g.coroutine.borrow_mut() = Some(co);
+            return self.deliver(delivery, Err(stack_overflow()));
+        }
+        co.delivery = delivery;
+        co.owner = generator.clone();
+        let below = std::mem::replace(&mut self.co, co);
+        self.outer.push(below);
+        Step::Continue
+    }
+
+    fn deliver(&mut self, delivery: Delivery, result: Result<Value>) -> Step {
+        match (delivery, result) {
+            (Delivery::Native, result) => {
+                self.cx.0.link.reply.set(Some(result));
+                Step::Continue
+            }
+            (Delivery::Register(register), Ok(value)) => {
+                self.co.stack[register].put(value);
+                Step::Continue
+            }
+            (Delivery::Register(_), Err(error)) => self.unwind(error),
+        }
+    }
+
+    /// Suspends the running generator and hands `value` to whoever resumed it.
+    fn switch_back(&mut self, value: Result<Value>) {
+        let Some(below) = self.outer.pop() else { return };
+        let mut co = std::mem::replace(&mut self.co, below);
+        let delivery = std::mem::replace(&mut co.delivery, Delivery::Native);
+        let owner = co.owner.take();
+        if let Some(generator) = owner.downcast::<Generator>() {
+            *generator.coroutine.borrow_mut() = Some(co);
+        }
+        self.deliver(delivery, value);
+    }
+
+    /// The current coroutine has ended.
+    fn end_coroutine(&mut self, result: Result<Value>) -> Step {
+        let Some(below) = self.outer.pop() else { return Step::Done(result) };
+        let mut co = std::mem::replace(&mut self.co, below);
+        let delivery = std::mem::replace(&mut co.delivery, Delivery::Native);
+        if let Some(generator) = co.owner.downcast::<Generator>() {
+            generator.done.set(true);
+        }
+        drop(co);
+        // What a generator returns is dropped.
+        self.deliver(delivery, result.map(|_| Value::ABSENT))
+    }
+
+    // ---- errors ----
+
+    /// Finds who handles `error` and goes on there.
+    fn unwind(&mut self, mut error: Error) -> Step {
+        loop {
+            let Some(frame) = self.co.frames.last().copied() else {
+                return self.end_coroutine(Err(error));
+            };
+            if frame.flags & NATIVE != 0 {
+                // The native function never saw the error: it was thrown beside it (an interruption).
+                self.co.natives.pop();
+                self.co.frames.pop();
+                if frame.flags & TO_NATIVE != 0 {
+                    self.cx.0.link.reply.set(Some(Err(error)));
+                    return Step::Continue;
+                }
+                if frame.flags & ENTRY != 0 {
+                    return self.end_coroutine(Err(error));
+                }
+                continue;
+            }
+            // SAFETY: the VM keeps functions alive; a frame's pc points behind the failing instruction.
+            let (proto, pc) = unsafe {
+                let proto = &*frame.proto;
+                (proto, frame.pc.offset_from(proto.code.as_ptr()).max(1) as usize - 1)
+            };
+            let catchable = error.is_catchable();
+            let handler = proto.handlers.iter().find(|h| {
+                (h.start as usize..h.end as usize).contains(&pc) && (catchable || h.kind == HandlerKind::Finally)
+            });
+            if let Some(handler) = handler {
+                let register = frame.base as usize + handler.register as usize;
+                let value = match handler.kind {
+                    HandlerKind::Catch => error.caught(),
+                    HandlerKind::CatchHeld | HandlerKind::Finally => {
+                        error.pass(frame.proto, pc);
+                        Held::value(error)
+                    }
+                };
+                self.co.stack[register].put(value);
+                if let Some(frame) = self.co.frames.last_mut() {
+                    // SAFETY: handler targets lie in the function (checked by the verifier's caller).
+                    frame.pc = unsafe { proto.code.as_ptr().add(handler.target as usize) };
+                }
+                return Step::Continue;
+            }
+            error.pass(frame.proto, pc);
+            let base = frame.base as usize;
+            let top = (base + proto.registers as usize).min(self.co.stack.len());
+            for slot in &mut self.co.stack[base - 1..top] {
+                slot.put(Value::NIL);
+            }
+            self.co.frames.pop();
+            if frame.flags & TO_NATIVE != 0 {
+                self.cx.0.link.reply.set(Some(Err(error)));
+                return Step::Continue;
+            }
+            if frame.flags & ENTRY != 0 {
+                return self.end_coroutine(Err(error));
+            }
+        }
+    }
+
+    /// A slice of steps is used up: look after everything else.
+    fn pause(&mut self) -> Step {
+        self.fuel = SLICE;
+        if let Err(over) = harn_value::memory::check(0) {
+            return self.unwind(over.into());
+        }
+        let (vm, task) = (self.cx.vm().clone(), self.cx.task().clone());
+        if let Err(error) = task.check(&vm) {
+            return self.unwind(error);
+        }
+        self.run_abandoned();
+        if vm.live_tasks.get() > 0 { Step::Yielded } else { Step::Continue }
+    }
+
+    /// Runs the cleanup of generators that were dropped half-way.
+    fn run_abandoned(&mut self) {
+        let Ok(list) = ABANDONED.try_with(|list| std::mem::take(&mut *list.borrow_mut())) else { return };
+        for co in list {
+            let mut fiber = Fiber::new(self.cx.vm(), self.cx.task(), Value::NIL, Vec::new());
+            fiber.start = None;
+            fiber.refresh_globals();
+            fiber.co = co;
+            fiber.unwind(Error::new(ErrorKind::Abort));
+            fiber.run_without_waiting();
+        }
+    }
+
+    /// Runs until the end; anything that would wait fails.
+    fn run_without_waiting(&mut self) {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        for _ in 0..1000 {
+            match self.step(&mut context) {
+                Step::Continue | Step::Yielded => {}
+                Step::Wait => {
+                    self.pop_native();
+                    if let Step::Done(_) = self.native_returned(Err(Error::new(ErrorKind::Abort))) {
+                        return;
+                    }
+                }
+                Step::Done(_) => return,
+            }
+        }
+    }
+
+    fn finish(&mut self, result: Result<Value>) -> Result<Value> {
+        self.run_abandoned();
+        result.map_err(|mut error| {
+            // SAFETY: the VM keeps functions alive, and this fiber holds the VM.
+            unsafe { error.resolve_trace() };
+            error
+        })
+    }
+
+    /// Arms the timer for the earliest deadline. True if one has passed already.
+    fn watch_deadline(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(at) = self.cx.task().next_deadline() else {
+            self.timer = None;
+            return false;
+        };
+        let timer = match &mut self.timer {
+            Some(timer) => {
+                if timer.deadline() != at {
+                    timer.as_mut().reset(at);
+                }
+                timer
+            }
+            None => self.timer.insert(Box::pin(tokio::time::sleep_until(at))),
+        };
+        timer.as_mut().poll(context).is_ready()
+    }
+}
+
+impl Future for Fiber {
+    type Output = Result<Value>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Value>> {
+        let this = self.get_mut();
+        if let Some((callee, args)) = this.start.take() {
+            this.begin(callee, args);
+        }
+        let is_root = this.cx.task().parent().is_none();
+        loop {
+            match this.step(context) {
+                Step::Continue => {}
+                Step::Done(result) => return Poll::Ready(this.finish(result)),
+                Step::Yielded => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Wait => {
+                    if is_root {
+                        // What was printed shows while the program waits.
+                        let _ = this.cx.host().flush();
+                        this.cx.vm().interrupt().register(context.waker());
+                        if this.cx.vm().is_interrupted() {
+                            this.pop_native();
+                            if let Step::Done(result) = this.native_returned(Err(Error::new(ErrorKind::Abort))) {
+                                return Poll::Ready(this.finish(result));
+                            }
+                            continue;
+                        }
+                    }
+                    this.cx.task().set_waker(context.waker());
+                    if this.watch_deadline(context) {
+                        continue;
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+/// An error kept in a register while a `finally` block runs.
+pub(crate) struct Held(RefCell<Option<Error>>);
+
+impl Held {
+    fn value(error: Error) -> Value {
+        Value::foreign(Held(RefCell::new(Some(error))))
+    }
+
+    /// The error, to be thrown again.
+    pub(crate) fn take(value: &Value) -> Error {
+        value
+            .downcast::<Held>()
+            .and_then(|held| held.0.borrow_mut().take())
+            .unwrap_or_else(|| Error::new(ErrorKind::Abort))
+    }
+
+    /// The value that `catch` binds.
+    pub(crate) fn caught(value: &Value) -> Value {
+        value.downcast::<Held>().and_then(|held| held.0.borrow().as_ref().map(Error::caught)).unwrap_or_default()
+    }
+}
+
+impl harn_value::Foreign for Held {
+    fn type_name(&self) -> &'static str {
+        "error"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<error>");
+    }
+
+    fn equals(&self, _other: &dyn harn_value::Foreign) -> bool {
+        false
+    }
+}
+
+/// An instance of a struct from a dict of fields; fields that are not declared are dropped.
+pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Value) -> Result<Value> {
+    let Some(dict) = fields.to_dict() else {
+        return Err(Error::type_error(format!(
+            "{}: expected a dict of fields, got {}",
+            ty.name,
+            fields.type_name()
+        )));
+    };
+    let slots = ty.fields.iter().map(|name| dict.get(name).cloned().unwrap_or(Value::ABSENT)).collect();
+    Ok(harn_value::StructValue { ty: ty.clone(), slots, extra: None }.into())
+}
+
+/// Makes the generator of a call in the running function.
+pub(crate) fn make_generator(proto: &Proto, callee: Value, args: impl Iterator<Item = Value>) -> Value {
+    Generator::value(Box::new(Coroutine::for_call(proto, callee, args)), proto.stream)
+}
+
+const _: () = assert!(Tag::Closure as u8 > Tag::Struct as u8);

@@ -1,0 +1,1385 @@
+//! The interpreter loop: a plain synchronous function that runs instructions until something happens
+//! that it cannot do itself.
+//!
+//! # Safety
+//! Registers, constants and code are reached through raw pointers. What makes that sound:
+//! [`Proto::verify`](crate::bytecode::Proto::verify) has checked register numbers, jumps and constant
+//! numbers of every function; a frame's registers lie inside the stack, which grows only in calls
+//! (after which `regs` is computed anew); the VM keeps every function alive. References made from
+//! `regs` never live across an instruction that runs other code of the program.
+
+use std::rc::Rc;
+
+use harn_value::{EnumValue, Range, Ref, StructValue, Tag, Value, View};
+
+use crate::builtin::{Builtin, NativeFuture, Run};
+use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
+use crate::closure::{Closure, Constructor, Variable, is_callable};
+use crate::error::{Error, Result};
+use crate::fiber::{ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, make_generator, stack_overflow};
+use crate::generator::Generator;
+use crate::iter::Iter;
+use crate::ops::{self, Arith};
+
+/// Why the interpreter stopped.
+pub(crate) enum Event {
+    /// A native function that may wait was called; its result goes to the register before the base.
+    Native(NativeFuture, u32),
+    /// A function called by a native function has returned.
+    ToNative(Value),
+    /// The first function of the coroutine has returned.
+    Done(Value),
+    /// An error.
+    Throw(Error),
+    /// The generator hands out a value.
+    Yield(Value),
+    /// A generator is to be run to its next value, for this register.
+    Resume(Value, usize),
+    /// The slice of steps is used up.
+    Pause,
+}
+
+/// What a cold call path decided.
+enum Called {
+    /// The result is in place.
+    Value,
+    /// A frame was pushed.
+    Frame,
+    /// A native function may have to wait.
+    Native(NativeFuture, u32),
+}
+
+impl Fiber {
+    /// Runs the topmost frame.
+    #[allow(clippy::too_many_lines, reason = "one flat table of cases")]
+    pub(crate) fn run(&mut self) -> Event {
+        let mut pc: *const Ins;
+        let mut regs: *mut Value;
+        let mut consts: *const Value;
+        let mut proto: *const Proto;
+
+        // Loads the state of the topmost frame.
+        macro_rules! load_frame {
+            () => {{
+                let at = self.co.frames.len() - 1;
+                // SAFETY: `run` is called with a script frame on top.
+                unsafe {
+                    let frame = self.co.frames.get_unchecked(at);
+                    pc = frame.pc;
+                    proto = frame.proto;
+                    consts = (*proto).consts.as_ptr();
+                    regs = self.co.stack.as_mut_ptr().add(frame.base as usize);
+                }
+            }};
+        }
+        macro_rules! save_pc {
+            () => {{
+                let at = self.co.frames.len() - 1;
+                // SAFETY: there is a frame.
+                unsafe { self.co.frames.get_unchecked_mut(at).pc = pc };
+            }};
+        }
+        // SAFETY (all four): see the head of the file.
+        macro_rules! reg {
+            ($i:expr) => {
+                (unsafe { &mut *regs.add($i) })
+            };
+        }
+        macro_rules! constant {
+            ($i:expr) => {
+                (unsafe { &*consts.add($i) })
+            };
+        }
+        macro_rules! throw {
+            ($e:expr) => {{
+                save_pc!();
+                return Event::Throw($e);
+            }};
+        }
+        macro_rules! check {
+            ($e:expr) => {
+                match $e {
+                    Ok(v) => v,
+                    Err(e) => throw!(e),
+                }
+            };
+        }
+        macro_rules! jump {
+            ($ins:expr) => {{
+                let distance = $ins.sc();
+                // SAFETY: the verifier checked the target.
+                pc = unsafe { pc.offset(distance) };
+                if distance < 0 {
+                    self.fuel -= 1;
+                    if self.fuel == 0 {
+                        save_pc!();
+                        return Event::Pause;
+                    }
+                }
+            }};
+        }
+        macro_rules! arith {
+            ($ins:expr, $r:expr, $op:ident, $int:ident, $float:tt) => {{
+                let l = &*reg!($ins.b());
+                let r = &*$r;
+                if l.tag() == Tag::Int && r.tag() == Tag::Int {
+                    let v = l.int_bits().$int(r.int_bits());
+                    reg!($ins.a()).set_int(v);
+                } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
+                    let v = l.float_bits() $float r.float_bits();
+                    reg!($ins.a()).set_float(v);
+                } else {
+                    let v = check!(ops::arith(Arith::$op, l, r));
+                    reg!($ins.a()).put(v);
+                }
+            }};
+        }
+        macro_rules! add {
+            ($ins:expr, $r:expr) => {{
+                let l = &*reg!($ins.b());
+                let r = $r;
+                if l.tag() == Tag::Int && r.tag() == Tag::Int {
+                    let v = l.int_bits().wrapping_add(r.int_bits());
+                    reg!($ins.a()).set_int(v);
+                } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
+                    let v = l.float_bits() + r.float_bits();
+                    reg!($ins.a()).set_float(v);
+                } else if $ins.a() == $ins.b() && l.is_heap() {
+                    check!(ops::add_assign(reg!($ins.a()), r));
+                } else {
+                    let v = check!(ops::arith(Arith::Add, l, r));
+                    reg!($ins.a()).put(v);
+                }
+            }};
+        }
+        macro_rules! divide {
+            ($ins:expr, $r:expr, $op:ident, $int:ident, $float:tt) => {{
+                let l = &*reg!($ins.b());
+                let r = &*$r;
+                if l.tag() == Tag::Int && r.tag() == Tag::Int && r.int_bits() != 0 {
+                    let v = l.int_bits().$int(r.int_bits());
+                    reg!($ins.a()).set_int(v);
+                } else if l.tag() == Tag::Float && r.tag() == Tag::Float && (r.float_bits() != 0.0 || stringify!($op) == "Div") {
+                    let v = l.float_bits() $float r.float_bits();
+                    reg!($ins.a()).set_float(v);
+                } else {
+                    let v = check!(ops::arith(Arith::$op, l, r));
+                    reg!($ins.a()).put(v);
+                }
+            }};
+        }
+        macro_rules! compare {
+            ($l:expr, $r:expr, $op:tt, $slow:expr) => {{
+                let (l, r) = ($l, $r);
+                if l.tag() == Tag::Int && r.tag() == Tag::Int {
+                    l.int_bits() $op r.int_bits()
+                } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
+                    l.float_bits() $op r.float_bits()
+                } else {
+                    $slow(l, r)
+                }
+            }};
+        }
+        macro_rules! lt {
+            ($l:expr, $r:expr) => {
+                compare!($l, $r, <, ops::less)
+            };
+        }
+        macro_rules! le {
+            ($l:expr, $r:expr) => {
+                compare!($l, $r, <=, ops::less_equal)
+            };
+        }
+        macro_rules! eq {
+            ($l:expr, $r:expr) => {{
+                let (l, r) = ($l, $r);
+                if l.tag() == Tag::Int && r.tag() == Tag::Int {
+                    l.int_bits() == r.int_bits()
+                } else {
+                    l == r
+                }
+            }};
+        }
+        macro_rules! branch {
+            ($ins:expr, $cond:expr) => {
+                if $cond {
+                    jump!($ins);
+                }
+            };
+        }
+        // Enters a closure of the program whose arguments lie behind register `a`.
+        macro_rules! enter {
+            ($ins:expr, $a:expr, $count:expr, $callee:expr, $closure:expr) => {{
+                let callee: *const Proto = $callee;
+                // SAFETY: the VM keeps functions alive.
+                let callee_ref = unsafe { &*callee };
+                let closure: *const Closure = $closure;
+                let count: usize = $count;
+                if callee_ref.generator {
+                    self.call_generator(regs, $a, count, callee_ref);
+                } else {
+                    save_pc!();
+                    let at = self.co.frames.len() - 1;
+                    // SAFETY: there is a frame.
+                    let base = unsafe { self.co.frames.get_unchecked(at).base } as usize + $a + 1;
+                    if at + 1 >= MAX_FRAMES {
+                        return Event::Throw(stack_overflow());
+                    }
+                    let top = base + (callee_ref.registers as usize).max(count) + 1;
+                    if top > self.co.stack.len() {
+                        if let Err(e) = self.co.grow(top) {
+                            return Event::Throw(e);
+                        }
+                    }
+                    // SAFETY: inside the stack by the lines above.
+                    regs = unsafe { self.co.stack.as_mut_ptr().add(base) };
+                    if count != callee_ref.params as usize || callee_ref.rest {
+                        // SAFETY: room for the registers and the arguments was made above.
+                        unsafe { bind_args(callee_ref, regs, count) };
+                    }
+                    proto = callee;
+                    consts = callee_ref.consts.as_ptr();
+                    pc = callee_ref.code.as_ptr();
+                    self.co.frames.push(Frame { proto, closure, pc, base: base as u32, flags: 0 });
+                    self.fuel -= 1;
+                    if self.fuel == 0 {
+                        return Event::Pause;
+                    }
+                }
+            }};
+        }
+        macro_rules! called {
+            ($called:expr) => {{
+                save_pc!();
+                match $called {
+                    Ok(Called::Value) => {}
+                    Ok(Called::Frame) => load_frame!(),
+                    Ok(Called::Native(future, base)) => return Event::Native(future, base),
+                    Err(e) => return Event::Throw(e),
+                }
+            }};
+        }
+
+        load_frame!();
+        loop {
+            // SAFETY: the verifier proved that code does not fall off its end.
+            let ins = unsafe { *pc };
+            pc = unsafe { pc.add(1) };
+            match ins.op() {
+                Op::Move => {
+                    let v = reg!(ins.b()).clone();
+                    reg!(ins.a()).put(v);
+                }
+                Op::Take => {
+                    let v = reg!(ins.b()).take();
+                    reg!(ins.a()).put(v);
+                }
+                Op::LoadK => {
+                    let v = constant!(ins.c()).clone();
+                    reg!(ins.a()).put(v);
+                }
+                Op::LoadInt => reg!(ins.a()).set_int(ins.sc() as i64),
+                Op::LoadNil | Op::Clear => reg!(ins.a()).put(Value::NIL),
+                Op::LoadBool => reg!(ins.a()).set_bool(ins.b() != 0),
+                Op::LoadAbsent => reg!(ins.a()).put(Value::ABSENT),
+
+                Op::NewCell => {
+                    let v = reg!(ins.a()).take();
+                    reg!(ins.a()).put(Variable::value(v));
+                }
+                Op::NewEmptyCell => reg!(ins.a()).put(Variable::value(Value::ABSENT)),
+                Op::GetCell => {
+                    let v = Variable::of(reg!(ins.b())).map_or(Value::ABSENT, Variable::get);
+                    if v.is_absent() {
+                        throw!(undefined(constant!(ins.c())));
+                    }
+                    reg!(ins.a()).put(v);
+                }
+                Op::SetCell => {
+                    let v = reg!(ins.b()).clone();
+                    if let Some(cell) = Variable::of(reg!(ins.a())) {
+                        cell.set(v);
+                    }
+                }
+                Op::GetUp => {
+                    let v = self.upvalue(ins.b()).clone();
+                    reg!(ins.a()).put(v);
+                }
+                Op::GetUpCell => {
+                    let v = Variable::of(self.upvalue(ins.b())).map_or(Value::ABSENT, Variable::get);
+                    if v.is_absent() {
+                        throw!(undefined(constant!(ins.c())));
+                    }
+                    reg!(ins.a()).put(v);
+                }
+                Op::SetUpCell => {
+                    let v = reg!(ins.b()).clone();
+                    if let Some(cell) = Variable::of(self.upvalue(ins.a())) {
+                        cell.set(v);
+                    }
+                }
+                Op::GetGlobal => {
+                    let v = self.global(ins.b(), ins.c()).clone();
+                    if v.is_absent() {
+                        throw!(self.undefined_global(ins.b(), ins.c()));
+                    }
+                    reg!(ins.a()).put(v);
+                }
+                Op::GetGlobalVar => {
+                    let v = Variable::of(self.global(ins.b(), ins.c())).map_or(Value::ABSENT, Variable::get);
+                    if v.is_absent() {
+                        throw!(self.undefined_global(ins.b(), ins.c()));
+                    }
+                    reg!(ins.a()).put(v);
+                }
+                Op::SetGlobal => {
+                    let v = reg!(ins.a()).clone();
+                    let old = std::mem::replace(self.global(ins.b(), ins.c()), v);
+                    drop(old);
+                }
+                Op::SetGlobalVar => {
+                    let v = reg!(ins.a()).clone();
+                    if let Some(cell) = Variable::of(self.global(ins.b(), ins.c())) {
+                        cell.set(v);
+                    }
+                }
+                Op::GetFunction => {
+                    // SAFETY: the compiler got the number from `new_function`.
+                    let v = unsafe { self.cx.0.vm.function(ins.c()) }.clone();
+                    reg!(ins.a()).put(v);
+                }
+                Op::SetFunction => {
+                    let v = reg!(ins.a()).clone();
+                    self.cx.0.vm.set_function(ins.c() as u32, v);
+                }
+
+                Op::Add => add!(ins, &*reg!(ins.c())),
+                Op::AddK => add!(ins, constant!(ins.c())),
+                Op::Sub => arith!(ins, reg!(ins.c()), Sub, wrapping_sub, -),
+                Op::SubK => arith!(ins, constant!(ins.c()), Sub, wrapping_sub, -),
+                Op::Mul => arith!(ins, reg!(ins.c()), Mul, wrapping_mul, *),
+                Op::MulK => arith!(ins, constant!(ins.c()), Mul, wrapping_mul, *),
+                Op::Div => divide!(ins, reg!(ins.c()), Div, wrapping_div, /),
+                Op::DivK => divide!(ins, constant!(ins.c()), Div, wrapping_div, /),
+                Op::Rem => divide!(ins, reg!(ins.c()), Rem, wrapping_rem, %),
+                Op::RemK => divide!(ins, constant!(ins.c()), Rem, wrapping_rem, %),
+                Op::Pow => {
+                    let v = check!(ops::arith(Arith::Pow, reg!(ins.b()), reg!(ins.c())));
+                    reg!(ins.a()).put(v);
+                }
+                Op::Neg => {
+                    let v = check!(ops::negate(reg!(ins.b())));
+                    reg!(ins.a()).put(v);
+                }
+                Op::Not => {
+                    let v = !reg!(ins.b()).truthy();
+                    reg!(ins.a()).set_bool(v);
+                }
+                Op::Truthy => {
+                    let v = reg!(ins.b()).truthy();
+                    reg!(ins.a()).set_bool(v);
+                }
+                Op::Eq => {
+                    let v = eq!(&*reg!(ins.b()), &*reg!(ins.c()));
+                    reg!(ins.a()).set_bool(v);
+                }
+                Op::Ne => {
+                    let v = !eq!(&*reg!(ins.b()), &*reg!(ins.c()));
+                    reg!(ins.a()).set_bool(v);
+                }
+                Op::Lt => {
+                    let v = lt!(&*reg!(ins.b()), &*reg!(ins.c()));
+                    reg!(ins.a()).set_bool(v);
+                }
+                Op::Le => {
+                    let v = le!(&*reg!(ins.b()), &*reg!(ins.c()));
+                    reg!(ins.a()).set_bool(v);
+                }
+                Op::In => {
+                    let v = ops::contains(reg!(ins.b()), reg!(ins.c()));
+                    reg!(ins.a()).set_bool(v);
+                }
+
+                Op::Jump => jump!(ins),
+                Op::JumpIf => branch!(ins, reg!(ins.a()).truthy()),
+                Op::JumpIfNot => branch!(ins, !reg!(ins.a()).truthy()),
+                Op::JumpIfNil => branch!(ins, reg!(ins.a()).is_nil()),
+                Op::JumpIfNotNil => branch!(ins, !reg!(ins.a()).is_nil()),
+                Op::JumpIfAbsent => branch!(ins, reg!(ins.a()).is_absent()),
+                Op::JumpIfPresent => branch!(ins, !reg!(ins.a()).is_absent()),
+                Op::JumpLt => branch!(ins, lt!(&*reg!(ins.a()), &*reg!(ins.b()))),
+                Op::JumpLe => branch!(ins, le!(&*reg!(ins.a()), &*reg!(ins.b()))),
+                Op::JumpNotLt => branch!(ins, !lt!(&*reg!(ins.a()), &*reg!(ins.b()))),
+                Op::JumpNotLe => branch!(ins, !le!(&*reg!(ins.a()), &*reg!(ins.b()))),
+                Op::JumpEq => branch!(ins, eq!(&*reg!(ins.a()), &*reg!(ins.b()))),
+                Op::JumpNe => branch!(ins, !eq!(&*reg!(ins.a()), &*reg!(ins.b()))),
+                Op::JumpLtK => branch!(ins, lt!(&*reg!(ins.a()), constant!(ins.b()))),
+                Op::JumpLeK => branch!(ins, le!(&*reg!(ins.a()), constant!(ins.b()))),
+                Op::JumpGtK => branch!(ins, lt!(constant!(ins.b()), &*reg!(ins.a()))),
+                Op::JumpGeK => branch!(ins, le!(constant!(ins.b()), &*reg!(ins.a()))),
+                Op::JumpNotLtK => branch!(ins, !lt!(&*reg!(ins.a()), constant!(ins.b()))),
+                Op::JumpNotLeK => branch!(ins, !le!(&*reg!(ins.a()), constant!(ins.b()))),
+                Op::JumpNotGtK => branch!(ins, !lt!(constant!(ins.b()), &*reg!(ins.a()))),
+                Op::JumpNotGeK => branch!(ins, !le!(constant!(ins.b()), &*reg!(ins.a()))),
+                Op::JumpEqK => branch!(ins, eq!(&*reg!(ins.a()), constant!(ins.b()))),
+                Op::JumpNeK => branch!(ins, !eq!(&*reg!(ins.a()), constant!(ins.b()))),
+
+                Op::RangePrep => {
+                    let a = ins.a();
+                    let range = check!(ops::range(reg!(a), reg!(a + 1), ins.b() != 0));
+                    match range.last() {
+                        Some(last) => {
+                            reg!(a).set_int(range.start);
+                            reg!(a + 1).set_int(last);
+                            reg!(a + 2).set_int(range.start);
+                        }
+                        None => jump!(ins),
+                    }
+                }
+                Op::RangeNext => {
+                    let a = ins.a();
+                    let at = reg!(a).int_bits();
+                    if at < reg!(a + 1).int_bits() {
+                        reg!(a).set_int(at + 1);
+                        reg!(a + 2).set_int(at + 1);
+                        jump!(ins);
+                    }
+                }
+                Op::IterPrep => {
+                    let a = ins.a();
+                    check!(prepare_iteration(reg!(a)));
+                    reg!(a + 1).set_int(0);
+                }
+                Op::IterNext => {
+                    let a = ins.a();
+                    if let Some(items) = reg!(a).as_list() {
+                        let at = reg!(a + 1).int_bits();
+                        if let Some(item) = items.get(at as usize) {
+                            let item = item.clone();
+                            reg!(a + 1).set_int(at + 1);
+                            reg!(a + 2).put(item);
+                            jump!(ins);
+                        } else {
+                            // SAFETY: the compiler puts one instruction behind, and more code behind that.
+                            pc = unsafe { pc.add(1) };
+                        }
+                    } else {
+                        match check!(self.next_item(regs, a, ins.b() != 0)) {
+                            Next::Item => jump!(ins),
+                            // SAFETY: as above.
+                            Next::End => pc = unsafe { pc.add(1) },
+                            Next::Generator(generator) => {
+                                save_pc!();
+                                // SAFETY: both point into the stack.
+                                let register = unsafe { regs.add(a + 2).offset_from(self.co.stack.as_ptr()) };
+                                return Event::Resume(generator, register as usize);
+                            }
+                            Next::Wait(future) => {
+                                save_pc!();
+                                // SAFETY: as above.
+                                let register = unsafe { regs.add(a + 2).offset_from(self.co.stack.as_ptr()) };
+                                return Event::Native(future, register as u32 + 1);
+                            }
+                        }
+                    }
+                }
+
+                Op::CallFunction => {
+                    // SAFETY: the compiler got the number from `new_function`.
+                    let callee = unsafe { self.cx.0.vm.function(ins.c()) };
+                    match Closure::of(callee) {
+                        Some(closure) => {
+                            let target: *const Proto = &raw const *closure.proto;
+                            enter!(ins, ins.a(), ins.b(), target, closure);
+                        }
+                        None => throw!(Error::type_error("internal error: function is not compiled yet")),
+                    }
+                }
+                Op::Call => match Closure::of(reg!(ins.a())) {
+                    Some(closure) => {
+                        let target: *const Proto = &raw const *closure.proto;
+                        let closure: *const Closure = closure;
+                        enter!(ins, ins.a(), ins.b(), target, closure);
+                    }
+                    None => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
+                },
+                Op::CallBuiltin => {
+                    let entry = constant!(ins.c()).as_native();
+                    // SAFETY: the compiler emits this for constants made by `Builtin::value` only.
+                    let builtin = unsafe { &*entry.unwrap_unchecked().cast::<Builtin>() };
+                    match builtin.run {
+                        Run::Sync(f) => {
+                            let count = ins.b();
+                            self.cx.0.caller.set(proto);
+                            // SAFETY: the arguments lie in the frame.
+                            let args = unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                            let result = check!(f(&self.cx, args));
+                            for i in 1..=count {
+                                reg!(ins.a() + i).put(Value::NIL);
+                            }
+                            reg!(ins.a()).put(result);
+                        }
+                        Run::Async(_) => called!(self.call_native(regs, ins.a(), ins.b(), builtin, proto)),
+                    }
+                }
+                Op::CallMethod => {
+                    // SAFETY: the verifier checked the number.
+                    let site: *const MethodSite = unsafe { (*proto).methods.as_ptr().add(ins.c()) };
+                    let site = unsafe { &*site };
+                    let receiver = &*reg!(ins.a() + 1);
+                    if let Some(s) = receiver.as_struct() {
+                        let key = s.ty.address();
+                        let epoch = self.cx.0.vm.method_epoch.get();
+                        if site.key.get() != key ^ epoch.rotate_left(48) {
+                            if !self.find_struct_method(site, s, key ^ epoch.rotate_left(48)) {
+                                called!(self.call_missing(regs, ins.a(), ins.b(), site, proto));
+                                continue;
+                            }
+                        }
+                        let closure = site.target.get().cast::<Closure>();
+                        // SAFETY: the epoch in the key changes whenever a method is replaced.
+                        let target: *const Proto = unsafe { &raw const *(&(*closure).proto).as_ref() };
+                        enter!(ins, ins.a(), ins.b(), target, closure);
+                    } else {
+                        let tag = receiver.tag();
+                        if site.key.get() == tag as usize && (tag as u8) < Tag::Closure as u8 {
+                            // SAFETY: set together with the key, to a static entry.
+                            let builtin = unsafe { &*site.target.get().cast::<Builtin>() };
+                            if let Run::Sync(f) = builtin.run {
+                                let count = ins.b();
+                                self.cx.0.caller.set(proto);
+                                // SAFETY: the arguments lie in the frame.
+                                let args = unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                                let result = check!(f(&self.cx, args));
+                                for i in 1..=count {
+                                    reg!(ins.a() + i).put(Value::NIL);
+                                }
+                                reg!(ins.a()).put(result);
+                                continue;
+                            }
+                        }
+                        called!(self.call_method(regs, ins.a(), ins.b(), site, proto));
+                    }
+                }
+                Op::CallSpread => called!(self.call_spread(regs, ins.a(), ins.c(), proto)),
+                Op::CallBuiltinSpread => {
+                    let Some(builtin) = Builtin::of(constant!(ins.c())) else { continue };
+                    called!(self.call_builtin_spread(regs, ins.a(), builtin, proto));
+                }
+                Op::CallMethodSpread => {
+                    // SAFETY: the verifier checked the number.
+                    let site: *const MethodSite = unsafe { (*proto).methods.as_ptr().add(ins.c()) };
+                    let site = unsafe { &*site };
+                    called!(self.call_method_spread(regs, ins.a(), site, proto));
+                }
+                Op::TailCall => {
+                    let target = Closure::of(reg!(ins.a())).map(|c| (&raw const *c.proto, &raw const *c));
+                    match target {
+                        // SAFETY: the VM keeps functions alive.
+                        Some((target, closure)) if unsafe { !(*target).generator } => {
+                            save_pc!();
+                            // SAFETY: as above.
+                            let target_ref = unsafe { &*target };
+                            let count = ins.b();
+                            let at = self.co.frames.len() - 1;
+                            // SAFETY: there is a frame.
+                            let base = unsafe { self.co.frames.get_unchecked(at).base } as usize;
+                            // Callee and arguments move down; the rest of the frame is cleared.
+                            for i in 0..=count {
+                                let v = reg!(ins.a() + i).take();
+                                // SAFETY: the register before the frame receives the callee, which keeps it alive.
+                                unsafe { (*regs.add(i).sub(1)).put(v) };
+                            }
+                            // SAFETY: the registers of the running function.
+                            let size = unsafe { (*proto).registers as usize };
+                            for i in count..size {
+                                reg!(i).put(Value::NIL);
+                            }
+                            let top = base + (target_ref.registers as usize).max(count) + 1;
+                            if top > self.co.stack.len() {
+                                if let Err(e) = self.co.grow(top) {
+                                    return Event::Throw(e);
+                                }
+                            }
+                            // SAFETY: inside the stack.
+                            regs = unsafe { self.co.stack.as_mut_ptr().add(base) };
+                            if count != target_ref.params as usize || target_ref.rest {
+                                // SAFETY: room was made above.
+                                unsafe { bind_args(target_ref, regs, count) };
+                            }
+                            proto = target;
+                            consts = target_ref.consts.as_ptr();
+                            pc = target_ref.code.as_ptr();
+                            // SAFETY: there is a frame.
+                            let frame = unsafe { self.co.frames.get_unchecked_mut(at) };
+                            frame.proto = target;
+                            frame.closure = closure;
+                            frame.pc = pc;
+                            self.fuel -= 1;
+                            if self.fuel == 0 {
+                                return Event::Pause;
+                            }
+                        }
+                        Some((target, closure)) => {
+                            enter!(ins, ins.a(), ins.b(), target, closure);
+                        }
+                        None => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
+                    }
+                }
+                Op::Return | Op::ReturnNil => {
+                    let result = if ins.op() == Op::Return { reg!(ins.a()).take() } else { Value::NIL };
+                    // SAFETY: the registers of the running function.
+                    let size = unsafe { (*proto).registers as usize };
+                    let mut tags = 0;
+                    for i in 0..size {
+                        tags |= reg!(i).tag_bits();
+                    }
+                    if tags & Value::HEAP_BITS != 0 {
+                        for i in 0..size {
+                            reg!(i).put(Value::NIL);
+                        }
+                    }
+                    let flags = self.co.frames.pop().map_or(ENTRY, |f| f.flags);
+                    if flags != 0 {
+                        // SAFETY: the callee's register.
+                        unsafe { (*regs.sub(1)).put(Value::NIL) };
+                        return if flags & TO_NATIVE != 0 { Event::ToNative(result) } else { Event::Done(result) };
+                    }
+                    // SAFETY: the register before the frame belongs to the caller.
+                    unsafe { (*regs.sub(1)).put(result) };
+                    load_frame!();
+                }
+                Op::Closure => {
+                    // SAFETY: the verifier checked the number.
+                    let child: Rc<Proto> = unsafe { (&(*proto).protos).get_unchecked(ins.c()) }.clone();
+                    let upvalues: Box<[Value]> = child
+                        .captures
+                        .iter()
+                        .map(|capture| match *capture {
+                            Capture::Local(r) => reg!(r as usize).clone(),
+                            Capture::Up(i) => self.upvalue(i as usize).clone(),
+                        })
+                        .collect();
+                    reg!(ins.a()).put(Closure::value(child, upvalues));
+                }
+
+                Op::NewList => {
+                    let count = ins.c();
+                    let mut items = Vec::with_capacity(count);
+                    for i in 0..count {
+                        items.push(reg!(ins.b() + i).take());
+                    }
+                    reg!(ins.a()).put(Value::list(items));
+                }
+                Op::ListPush => {
+                    let v = reg!(ins.b()).take();
+                    if let Some(list) = reg!(ins.a()).as_list_mut() {
+                        list.make_mut().push(v);
+                    }
+                }
+                Op::ListSpread => {
+                    let v = reg!(ins.b()).take();
+                    match spread_items(&v) {
+                        Spread::Items(items) => {
+                            check!(harn_value::memory::check(items.len() * 16).map_err(Error::from));
+                            if let Some(list) = reg!(ins.a()).as_list_mut() {
+                                list.make_mut().extend(items);
+                            }
+                        }
+                        Spread::Iter(iter) => {
+                            // The list comes back in place of the spread value, then replaces the list.
+                            let list = reg!(ins.a()).take();
+                            let cx = self.cx.clone();
+                            let future: NativeFuture = Box::pin(async move {
+                                let mut items = list;
+                                while let Some(item) = iter.next(&cx).await? {
+                                    if let Some(list) = items.as_list_mut() {
+                                        list.make_mut().push(item);
+                                        if list.len() % 4096 == 0 {
+                                            harn_value::memory::check(0)?;
+                                        }
+                                    }
+                                }
+                                Ok(items)
+                            });
+                            save_pc!();
+                            // SAFETY: both point into the stack.
+                            let register = unsafe { regs.add(ins.a()).offset_from(self.co.stack.as_ptr()) };
+                            return Event::Native(future, register as u32 + 1);
+                        }
+                        Spread::No => throw!(ops::expect_pattern(&v, false)),
+                    }
+                }
+                Op::NewDict => {
+                    let dict = harn_value::Dict::with_capacity(ins.c().min(64));
+                    reg!(ins.a()).put(Value::dict(dict));
+                }
+                Op::DictSetK => {
+                    let v = reg!(ins.b()).take();
+                    let key = constant!(ins.c()).as_str();
+                    if let (Some(dict), Some(key)) = (reg!(ins.a()).as_dict_mut(), key) {
+                        dict.make_mut().insert(key.clone(), v);
+                    }
+                }
+                Op::DictSet => {
+                    let key = ops::key_text(reg!(ins.b()));
+                    let v = reg!(ins.c()).take();
+                    if let Some(dict) = reg!(ins.a()).as_dict_mut() {
+                        dict.make_mut().insert(key, v);
+                    }
+                }
+                Op::DictSpread => {
+                    let v = reg!(ins.b()).take();
+                    let Some(more) = v.to_dict() else { throw!(ops::expect_pattern(&v, true)) };
+                    if let Some(dict) = reg!(ins.a()).as_dict_mut() {
+                        dict.make_mut().extend(more.iter().map(|(k, v)| (k.clone(), v.clone())));
+                    }
+                }
+                Op::NewStruct => {
+                    // SAFETY: the verifier checked the number.
+                    let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) }.clone();
+                    let slots = (0..ty.fields.len()).map(|i| reg!(ins.b() + i).take()).collect();
+                    reg!(ins.a()).put(StructValue { ty, slots, extra: None }.into());
+                }
+                Op::StructFromDict => {
+                    // SAFETY: as above.
+                    let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) };
+                    let v = check!(construct(ty, reg!(ins.b()).take()));
+                    reg!(ins.a()).put(v);
+                }
+                Op::NewEnum => {
+                    let (count, k) = (ins.b(), ins.c());
+                    let Some(model) = constant!(k & (TAKE as usize - 1)).as_enum() else { continue };
+                    let fields = if k & TAKE as usize != 0 {
+                        reg!(count).as_list().map(|l| l.iter().cloned().collect()).unwrap_or_default()
+                    } else {
+                        (0..count).map(|i| reg!(ins.a() + 1 + i).take()).collect()
+                    };
+                    let v = EnumValue { ty: model.ty.clone(), variant: model.variant, fields };
+                    reg!(ins.a()).put(v.into());
+                }
+                Op::Interp => {
+                    let (first, count) = (ins.b(), ins.c());
+                    let mut text = std::mem::take(&mut self.text);
+                    text.clear();
+                    for i in 0..count {
+                        let part = reg!(first + i);
+                        harn_value::print(part, &mut text);
+                        part.put(Value::NIL);
+                    }
+                    if text.len() > 1 << 16 {
+                        check!(harn_value::memory::check(text.len()).map_err(Error::from));
+                    }
+                    let v = Value::str(&text);
+                    self.text = text;
+                    reg!(ins.a()).put(v);
+                }
+                Op::NewRange | Op::NewRangeExclusive => {
+                    let exclusive = ins.op() == Op::NewRangeExclusive;
+                    let range = check!(ops::range(reg!(ins.b()), reg!(ins.c()), exclusive));
+                    reg!(ins.a()).put(Value::range(range));
+                }
+
+                Op::GetField => {
+                    let Some(name) = constant!(ins.c()).as_str() else { continue };
+                    let v = match reg!(ins.b()).view() {
+                        View::Struct(s) => s.get(name).cloned().unwrap_or_default(),
+                        View::Dict(d) => d.get(name).cloned().unwrap_or_default(),
+                        _ => check!(ops::get_field(reg!(ins.b()), name)),
+                    };
+                    reg!(ins.a()).put(v);
+                }
+                Op::GetFieldTake => {
+                    let Some(name) = constant!(ins.c()).as_str() else { continue };
+                    let v = check!(ops::get_field(reg!(ins.b()), name));
+                    reg!(ins.b()).put(Value::NIL);
+                    reg!(ins.a()).put(v);
+                }
+                Op::GetFieldOpt => {
+                    let Some(name) = constant!(ins.c()).as_str() else { continue };
+                    let v = ops::get_field(reg!(ins.b()), name).unwrap_or_default();
+                    reg!(ins.a()).put(v);
+                }
+                Op::GetIndex => {
+                    let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
+                    let v = match v {
+                        Some(v) => v,
+                        None => check!(ops::get_index(reg!(ins.b()), reg!(ins.c()))),
+                    };
+                    reg!(ins.a()).put(v);
+                }
+                Op::GetIndexTake => {
+                    let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
+                    let v = match v {
+                        Some(v) => v,
+                        None => check!(ops::get_index(reg!(ins.b()), reg!(ins.c()))),
+                    };
+                    reg!(ins.b()).put(Value::NIL);
+                    reg!(ins.a()).put(v);
+                }
+                Op::Slice => {
+                    let v = check!(ops::slice(reg!(ins.b()), reg!(ins.c()), reg!(ins.c() + 1)));
+                    reg!(ins.a()).put(v);
+                }
+                Op::SetField => {
+                    let k = ins.c();
+                    let Some(name) = constant!(k & (TAKE as usize - 1)).as_str() else { continue };
+                    let v = if k & TAKE as usize != 0 { reg!(ins.b()).take() } else { reg!(ins.b()).clone() };
+                    // SAFETY: used at once.
+                    let place = unsafe { ops::place(regs.add(ins.a())) };
+                    check!(ops::set_field(place, name, v));
+                }
+                Op::SetIndex => {
+                    let c = ins.c();
+                    let value = c & (TAKE as usize - 1);
+                    let v = if c & TAKE as usize != 0 { reg!(value).take() } else { reg!(value).clone() };
+                    // SAFETY: used at once.
+                    let place = unsafe { ops::place(regs.add(ins.a())) };
+                    let index = &*reg!(ins.b());
+                    if index.tag() == Tag::Int
+                        && let Some(list) = place.as_list_mut()
+                        && let Some(items) = list.get_mut()
+                        && let Some(slot) = items.get_mut(index.int_bits() as usize)
+                    {
+                        slot.put(v);
+                    } else {
+                        check!(ops::set_index(place, index, v));
+                    }
+                }
+                Op::SetPath => {
+                    let c = ins.c();
+                    // SAFETY: the verifier checked the number.
+                    let path = unsafe { (&(*proto).paths).get_unchecked(c & (TAKE as usize - 1)) };
+                    let v = if c & TAKE as usize != 0 { reg!(ins.b()).take() } else { reg!(ins.b()).clone() };
+                    // SAFETY: used at once.
+                    let place = unsafe { ops::place(regs.add(ins.a())) };
+                    check!(ops::set_path(place, path, regs, v));
+                }
+                Op::GetPath => {
+                    // SAFETY: as above.
+                    let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
+                    let place = unsafe { ops::place(regs.add(ins.b())) };
+                    let v = check!(ops::get_path(place, path, regs));
+                    reg!(ins.a()).put(v);
+                }
+                Op::ReleasePath => {
+                    // SAFETY: as above.
+                    let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
+                    let place = unsafe { ops::place(regs.add(ins.a())) };
+                    ops::release_path(place, path, regs, reg!(ins.b()), reg!(ins.b() + 1));
+                }
+                Op::AddToCell => {
+                    let right = ins.c();
+                    // SAFETY: used at once.
+                    let place = unsafe { ops::place(regs.add(ins.a())) };
+                    let old = reg!(ins.b());
+                    if place.same(old) && ops::appends(old, reg!(right)) {
+                        place.put(Value::NIL);
+                    }
+                    check!(ops::add_assign(old, reg!(right)));
+                    let v = old.take();
+                    place.put(v);
+                }
+
+                Op::ExpectDict => {
+                    let v = &*reg!(ins.a());
+                    if v.as_dict().is_none() && v.as_struct().is_none() {
+                        throw!(ops::expect_pattern(v, true));
+                    }
+                }
+                Op::ExpectList => {
+                    let v = &*reg!(ins.a());
+                    if v.as_list().is_none() {
+                        throw!(ops::expect_pattern(v, false));
+                    }
+                }
+                Op::PatternField => {
+                    let Some(name) = constant!(ins.c()).as_str() else { continue };
+                    let v = ops::pattern_field(reg!(ins.b()), name);
+                    reg!(ins.a()).put(v);
+                }
+                Op::PatternItem => {
+                    let v = reg!(ins.b()).as_list().and_then(|l| l.get(ins.c()).cloned()).unwrap_or_default();
+                    reg!(ins.a()).put(v);
+                }
+                Op::RestDict => {
+                    let v = ops::rest_dict(reg!(ins.b()), constant!(ins.c()));
+                    reg!(ins.a()).put(v);
+                }
+                Op::RestList => {
+                    let rest = reg!(ins.b()).as_list().and_then(|l| l.get(ins.c()..).map(<[Value]>::to_vec));
+                    reg!(ins.a()).put(Value::list(rest.unwrap_or_default()));
+                }
+                Op::SplitPair => {
+                    let (first, second) = check!(ops::split_pair(reg!(ins.b())));
+                    reg!(ins.a()).put(first);
+                    reg!(ins.a() + 1).put(second);
+                }
+                Op::JumpNotDict => {
+                    let v = &*reg!(ins.a());
+                    branch!(ins, v.as_dict().is_none() && v.as_struct().is_none());
+                }
+                Op::JumpNotList => {
+                    branch!(ins, !reg!(ins.a()).as_list().is_some_and(|l| l.len() >= ins.b()));
+                }
+                Op::JumpNotVariant => {
+                    let hit = match (reg!(ins.a()).as_enum(), constant!(ins.b()).as_enum()) {
+                        (Some(v), Some(model)) => same_variant(v, model),
+                        _ => false,
+                    };
+                    branch!(ins, !hit);
+                }
+                Op::EnumField => {
+                    let v = reg!(ins.b()).as_enum().and_then(|e| e.fields.get(ins.c()).cloned()).unwrap_or_default();
+                    reg!(ins.a()).put(v);
+                }
+
+                Op::Throw => throw!(Error::thrown(reg!(ins.a()).clone())),
+                Op::Fail => {
+                    let text = constant!(ins.c()).to_string();
+                    throw!(match ins.b() as u16 {
+                        k if k == FailKind::Runtime as u16 => Error::runtime(text),
+                        k if k == FailKind::Type as u16 => Error::type_error(text),
+                        k if k == FailKind::Plain as u16 => Error::plain(text),
+                        _ => Error::thrown(text),
+                    });
+                }
+                Op::Rethrow => throw!(Held::take(reg!(ins.a()))),
+                Op::CaughtValue => {
+                    let v = Held::caught(reg!(ins.b()));
+                    reg!(ins.a()).put(v);
+                }
+                Op::JumpNotCaught => {
+                    let ty = constant!(ins.b()).as_str();
+                    let hit = ty.is_some_and(|ty| ops::catches(reg!(ins.a()), ty));
+                    branch!(ins, !hit);
+                }
+                Op::WrapOk => {
+                    let v = reg!(ins.b()).take();
+                    let v = if v.as_enum().is_some_and(|e| e.as_result().is_some()) { v } else { Value::ok(v) };
+                    reg!(ins.a()).put(v);
+                }
+                Op::WrapErr => {
+                    let v = Value::err(reg!(ins.b()).take());
+                    reg!(ins.a()).put(v);
+                }
+                Op::Propagate => match reg!(ins.b()).as_enum().and_then(|e| e.as_result()) {
+                    Some(Ok(payload)) => reg!(ins.a()).put(payload),
+                    Some(Err(_)) => jump!(ins),
+                    None => throw!(Error::type_error(format!(
+                        "? operator requires a Result value, got {}",
+                        reg!(ins.b()).type_name()
+                    ))),
+                },
+                Op::CheckParam => {
+                    // SAFETY: the verifier checked the number.
+                    let param = unsafe { (&(*proto).checks).get_unchecked(ins.c()) };
+                    check!(param.check(reg!(ins.a())));
+                }
+                Op::Yield => {
+                    let v = reg!(ins.a()).take();
+                    save_pc!();
+                    return Event::Yield(v);
+                }
+                Op::AddMethod => {
+                    // SAFETY: as above.
+                    let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) };
+                    if let Some(name) = constant!(ins.b()).as_str() {
+                        let old = ty.methods.borrow_mut().insert(name.clone(), reg!(ins.a()).clone());
+                        if let Some(old) = old {
+                            let epoch = &self.cx.0.vm.method_epoch;
+                            epoch.set(epoch.get() + 1);
+                            self.cx.0.vm.retire(old);
+                        }
+                    }
+                }
+                Op::ExpectCallable => {
+                    let v = &*reg!(ins.a());
+                    if !is_callable(v) {
+                        throw!(Error::type_error(format!("cannot pipe into {}", v.type_name())));
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn upvalue(&self, index: usize) -> &Value {
+        let at = self.co.frames.len() - 1;
+        // SAFETY: only functions with captures use this, and those run as closures; the verifier
+        // checked the number against the captures.
+        unsafe { (&(*self.co.frames.get_unchecked(at).closure).upvalues).get_unchecked(index) }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "module variables are shared cells of a single-threaded program")]
+    fn global(&self, module: usize, index: usize) -> &mut Value {
+        // SAFETY: modules are numbered as loaded and variables as declared; no reference outlives an instruction.
+        unsafe { (&mut **self.globals.get_unchecked(module)).get_unchecked_mut(index) }
+    }
+
+    #[cold]
+    fn undefined_global(&self, module: usize, index: usize) -> Error {
+        let name = self.cx.0.vm.global_name(module, index);
+        Error::plain(format!("Undefined variable: {name}"))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_generator(&mut self, regs: *mut Value, a: usize, count: usize, proto: &Proto) {
+        // SAFETY: callee and arguments lie in the frame.
+        unsafe {
+            let at = regs.add(a);
+            let callee = (*at).take();
+            // A function called directly has no callee register: its closure carries no captures.
+            let callee = if Closure::of(&callee).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)) {
+                callee
+            } else {
+                self.closure_for(proto, &*at.add(1))
+            };
+            let args: Vec<Value> = (1..=count).map(|i| (*at.add(i)).take()).collect();
+            (*at).put(make_generator(proto, callee, args.into_iter()));
+        }
+    }
+
+    /// The closure value of a function that was called without one in a register.
+    fn closure_for(&self, proto: &Proto, receiver: &Value) -> Value {
+        if let Some(s) = receiver.as_struct() {
+            let methods = s.ty.methods.borrow();
+            let method = methods.values().find(|m| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)));
+            if let Some(method) = method {
+                return method.clone();
+            }
+        }
+        self.cx.0.vm.function_of(proto)
+    }
+
+    /// Calls what is not a closure of the program.
+    #[inline(never)]
+    fn call_other(&mut self, regs: *mut Value, a: usize, count: usize, name: usize, proto: *const Proto) -> Result<Called> {
+        // SAFETY: the callee lies in the frame.
+        let callee = unsafe { (*regs.add(a)).clone() };
+        if let Some(builtin) = Builtin::of(&callee) {
+            return self.call_native(regs, a, count, builtin, proto);
+        }
+        if let Some(ctor) = callee.downcast::<Constructor>() {
+            // SAFETY: the argument lies in the frame when there is one.
+            let fields = if count > 0 { unsafe { (*regs.add(a + 1)).take() } } else { Value::NIL };
+            let v = construct(&ctor.0, fields)?;
+            unsafe { (*regs.add(a)).put(v) };
+            return Ok(Called::Value);
+        }
+        if let Some(at) = name.checked_sub(1) {
+            // A variable that cannot be called does not hide the builtin of its name.
+            // SAFETY: the compiler put the name's constant there.
+            let name = unsafe { (&(*proto).consts).get(at).and_then(Value::as_str).cloned() };
+            if let Some(builtin) = name.and_then(|n| self.cx.0.vm.builtin(&n)) {
+                return self.call_native(regs, a, count, builtin, proto);
+            }
+        }
+        Err(Error::type_error(format!("Cannot call {callee}")))
+    }
+
+    fn call_native(&mut self, regs: *mut Value, a: usize, count: usize, builtin: &'static Builtin, proto: *const Proto) -> Result<Called> {
+        self.cx.0.caller.set(proto);
+        // SAFETY: the arguments lie in the frame.
+        let args = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
+        match builtin.run {
+            Run::Sync(f) => {
+                let result = f(&self.cx, args)?;
+                args.iter_mut().for_each(|v| v.put(Value::NIL));
+                // SAFETY: in the frame.
+                unsafe { (*regs.add(a)).put(result) };
+                Ok(Called::Value)
+            }
+            Run::Async(f) => {
+                let future = f(self.cx.clone(), args.iter_mut().map(Value::take).collect());
+                // SAFETY: both point into the stack.
+                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
+                Ok(Called::Native(future, base))
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn find_struct_method(&self, site: &MethodSite, s: &Ref<StructValue>, key: usize) -> bool {
+        let methods = s.ty.methods.borrow();
+        let Some(closure) = methods.get(&site.name).and_then(Closure::of) else { return false };
+        site.key.set(key);
+        site.target.set((&raw const *closure).cast());
+        true
+    }
+
+    /// A method of a value that is not a struct with such a method.
+    #[inline(never)]
+    fn call_method(&mut self, regs: *mut Value, a: usize, count: usize, site: &MethodSite, proto: *const Proto) -> Result<Called> {
+        // SAFETY: the receiver lies in the frame.
+        let receiver = unsafe { &*regs.add(a + 1) };
+        match self.cx.0.vm.method(receiver.type_name(), &site.name) {
+            Some(builtin) => {
+                if receiver.tag() < Tag::Closure {
+                    site.key.set(receiver.tag() as usize);
+                    site.target.set((&raw const *builtin).cast());
+                }
+                self.call_native(regs, a, count, builtin, proto)
+            }
+            None => self.call_missing(regs, a, count, site, proto),
+        }
+    }
+
+    /// No built-in or `impl` method: a callable entry of a dict or field of a struct, or an error.
+    #[cold]
+    #[inline(never)]
+    fn call_missing(&mut self, regs: *mut Value, a: usize, count: usize, site: &MethodSite, proto: *const Proto) -> Result<Called> {
+        // SAFETY: receiver and arguments lie in the frame.
+        let receiver = unsafe { (*regs.add(a + 1)).clone() };
+        let stored = match receiver.view() {
+            View::Dict(d) => d.get(&site.name).cloned(),
+            View::Struct(s) => match self.cx.0.vm.method("struct", &site.name) {
+                Some(builtin) if s.get(&site.name).is_none() => {
+                    return self.call_native(regs, a, count, builtin, proto);
+                }
+                _ => s.get(&site.name).cloned(),
+            },
+            _ => None,
+        };
+        let Some(callee) = stored.filter(is_callable) else {
+            if site.optional {
+                // SAFETY: as above.
+                unsafe {
+                    (*regs.add(a)).put(Value::NIL);
+                    for i in 1..=count {
+                        (*regs.add(a + i)).put(Value::NIL);
+                    }
+                }
+                return Ok(Called::Value);
+            }
+            return Err(Error::type_error(format!("unknown method `{}` on {}", site.name, receiver.type_name())));
+        };
+        // SAFETY: as above; the arguments move down over the receiver.
+        unsafe {
+            (*regs.add(a)).put(callee);
+            for i in 1..count {
+                let v = (*regs.add(a + i + 1)).take();
+                (*regs.add(a + i)).put(v);
+            }
+            (*regs.add(a + count)).put(Value::NIL);
+        }
+        self.call_value(regs, a, count - 1, proto)
+    }
+
+    /// Calls the value in register `a`, pushing a frame if it is a closure.
+    fn call_value(&mut self, regs: *mut Value, a: usize, count: usize, proto: *const Proto) -> Result<Called> {
+        // SAFETY: the callee lies in the frame; the VM keeps functions alive.
+        let callee = unsafe { (*regs.add(a)).clone() };
+        let Some(closure) = Closure::of(&callee) else { return self.call_other(regs, a, count, 0, proto) };
+        let target: *const Proto = &raw const *closure.proto;
+        let target_ref = unsafe { &*target };
+        if target_ref.generator {
+            self.call_generator(regs, a, count, target_ref);
+            return Ok(Called::Value);
+        }
+        if self.co.frames.len() >= MAX_FRAMES {
+            return Err(stack_overflow());
+        }
+        // SAFETY: both point into the stack.
+        let base = unsafe { regs.add(a + 1).offset_from(self.co.stack.as_ptr()) } as usize;
+        let top = base + (target_ref.registers as usize).max(count) + 1;
+        if top > self.co.stack.len() {
+            self.co.grow(top)?;
+        }
+        // SAFETY: room was made above.
+        unsafe { bind_args(target_ref, self.co.stack.as_mut_ptr().add(base), count) };
+        self.co.frames.push(Frame {
+            proto: target,
+            closure,
+            pc: target_ref.code.as_ptr(),
+            base: base as u32,
+            flags: 0,
+        });
+        Ok(Called::Frame)
+    }
+
+    /// Puts the items of the list in register `at` behind `from`; returns the register array (the
+    /// stack may have moved) and the number of items.
+    fn spread_args(&mut self, regs: *mut Value, from: usize, list: usize) -> Result<(*mut Value, usize)> {
+        // SAFETY: the list lies in the frame.
+        let items = unsafe { (*regs.add(list)).take() };
+        let items = items.as_list().cloned().unwrap_or_else(|| Ref::new(Vec::new()));
+        let offset = unsafe { regs.offset_from(self.co.stack.as_ptr()) } as usize;
+        let top = offset + from + items.len() + 2;
+        if top > self.co.stack.len() {
+            self.co.grow(top)?;
+        }
+        // SAFETY: inside the stack.
+        let regs = unsafe { self.co.stack.as_mut_ptr().add(offset) };
+        for (i, item) in items.iter().enumerate() {
+            unsafe { (*regs.add(from + i)).put(item.clone()) };
+        }
+        Ok((regs, items.len()))
+    }
+
+    #[inline(never)]
+    fn call_spread(&mut self, regs: *mut Value, a: usize, name: usize, proto: *const Proto) -> Result<Called> {
+        let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
+        // SAFETY: the callee lies in the frame.
+        if Closure::of(unsafe { &*regs.add(a) }).is_some() {
+            self.call_value(regs, a, count, proto)
+        } else {
+            self.call_other(regs, a, count, name, proto)
+        }
+    }
+
+    #[inline(never)]
+    fn call_builtin_spread(&mut self, regs: *mut Value, a: usize, builtin: &'static Builtin, proto: *const Proto) -> Result<Called> {
+        let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
+        self.call_native(regs, a, count, builtin, proto)
+    }
+
+    #[inline(never)]
+    fn call_method_spread(&mut self, regs: *mut Value, a: usize, site: &MethodSite, proto: *const Proto) -> Result<Called> {
+        let (regs, count) = self.spread_args(regs, a + 2, a + 2)?;
+        // SAFETY: the receiver lies in the frame.
+        let receiver = unsafe { (*regs.add(a + 1)).clone() };
+        if let Some(s) = receiver.as_struct() {
+            let method = s.ty.methods.borrow().get(&site.name).cloned();
+            if let Some(method) = method {
+                // SAFETY: in the frame.
+                unsafe { (*regs.add(a)).put(method) };
+                return self.call_value(regs, a, count + 1, proto);
+            }
+            return self.call_missing(regs, a, count + 1, site, proto);
+        }
+        self.call_method(regs, a, count + 1, site, proto)
+    }
+
+    /// The next item of a loop over anything but a list; goes to register `a + 2`.
+    #[inline(never)]
+    fn next_item(&mut self, regs: *mut Value, a: usize, pairs: bool) -> Result<Next> {
+        // SAFETY: the loop state lies in the frame.
+        let (source, position, item) = unsafe { (&*regs.add(a), &mut *regs.add(a + 1), &mut *regs.add(a + 2)) };
+        let at = position.int_bits();
+        let next = match source.view() {
+            View::Range(r) => match r.start.checked_add(at).filter(|i| r.contains(*i)) {
+                Some(i) => Value::int(i),
+                None => return Ok(Next::End),
+            },
+            View::Set(items) => match items.nth(at as usize) {
+                Some(v) => v.clone(),
+                None => return Ok(Next::End),
+            },
+            View::Dict(d) => match d.nth(at as usize) {
+                Some((k, v)) if pairs => Value::pair(k.into(), v.clone()),
+                Some((k, v)) => {
+                    let mut entry = harn_value::Dict::with_capacity(2);
+                    entry.insert("key", k);
+                    entry.insert("value", v.clone());
+                    Value::dict(entry)
+                }
+                None => return Ok(Next::End),
+            },
+            View::Str(text) => match text.as_str().get(at as usize..).and_then(|t| t.chars().next()) {
+                Some(c) => {
+                    position.set_int(at + c.len_utf8() as i64);
+                    item.put(Value::str(c.encode_utf8(&mut [0; 4])));
+                    return Ok(Next::Item);
+                }
+                None => return Ok(Next::End),
+            },
+            View::Foreign(_) => {
+                if source.downcast::<Generator>().is_some() {
+                    return Ok(Next::Generator(source.clone()));
+                }
+                let Some(iter) = source.downcast::<Iter>() else { return Ok(Next::End) };
+                match iter.try_next()? {
+                    Some(Some(v)) => v,
+                    Some(None) => return Ok(Next::End),
+                    None => {
+                        let (iter, cx) = (iter.clone(), self.cx.clone());
+                        return Ok(Next::Wait(Box::pin(async move {
+                            Ok(iter.next(&cx).await?.unwrap_or(Value::ABSENT))
+                        })));
+                    }
+                }
+            }
+            _ => return Ok(Next::End),
+        };
+        position.set_int(at + 1);
+        item.put(next);
+        Ok(Next::Item)
+    }
+}
+
+enum Next {
+    Item,
+    End,
+    Generator(Value),
+    Wait(NativeFuture),
+}
+
+#[cold]
+fn undefined(name: &Value) -> Error {
+    Error::plain(format!("Undefined variable: {name}"))
+}
+
+#[inline(always)]
+fn get_index_fast(v: &Value, index: &Value) -> Option<Value> {
+    if let Some(items) = v.as_list() {
+        return if index.tag() == Tag::Int { items.get(index.int_bits() as usize).cloned() } else { None };
+    }
+    match (v.as_dict(), index.as_str()) {
+        (Some(d), Some(key)) => Some(d.get(key).cloned().unwrap_or_default()),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn same_variant(a: &Ref<EnumValue>, b: &Ref<EnumValue>) -> bool {
+    if Ref::same(&a.ty, &b.ty) {
+        return a.variant == b.variant;
+    }
+    a.ty.name == b.ty.name && a.variant_name() == b.variant_name()
+}
+
+/// Turns the value of a `for` into loop state.
+fn prepare_iteration(v: &mut Value) -> Result<()> {
+    match v.view() {
+        View::List(_) | View::Set(_) | View::Dict(_) | View::Range(_) | View::Str(_) => Ok(()),
+        View::Nil => {
+            v.put(Value::list(Vec::new()));
+            Ok(())
+        }
+        View::Foreign(_) if v.downcast::<Generator>().is_some() || v.downcast::<Iter>().is_some() => Ok(()),
+        View::Foreign(_) => match Iter::over(v) {
+            Ok(iter) => {
+                v.put(iter.into_value());
+                Ok(())
+            }
+            Err(_) => Err(Error::type_error(format!("cannot iterate over {}", v.type_name()))),
+        },
+        _ => Err(Error::type_error(format!("cannot iterate over {}", v.type_name()))),
+    }
+}
+
+enum Spread {
+    Items(Vec<Value>),
+    Iter(Iter),
+    No,
+}
+
+/// The items that `...v` adds to a list.
+fn spread_items(v: &Value) -> Spread {
+    match v.view() {
+        View::List(items) => Spread::Items(items.to_vec()),
+        View::Set(items) => Spread::Items(items.iter().cloned().collect()),
+        View::Range(r) => match i64::try_from(r.len()) {
+            Ok(len) if len < 1 << 20 => {
+                let r: Range = **r;
+                Spread::Items((0..len).map(|i| Value::int(r.start + i)).collect())
+            }
+            _ => Iter::over(v).map_or(Spread::No, Spread::Iter),
+        },
+        View::Foreign(_) => Iter::over(v).map_or(Spread::No, Spread::Iter),
+        _ => Spread::No,
+    }
+}

@@ -1,0 +1,101 @@
+//! What a child task sees: copies of the variables it could otherwise share with its parent.
+
+use std::cell::UnsafeCell;
+use std::rc::Rc;
+
+use harn_value::{Dict, EnumValue, Pair, Ref, Set, StructValue, Value, View};
+use rustc_hash::FxHashMap;
+
+use crate::closure::{Closure, Variable};
+use crate::task::Globals;
+
+/// Copies variables, each once, so that closures over one variable share the copy.
+#[derive(Default)]
+pub(crate) struct Isolation {
+    cells: FxHashMap<usize, Value>,
+}
+
+impl Isolation {
+    /// A child's copy of the entry file's variables.
+    pub(crate) fn globals(&mut self, globals: &Globals) -> Globals {
+        // SAFETY: single-threaded; nothing runs while the variables are copied.
+        let values = unsafe { &*globals.get() };
+        Rc::new(UnsafeCell::new(values.iter().map(|v| self.value(v)).collect()))
+    }
+
+    /// The value as a child sees it.
+    pub(crate) fn value(&mut self, value: &Value) -> Value {
+        self.changed(value).unwrap_or_else(|| value.clone())
+    }
+
+    /// `None` when the value holds no captured variables and can be shared as it is.
+    fn changed(&mut self, value: &Value) -> Option<Value> {
+        if !value.is_heap() {
+            return None;
+        }
+        if let Some(cell) = Variable::of(value) {
+            let address = (&raw const *cell).addr();
+            if let Some(copy) = self.cells.get(&address) {
+                return Some(copy.clone());
+            }
+            // Known before its content is copied: a closure may capture the variable that holds it.
+            let copy = Variable::value(Value::ABSENT);
+            self.cells.insert(address, copy.clone());
+            let content = self.value(&cell.get());
+            if let Some(variable) = Variable::of(&copy) {
+                variable.set(content);
+            }
+            return Some(copy);
+        }
+        if let Some(closure) = Closure::of(value) {
+            let upvalues = self.all(|| closure.upvalues.iter())?;
+            return Some(Closure::value(closure.proto.clone(), upvalues.into()));
+        }
+        match value.view() {
+            View::List(items) => self.all(|| items.iter()).map(Value::list),
+            View::Dict(d) => {
+                let values = self.all(|| d.values())?;
+                let copy: Dict = d.keys().cloned().zip(values).collect();
+                Some(copy.into())
+            }
+            View::Set(items) => self.all(|| items.iter()).map(|v| Set::from_iter(v).into()),
+            View::Pair(p) => {
+                let mut parts = self.all(|| [&p.first, &p.second].into_iter())?.into_iter();
+                let (first, second) = (parts.next()?, parts.next()?);
+                Some(Pair { first, second }.into())
+            }
+            View::Enum(e) => {
+                let fields = self.all(|| e.fields.iter())?;
+                Some(EnumValue { ty: e.ty.clone(), variant: e.variant, fields: fields.into() }.into())
+            }
+            View::Struct(s) => {
+                let slots = self.all(|| s.slots.iter())?;
+                Some(StructValue { ty: Ref::clone(&s.ty), slots: slots.into(), extra: s.extra.clone() }.into())
+            }
+            _ => None,
+        }
+    }
+
+    fn all<'a, I: Iterator<Item = &'a Value>>(&mut self, values: impl Fn() -> I) -> Option<Vec<Value>> {
+        let mut changes = Vec::new();
+        for (i, value) in values().enumerate() {
+            if value.is_heap()
+                && let Some(copy) = stacker_guard(|| self.changed(value))
+            {
+                changes.push((i, copy));
+            }
+        }
+        if changes.is_empty() {
+            return None;
+        }
+        let mut all: Vec<Value> = values().cloned().collect();
+        for (i, copy) in changes {
+            all[i] = copy;
+        }
+        Some(all)
+    }
+}
+
+fn stacker_guard<R>(f: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
+}

@@ -1,0 +1,502 @@
+//! Loading: from a source text to compiled files, following imports.
+//!
+//! All files are read, parsed and declared before any is compiled, so that names can be resolved
+//! across files and import cycles work. What is wrong with an import becomes a step of the program
+//! that fails where the import stands, after the imports before it have run.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_syntax::ast::{DeclKind, Import, Name, Program as Tree, StmtKind};
+use harn_syntax::{Diagnostic, SourceFile, Span, SyntaxError};
+use rustc_hash::FxHashMap;
+
+use crate::bytecode::Proto;
+use crate::compile::{self, Binding, CompileError, CompiledModule, Mode, ModuleScope, Pipelines};
+use crate::vm::Vm;
+
+/// A source text and where it came from.
+pub struct Source {
+    /// The name shown in messages.
+    pub name: String,
+    /// The text.
+    pub text: String,
+    /// Directory that relative imports start from.
+    pub dir: PathBuf,
+}
+
+/// One step of running a program.
+pub(crate) enum Step {
+    /// Run the top level of a file.
+    Run(Rc<Proto>),
+    /// Fail with this runtime error at a place in a module.
+    Fail { text: String, module: u32, span: Span },
+}
+
+/// A program ready to run.
+pub struct Program {
+    pub(crate) steps: Vec<Step>,
+    /// Pipelines of the entry file in order of declaration.
+    pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
+    /// The entry file's syntax tree.
+    pub tree: Rc<Tree>,
+}
+
+impl Program {
+    /// Names of the pipelines in order of declaration.
+    pub fn pipelines(&self) -> impl Iterator<Item = &str> {
+        self.pipelines.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The bytecode, readable.
+    pub fn listing(&self) -> String {
+        let steps = self.steps.iter().filter_map(|s| match s {
+            Step::Run(proto) => Some(proto.listing()),
+            Step::Fail { .. } => None,
+        });
+        steps.chain(self.pipelines.iter().map(|(_, p)| p.listing())).collect()
+    }
+}
+
+/// Why a program cannot be run.
+pub enum LoadError {
+    /// The text has syntax errors.
+    Syntax(Vec<SyntaxError>),
+    /// It cannot be compiled.
+    Compile(Vec<CompileError>),
+}
+
+impl LoadError {
+    /// All errors as diagnostics of `file`.
+    pub fn diagnostics(&self, file: &SourceFile) -> Vec<Diagnostic> {
+        match self {
+            LoadError::Syntax(errors) => errors.iter().map(|e| e.diagnostic(file.text())).collect(),
+            LoadError::Compile(errors) => errors
+                .iter()
+                .map(|e| {
+                    let line = file.line(e.span.start);
+                    Diagnostic::error(format!("compile error: Compile error at line {line}: {}", e.text)).at(e.span)
+                })
+                .collect(),
+        }
+    }
+
+    /// The canonical text of the first error, as the conformance runner compares it.
+    pub fn canonical(&self, source: &str) -> String {
+        match self {
+            LoadError::Syntax(errors) => errors.first().map(|e| e.canonical(source)).unwrap_or_default(),
+            LoadError::Compile(errors) => errors.first().map_or_else(String::new, |e| {
+                let (line, _) = harn_syntax::source_map::line_column(source, e.span.start);
+                format!("compile error: Compile error at line {line}: {}", e.text)
+            }),
+        }
+    }
+}
+
+/// A file on its way to being compiled.
+struct Loaded {
+    scope: ModuleScope,
+    tree: Rc<Tree>,
+    /// For each import: the module, or the error.
+    imports: Vec<(Import, Result<usize, String>)>,
+    /// Errors that stop the file itself (the text of the importer's error).
+    broken: Option<String>,
+}
+
+struct Loader<'a> {
+    vm: &'a Vm,
+    files: Vec<Loaded>,
+    by_path: FxHashMap<PathBuf, usize>,
+}
+
+/// Loads a program and everything it imports.
+///
+/// # Errors
+/// Syntax and compile errors of the entry file. What is wrong with imported files is a runtime error
+/// at the import.
+pub fn load(vm: &Vm, source: &Source) -> Result<Program, LoadError> {
+    let parsed = harn_syntax::parse(&source.text);
+    if !parsed.errors.is_empty() {
+        return Err(LoadError::Syntax(parsed.errors));
+    }
+    let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };
+    let tree = Rc::new(parsed.program);
+    let path = std::fs::canonicalize(&source.name).ok();
+    loader.add(&source.name, &source.text, tree.clone(), &source.dir, path);
+    loader.declare_all();
+    let mut failures = loader.link_all();
+    let mut compiled = loader.compile_all(&mut failures).map_err(LoadError::Compile)?;
+    let mut steps = Vec::new();
+    let mut done = vec![false; loader.files.len()];
+    loader.order(0, &mut done, &failures, &compiled, &mut steps);
+    let entry = compiled[0].take();
+    Ok(Program { steps, pipelines: entry.map(|c| c.pipelines).unwrap_or_default(), tree })
+}
+
+impl Loader<'_> {
+    fn add(&mut self, name: &str, text: &str, tree: Rc<Tree>, dir: &Path, path: Option<PathBuf>) -> usize {
+        let id = self.vm.new_module(name, text);
+        let index = self.files.len();
+        if let Some(path) = path {
+            self.by_path.insert(path, index);
+        }
+        let imports: Vec<Import> = tree.imports().cloned().collect();
+        let scope = ModuleScope {
+            id,
+            source: id,
+            file: name.into(),
+            names: FxHashMap::default(),
+            aliases: FxHashMap::default(),
+            has_pipelines: false,
+        };
+        self.files.push(Loaded { scope, tree, imports: Vec::new(), broken: None });
+        for import in imports {
+            let target = self.import(&import.path, dir);
+            self.files[index].imports.push((import, target));
+        }
+        index
+    }
+
+    /// Finds and loads the file of an import; the number of an already known one.
+    fn import(&mut self, path: &str, dir: &Path) -> Result<usize, String> {
+        if let Some(name) = path.strip_prefix("std/") {
+            let key = PathBuf::from(format!("std:{name}"));
+            if let Some(&known) = self.by_path.get(&key) {
+                return Ok(known);
+            }
+            let text = (self.vm.std_modules)(name).ok_or_else(|| format!("Unknown stdlib module: {path}"))?;
+            return self.parse_and_add(&format!("std/{name}.harn"), text, Path::new(""), key, true);
+        }
+        let found = find_file(path, dir)?;
+        let canonical = std::fs::canonicalize(&found).unwrap_or_else(|_| found.clone());
+        if let Some(&known) = self.by_path.get(&canonical) {
+            return Ok(known);
+        }
+        let bytes = self
+            .vm
+            .host
+            .read_file(&found)
+            .map_err(|e| format!("Import error: cannot read '{}': {e}", found.display()))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| format!("Import error: '{}' is not valid UTF-8 text", found.display()))?;
+        let parent = found.parent().unwrap_or(Path::new("")).to_owned();
+        self.parse_and_add(&found.display().to_string(), &text, &parent, canonical, false)
+    }
+
+    fn parse_and_add(&mut self, name: &str, text: &str, dir: &Path, key: PathBuf, embedded: bool) -> Result<usize, String> {
+        let parsed = harn_syntax::parse(text);
+        if let Some(error) = parsed.errors.first() {
+            let canonical = error.canonical(text);
+            let lexical = canonical.starts_with("Unterminated") || canonical.starts_with("Unexpected character");
+            let stage = if lexical { "lex" } else { "parse" };
+            let place = if embedded { format!(" in {name}") } else { String::new() };
+            return Err(format!("Import {stage} error{place}: {canonical}"));
+        }
+        Ok(self.add(name, text, Rc::new(parsed.program), dir, Some(key)))
+    }
+
+    fn declare_all(&mut self) {
+        for file in &mut self.files {
+            compile::declare(self.vm, &file.tree, &mut file.scope, false);
+        }
+    }
+
+    /// Brings imported names into every file. Returns what went wrong, by file and import.
+    fn link_all(&mut self) -> FxHashMap<(usize, usize), String> {
+        let mut failures = FxHashMap::default();
+        let mut additions: Vec<(usize, Vec<(Name, Binding)>)> = Vec::new();
+        for (index, file) in self.files.iter().enumerate() {
+            let mut brought: Vec<(Name, Binding, String)> = Vec::new();
+            for (number, (import, target)) in file.imports.iter().enumerate() {
+                let outcome = match target {
+                    Err(text) => Err(text.clone()),
+                    Ok(module) => self.bring(file, *module, import, &mut brought),
+                };
+                if let Err(text) = outcome {
+                    failures.insert((index, number), text);
+                }
+            }
+            additions.push((index, brought.into_iter().map(|(n, b, _)| (n, b)).collect()));
+        }
+        for (index, names) in additions {
+            for (name, binding) in names {
+                self.files[index].scope.names.entry(name).or_insert(binding);
+            }
+        }
+        self.link_aliases();
+        failures
+    }
+
+    /// Type aliases and interfaces of imported files.
+    fn link_aliases(&mut self) {
+        for index in 0..self.files.len() {
+            let targets: Vec<usize> = self.files[index].imports.iter().filter_map(|(_, t)| t.as_ref().ok().copied()).collect();
+            for target in targets {
+                let aliases: Vec<_> =
+                    self.files[target].scope.aliases.iter().map(|(n, t)| (n.clone(), t.clone())).collect();
+                for (name, ty) in aliases {
+                    self.files[index].scope.aliases.entry(name).or_insert(ty);
+                }
+            }
+        }
+    }
+
+    fn bring(
+        &self,
+        file: &Loaded,
+        module: usize,
+        import: &Import,
+        brought: &mut Vec<(Name, Binding, String)>,
+    ) -> Result<(), String> {
+        let path = import.path.to_string();
+        let names: Vec<(Name, Binding)> = match &import.names {
+            None => self.exports(module, &mut Vec::new())?,
+            Some(wanted) => {
+                let exported = self.exports(module, &mut Vec::new())?;
+                let mut out = Vec::new();
+                for name in wanted {
+                    let own = self.files[module].scope.names.get(&name.name).filter(|b| self.may_select(module, &name.name, b));
+                    let found = own.cloned().or_else(|| {
+                        exported.iter().find(|(n, _)| *n == name.name).map(|(_, b)| b.clone())
+                    });
+                    match found {
+                        Some(binding) => out.push((name.name.clone(), binding)),
+                        None if import.is_pub => {
+                            return Err(format!("Re-export error: '{}' is not exported by '{path}'", name.name));
+                        }
+                        None => return Err(format!("Import error: '{}' is not defined in {path}", name.name)),
+                    }
+                }
+                out
+            }
+        };
+        for (name, binding) in names {
+            if file.scope.names.contains_key(&name) {
+                if import.is_pub {
+                    return Err(format!("Re-export collision: '{name}' is defined here and also re-exported from '{path}'"));
+                }
+                if matches!(binding, Binding::Type { .. } | Binding::Pipeline) {
+                    continue;
+                }
+                return Err(format!(
+                    "Cannot redeclare immutable variable '{name}' in the same scope (use 'var' for mutable bindings)"
+                ));
+            }
+            match brought.iter().find(|(n, _, _)| *n == name) {
+                Some((_, known, _)) if same_binding(known, &binding) => {}
+                Some(_) => {
+                    return Err(format!(
+                        "Import collision: '{name}' is already defined when importing {path}. Use selective imports to disambiguate: import {{ {name} }} from \"...\""
+                    ));
+                }
+                None => brought.push((name, binding, path.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a selective import may name this top-level name of a module.
+    fn may_select(&self, module: usize, name: &Name, binding: &Binding) -> bool {
+        match binding {
+            Binding::Global { .. } => self.is_declaration(module, name),
+            _ => true,
+        }
+    }
+
+    /// Whether a global of a module comes from a `tool`, `skill` or `eval_pack` declaration.
+    fn is_declaration(&self, module: usize, name: &Name) -> bool {
+        self.files[module].tree.items.iter().any(|item| match &item.kind {
+            StmtKind::Decl(d) => {
+                matches!(d.kind, DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_))
+                    && d.kind.name().name == *name
+            }
+            _ => false,
+        })
+    }
+
+    /// The names a module exports, its re-exports included.
+    fn exports(&self, module: usize, visiting: &mut Vec<usize>) -> Result<Vec<(Name, Binding)>, String> {
+        if visiting.contains(&module) {
+            return Ok(Vec::new());
+        }
+        visiting.push(module);
+        let file = &self.files[module];
+        let mut out: Vec<(Name, Binding)> = Vec::new();
+        let mut reexported = false;
+        for (import, target) in &file.imports {
+            let (true, Ok(target)) = (import.is_pub, target) else { continue };
+            reexported = true;
+            let names = self.exports(*target, visiting)?;
+            for (name, binding) in names {
+                if import.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|w| w.name == name)) {
+                    continue;
+                }
+                match out.iter().find(|(n, _)| *n == name) {
+                    Some((_, known)) if same_binding(known, &binding) => {}
+                    Some(_) => {
+                        return Err(format!(
+                            "Import collision: '{name}' is already defined when importing {}. Use selective imports to disambiguate: import {{ {name} }} from \"...\"",
+                            import.path
+                        ));
+                    }
+                    None => out.push((name, binding)),
+                }
+            }
+        }
+        let decls = || {
+            file.tree.items.iter().filter_map(|item| match &item.kind {
+                StmtKind::Decl(d) => Some(&**d),
+                _ => None,
+            })
+        };
+        let only_pub = reexported || decls().any(|d| d.is_pub && matches!(d.kind, DeclKind::Fn(_)));
+        for decl in decls() {
+            let exported = match &decl.kind {
+                DeclKind::Fn(_) => decl.is_pub || !only_pub,
+                DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => decl.is_pub,
+                DeclKind::Impl(_) => false,
+                _ => true,
+            };
+            let name = &decl.kind.name().name;
+            if exported && let Some(binding) = file.scope.names.get(name) {
+                out.push((name.clone(), binding.clone()));
+            }
+        }
+        visiting.pop();
+        Ok(out)
+    }
+
+    fn compile_all(&mut self, failures: &mut FxHashMap<(usize, usize), String>) -> Result<Vec<Option<CompiledModule>>, Vec<CompileError>> {
+        let mut out = Vec::new();
+        let mut broken = Vec::new();
+        for (index, file) in self.files.iter().enumerate() {
+            let mode = if index == 0 { Mode::Entry } else { Mode::Imported };
+            let pipelines = self.pipelines_of(index);
+            match compile::compile(self.vm, &file.tree, &file.scope, &pipelines, mode) {
+                Ok(compiled) => out.push(Some(compiled)),
+                Err(errors) if index == 0 => return Err(errors),
+                Err(errors) => {
+                    let first = errors.into_iter().next();
+                    let text = first.map_or_else(String::new, |e| {
+                        let source = self.vm.source(file.scope.source).map(|(_, s)| s).unwrap_or_else(|| "".into());
+                        let (line, _) = harn_syntax::source_map::line_column(&source, e.span.start);
+                        format!("Import compile error: Compile error at line {line}: {}", e.text)
+                    });
+                    broken.push((index, text));
+                    out.push(None);
+                }
+            }
+        }
+        for (index, text) in broken {
+            self.files[index].broken = Some(text);
+        }
+        for (index, file) in self.files.iter().enumerate() {
+            for (number, (_, target)) in file.imports.iter().enumerate() {
+                if let Ok(target) = target
+                    && let Some(text) = &self.files[*target].broken
+                {
+                    failures.insert((index, number), text.clone());
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Pipelines that those of a file may extend: its own and imported ones.
+    fn pipelines_of(&self, index: usize) -> Pipelines<'_> {
+        let mut out: Pipelines<'_> = FxHashMap::default();
+        let file = &self.files[index];
+        let imported = file.imports.iter().filter_map(|(_, t)| t.as_ref().ok());
+        for module in imported.copied().chain([index]) {
+            let source = &self.files[module];
+            for (_, pipeline) in source.tree.pipelines() {
+                out.insert(pipeline.name.name.clone(), (pipeline, &source.scope));
+            }
+        }
+        out
+    }
+
+    /// Appends the steps of a file: its imports first, then its own top level.
+    fn order(
+        &self,
+        index: usize,
+        done: &mut [bool],
+        failures: &FxHashMap<(usize, usize), String>,
+        compiled: &[Option<CompiledModule>],
+        steps: &mut Vec<Step>,
+    ) {
+        if std::mem::replace(&mut done[index], true) {
+            return;
+        }
+        let file = &self.files[index];
+        for (number, (import, target)) in file.imports.iter().enumerate() {
+            if let Some(text) = failures.get(&(index, number)) {
+                steps.push(Step::Fail { text: text.clone(), module: file.scope.source, span: import.span });
+                return;
+            }
+            if let Ok(target) = target {
+                self.order(*target, done, failures, compiled, steps);
+            }
+        }
+        if let Some(compiled) = &compiled[index] {
+            steps.push(Step::Run(compiled.main.clone()));
+        }
+    }
+}
+
+fn same_binding(a: &Binding, b: &Binding) -> bool {
+    match (a, b) {
+        (Binding::Function { index: x, .. }, Binding::Function { index: y, .. }) => x == y,
+        (Binding::Global { module: m, index: x, .. }, Binding::Global { module: n, index: y, .. }) => (m, x) == (n, y),
+        (Binding::Struct(x), Binding::Struct(y)) => harn_value::Ref::same(x, y),
+        (Binding::Enum(x), Binding::Enum(y)) => harn_value::Ref::same(x, y),
+        (Binding::Type { .. }, Binding::Type { .. }) | (Binding::Pipeline, Binding::Pipeline) => true,
+        _ => false,
+    }
+}
+
+/// The file that `import "path"` in a file of `dir` means.
+fn find_file(path: &str, dir: &Path) -> Result<PathBuf, String> {
+    let direct = dir.join(path);
+    if direct.is_file() {
+        return Ok(direct);
+    }
+    let with_extension = if direct.extension().is_none() { direct.with_extension("harn") } else { direct.clone() };
+    if with_extension.is_file() {
+        return Ok(with_extension);
+    }
+    if let Some(found) = crate::packages::find(path, dir)? {
+        return Ok(found);
+    }
+    let error = std::fs::metadata(&with_extension).err();
+    let reason = error.map_or_else(|| "not a regular file".to_owned(), |e| e.to_string());
+    let shown = if path.starts_with("./") || path.starts_with("../") || path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("./{path}")
+    };
+    let shown = if Path::new(&shown).extension().is_none() { format!("{shown}.harn") } else { shown };
+    Err(format!("Import error: cannot read '{shown}': {reason}"))
+}
+
+/// Loads what the imports in `text` name, for a REPL input, and brings the names into `scope`.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_imports(vm: &Vm, text: &str, scope: &mut ModuleScope) -> Result<Vec<Step>, LoadError> {
+    let dir = vm.host.cwd();
+    let source = Source { name: "<repl imports>".to_owned(), text: text.to_owned(), dir };
+    let parsed = harn_syntax::parse(&source.text);
+    let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };
+    loader.add(&source.name, &source.text, Rc::new(parsed.program), &source.dir, None);
+    loader.declare_all();
+    let mut failures = loader.link_all();
+    let compiled = loader.compile_all(&mut failures).map_err(LoadError::Compile)?;
+    let mut steps = Vec::new();
+    let mut done = vec![false; loader.files.len()];
+    loader.order(0, &mut done, &failures, &compiled, &mut steps);
+    let file = loader.files.swap_remove(0);
+    scope.names.extend(file.scope.names);
+    scope.aliases.extend(file.scope.aliases);
+    Ok(steps)
+}

@@ -1,0 +1,537 @@
+//! What operators and accesses do when the interpreter's fast path does not apply.
+
+use std::cmp::Ordering;
+
+use harn_value::{Dict, Range, Ref, Str, Value, View, compare, memory};
+
+use crate::bytecode::PathStep;
+use crate::closure::Variable;
+use crate::error::{Error, Result};
+
+/// A binary operator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arith {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Pow,
+}
+
+#[cold]
+fn wrong_types(op: Arith, l: &Value, r: &Value) -> Error {
+    let (a, b) = (l.type_name(), r.type_name());
+    match op {
+        Arith::Add => Error::type_error(format!("Cannot add {a} and {b}")),
+        Arith::Sub => Error::type_error(format!("Cannot subtract {b} from {a}")),
+        Arith::Mul => Error::type_error(format!("Cannot multiply {a} and {b}")),
+        Arith::Div => Error::runtime(format!("Cannot divide {a} by {b}")),
+        Arith::Rem => Error::runtime(format!("Cannot modulo {a} by {b}")),
+        Arith::Pow => Error::type_error(format!("Cannot exponentiate {a} by {b}")),
+    }
+}
+
+#[cold]
+pub(crate) fn division_by_zero() -> Error {
+    Error::plain("Division by zero")
+}
+
+/// `l op r` for all types.
+#[inline(never)]
+pub(crate) fn arith(op: Arith, l: &Value, r: &Value) -> Result<Value> {
+    if let (Some(x), Some(y)) = (l.as_int(), r.as_int()) {
+        return int_arith(op, x, y);
+    }
+    if let (Some(x), Some(y)) = (l.as_number(), r.as_number()) {
+        return match op {
+            Arith::Add => Ok(Value::float(x + y)),
+            Arith::Sub => Ok(Value::float(x - y)),
+            Arith::Mul => Ok(Value::float(x * y)),
+            Arith::Div => Ok(Value::float(x / y)),
+            Arith::Rem if y == 0.0 => Err(division_by_zero()),
+            Arith::Rem => Ok(Value::float(x % y)),
+            Arith::Pow => Ok(Value::float(x.powf(y))),
+        };
+    }
+    match (op, l.view(), r.view()) {
+        (Arith::Add, View::Str(a), View::Str(b)) => {
+            memory::check(a.len() + b.len())?;
+            Ok(Str::concat(a, b).into())
+        }
+        (Arith::Add, View::List(a), View::List(b)) => {
+            memory::check((a.len() + b.len()) * size_of::<Value>())?;
+            let mut items = Vec::with_capacity(a.len() + b.len());
+            items.extend_from_slice(a);
+            items.extend_from_slice(b);
+            Ok(Value::list(items))
+        }
+        (Arith::Add, View::Dict(a), View::Dict(b)) => {
+            let mut out = (**a).clone();
+            out.extend(b.iter().map(|(k, v)| (k.clone(), v.clone())));
+            Ok(out.into())
+        }
+        (Arith::Mul, View::Str(text), View::Int(n)) | (Arith::Mul, View::Int(n), View::Str(text)) => {
+            let n = usize::try_from(n).unwrap_or(0);
+            memory::check(text.len().saturating_mul(n))?;
+            Ok(Value::from(text.repeat(n)))
+        }
+        (Arith::Add, View::Duration(a), View::Duration(b)) => Ok(Value::duration(a.wrapping_add(b))),
+        (Arith::Sub, View::Duration(a), View::Duration(b)) => Ok(Value::duration(a.wrapping_sub(b))),
+        (Arith::Mul, View::Duration(a), View::Int(b)) | (Arith::Mul, View::Int(b), View::Duration(a)) => {
+            Ok(Value::duration(a.wrapping_mul(b)))
+        }
+        (Arith::Div, View::Duration(a), View::Duration(b)) => Ok(Value::float(a as f64 / b as f64)),
+        _ => Err(wrong_types(op, l, r)),
+    }
+}
+
+fn int_arith(op: Arith, x: i64, y: i64) -> Result<Value> {
+    Ok(match op {
+        Arith::Add => Value::int(x.wrapping_add(y)),
+        Arith::Sub => Value::int(x.wrapping_sub(y)),
+        Arith::Mul => Value::int(x.wrapping_mul(y)),
+        Arith::Div | Arith::Rem if y == 0 => return Err(division_by_zero()),
+        Arith::Div => Value::int(x.wrapping_div(y)),
+        Arith::Rem => Value::int(x.wrapping_rem(y)),
+        Arith::Pow => match u32::try_from(y) {
+            Ok(y) => Value::int(x.wrapping_pow(y)),
+            Err(_) => Value::float((x as f64).powf(y as f64)),
+        },
+    })
+}
+
+/// `place = place + r`, appending in place when `place` holds the only reference.
+#[inline(never)]
+pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
+    match r.view() {
+        View::Str(tail) => {
+            if let Some(text) = place.as_str_mut() {
+                memory::check(tail.len())?;
+                text.push_str(tail);
+                return Ok(());
+            }
+        }
+        View::List(tail) => {
+            if let Some(list) = place.as_list_mut() {
+                // Amortised growth happens inside `extend`; only large tails need a check of their own.
+                memory::check(tail.len() * size_of::<Value>())?;
+                match list.get_mut() {
+                    Some(items) => items.extend_from_slice(tail),
+                    None => {
+                        let mut items = Vec::with_capacity(list.len() + tail.len());
+                        items.extend_from_slice(list);
+                        items.extend_from_slice(tail);
+                        *list = Ref::new(items);
+                    }
+                }
+                return Ok(());
+            }
+        }
+        View::Dict(more) => {
+            if let Some(dict) = place.as_dict_mut() {
+                let more = more.clone();
+                dict.make_mut().extend(more.iter().map(|(k, v)| (k.clone(), v.clone())));
+                return Ok(());
+            }
+        }
+        _ => {}
+    }
+    let sum = arith(Arith::Add, place, r)?;
+    place.put(sum);
+    Ok(())
+}
+
+/// Whether `l + r` can append to `l` and is sure to succeed.
+pub(crate) fn appends(l: &Value, r: &Value) -> bool {
+    match (l.view(), r.view()) {
+        (View::Str(_), View::Str(tail)) => memory::check(tail.len()).is_ok(),
+        (View::List(_), View::List(tail)) => memory::check(tail.len() * size_of::<Value>()).is_ok(),
+        (View::Dict(_), View::Dict(_)) => true,
+        _ => false,
+    }
+}
+
+pub(crate) fn negate(v: &Value) -> Result<Value> {
+    match v.view() {
+        View::Int(i) => Ok(Value::int(i.wrapping_neg())),
+        View::Float(f) => Ok(Value::float(-f)),
+        View::Duration(ms) => Ok(Value::duration(ms.wrapping_neg())),
+        _ => Err(Error::runtime(format!("Cannot negate value of type {}", v.type_name()))),
+    }
+}
+
+/// `l < r`
+#[inline(never)]
+pub(crate) fn less(l: &Value, r: &Value) -> bool {
+    compare(l, r) == Some(Ordering::Less)
+}
+
+/// `l <= r`: combinations without an order compare as equal.
+#[inline(never)]
+pub(crate) fn less_equal(l: &Value, r: &Value) -> bool {
+    matches!(compare(l, r), Some(Ordering::Less | Ordering::Equal))
+}
+
+/// `x in c`
+pub(crate) fn contains(x: &Value, c: &Value) -> bool {
+    match c.view() {
+        View::List(items) => items.iter().any(|v| v == x),
+        View::Set(items) => items.contains(x),
+        View::Dict(d) => match x.as_str() {
+            Some(key) => d.get(key).is_some(),
+            None => d.contains(&x.to_string()),
+        },
+        View::Str(text) => match x.as_str() {
+            Some(part) => text.contains(part.as_str()),
+            None => text.contains(x.to_string().as_str()),
+        },
+        View::Range(r) => x.as_int().is_some_and(|i| r.contains(i)),
+        _ => false,
+    }
+}
+
+pub(crate) fn range(start: &Value, end: &Value, exclusive: bool) -> Result<Range> {
+    match (start.as_int(), end.as_int()) {
+        (Some(start), Some(end)) => Ok(Range { start, end, exclusive }),
+        _ => Err(Error::type_error(format!(
+            "range bounds must be integers, got {} and {}",
+            start.type_name(),
+            end.type_name()
+        ))),
+    }
+}
+
+// ---- access ----
+
+/// The text that a value has as a dict key.
+pub(crate) fn key_text(v: &Value) -> Str {
+    match v.as_str() {
+        Some(s) => s.clone(),
+        None => Str::new(&v.to_string()),
+    }
+}
+
+/// `v.name`
+#[inline(never)]
+pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
+    Ok(match v.view() {
+        View::Dict(d) => d.get(name).cloned().unwrap_or_default(),
+        View::Struct(s) => s.get(name).cloned().unwrap_or_default(),
+        View::List(items) => match name.as_str() {
+            "count" => Value::int(items.len() as i64),
+            "empty" => Value::bool(items.is_empty()),
+            "first" => items.first().cloned().unwrap_or_default(),
+            "last" => items.last().cloned().unwrap_or_default(),
+            _ => Value::NIL,
+        },
+        View::Str(s) => match name.as_str() {
+            "count" => Value::int(s.char_count() as i64),
+            "empty" => Value::bool(s.is_empty()),
+            _ => Value::NIL,
+        },
+        View::Enum(e) => match name.as_str() {
+            "variant" => e.variant_name().into(),
+            "fields" => Value::list(e.fields.to_vec()),
+            _ => Value::NIL,
+        },
+        View::Pair(p) => match name.as_str() {
+            "first" => p.first.clone(),
+            "second" => p.second.clone(),
+            _ => {
+                return Err(Error::type_error(format!(
+                    "cannot access property `{name}` on pair (expected `first` or `second`)"
+                )));
+            }
+        },
+        _ => return Err(Error::type_error(format!("cannot access property `{name}` on {}", v.type_name()))),
+    })
+}
+
+/// Position in a sequence of `len` items; negative from the end.
+pub(crate) fn position(i: i64, len: usize) -> Option<usize> {
+    let at = if i < 0 { i.checked_add(len as i64)? } else { i };
+    usize::try_from(at).ok().filter(|at| *at < len)
+}
+
+/// `v[index]`
+#[inline(never)]
+pub(crate) fn get_index(v: &Value, index: &Value) -> Result<Value> {
+    Ok(match (v.view(), index.view()) {
+        (View::List(items), View::Int(i)) => {
+            position(i, items.len()).map(|at| items[at].clone()).unwrap_or_default()
+        }
+        (View::Dict(d), View::Str(key)) => d.get(key).cloned().unwrap_or_default(),
+        (View::Dict(d), _) => d.get_str(&index.to_string()).cloned().unwrap_or_default(),
+        (View::Str(s), View::Int(i)) => match position(i, s.char_count()) {
+            Some(at) => Value::str(s.char_range(at, at + 1)),
+            None => Value::NIL,
+        },
+        (View::Range(r), View::Int(i)) => {
+            let len = r.len();
+            let at = if i < 0 { i128::from(i) + i128::from(len) } else { i128::from(i) };
+            if at < 0 || at >= i128::from(len) {
+                return Err(Error::runtime(format!(
+                    "range index out of range: index {i} for range of length {len}"
+                )));
+            }
+            Value::int((i128::from(r.start) + at) as i64)
+        }
+        (View::Struct(s), View::Str(name)) => s.get(name).cloned().unwrap_or_default(),
+        _ => {
+            return Err(Error::type_error(format!(
+                "cannot index into {} with {}",
+                v.type_name(),
+                index.type_name()
+            )));
+        }
+    })
+}
+
+/// `v[start:end]`
+pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
+    let len = match v.view() {
+        View::List(items) => items.len(),
+        View::Str(s) => s.char_count(),
+        _ => return Err(Error::type_error(format!("cannot slice {}", v.type_name()))),
+    };
+    let bound = |bound: &Value, default: usize, which: &str| match bound.view() {
+        View::Nil => Ok(default),
+        View::Int(i) if i < 0 => Ok(usize::try_from(i.saturating_add(len as i64)).unwrap_or(0)),
+        View::Int(i) => Ok(usize::try_from(i).unwrap_or(usize::MAX).min(len)),
+        _ => Err(Error::type_error(format!("slice {which} must be an integer, got {}", bound.type_name()))),
+    };
+    let from = bound(start, 0, "start")?;
+    let to = bound(end, len, "end")?;
+    Ok(match v.view() {
+        View::List(items) if from < to => Value::list(items[from..to].to_vec()),
+        View::Str(s) => Value::str(s.char_range(from, to.max(from))),
+        _ => Value::list(Vec::new()),
+    })
+}
+
+/// The value that a place register stands for: its own, or that of the cell in it.
+///
+/// # Safety
+/// `register` points to a live register, and the result is not used across anything that runs code
+/// of the program.
+#[inline(always)]
+pub(crate) unsafe fn place<'a>(register: *mut Value) -> &'a mut Value {
+    // SAFETY: by contract; cells are only touched by the thread of the program.
+    unsafe {
+        match Variable::of(&*register) {
+            Some(cell) => &mut *cell.0.get(),
+            None => &mut *register,
+        }
+    }
+}
+
+/// `place.name = value`
+#[inline(never)]
+pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<()> {
+    if let Some(s) = place.as_struct_mut() {
+        s.make_mut().entry(name).put(value);
+        return Ok(());
+    }
+    if let Some(d) = place.as_dict_mut() {
+        d.make_mut().entry(name).put(value);
+        return Ok(());
+    }
+    Err(cannot_set(place, name))
+}
+
+fn cannot_set(place: &Value, name: &str) -> Error {
+    match place.view() {
+        View::List(_) => Error::type_error(format!("cannot set property '{name}' on list")),
+        _ => Error::type_error(format!("cannot set property `{name}` on {}", place.type_name())),
+    }
+}
+
+/// `place[index] = value`
+#[inline(never)]
+pub(crate) fn set_index(place: &mut Value, index: &Value, value: Value) -> Result<()> {
+    *element(place, index)? = value;
+    Ok(())
+}
+
+/// The element `place[index]` for writing; a missing dict key is added as nil.
+fn element<'a>(place: &'a mut Value, index: &Value) -> Result<&'a mut Value> {
+    if place.as_dict().is_some() {
+        let key = key_text(index);
+        let dict = place.as_dict_mut().expect("checked above").make_mut();
+        return Ok(dict.entry(&key));
+    }
+    if let Some(list) = place.as_list() {
+        let len = list.len();
+        let Some(i) = index.as_int() else {
+            return Err(Error::type_error(format!("cannot index into list with {}", index.type_name())));
+        };
+        let Some(at) = position(i, len) else {
+            return Err(Error::runtime(format!("Index {i} out of bounds for list of length {len}")));
+        };
+        let list = place.as_list_mut().expect("checked above");
+        return Ok(&mut list.make_mut()[at]);
+    }
+    match (place.as_struct().is_some(), index.as_str()) {
+        (true, Some(name)) => {
+            let name = name.clone();
+            Ok(place.as_struct_mut().expect("checked above").make_mut().entry(&name))
+        }
+        _ if place.is_nil() => Err(cannot_set(place, &index.to_string())),
+        _ => Err(Error::type_error(format!("cannot assign into {}", place.type_name()))),
+    }
+}
+
+fn step_into<'a>(place: &'a mut Value, step: &PathStep, regs: *const Value) -> Result<&'a mut Value> {
+    match step {
+        PathStep::Field(name) => {
+            if place.as_struct().is_some() {
+                return Ok(place.as_struct_mut().expect("checked above").make_mut().entry(name));
+            }
+            if place.as_dict().is_some() {
+                return Ok(place.as_dict_mut().expect("checked above").make_mut().entry(name));
+            }
+            Err(cannot_set(place, name))
+        }
+        // SAFETY: the verifier keeps register numbers inside the frame.
+        PathStep::Index(reg) => element(place, unsafe { &*regs.add(*reg as usize) }),
+    }
+}
+
+/// Reads the value at a path.
+pub(crate) fn get_path(root: &Value, path: &[PathStep], regs: *const Value) -> Result<Value> {
+    let mut value = root.clone();
+    for step in path {
+        value = match step {
+            PathStep::Field(name) => get_field(&value, name)?,
+            // SAFETY: as in `step_into`.
+            PathStep::Index(reg) => get_index(&value, unsafe { &*regs.add(*reg as usize) })?,
+        };
+    }
+    Ok(value)
+}
+
+/// Whether every step of `path` below `place` leads somewhere that can be assigned.
+fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()> {
+    let Some((last, inner)) = path.split_last() else { return Ok(()) };
+    let mut value = place.clone();
+    for step in inner {
+        value = match step {
+            PathStep::Field(name) if value.as_dict().is_some() || value.as_struct().is_some() => {
+                get_field(&value, name)?
+            }
+            PathStep::Field(name) => return Err(cannot_set(&value, name)),
+            // SAFETY: as in `step_into`.
+            PathStep::Index(reg) => {
+                let index = unsafe { &*regs.add(*reg as usize) };
+                if let (Some(list), Some(i)) = (value.as_list(), index.as_int())
+                    && position(i, list.len()).is_none()
+                {
+                    return Err(Error::runtime(format!(
+                        "Index {i} out of bounds for list of length {}",
+                        list.len()
+                    )));
+                }
+                if value.is_nil() {
+                    return Err(cannot_set(&value, &index.to_string()));
+                }
+                get_index(&value, index)?
+            }
+        };
+    }
+    // A probe on a copy shows the last step's error before anything is changed.
+    let mut probe = value;
+    step_into(&mut probe, last, regs).map(|_| ())
+}
+
+/// `place.path = value`; nothing changes when a step fails.
+pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
+    let mut target = &mut *place;
+    for (i, step) in path.iter().enumerate() {
+        // A missing key in the middle would be added by the walk: find out first.
+        if i + 1 < path.len() && matches!(step, PathStep::Field(_) | PathStep::Index(_)) && is_missing(target, step, regs) {
+            return check_path(target, &path[i..], regs).and_then(|()| Err(Error::runtime("assignment failed")));
+        }
+        target = step_into(target, step, regs)?;
+    }
+    target.put(value);
+    Ok(())
+}
+
+fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
+    match (place.view(), step) {
+        (View::Dict(d), PathStep::Field(name)) => d.get(name).is_none(),
+        // SAFETY: as in `step_into`.
+        (View::Dict(d), PathStep::Index(reg)) => d.get(&key_text(unsafe { &*regs.add(*reg as usize) })).is_none(),
+        (View::Struct(s), PathStep::Field(name)) => s.get(name).is_none(),
+        _ => false,
+    }
+}
+
+/// If `old + right` appends and the value at the path is `old`, takes it away from the path so that
+/// `old` is its only holder.
+pub(crate) fn release_path(place: &mut Value, path: &[PathStep], regs: *const Value, old: &Value, right: &Value) {
+    if !old.is_heap() || !appends(old, right) {
+        return;
+    }
+    let mut target = place;
+    for step in path {
+        if is_missing(target, step, regs) {
+            return;
+        }
+        match step_into(target, step, regs) {
+            Ok(inner) => target = inner,
+            Err(_) => return,
+        }
+    }
+    if target.same(old) {
+        target.put(Value::NIL);
+    }
+}
+
+// ---- patterns ----
+
+pub(crate) fn pattern_field(v: &Value, name: &Str) -> Value {
+    match v.view() {
+        View::Dict(d) => d.get(name).cloned().unwrap_or_default(),
+        View::Struct(s) => s.get(name).cloned().unwrap_or_default(),
+        _ => Value::NIL,
+    }
+}
+
+pub(crate) fn rest_dict(v: &Value, named: &Value) -> Value {
+    let Some(dict) = v.to_dict() else { return Value::NIL };
+    let named: &[Value] = named.as_list().map_or(&[], |l| l);
+    let rest: Dict = dict
+        .iter()
+        .filter(|(k, _)| !named.iter().any(|n| n.as_str() == Some(*k)))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    rest.into()
+}
+
+pub(crate) fn expect_pattern(v: &Value, braces: bool) -> Error {
+    let (pattern, kind) = if braces { ("{...}", "dict") } else { ("[...]", "list") };
+    Error::type_error(format!("cannot destructure {} with {pattern} pattern — expected {kind}", v.type_name()))
+}
+
+pub(crate) fn split_pair(v: &Value) -> Result<(Value, Value)> {
+    match v.view() {
+        View::Pair(p) => Ok((p.first.clone(), p.second.clone())),
+        View::List(items) if items.len() == 2 => Ok((items[0].clone(), items[1].clone())),
+        _ => Err(Error::type_error(format!(
+            "cannot destructure {} with (a, b) pattern — expected pair",
+            v.type_name()
+        ))),
+    }
+}
+
+/// Whether a caught value is of the type a `catch (e: T)` names.
+pub(crate) fn catches(v: &Value, ty: &str) -> bool {
+    match v.view() {
+        View::Enum(e) => e.ty.name == ty,
+        View::Struct(s) => s.ty.name == ty,
+        View::Foreign(_) => false,
+        _ => matches!(ty, "any" | "unknown") || v.type_name() == ty,
+    }
+}

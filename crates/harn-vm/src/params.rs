@@ -1,0 +1,294 @@
+//! Checks of annotated parameters at run time.
+
+use harn_syntax::ast::{ShapeField, TypeExpr, TypeKind};
+use harn_value::{Dict, Ref, Value};
+
+use crate::error::{Error, Result};
+
+/// A type that can be checked at run time; `None` from [`Check::of`] means "not checked".
+#[derive(Clone, Debug)]
+pub enum Check {
+    /// One of the kinds by name (`int` and `float` pass for each other).
+    Kind(&'static str),
+    /// A literal.
+    Literal(Literal),
+    /// `list<T>`
+    List(Option<Box<Check>>),
+    /// `dict<K, V>`
+    Dict(Option<Box<Check>>),
+    /// `{a: T, b?: U}`: name, optional, type (unchecked types test presence only), type text
+    Shape(Vec<(String, bool, Option<Check>, String)>),
+    /// `A | B`
+    Union(Vec<Check>),
+    /// A named interface.
+    Interface(String),
+}
+
+/// A literal type.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Literal {
+    Str(String),
+    Int(i64),
+}
+
+impl Literal {
+    fn value(&self) -> Value {
+        match self {
+            Literal::Str(s) => Value::str(s),
+            Literal::Int(i) => Value::int(*i),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Literal::Str(_) => "string",
+            Literal::Int(_) => "int",
+        }
+    }
+}
+
+/// The check of one parameter.
+pub struct ParamCheck {
+    /// Parameter name.
+    pub name: String,
+    /// What it must be.
+    pub check: Check,
+}
+
+const KINDS: &[&str] = &["int", "float", "string", "bytes", "bool", "list", "dict", "set", "nil", "closure"];
+
+impl Check {
+    /// The check for a type, if it can be checked. `is_interface` tells names of interfaces.
+    pub fn of(ty: &TypeExpr, is_interface: &dyn Fn(&str) -> bool) -> Option<Check> {
+        match &ty.kind {
+            TypeKind::Named { name, args } => {
+                let name = name.name.as_str();
+                match (name, &args[..]) {
+                    ("list", [item]) => Some(Check::List(Check::of(item, is_interface).map(Box::new))),
+                    ("dict", [_, value]) => Some(Check::Dict(Check::of(value, is_interface).map(Box::new))),
+                    (_, []) => KINDS
+                        .iter()
+                        .find(|k| **k == name)
+                        .map(|k| Check::Kind(k))
+                        .or_else(|| is_interface(name).then(|| Check::Interface(name.to_owned()))),
+                    _ => None,
+                }
+            }
+            TypeKind::Union(members) => {
+                members.iter().map(|m| Check::of(m, is_interface)).collect::<Option<Vec<_>>>().map(Check::Union)
+            }
+            TypeKind::Shape(fields) => Some(Check::Shape(
+                fields
+                    .iter()
+                    .map(|ShapeField { name, optional, ty }| {
+                        (name.name.to_string(), *optional, Check::of(ty, is_interface), type_text(ty))
+                    })
+                    .collect(),
+            )),
+            TypeKind::Fn { .. } => Some(Check::Kind("closure")),
+            TypeKind::Str(text) => Some(Check::Literal(Literal::Str(text.to_string()))),
+            TypeKind::Int(i) => Some(Check::Literal(Literal::Int(*i))),
+            TypeKind::Nil => Some(Check::Kind("nil")),
+        }
+    }
+
+    /// Whether `value` passes; the quick answer before a message is made.
+    pub fn accepts(&self, value: &Value) -> bool {
+        match self {
+            Check::Kind(kind) => kind_accepts(kind, value),
+            Check::Literal(literal) => *value == literal.value(),
+            Check::List(item) => match (value.as_list(), item) {
+                (Some(items), Some(check)) => items.iter().all(|v| check.accepts(v)),
+                (list, None) => list.is_some(),
+                (None, _) => false,
+            },
+            Check::Dict(item) => match (value.to_dict(), item) {
+                (Some(dict), Some(check)) => dict.values().all(|v| check.accepts(v)),
+                (dict, None) => dict.is_some(),
+                (None, _) => false,
+            },
+            Check::Shape(fields) => value.to_dict().is_some_and(|dict| {
+                fields.iter().all(|(name, optional, check, _)| match dict.get_str(name) {
+                    None => *optional,
+                    Some(v) => check.as_ref().is_none_or(|c| c.accepts(v)),
+                })
+            }),
+            Check::Union(members) => members.iter().any(|m| m.accepts(value)),
+            Check::Interface(_) => value.as_struct().is_some(),
+        }
+    }
+
+    /// The kind word that union and element messages use.
+    fn kind(&self) -> String {
+        match self {
+            Check::Kind(kind) => (*kind).to_owned(),
+            Check::Literal(literal) => literal.kind().to_owned(),
+            Check::List(_) => "list".to_owned(),
+            Check::Dict(_) | Check::Shape(_) => "dict".to_owned(),
+            Check::Union(members) => members.iter().map(Check::kind).collect::<Vec<_>>().join("|"),
+            Check::Interface(name) => name.clone(),
+        }
+    }
+
+    fn literals(&self) -> Option<Vec<Value>> {
+        match self {
+            Check::Union(members) => members
+                .iter()
+                .map(|m| match m {
+                    Check::Literal(l) => Some(l.value()),
+                    _ => None,
+                })
+                .collect(),
+            _ => None,
+        }
+    }
+}
+
+fn kind_accepts(kind: &str, value: &Value) -> bool {
+    match (kind, value.type_name()) {
+        ("int" | "float", "int" | "float") | ("closure", "builtin") | ("dict", "struct") => true,
+        (kind, name) => kind == name,
+    }
+}
+
+impl ParamCheck {
+    /// Checks an argument.
+    ///
+    /// # Errors
+    /// The message of the contract (chapter 02, A15).
+    pub fn check(&self, value: &Value) -> Result<()> {
+        if self.check.accepts(value) { Ok(()) } else { Err(self.explain(value)) }
+    }
+
+    #[cold]
+    fn explain(&self, value: &Value) -> Error {
+        let name = &self.name;
+        match &self.check {
+            Check::Interface(interface) => Error::type_error(format!(
+                "parameter '{name}': expected value satisfying interface '{interface}', got {}",
+                value.type_name()
+            )),
+            Check::Shape(_) | Check::Dict(Some(_)) => {
+                Error::type_error(format!("parameter {}", shape_problem(&self.check, name, value)))
+            }
+            other => Error::runtime(format!("TypeError: parameter {}", value_problem(other, name, value))),
+        }
+    }
+}
+
+/// The text behind `parameter ` for anything that is not a shape.
+fn value_problem(check: &Check, name: &str, value: &Value) -> String {
+    match check {
+        Check::Literal(literal) => format!("'{name}': expected constant {}, got {value}", literal.value()),
+        Check::List(Some(_)) if value.as_list().is_some() => {
+            let mut problems = Vec::new();
+            element_problems(check, "root", value, &mut problems);
+            format!("'{name}': {}", problems.join("; "))
+        }
+        check => match check.literals() {
+            Some(literals) => format!("'{name}': value must be one of {}, got {value}", Value::list(literals))
+                .split(", got ")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            None => format!("'{name}' expected {}, got {} ({value})", check.kind(), value.type_name()),
+        },
+    }
+}
+
+fn element_problems(check: &Check, path: &str, value: &Value, out: &mut Vec<String>) {
+    match (check, value.as_list(), value.to_dict()) {
+        (Check::List(Some(item)), Some(items), _) => {
+            for (i, v) in items.iter().enumerate() {
+                element_problems(item, &format!("{path}[{i}]"), v, out);
+            }
+        }
+        (Check::Shape(fields), _, Some(dict)) => {
+            for (name, optional, check, ty) in fields {
+                match (dict.get_str(name), check) {
+                    (None, _) if !optional => out.push(format!("at {path}: missing field '{name}' ({ty})")),
+                    (Some(v), Some(check)) => element_problems(check, &format!("{path}.{name}"), v, out),
+                    _ => {}
+                }
+            }
+        }
+        _ if check.accepts(value) => {}
+        _ => out.push(format!("at {path}: expected type '{}', got '{}'", check.kind(), value.type_name())),
+    }
+}
+
+/// The text behind `parameter ` for shapes and `dict<K, V>`.
+fn shape_problem(check: &Check, path: &str, value: &Value) -> String {
+    let Some(dict) = value.to_dict() else {
+        return format!("'{path}': expected dict or struct, got {}", value.type_name());
+    };
+    match check {
+        Check::Dict(Some(item)) => {
+            for (key, v) in dict.iter() {
+                if !item.accepts(v) {
+                    return field_problem(item, path, key, v, &item.kind());
+                }
+            }
+            String::new()
+        }
+        Check::Shape(fields) => {
+            for (name, optional, _, ty) in fields {
+                if !optional && !dict.contains(name) {
+                    return format!("'{path}': missing field '{name}' ({ty}){}", similar_key(name, &dict));
+                }
+            }
+            let mut sorted: Vec<_> = fields.iter().collect();
+            sorted.sort_by(|a, b| a.0.cmp(&b.0));
+            for (name, _, check, ty) in sorted {
+                if let (Some(v), Some(check)) = (dict.get_str(name), check)
+                    && !check.accepts(v)
+                {
+                    return field_problem(check, path, name, v, ty);
+                }
+            }
+            String::new()
+        }
+        _ => String::new(),
+    }
+}
+
+fn field_problem(check: &Check, path: &str, key: &str, value: &Value, ty: &str) -> String {
+    match check {
+        Check::Shape(_) if value.to_dict().is_some() => shape_problem(check, &format!("{path}.{key}"), value),
+        Check::Shape(_) => {
+            format!("'{path}': field '{key}' expected dict or struct, got {}", value.type_name())
+        }
+        Check::Kind(_) => format!("'{path}': field '{key}' expected {ty}, got {}", value.type_name()),
+        check => value_problem(check, &format!("{path}.{key}"), value),
+    }
+}
+
+fn similar_key(name: &str, dict: &Ref<Dict>) -> String {
+    let first = name.chars().next();
+    dict.keys()
+        .find(|key| key.chars().next() == first && crate::suggest::distance(name, key) <= 2)
+        .map(|key| format!(", did you mean '{key}'?"))
+        .unwrap_or_default()
+}
+
+/// A type in source notation.
+pub fn type_text(ty: &TypeExpr) -> String {
+    let join = |types: &[TypeExpr], sep: &str| types.iter().map(type_text).collect::<Vec<_>>().join(sep);
+    match &ty.kind {
+        TypeKind::Named { name, args } if args.is_empty() => name.name.to_string(),
+        TypeKind::Named { name, args } => format!("{}<{}>", name.name, join(args, ", ")),
+        TypeKind::Union(members) => join(members, " | "),
+        TypeKind::Shape(fields) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|f| format!("{}{}: {}", f.name.name, if f.optional { "?" } else { "" }, type_text(&f.ty)))
+                .collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        TypeKind::Fn { params, ret } => format!("fn({}) -> {}", join(params, ", "), type_text(ret)),
+        TypeKind::Str(text) => format!("\"{text}\""),
+        TypeKind::Int(i) => i.to_string(),
+        TypeKind::Nil => "nil".to_owned(),
+    }
+}

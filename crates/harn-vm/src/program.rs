@@ -1,0 +1,228 @@
+//! Running programs: from a loaded program to its outcome, and REPL sessions.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use harn_syntax::{Diagnostic, SourceFile};
+use harn_value::Value;
+use rustc_hash::FxHashMap;
+
+use crate::bytecode::Proto;
+use crate::closure::Closure;
+use crate::compile::{self, Mode, ModuleScope};
+use crate::cx::Cx;
+use crate::error::{Error, ErrorKind, Result, TraceEntry};
+use crate::fiber::Fiber;
+use crate::modules::{LoadError, Program, Source, Step};
+use crate::task::Task;
+use crate::vm::Vm;
+
+/// How a program ended.
+pub struct Outcome {
+    /// The value of the entry pipeline, or of a script's top-level `return`; or the error.
+    pub result: Result<Value>,
+}
+
+impl Outcome {
+    /// The exit code of the contract, and a line for standard error in the case of an `Err` result.
+    pub fn exit_code(&self) -> (i32, Option<String>) {
+        match &self.result {
+            Ok(value) => match (value.as_int(), crate::concurrency::as_result(value)) {
+                (Some(n), _) => (n.clamp(0, 255) as i32, None),
+                (_, Some(Err(payload))) => {
+                    let text = payload.to_string();
+                    (1, Some(if text.is_empty() { "error".to_owned() } else { text }))
+                }
+                _ => (0, None),
+            },
+            Err(error) => match error.kind() {
+                ErrorKind::Exit(code) => (code.rem_euclid(256), None),
+                ErrorKind::Abort => (124, None),
+                _ => (1, None),
+            },
+        }
+    }
+}
+
+/// Runs a future of this crate to its end on the current thread.
+///
+/// # Errors
+/// When the system refuses what an event loop needs.
+pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    Ok(local.block_on(&runtime, future))
+}
+
+fn root_task(vm: &Vm) -> Rc<Task> {
+    Task::root(vm.module_globals(0))
+}
+
+async fn call(vm: &Rc<Vm>, task: &Rc<Task>, proto: &Rc<Proto>, args: Vec<Value>) -> Result<Value> {
+    let callee = Closure::value(proto.clone(), Box::default());
+    Fiber::new(vm, task, callee, args).await
+}
+
+impl Program {
+    /// Runs the program. `entry` names the pipeline to run instead of the usual one; `args` supplies
+    /// pipeline parameters by name (others are nil).
+    pub async fn run(&self, vm: &Rc<Vm>, entry: Option<&str>, args: &[(&str, Value)]) -> Outcome {
+        let task = root_task(vm);
+        let result = self.run_in(vm, &task, entry, args).await;
+        Cx::new(vm.clone(), task.clone()).end_children().await;
+        let flushed = vm.host.flush();
+        Outcome { result: if flushed.is_err() && result.is_ok() { Err(Error::closed_output()) } else { result } }
+    }
+
+    async fn run_in(&self, vm: &Rc<Vm>, task: &Rc<Task>, entry: Option<&str>, args: &[(&str, Value)]) -> Result<Value> {
+        let mut last = Value::NIL;
+        for step in &self.steps {
+            match step {
+                Step::Run(proto) => last = call(vm, task, proto, Vec::new()).await?,
+                Step::Fail { text, module, span } => {
+                    let mut error = Error::runtime(text.clone());
+                    let file = vm.source(*module).map_or_else(|| "".into(), |(file, _)| file);
+                    error.push_trace(TraceEntry { function: "pipeline".to_owned(), file, module: *module, span: *span });
+                    return Err(error);
+                }
+            }
+        }
+        let pipeline = match entry {
+            Some(name) => match self.pipelines.iter().find(|(n, _)| n == name) {
+                Some(found) => Some(found),
+                None => return Err(Error::runtime(format!("no pipeline named '{name}'"))),
+            },
+            None => self.pipelines.iter().find(|(n, _)| n == "default").or(self.pipelines.first()),
+        };
+        let Some((_, proto)) = pipeline else { return Ok(last) };
+        let values = proto
+            .param_names
+            .iter()
+            .map(|name| args.iter().find(|(n, _)| n == name).map_or(Value::NIL, |(_, v)| v.clone()))
+            .collect();
+        call(vm, task, proto, values).await
+    }
+}
+
+/// A REPL session: inputs share variables, functions and types.
+pub struct Session {
+    vm: Rc<Vm>,
+    task: Rc<Task>,
+    scope: ModuleScope,
+    count: usize,
+}
+
+impl Session {
+    /// An empty session.
+    pub fn new(vm: &Rc<Vm>) -> Session {
+        let id = vm.new_module("<repl>", "");
+        let scope = ModuleScope {
+            id,
+            source: id,
+            file: "<repl>".into(),
+            names: FxHashMap::default(),
+            aliases: FxHashMap::default(),
+            has_pipelines: false,
+        };
+        Session { vm: vm.clone(), task: root_task(vm), scope, count: 0 }
+    }
+
+    /// Names declared so far, in alphabetical order.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.scope.names.keys().map(ToString::to_string).collect();
+        names.sort();
+        names
+    }
+
+    /// Evaluates an input. Its value is that of the last expression.
+    ///
+    /// # Errors
+    /// Syntax and compile errors; [`EvalError::Run`] for errors of the running input. The session stays
+    /// usable after any of them.
+    pub async fn eval(&mut self, text: &str) -> Result<Value, EvalError> {
+        let parsed = harn_syntax::parse(text);
+        if !parsed.errors.is_empty() {
+            return Err(EvalError::Load(LoadError::Syntax(parsed.errors)));
+        }
+        self.count += 1;
+        let name = format!("<repl:{}>", self.count);
+        self.scope.source = self.vm.new_module(&name, text);
+        self.scope.file = name.as_str().into();
+        let mut imports = Vec::new();
+        if parsed.program.imports().next().is_some() {
+            let only: String = parsed.program.imports().map(|i| format!("{}\n", i.span.slice(text))).collect();
+            imports = crate::modules::load_imports(&self.vm, &only, &mut self.scope).map_err(EvalError::Load)?;
+        }
+        compile::declare(&self.vm, &parsed.program, &mut self.scope, true);
+        let compiled = compile::compile(&self.vm, &parsed.program, &self.scope, &FxHashMap::default(), Mode::Interactive)
+            .map_err(|errors| EvalError::Load(LoadError::Compile(errors)))?;
+        for step in &imports {
+            match step {
+                Step::Run(proto) => drop(call(&self.vm, &self.task, proto, Vec::new()).await.map_err(EvalError::Run)?),
+                Step::Fail { text, .. } => return Err(EvalError::Run(Error::runtime(text.clone()))),
+            }
+        }
+        let result = call(&self.vm, &self.task, &compiled.main, Vec::new()).await;
+        let _ = self.vm.host.flush();
+        result.map_err(EvalError::Run)
+    }
+}
+
+/// Why an input has no value.
+pub enum EvalError {
+    /// It cannot be compiled.
+    Load(LoadError),
+    /// It failed while running.
+    Run(Error),
+}
+
+/// Frames shown of a deep call stack: the innermost and the outermost.
+const SHOWN: (usize, usize) = (20, 10);
+
+/// An uncaught error as a diagnostic, with the file it points into.
+pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
+    let Some(place) = error.trace().first() else {
+        return (Diagnostic::error(error.uncaught_text()), None);
+    };
+    let source = vm.source(place.module).map(|(file, text)| SourceFile::new(&*file, &*text));
+    let line = source.as_ref().map(|s| s.line(place.span.start));
+    let text = match line {
+        Some(line) if error.shows_line() => format!("{} (line {line})", error.uncaught_text()),
+        _ => error.uncaught_text(),
+    };
+    let mut diagnostic = Diagnostic::error(text).at(place.span);
+    let callers = &error.trace()[1..];
+    let shown = |entry: &TraceEntry, name: &str| {
+        let line = vm.source(entry.module).map_or(0, |(_, text)| {
+            harn_syntax::source_map::line_column(&text, entry.span.start).0
+        });
+        let _ = name;
+        format!("called from {} at {}:{line}", entry.function, entry.file)
+    };
+    let total = callers.len();
+    for (i, entry) in callers.iter().enumerate() {
+        if total > SHOWN.0 + SHOWN.1 {
+            if i == SHOWN.0 {
+                diagnostic = diagnostic.with_note(format!("... {} more frames", total - SHOWN.0 - SHOWN.1));
+            }
+            if i >= SHOWN.0 && i < total - SHOWN.1 {
+                continue;
+            }
+        }
+        diagnostic = diagnostic.with_note(shown(entry, &entry.function));
+    }
+    (diagnostic, source)
+}
+
+/// A source from a file.
+///
+/// # Errors
+/// The text for `Error reading PATH: ...`.
+pub fn read_source(path: &str) -> std::result::Result<Source, String> {
+    let bytes = std::fs::read(path).map_err(|e| format!("Error reading {path}: {e}"))?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        format!("Error reading {path}: not valid UTF-8 text (byte {})", e.utf8_error().valid_up_to())
+    })?;
+    let dir = std::path::Path::new(path).parent().map(std::path::PathBuf::from).unwrap_or_default();
+    Ok(Source { name: path.to_owned(), text, dir })
+}

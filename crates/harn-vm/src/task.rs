@@ -1,0 +1,260 @@
+//! Tasks: what a fiber knows besides its stack — output, deadlines, cancellation, its copy of the
+//! program's variables, and the result that others wait for.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use harn_value::Value;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::vm::Vm;
+
+/// Module-level variables.
+pub(crate) type Globals = Rc<UnsafeCell<Vec<Value>>>;
+
+/// Text of the error that a cancelled wait throws.
+pub const CANCELLED: &str = "kind:cancelled:VM cancelled by host";
+
+/// Time that cleanup may still wait once a task was cancelled.
+pub(crate) const GRACE: Duration = Duration::from_millis(250);
+
+/// Checks (each some thousands of steps) that a cancelled task may still run without waiting.
+const GRACE_CHECKS: u32 = 2;
+
+/// A limit in time.
+#[derive(Clone, Copy)]
+struct Deadline {
+    token: u64,
+    at: Instant,
+}
+
+/// A task of the program.
+pub struct Task {
+    /// Number among the children of its parent, from 1; 0 for the root.
+    pub id: u64,
+    parent: Option<Weak<Task>>,
+    pub(crate) globals: Globals,
+    /// Collected output of a child; `None` in the root, which writes at once.
+    output: RefCell<Option<String>>,
+    cancelled: Cell<bool>,
+    /// Checks left after a cancellation before a busy loop is interrupted.
+    grace: Cell<u32>,
+    aborted: Cell<bool>,
+    deadlines: RefCell<Vec<Deadline>>,
+    next_token: Cell<u64>,
+    waker: RefCell<Option<Waker>>,
+    /// Children that were not awaited yet, in order of creation.
+    pub(crate) children: RefCell<Vec<Rc<Task>>>,
+    next_child: Cell<u64>,
+    result: RefCell<Option<Result<Value>>>,
+    finished: Cell<bool>,
+    waiters: RefCell<Vec<Waker>>,
+    /// Whether this task holds the lock of `mutex { }`.
+    pub(crate) holds_mutex: Cell<bool>,
+}
+
+impl Task {
+    pub(crate) fn root(globals: Globals) -> Rc<Task> {
+        Rc::new(Task::with(0, None, globals, None))
+    }
+
+    fn with(id: u64, parent: Option<Weak<Task>>, globals: Globals, output: Option<String>) -> Task {
+        Task {
+            id,
+            parent,
+            globals,
+            output: RefCell::new(output),
+            cancelled: Cell::new(false),
+            grace: Cell::new(GRACE_CHECKS),
+            aborted: Cell::new(false),
+            deadlines: RefCell::default(),
+            next_token: Cell::new(1),
+            waker: RefCell::default(),
+            children: RefCell::default(),
+            next_child: Cell::new(1),
+            result: RefCell::default(),
+            finished: Cell::new(false),
+            waiters: RefCell::default(),
+            holds_mutex: Cell::new(false),
+        }
+    }
+
+    /// A child that inherits deadlines and cancellation and collects its output.
+    pub(crate) fn child(self: &Rc<Task>, globals: Globals) -> Rc<Task> {
+        let id = self.next_child.get();
+        self.next_child.set(id + 1);
+        let child = Task::with(id, Some(Rc::downgrade(self)), globals, Some(String::new()));
+        child.cancelled.set(self.cancelled.get());
+        *child.deadlines.borrow_mut() = self.deadlines.borrow().clone();
+        child.next_token.set(self.next_token.get());
+        let child = Rc::new(child);
+        self.children.borrow_mut().push(child.clone());
+        child
+    }
+
+    /// The task that created this one.
+    pub fn parent(&self) -> Option<Rc<Task>> {
+        self.parent.as_ref()?.upgrade()
+    }
+
+    // ---- output ----
+
+    pub(crate) fn print(&self, vm: &Vm, text: &str) -> Result<()> {
+        if let Some(block) = &mut *self.output.borrow_mut() {
+            harn_value::memory::check(text.len())?;
+            block.push_str(text);
+            return Ok(());
+        }
+        vm.host.write_out(text).map_err(|_| Error::closed_output())
+    }
+
+    /// Hands the collected output over.
+    pub(crate) fn take_output(&self) -> String {
+        self.output.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    // ---- deadlines ----
+
+    /// Adds a deadline; the token removes it.
+    pub(crate) fn push_deadline(&self, limit: Duration) -> u64 {
+        let token = self.next_token.get();
+        self.next_token.set(token + 1);
+        self.deadlines.borrow_mut().push(Deadline { token, at: Instant::now() + limit });
+        token
+    }
+
+    pub(crate) fn pop_deadline(&self, token: u64) {
+        self.deadlines.borrow_mut().retain(|d| d.token != token);
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.borrow().iter().map(|d| d.at).min()
+    }
+
+    /// The error of an expired deadline; that deadline is spent.
+    fn expired(&self) -> Option<Error> {
+        let mut deadlines = self.deadlines.borrow_mut();
+        if deadlines.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let at = deadlines.iter().position(|d| d.at <= now)?;
+        deadlines.remove(at);
+        Some(Error::thrown("Deadline exceeded"))
+    }
+
+    // ---- cancellation ----
+
+    /// Whether cancellation was requested.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.get()
+    }
+
+    /// Requests cancellation of the task and its children.
+    pub fn cancel(&self) {
+        self.cancelled.set(true);
+        self.wake();
+        for child in self.children.borrow().iter() {
+            child.cancel();
+        }
+    }
+
+    /// Stops the task at its next suspension point; its cleanup blocks run, nothing else does.
+    pub fn abort(&self) {
+        if !self.finished.get() {
+            self.aborted.set(true);
+            self.wake();
+        }
+    }
+
+    /// Whether the task is to stop.
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.get()
+    }
+
+    pub(crate) fn set_waker(&self, waker: &Waker) {
+        let mut slot = self.waker.borrow_mut();
+        if !slot.as_ref().is_some_and(|w| w.will_wake(waker)) {
+            *slot = Some(waker.clone());
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// The error that interrupts a wait in progress, if there is one.
+    pub(crate) fn interruption(&self) -> Option<Error> {
+        if self.aborted.get() {
+            return Some(Error::new(crate::error::ErrorKind::Abort));
+        }
+        self.expired().or_else(|| self.cancelled.get().then(|| Error::thrown(CANCELLED)))
+    }
+
+    /// The error with which a new wait must not start.
+    ///
+    /// # Errors
+    /// The cancellation or deadline error.
+    pub(crate) fn check_wait(&self) -> Result<()> {
+        self.interruption().map_or(Ok(()), Err)
+    }
+
+    /// Called now and then while the task computes.
+    ///
+    /// # Errors
+    /// The error to stop with.
+    pub(crate) fn check(&self, vm: &Vm) -> Result<()> {
+        if vm.is_interrupted() || self.aborted.get() {
+            return Err(Error::new(crate::error::ErrorKind::Abort));
+        }
+        if let Some(error) = self.expired() {
+            return Err(error);
+        }
+        if self.cancelled.get() {
+            let left = self.grace.get();
+            if left == 0 {
+                return Err(Error::thrown(CANCELLED));
+            }
+            self.grace.set(left - 1);
+        }
+        Ok(())
+    }
+
+    // ---- result ----
+
+    pub(crate) fn finish(&self, result: Result<Value>) {
+        *self.result.borrow_mut() = Some(result);
+        self.finished.set(true);
+        for waiter in self.waiters.borrow_mut().drain(..) {
+            waiter.wake();
+        }
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.finished.get()
+    }
+
+    /// Takes the result.
+    pub(crate) fn take_result(&self) -> Option<Result<Value>> {
+        self.result.borrow_mut().take()
+    }
+
+    /// Waits for the end of the task.
+    pub(crate) async fn ended(&self) {
+        std::future::poll_fn(|context| {
+            if self.finished.get() {
+                return std::task::Poll::Ready(());
+            }
+            self.waiters.borrow_mut().push(context.waker().clone());
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}

@@ -1,0 +1,328 @@
+//! The virtual machine of one program: tables of builtins, interned names, functions, module
+//! variables, and the state that other crates keep.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use harn_value::{Str, Value};
+use rustc_hash::FxHashMap;
+
+use crate::builtin::{Builtin, MethodTable};
+use crate::bytecode::Proto;
+use crate::cx::States;
+use crate::host::Host;
+use crate::task::Globals;
+
+type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
+
+/// Everything a program shares. One program, one thread.
+pub struct Vm {
+    pub(crate) host: Box<dyn Host>,
+    builtins: FxHashMap<&'static str, &'static Builtin>,
+    tables: Vec<&'static [Builtin]>,
+    method_tables: Vec<MethodTable>,
+    methods: RefCell<Methods>,
+    globals: RefCell<FxHashMap<String, Value>>,
+    interned: RefCell<FxHashMap<Box<str>, Str>>,
+    functions: UnsafeCell<Vec<Value>>,
+    /// Functions replaced by `override` stay alive: frames point at them.
+    retired: RefCell<Vec<Value>>,
+    pub(crate) modules: RefCell<Vec<Module>>,
+    protos: RefCell<Vec<Rc<Proto>>>,
+    states: States,
+    interrupt: Interrupt,
+    /// Changes whenever a method is added, so that call sites look again.
+    pub(crate) method_epoch: Cell<usize>,
+    /// Tasks alive besides the root.
+    pub(crate) live_tasks: Cell<usize>,
+    /// Reads the source of `std/...` modules.
+    pub(crate) std_modules: fn(&str) -> Option<&'static str>,
+}
+
+/// A loaded file.
+pub(crate) struct Module {
+    pub(crate) file: Rc<str>,
+    pub(crate) source: Rc<str>,
+    pub(crate) globals: Globals,
+    global_names: Vec<String>,
+}
+
+/// Stops a running program from another thread or a signal handler.
+#[derive(Clone, Default)]
+pub struct Interrupt {
+    flag: Arc<AtomicBool>,
+    waker: Arc<Mutex<Option<Waker>>>,
+}
+
+impl Interrupt {
+    /// Asks the program to stop: its cleanup blocks run, then it ends.
+    pub fn interrupt(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+        let waker = self.waker.lock().ok().and_then(|mut slot| slot.take());
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes the request back (a REPL goes on after an interrupted evaluation).
+    pub fn clear(&self) {
+        self.flag.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether stopping was asked for.
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn register(&self, waker: &Waker) {
+        if let Ok(mut slot) = self.waker.lock() {
+            *slot = Some(waker.clone());
+        }
+    }
+}
+
+/// What a VM is made of.
+pub struct VmBuilder {
+    host: Box<dyn Host>,
+    tables: Vec<&'static [Builtin]>,
+    methods: Vec<MethodTable>,
+    globals: Vec<(String, Value)>,
+    std_modules: fn(&str) -> Option<&'static str>,
+}
+
+impl VmBuilder {
+    /// The real system and the builtins of the language itself.
+    pub fn new(host: Box<dyn Host>) -> VmBuilder {
+        VmBuilder {
+            host,
+            tables: crate::tables(),
+            methods: Vec::new(),
+            globals: Vec::new(),
+            std_modules: |_| None,
+        }
+    }
+
+    /// Adds tables of builtins.
+    #[must_use]
+    pub fn builtins(mut self, tables: impl IntoIterator<Item = &'static [Builtin]>) -> VmBuilder {
+        self.tables.extend(tables);
+        self
+    }
+
+    /// Adds methods of value types.
+    #[must_use]
+    pub fn methods(mut self, tables: impl IntoIterator<Item = MethodTable>) -> VmBuilder {
+        self.methods.extend(tables);
+        self
+    }
+
+    /// Adds a name that every file sees (`pi`, `argv`).
+    #[must_use]
+    pub fn global(mut self, name: &str, value: impl Into<Value>) -> VmBuilder {
+        self.globals.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Says where the text of `std/NAME` modules comes from.
+    #[must_use]
+    pub fn std_modules(mut self, source: fn(&str) -> Option<&'static str>) -> VmBuilder {
+        self.std_modules = source;
+        self
+    }
+
+    /// The machine.
+    pub fn build(self) -> Rc<Vm> {
+        let mut builtins = FxHashMap::default();
+        builtins.reserve(self.tables.iter().map(|t| t.len()).sum());
+        for table in &self.tables {
+            for builtin in *table {
+                builtins.entry(builtin.name()).or_insert(builtin);
+            }
+        }
+        Rc::new(Vm {
+            host: self.host,
+            builtins,
+            tables: self.tables,
+            method_tables: self.methods,
+            methods: RefCell::default(),
+            globals: RefCell::new(self.globals.into_iter().collect()),
+            interned: RefCell::default(),
+            functions: UnsafeCell::default(),
+            retired: RefCell::default(),
+            modules: RefCell::default(),
+            protos: RefCell::default(),
+            states: States::default(),
+            interrupt: Interrupt::default(),
+            method_epoch: Cell::new(1),
+            live_tasks: Cell::new(0),
+            std_modules: self.std_modules,
+        })
+    }
+}
+
+impl Vm {
+    /// The builtin called `name`.
+    pub fn builtin(&self, name: &str) -> Option<&'static Builtin> {
+        self.builtins.get(name).copied()
+    }
+
+    /// Names of all builtins that a program may call, in no particular order.
+    pub fn builtin_names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.builtins.keys().copied().filter(|name| !name.starts_with("__"))
+    }
+
+    /// All builtins, table by table in order of documentation.
+    pub fn builtins(&self) -> impl Iterator<Item = &'static Builtin> + '_ {
+        self.tables.iter().flat_map(|table| table.iter()).filter(|b| !b.name().starts_with("__"))
+    }
+
+    /// All methods by type.
+    pub fn method_tables(&self) -> &[MethodTable] {
+        &self.method_tables
+    }
+
+    /// The built-in method `name` of values whose `type_of` is `type_name`.
+    pub fn method(&self, type_name: &'static str, name: &str) -> Option<&'static Builtin> {
+        let mut methods = self.methods.borrow_mut();
+        let of_type = methods.entry(type_name).or_insert_with(|| {
+            let mut found = FxHashMap::default();
+            for table in self.method_tables.iter().filter(|t| t.type_name == type_name) {
+                for method in table.methods {
+                    found.entry(method.name()).or_insert(method);
+                }
+            }
+            for table in self.method_tables.iter().filter(|t| t.type_name == "any") {
+                for method in table.methods {
+                    found.entry(method.name()).or_insert(method);
+                }
+            }
+            found
+        });
+        of_type.get(name).copied()
+    }
+
+    /// A global value such as `pi`.
+    pub fn global(&self, name: &str) -> Option<Value> {
+        self.globals.borrow().get(name).cloned()
+    }
+
+    /// Sets a global value; seen by code compiled afterwards.
+    pub fn set_global(&self, name: &str, value: impl Into<Value>) {
+        self.globals.borrow_mut().insert(name.to_owned(), value.into());
+    }
+
+    /// Names of the globals.
+    pub fn global_names(&self) -> Vec<String> {
+        self.globals.borrow().keys().cloned().collect()
+    }
+
+    /// The one string object for a name, so that lookups compare pointers.
+    pub fn intern(&self, text: &str) -> Str {
+        if let Some(known) = self.interned.borrow().get(text) {
+            return known.clone();
+        }
+        let new = Str::new(text);
+        let _ = (new.hash_code(), new.char_count());
+        self.interned.borrow_mut().insert(text.into(), new.clone());
+        new
+    }
+
+    /// Stops the program from outside.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
+    }
+
+    /// The outside world.
+    pub fn host(&self) -> &dyn Host {
+        &*self.host
+    }
+
+    pub(crate) fn state<T: Any + Default>(&self) -> Rc<T> {
+        self.states.get::<T>()
+    }
+
+    /// State that another crate keeps per program, made on first use.
+    pub fn extension<T: Any + Default>(&self) -> Rc<T> {
+        self.state::<T>()
+    }
+
+    pub(crate) fn keep(&self, proto: &Rc<Proto>) {
+        self.protos.borrow_mut().push(proto.clone());
+    }
+
+    // ---- functions and module variables ----
+
+    pub(crate) fn new_function(&self) -> u32 {
+        // SAFETY: no reference into the vector is held across calls; single-threaded.
+        let functions = unsafe { &mut *self.functions.get() };
+        functions.push(Value::NIL);
+        functions.len() as u32 - 1
+    }
+
+    pub(crate) fn set_function(&self, index: u32, value: Value) {
+        // SAFETY: as above.
+        let functions = unsafe { &mut *self.functions.get() };
+        let old = std::mem::replace(&mut functions[index as usize], value);
+        self.retired.borrow_mut().push(old);
+    }
+
+    /// # Safety
+    /// `index` was given out by `new_function`.
+    #[inline(always)]
+    pub(crate) unsafe fn function(&self, index: usize) -> &Value {
+        // SAFETY: by contract; functions are only added while nothing of the program runs on this reference.
+        unsafe { (&(*self.functions.get())).get_unchecked(index) }
+    }
+
+    pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
+        let mut modules = self.modules.borrow_mut();
+        modules.push(Module { file: file.into(), source: source.into(), globals: Rc::default(), global_names: Vec::new() });
+        modules.len() as u32 - 1
+    }
+
+    pub(crate) fn new_global(&self, module: u32, name: &str, mutable: bool) -> u32 {
+        let mut modules = self.modules.borrow_mut();
+        modules[module as usize].global_names.push(name.to_owned());
+        // SAFETY: no reference into the vector is held across calls; single-threaded.
+        let globals = unsafe { &mut *modules[module as usize].globals.get() };
+        globals.push(if mutable { crate::closure::Variable::value(Value::ABSENT) } else { Value::ABSENT });
+        globals.len() as u32 - 1
+    }
+
+    /// Name of a module variable.
+    pub(crate) fn global_name(&self, module: usize, index: usize) -> String {
+        self.modules.borrow().get(module).and_then(|m| m.global_names.get(index).cloned()).unwrap_or_default()
+    }
+
+    /// Keeps a replaced function alive: frames and call sites may still point at it.
+    pub(crate) fn retire(&self, value: Value) {
+        self.retired.borrow_mut().push(value);
+    }
+
+    /// The function value of a compiled top-level function.
+    pub(crate) fn function_of(&self, proto: &Proto) -> Value {
+        // SAFETY: as in `new_function`.
+        let functions = unsafe { &*self.functions.get() };
+        let found = functions.iter().find(|f| {
+            crate::closure::Closure::of(f).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto))
+        });
+        found.cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn module_globals(&self, module: usize) -> Globals {
+        self.modules.borrow()[module].globals.clone()
+    }
+
+    /// The source text of a loaded file, by its number.
+    pub fn source(&self, module: u32) -> Option<(Rc<str>, Rc<str>)> {
+        self.modules.borrow().get(module as usize).map(|m| (m.file.clone(), m.source.clone()))
+    }
+}
