@@ -129,7 +129,33 @@ impl CompileRule {
     }
 }
 
+/// The stage that finds an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Splitting the text into tokens.
+    Lex,
+    /// Reading the tokens as a program.
+    Parse,
+    /// Reported with the words of the compiler although the parser finds it.
+    Compile,
+}
+
 impl SyntaxError {
+    /// Returns the stage the error belongs to.
+    pub fn stage(&self) -> Stage {
+        use SyntaxErrorKind::*;
+        match self.kind {
+            UnexpectedCharacter(_)
+            | NumberSuffix(_)
+            | UnterminatedString
+            | UnterminatedComment
+            | InvalidUnicodeEscape
+            | TooLong => Stage::Lex,
+            Compile(_) => Stage::Compile,
+            _ => Stage::Parse,
+        }
+    }
+
     /// Returns the text the test runner compares, position included: `Expected ), got id(x) at 3:13`.
     pub fn canonical(&self, source: &str) -> String {
         let (line, column) = line_column(source, self.span.start);

@@ -168,7 +168,17 @@ fn begins_struct_literal(tokens: &[Token], at: usize, source: &str) -> bool {
     if matches!(before_name, Some(TokenKind::Dot | TokenKind::QuestionDot)) {
         return false;
     }
-    kind_at(tokens, at + 1) == TokenKind::RBrace || is_entry(tokens, at + 1)
+    if kind_at(tokens, at + 1) != TokenKind::RBrace {
+        return is_entry(tokens, at + 1);
+    }
+    // `if Ready {}` ends behind its braces: they can only be the block.
+    let is_head = matches!(before_name, Some(TokenKind::If | TokenKind::While | TokenKind::In));
+    let behind = kind_at(tokens, at + 2);
+    let ends = match behind {
+        TokenKind::Newline => !kind_at(tokens, at + 3).is_lbrace(),
+        _ => matches!(behind, TokenKind::Semi | TokenKind::Else | TokenKind::RBrace | TokenKind::Eof),
+    };
+    !(is_head && ends)
 }
 
 /// Tells whether `key :` stands at `at`.

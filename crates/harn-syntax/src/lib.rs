@@ -25,7 +25,7 @@ pub mod token;
 mod type_scan;
 
 pub use diagnostic::{Diagnostic, Severity};
-pub use error::{SyntaxError, SyntaxErrorKind};
+pub use error::{Stage, SyntaxError, SyntaxErrorKind};
 pub use source_map::{SourceFile, SourceMap};
 pub use span::{FileId, Span};
 
@@ -48,6 +48,18 @@ pub struct Parsed {
     pub program: Program,
     /// All errors in source order; the first is *the* error of the file.
     pub errors: Vec<SyntaxError>,
+}
+
+impl Parsed {
+    /// Tells whether `source`, the text that was parsed, may become correct when more lines follow: something is
+    /// still open at its end. A REPL asks this to decide whether to read on.
+    pub fn is_incomplete(&self, source: &str) -> bool {
+        self.errors.first().is_some_and(|error| match error.kind {
+            SyntaxErrorKind::UnexpectedEnd { .. } | SyntaxErrorKind::UnterminatedComment => true,
+            SyntaxErrorKind::UnterminatedString => error.span.slice(source).len() == 3,
+            _ => false,
+        })
+    }
 }
 
 /// Parses a source text. Never panics, whatever the text; its time is linear in the length of the text.

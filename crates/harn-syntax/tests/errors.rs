@@ -3,6 +3,7 @@
 mod common;
 
 use common::{canonical, rendered};
+use harn_syntax::Stage;
 
 macro_rules! canonical_is {
     ($($name:ident: $source:expr => [$($text:expr),* $(,)?];)*) => {
@@ -145,6 +146,36 @@ fn a_declaration_behind_an_open_bracket_is_still_read() {
     let errors = canonical(source);
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(errors[1].ends_with("got } at 2:14"), "{errors:?}");
+}
+
+#[test]
+fn errors_know_their_stage() {
+    let stage = |source: &str| harn_syntax::parse(source).errors[0].stage();
+    assert_eq!(stage("let x = ~"), Stage::Lex);
+    assert_eq!(stage("let x = \"a"), Stage::Lex);
+    assert_eq!(stage("let x = )"), Stage::Parse);
+    assert_eq!(stage("let x = ...y"), Stage::Compile);
+}
+
+#[test]
+fn unfinished_texts_are_told_from_wrong_ones() {
+    for source in ["fn f() {", "f(1,", "let x =", "[1", "\"\"\"\na", "/* c", "a +", "if x", "{ x ->\n  f(x)"]
+    {
+        assert!(harn_syntax::parse(source).is_incomplete(source), "{source}");
+    }
+    for source in ["let x = )", "\"abc", "f(1 2", "1", ""] {
+        assert!(!harn_syntax::parse(source).is_incomplete(source), "{source}");
+    }
+}
+
+#[test]
+fn long_tokens_are_shortened() {
+    let source = format!("f(a \"\"\"{}\"\"\")", "line\n".repeat(100));
+    let text = &canonical(&source)[0];
+    assert!(
+        text.starts_with("Expected ), got str(line\\nline\\n") && text.ends_with("...) at 1:5"),
+        "{text}"
+    );
 }
 
 /// One snapshot per program: the source and what people see.

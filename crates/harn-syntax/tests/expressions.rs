@@ -99,6 +99,9 @@ trees! {
         "a.Point" => "(.Point a)";
         "fn(a, b = 1) { a }" => "(fn (a, b = 1) {a})";
         "if Ready { 1 }" => "(if Ready {1})";
+        "if Ready {}" => "(if Ready {})";
+        "if Ready {} else {}" => "(if Ready {} else {})";
+        "if P {} == p { 1 }" => "(if (== (struct P) p) {1})";
         "if Ready { go(1) } else { 2 }" => "(if Ready {(call go 1)} else {2})";
     }
     type_arguments: {

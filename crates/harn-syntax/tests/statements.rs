@@ -38,6 +38,7 @@ statements! {
         "for (k, v) in d { break }" => "for (k, v) in d {break}";
         "for {a, ...r} in xs { continue }" => "for {a: a, ...r} in xs {continue}";
         "for [a] in xs { }" => "for [a] in xs {}";
+        "for _ in CHANNEL {}\nwhile Ready {}" => "for _ in CHANNEL {}; while Ready {}";
         "for not in xs { }" => "for not in xs {}";
         "while (a) { }" => "while (paren a) {}";
         "for i in 1 to 3 { if i == 2 { continue }; print(i) }"

@@ -286,8 +286,8 @@ impl State<'_> {
             TokenKind::Int => smol_str::format_smolstr!("int({text})"),
             TokenKind::Float => smol_str::format_smolstr!("float({text})"),
             TokenKind::Duration => smol_str::format_smolstr!("duration({text})"),
-            TokenKind::Str => smol_str::format_smolstr!("str({})", self.text(token)),
-            TokenKind::RawStr => smol_str::format_smolstr!("rstr({})", self.text(token)),
+            TokenKind::Str => smol_str::format_smolstr!("str({})", brief(&self.text(token))),
+            TokenKind::RawStr => smol_str::format_smolstr!("rstr({})", brief(&self.text(token))),
             TokenKind::StrStart => "istr(...)".into(),
             kind => kind.text().into(),
         }
@@ -308,6 +308,16 @@ impl State<'_> {
         };
         source.get(quotes..source.len() - 1).unwrap_or("").into()
     }
+}
+
+/// A string's text as messages show it: on one line and not too long.
+fn brief(text: &str) -> String {
+    const LIMIT: usize = 60;
+    let mut out: String = text.chars().take(LIMIT).collect::<String>().replace('\n', "\\n");
+    if text.chars().nth(LIMIT).is_some() {
+        out.push_str("...");
+    }
+    out
 }
 
 /// Runs a rule on a fresh piece of stack if the current one is nearly used up.
