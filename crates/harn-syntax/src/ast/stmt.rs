@@ -92,7 +92,7 @@ pub enum StmtKind {
     },
     /// A declaration.
     Decl(Box<Decl>),
-    /// An import; only in [`Program::items`].
+    /// An import; only in [`Program::items`](super::Program::items).
     Import(Box<Import>),
     /// An expression.
     Expr(Expr),
