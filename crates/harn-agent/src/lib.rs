@@ -1,1 +1,29 @@
-//! Tools and the agent loop.
+//! Tools, skills and the agent loop, without I/O.
+//!
+//! The loop is a state machine that can be saved between any two steps: [`AgentLoop::next_step`] says
+//! what is needed next (call a model, run tools, ask a callback) and [`AgentLoop::answer`] takes the
+//! result. Whoever drives it decides how models are called and tools are run; pausing, replaying and
+//! testing need nothing else. What happens on the way is told as [`AgentEvent`]s.
+//!
+//! The crate knows nothing of the VM. Registries hold script values ([`harn_value::Value`]) because
+//! handlers are closures; the loop itself lives on JSON.
+//!
+//! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
+//! call) and `config.rs` (the options).
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod detect;
+pub mod event;
+pub mod feedback;
+pub mod microcompact;
+pub mod policy;
+pub mod registry;
+pub mod run;
+pub mod skills;
+pub mod tool;
+
+pub use config::{ConfigError, LoopConfig};
+pub use event::AgentEvent;
+pub use registry::RegistryError;
+pub use run::{AgentLoop, Answer, LoopError, Step, ToolReply, ToolRun, ToolStatus};

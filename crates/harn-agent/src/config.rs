@@ -1,0 +1,354 @@
+//! The options of `agent_loop`, read once.
+
+use harn_prompt::value::{as_foreign, display};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::detect::Limits;
+use crate::policy::Policy;
+use crate::tool::LoopTool;
+
+/// A wrong option, found before the first request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// How tool calls travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Through the provider's channel.
+    Native,
+    /// As tags in the text.
+    Text,
+}
+
+impl Format {
+    /// Returns the word of options and results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::Native => "native",
+            Format::Text => "text",
+        }
+    }
+}
+
+/// What is done about calls written as text in native mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fallback {
+    /// They are run.
+    Allow,
+    /// The first such turn is run.
+    AllowOnce,
+    /// They are refused.
+    Reject,
+}
+
+impl Fallback {
+    /// Returns the word of the option.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fallback::Allow => "allow",
+            Fallback::AllowOnce => "allow_once",
+            Fallback::Reject => "reject",
+        }
+    }
+}
+
+/// `turn_policy`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnPolicy {
+    /// Whether the option was given.
+    pub given: bool,
+    /// A turn must act or end the loop.
+    pub require_action: bool,
+    /// Nudges may mention the sentinel.
+    pub allow_sentinel: bool,
+    /// Longer prose is cut.
+    pub max_prose_chars: Option<usize>,
+}
+
+/// Where the text at the end of the system prompt comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Recitation {
+    /// There is none.
+    None,
+    /// The option is the text.
+    Text(String),
+    /// A callback is asked each turn.
+    Callback,
+}
+
+/// Everything a loop is told at its start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopConfig {
+    /// The task.
+    pub prompt: String,
+    /// The system text of the caller.
+    pub system: Option<String>,
+    /// The option dict; closures as foreign values.
+    pub options: Map<String, Json>,
+    /// Keep going until the sentinel.
+    pub persistent: bool,
+    /// Round-trips.
+    pub max_iterations: u32,
+    /// Text-only turns in a row that are tolerated.
+    pub max_nudges: u32,
+    /// Text of nudges, when the caller has one.
+    pub nudge: Option<String>,
+    /// What ends a persistent loop.
+    pub sentinel: String,
+    /// How calls travel.
+    pub format: Format,
+    /// What is done about text calls in native mode.
+    pub fallback: Fallback,
+    /// The tools.
+    pub tools: Vec<LoopTool>,
+    /// Retries of a failed execution.
+    pub tool_retries: u32,
+    /// Base of their backoff in milliseconds.
+    pub tool_backoff_ms: u64,
+    /// Loop detection.
+    pub limits: Limits,
+    /// What may be done.
+    pub policy: Policy,
+    /// How turns must look.
+    pub turn_policy: TurnPolicy,
+    /// A success of one of these ends the loop.
+    pub stop_after: Vec<String>,
+    /// Without a success of one of these the loop failed.
+    pub require: Vec<String>,
+    /// A persistent loop also ends in another phase than this.
+    pub break_unless_phase: Option<String>,
+    /// The sentinel counts only after a successful `run`.
+    pub exit_when_verified: bool,
+    /// Input and output tokens that end the loop.
+    pub token_budget: Option<i64>,
+    /// Name of the session.
+    pub session_id: Option<String>,
+    /// Whether `context_callback` is there.
+    pub shapes_context: bool,
+    /// Whether `post_turn_callback` is there.
+    pub reviews_turns: bool,
+    /// Text at the end of the system prompt.
+    pub recitation: Recitation,
+    /// Longer tool output is shortened.
+    pub output_max_chars: usize,
+    /// Messages in front of the task: of `messages` or a transcript.
+    pub history: Vec<Json>,
+    /// How deferred tools are found, when the client does it.
+    pub search: Option<Search>,
+}
+
+/// The client's side of `tool_search`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// The synthetic tool as the model sees it.
+    pub tool: Json,
+    /// Its name.
+    pub name: String,
+}
+
+/// The defaults of a profile: iterations, nudges, schema retries.
+fn profile(word: &str) -> Option<(u32, u32, u32)> {
+    match word {
+        "tool_using" => Some((50, 3, 0)),
+        "researcher" => Some((30, 4, 0)),
+        "verifier" => Some((5, 0, 3)),
+        "completer" => Some((1, 0, 0)),
+        _ => None,
+    }
+}
+
+impl LoopConfig {
+    /// Reads the options. `default_format` is what suits the model.
+    ///
+    /// # Errors
+    /// An option is wrong or a tool has no backend.
+    pub fn new(
+        prompt: &str,
+        system: Option<&str>,
+        mut options: Map<String, Json>,
+        default_format: Format,
+    ) -> Result<LoopConfig, ConfigError> {
+        let word = text(&options, "profile").unwrap_or_else(|| "tool_using".to_owned());
+        let Some((iterations, nudges, schema_retries)) = profile(&word) else {
+            return Err(ConfigError(format!(
+                "agent_loop: profile must be one of tool_using, researcher, verifier, completer; got `{word}`"
+            )));
+        };
+        let fallback = match text(&options, "native_tool_fallback").as_deref() {
+            None | Some("allow") => Fallback::Allow,
+            Some("allow_once") => Fallback::AllowOnce,
+            Some("reject") => Fallback::Reject,
+            Some(word) => {
+                return Err(ConfigError(format!(
+                    "agent_loop: native_tool_fallback must be one of allow, allow_once, reject; got `{word}`"
+                )));
+            }
+        };
+        let format = match text(&options, "tool_format").as_deref() {
+            Some("native") => Format::Native,
+            Some("text") => Format::Text,
+            _ => default_format,
+        };
+        for (key, default) in [("llm_retries", 2), ("llm_backoff_ms", 2000), ("schema_retries", schema_retries)] {
+            options.entry(key).or_insert_with(|| default.into());
+        }
+        let policy = Policy::from_options(&options).map_err(ConfigError)?;
+        let tools = tools(options.get("tools"), &policy)?;
+        let limit = |key: &str, default: u32| count(&options, key).unwrap_or(default);
+        let warn = limit("loop_detect_warn", 2);
+        Ok(LoopConfig {
+            prompt: prompt.to_owned(),
+            system: system.filter(|s| !s.trim().is_empty()).map(str::to_owned),
+            persistent: flag(&options, "persistent"),
+            max_iterations: limit("max_iterations", iterations),
+            max_nudges: limit("max_nudges", nudges),
+            nudge: text(&options, "nudge"),
+            sentinel: text(&options, "done_sentinel").unwrap_or_else(|| harn_prompt::turn::DEFAULT_SENTINEL.to_owned()),
+            format,
+            fallback,
+            tools,
+            tool_retries: limit("tool_retries", 0),
+            tool_backoff_ms: limit("tool_backoff_ms", 1000).into(),
+            limits: Limits { warn, block: limit("loop_detect_block", 3), skip: limit("loop_detect_skip", 4) },
+            policy,
+            turn_policy: turn_policy(options.get("turn_policy")),
+            stop_after: list(&options, "stop_after_successful_tools"),
+            require: list(&options, "require_successful_tools"),
+            break_unless_phase: text(&options, "break_unless_phase"),
+            exit_when_verified: flag(&options, "exit_when_verified"),
+            token_budget: options.get("token_budget").and_then(Json::as_i64),
+            session_id: text(&options, "session_id"),
+            shapes_context: callback(&options, "context_callback")? || callback(&options, "context_filter")?,
+            reviews_turns: callback(&options, "post_turn_callback")?,
+            recitation: recitation(options.get("recitation")),
+            output_max_chars: options
+                .get("tool_output_max_chars")
+                .and_then(Json::as_u64)
+                .map_or(16_000, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            history: history(&options),
+            search: None,
+            options,
+        })
+    }
+
+    /// Returns the tool with this name.
+    pub fn tool(&self, name: &str) -> Option<&LoopTool> {
+        self.tools.iter().find(|t| t.name == name)
+    }
+}
+
+fn present<'a>(options: &'a Map<String, Json>, key: &str) -> Option<&'a Json> {
+    options.get(key).filter(|v| !v.is_null())
+}
+
+fn text(options: &Map<String, Json>, key: &str) -> Option<String> {
+    present(options, key).map(display).filter(|t| !t.is_empty())
+}
+
+fn flag(options: &Map<String, Json>, key: &str) -> bool {
+    options.get(key).is_some_and(harn_llm::json::truthy)
+}
+
+fn count(options: &Map<String, Json>, key: &str) -> Option<u32> {
+    let n = options.get(key)?.as_i64()?;
+    Some(u32::try_from(n.max(0)).unwrap_or(u32::MAX))
+}
+
+fn list(options: &Map<String, Json>, key: &str) -> Vec<String> {
+    match options.get(key) {
+        Some(Json::Array(items)) => items.iter().map(display).collect(),
+        Some(Json::String(one)) => vec![one.clone()],
+        _ => Vec::new(),
+    }
+}
+
+fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError> {
+    match present(options, key) {
+        None => Ok(false),
+        Some(value) if as_foreign(value).is_some() => Ok(true),
+        Some(_) => Err(ConfigError(format!("{key} must be a closure"))),
+    }
+}
+
+fn turn_policy(value: Option<&Json>) -> TurnPolicy {
+    let Some(map) = value.and_then(Json::as_object) else { return TurnPolicy { allow_sentinel: true, ..TurnPolicy::default() } };
+    TurnPolicy {
+        given: true,
+        require_action: flag(map, "require_action_or_yield"),
+        allow_sentinel: map.get("allow_done_sentinel") != Some(&Json::Bool(false)),
+        max_prose_chars: map.get("max_prose_chars").and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok()),
+    }
+}
+
+fn recitation(value: Option<&Json>) -> Recitation {
+    match value {
+        None | Some(Json::Null | Json::Bool(false)) => Recitation::None,
+        Some(value) if as_foreign(value).is_some() => Recitation::Callback,
+        Some(value) => Recitation::Text(display(value)),
+    }
+}
+
+fn history(options: &Map<String, Json>) -> Vec<Json> {
+    let of_transcript = options.get("transcript").and_then(|t| t.get("messages")).and_then(Json::as_array);
+    let given = options.get("messages").and_then(Json::as_array);
+    of_transcript.into_iter().chain(given).flatten().filter(|m| m.is_object()).cloned().collect()
+}
+
+fn tools(value: Option<&Json>, policy: &Policy) -> Result<Vec<LoopTool>, ConfigError> {
+    let (entries, from_registry) = match value {
+        None | Some(Json::Null) => return Ok(Vec::new()),
+        Some(Json::Array(list)) => (list.as_slice(), false),
+        Some(registry) if registry.get("tools").is_some_and(Json::is_array) => {
+            (harn_llm::json::list_at(registry, "tools"), true)
+        }
+        Some(_) => {
+            return Err(ConfigError("tools must be a tool_registry or a list of tool definition dicts".to_owned()));
+        }
+    };
+    entries.iter().map(|entry| LoopTool::from_entry(entry, from_registry, &policy.annotations)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(options: Json) -> Result<LoopConfig, ConfigError> {
+        LoopConfig::new("task", None, options.as_object().cloned().unwrap(), Format::Text)
+    }
+
+    #[test]
+    fn profiles_are_defaults_under_the_options() {
+        let config = read(json!({"profile": "verifier", "max_nudges": 2})).unwrap();
+        assert_eq!((config.max_iterations, config.max_nudges), (5, 2));
+        assert_eq!(config.options["schema_retries"], 3);
+        assert_eq!(read(json!({})).unwrap().max_iterations, 50);
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let error = |o: Json| read(o).unwrap_err().0;
+        assert_eq!(
+            error(json!({"profile": "x"})),
+            "agent_loop: profile must be one of tool_using, researcher, verifier, completer; got `x`"
+        );
+        assert_eq!(
+            error(json!({"native_tool_fallback": "no"})),
+            "agent_loop: native_tool_fallback must be one of allow, allow_once, reject; got `no`"
+        );
+        assert_eq!(error(json!({"context_callback": "x"})), "context_callback must be a closure");
+        assert_eq!(error(json!({"tools": 3})), "tools must be a tool_registry or a list of tool definition dicts");
+    }
+
+    #[test]
+    fn every_tool_needs_a_backend() {
+        let error = |tool: Json| read(json!({"tools": [tool]})).unwrap_err().0;
+        assert!(error(json!({"name": "t"})).starts_with("agent_loop: tool 't' has no executable backend — "));
+        assert!(error(json!({"name": "t", "executor": "harn"})).contains("has no callable handler"));
+        assert!(error(json!({"name": "t", "executor": "x"})).contains("unknown executor \"x\""));
+        assert!(read(json!({"tools": [{"name": "t", "handler": null}, {"name": "read_file"}]})).is_ok());
+    }
+}

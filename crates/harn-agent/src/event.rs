@@ -1,0 +1,149 @@
+//! What happens in a loop, as it happens: the one type that subscribers, hosts and tests see.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentEvent {
+    /// The model said something for people.
+    AgentMessageChunk {
+        /// The text.
+        text: String,
+    },
+    /// The model's private reasoning.
+    AgentThoughtChunk {
+        /// The text.
+        text: String,
+    },
+    /// An iteration begins.
+    TurnStart {
+        /// Its number, from 0.
+        iteration: u32,
+    },
+    /// A turn with tool calls is over.
+    TurnEnd {
+        /// Its number, from 0.
+        iteration: u32,
+        /// What `post_turn_callback` is told.
+        turn_info: Json,
+    },
+    /// The model wants a tool.
+    ToolCall(ToolProgress),
+    /// A call goes on or is over.
+    ToolCallUpdate(ToolProgress),
+    /// The runtime told the model something.
+    FeedbackInjected {
+        /// What it is about.
+        kind: String,
+        /// The text.
+        content: String,
+    },
+    /// A limit ended the loop.
+    BudgetExhausted {
+        /// The limit on iterations, when it was that one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_iterations: Option<u32>,
+    },
+    /// Too many turns without action ended the loop.
+    LoopStuck {
+        /// The limit.
+        max_nudges: u32,
+        /// Number of the last iteration.
+        last_iteration: u32,
+        /// Beginning of the last text.
+        tail_excerpt: String,
+    },
+    /// The model searches deferred tools.
+    ToolSearchQuery(Json),
+    /// Tools that the search brought up.
+    ToolSearchResult(Json),
+}
+
+/// The state of a tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolProgress {
+    /// Id of the call.
+    pub tool_call_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// `pending`, `in_progress`, `completed` or `failed`.
+    pub status: String,
+    /// The arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_input: Option<Json>,
+    /// The result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_output: Option<Json>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_category: Option<String>,
+    /// Which backend runs the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executor: Option<Json>,
+    /// Milliseconds of execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+}
+
+impl ToolProgress {
+    /// The state of a call that only has a name so far.
+    pub fn new(id: &str, name: &str, status: &str) -> ToolProgress {
+        ToolProgress {
+            tool_call_id: id.to_owned(),
+            tool_name: name.to_owned(),
+            status: status.to_owned(),
+            raw_input: None,
+            raw_output: None,
+            error: None,
+            error_category: None,
+            executor: None,
+            duration_ms: None,
+        }
+    }
+}
+
+impl AgentEvent {
+    /// Returns the dict that subscribers get.
+    pub fn to_json(&self, session_id: &str) -> Json {
+        let mut out = match self {
+            AgentEvent::ToolSearchQuery(fields) => tagged("tool_search_query", fields),
+            AgentEvent::ToolSearchResult(fields) => tagged("tool_search_result", fields),
+            other => serde_json::to_value(other).unwrap_or_else(|_| json!({})),
+        };
+        out["session_id"] = session_id.into();
+        out
+    }
+}
+
+fn tagged(kind: &str, fields: &Json) -> Json {
+    let mut out = json!({"type": kind});
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        out[key] = value.clone();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_dicts_with_type_and_session() {
+        assert_eq!(
+            AgentEvent::TurnStart { iteration: 2 }.to_json("s"),
+            json!({"type": "turn_start", "iteration": 2, "session_id": "s"})
+        );
+        let call = AgentEvent::ToolCall(ToolProgress::new("1", "read", "pending"));
+        assert_eq!(
+            call.to_json("s"),
+            json!({"type": "tool_call", "tool_call_id": "1", "tool_name": "read", "status": "pending", "session_id": "s"})
+        );
+        let found = AgentEvent::ToolSearchResult(json!({"promoted": ["x"]}));
+        assert_eq!(found.to_json("s")["promoted"], json!(["x"]));
+    }
+}

@@ -1,0 +1,72 @@
+//! What callbacks are told.
+
+use serde_json::{Value as Json, json};
+
+use super::AgentLoop;
+use crate::feedback;
+
+impl AgentLoop {
+    /// The argument of `context_callback`.
+    pub(super) fn shaping_context(&self, system: &str) -> Json {
+        let messages = &self.state.messages;
+        let last = |n: usize| Json::from(messages[messages.len().saturating_sub(n)..].to_vec());
+        let latest = |role: &str| {
+            let found = messages.iter().rev().find(|m| m["role"] == role && feedback_kind(m).is_none());
+            found.and_then(text_of).map_or(Json::Null, Json::from)
+        };
+        let (user, assistant) = (latest("user"), latest("assistant"));
+        let result = messages.iter().rev().find_map(tool_result).map_or(Json::Null, Json::from);
+        json!({
+            "iteration": self.state.iterations,
+            "system": if system.is_empty() { Json::Null } else { system.into() },
+            "messages": messages, "visible_messages": messages, "recorded_messages": messages,
+            "recent_visible_messages": last(8), "recent_recorded_messages": last(12),
+            "latest_visible_user_message": user, "latest_recorded_user_message": user,
+            "latest_visible_assistant_message": assistant, "latest_recorded_assistant_message": assistant,
+            "latest_tool_result": result, "latest_recorded_tool_result": result,
+        })
+    }
+
+    /// The argument of a `recitation` closure.
+    pub(super) fn recitation_context(&self) -> Json {
+        json!({
+            "iteration": self.state.iterations, "messages": self.state.messages,
+            "tools_used": self.state.tools_used,
+        })
+    }
+}
+
+/// The kind of a message that the runtime made.
+fn feedback_kind(message: &Json) -> Option<&str> {
+    let content = message["content"].as_str()?;
+    content.strip_prefix("<runtime_feedback kind=\"")?.split('"').next()
+}
+
+/// The text of a message: its text blocks joined by blank lines.
+fn text_of(message: &Json) -> Option<String> {
+    match &message["content"] {
+        Json::String(text) => Some(text.clone()),
+        Json::Array(blocks) => {
+            let texts: Vec<&str> = blocks.iter().filter_map(|b| b["text"].as_str()).collect();
+            (!texts.is_empty()).then(|| texts.join("\n\n"))
+        }
+        _ => None,
+    }
+}
+
+/// The tool result in a message, whichever form it has.
+fn tool_result(message: &Json) -> Option<String> {
+    match message["role"].as_str() {
+        Some("tool" | "tool_result") => text_of(message),
+        Some("user") => match &message["content"] {
+            Json::String(text) => feedback::text_of(text, "tool_results").map(str::to_owned),
+            Json::Array(blocks) => blocks
+                .iter()
+                .rev()
+                .find(|b| b["type"] == "tool_result")
+                .map(|b| harn_prompt::value::display(&b["content"])),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,308 @@
+//! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
+
+use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
+use serde_json::{Value as Json, json};
+
+use super::state::{Answered, Call, Note, PastSearch, Phase, add_once};
+use super::{AgentLoop, Step, ToolReply, ToolRun, ToolStatus};
+use crate::config::Format;
+use crate::event::{AgentEvent, ToolProgress};
+use crate::microcompact::microcompact;
+use crate::tool::{Backend, LoopTool};
+
+/// Arguments that models like to write as text although they are numbers.
+const INT_KEYS: [&str; 9] =
+    ["range_start", "range_end", "offset", "limit", "timeout", "line", "start_line", "end_line", "count"];
+
+/// What the checks say about a call.
+enum Admission {
+    /// Run it.
+    Run(ToolRun),
+    /// It is answered without running.
+    Answered,
+}
+
+impl AgentLoop {
+    /// Takes calls from the queue: up to the next ones that have to run, or to the end of the turn.
+    pub(super) fn dispatch(&mut self) -> Option<Step> {
+        let mut runs: Vec<ToolRun> = Vec::new();
+        while let Some(call) = self.state.turn.calls.front().cloned() {
+            let read_only = self.config.tool(&call.name).is_some_and(|t| t.annotations.is_read_only());
+            if !runs.is_empty() && !read_only {
+                break;
+            }
+            self.state.turn.calls.pop_front();
+            match self.admit(call) {
+                Admission::Run(run) if read_only && self.state.turn.leading => runs.push(run),
+                Admission::Run(run) => {
+                    self.state.turn.leading = false;
+                    return Some(Step::RunTools(vec![run]));
+                }
+                // Results are recorded in call order, so what was collected runs before anything else.
+                Admission::Answered => {
+                    self.state.turn.leading = false;
+                    if !runs.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.state.turn.leading &= runs.is_empty();
+        if runs.is_empty() {
+            self.state.phase = Phase::EndTurn;
+            return None;
+        }
+        Some(Step::RunTools(runs))
+    }
+
+    fn admit(&mut self, mut call: Call) -> Admission {
+        if self.config.search.as_ref().is_some_and(|s| s.name == call.name) {
+            self.search(&call);
+            return Admission::Answered;
+        }
+        let tool = self.config.tool(&call.name).cloned();
+        if let Some(tool) = &tool {
+            normalise(tool, &mut call.arguments);
+        }
+        let mut pending = ToolProgress::new(&call.id, &call.name, "pending");
+        pending.raw_input = Some(call.arguments.clone());
+        self.events.push(AgentEvent::ToolCall(pending));
+        if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
+            let text = format!("ERROR: {problem}");
+            self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
+            return Admission::Answered;
+        }
+        if let Some(tool) = &tool {
+            if let Err(denial) = self.config.policy.check(tool, &call.arguments) {
+                let mut metadata = json!({});
+                if let Some(approval) = denial.approval {
+                    metadata["approval"] = approval.into();
+                }
+                self.denied(&call, &denial.reason, metadata);
+                return Admission::Answered;
+            }
+            let missing = missing(tool, &call.arguments);
+            if !missing.is_empty() {
+                let text = format!(
+                    "ERROR: Tool '{}' is missing required parameter(s): {}. Provide all required parameters and try again.",
+                    call.name,
+                    missing.join(", ")
+                );
+                self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
+                return Admission::Answered;
+            }
+        }
+        self.intend(&call, tool.as_ref());
+        if let Some((count, text)) = self.state.detector.skips(self.config.limits, &call.name, &call.arguments) {
+            self.state.counts.interventions += 1;
+            let metadata = json!({"loop_skipped": true, "repeat_count": count});
+            self.refused(&call, text, ToolStatus::Rejected, Some("rejected_loop"), metadata);
+            return Admission::Answered;
+        }
+        let backend = tool.map_or(Backend::Host, |t| t.backend);
+        Admission::Run(ToolRun {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+            backend,
+            retries: self.config.tool_retries,
+            backoff_ms: self.config.tool_backoff_ms,
+        })
+    }
+
+    /// The call reaches execution.
+    fn intend(&mut self, call: &Call, tool: Option<&LoopTool>) {
+        let metadata = json!({"arguments": call.arguments, "tool_use_id": call.id});
+        self.state.notes.push(Note::internal("tool_intent", "assistant", &call.name, metadata));
+        let mut progress = ToolProgress::new(&call.id, &call.name, "in_progress");
+        progress.executor = tool.map(|t| json!({"kind": t.backend.as_str()}));
+        self.events.push(AgentEvent::ToolCallUpdate(progress));
+        self.state.tools_used.push(call.name.clone());
+    }
+
+    /// Denies a call by policy.
+    fn denied(&mut self, call: &Call, reason: &str, mut metadata: Json) {
+        add_once(&mut self.state.rejected, &call.name);
+        let note = json!({"tool_name": call.name, "arguments": call.arguments, "reason": reason, "escalated": false});
+        self.state.notes.push(Note::internal("PermissionDeny", "tool", reason, note));
+        metadata["rejected"] = true.into();
+        let text = denial_text(&call.name, reason);
+        self.refused(call, text, ToolStatus::Rejected, Some("permission_denied"), metadata);
+    }
+
+    /// Answers a call that is not run.
+    fn refused(&mut self, call: &Call, text: String, status: ToolStatus, category: Option<&str>, metadata: Json) {
+        if status == ToolStatus::Rejected {
+            self.state.counts.rejections += 1;
+        }
+        self.record(call, text, status, category, 0, false, metadata);
+    }
+
+    /// Takes the result of an execution.
+    pub(super) fn executed(&mut self, run: ToolRun, reply: ToolReply) {
+        let call = Call { id: run.id, name: run.name, arguments: run.arguments };
+        let counts = &mut self.state.counts;
+        counts.executions += 1;
+        counts.tool_ms += reply.duration_ms;
+        let mut status = reply.status;
+        let mut text = match status {
+            ToolStatus::Rejected => denial_text(&call.name, &format!("{} Do not retry this tool.", reply.text)),
+            _ => reply.text,
+        };
+        if status == ToolStatus::Ok && (text.starts_with("Error:") || text.starts_with("ERROR:")) {
+            status = ToolStatus::Error;
+        }
+        if status == ToolStatus::Rejected {
+            self.state.counts.rejections += 1;
+            add_once(&mut self.state.rejected, &call.name);
+        }
+        text = microcompact(&text, self.config.output_max_chars);
+        if call.name == "run" {
+            self.state.verified = Some((status == ToolStatus::Ok && succeeded(&text), text.clone()));
+        }
+        let verdict = self.state.detector.record(self.config.limits, &call.name, &call.arguments, &mut text);
+        if verdict != crate::detect::Verdict::Fresh {
+            self.state.counts.interventions += 1;
+        }
+        if status == ToolStatus::Ok {
+            add_once(&mut self.state.successful, &call.name);
+        }
+        let category = match status {
+            ToolStatus::Ok => None,
+            ToolStatus::Error => Some("tool_error"),
+            ToolStatus::Rejected => Some("permission_denied"),
+        };
+        self.record(&call, text, status, category, reply.duration_ms, true, json!({}));
+    }
+
+    /// Tells the transcript, the subscribers and the model about a result.
+    #[expect(clippy::too_many_arguments, reason = "one line per fact of a result, used in this file only")]
+    fn record(
+        &mut self,
+        call: &Call,
+        text: String,
+        status: ToolStatus,
+        category: Option<&str>,
+        duration_ms: i64,
+        executed: bool,
+        mut metadata: Json,
+    ) {
+        metadata["tool_name"] = call.name.as_str().into();
+        metadata["tool_use_id"] = call.id.as_str().into();
+        metadata["rejected"] = (status == ToolStatus::Rejected).into();
+        if let Some(category) = category {
+            metadata["error_category"] = category.into();
+        }
+        self.state.notes.push(Note::internal("tool_execution", "tool", &text, metadata));
+        let word = if status == ToolStatus::Ok { "completed" } else { "failed" };
+        let mut progress = ToolProgress::new(&call.id, &call.name, word);
+        progress.duration_ms = executed.then_some(duration_ms);
+        progress.error_category = category.map(str::to_owned);
+        match status {
+            ToolStatus::Ok => progress.raw_output = Some(text.as_str().into()),
+            _ => progress.error = Some(text.clone()),
+        }
+        self.events.push(AgentEvent::ToolCallUpdate(progress));
+        let (id, name) = (call.id.clone(), call.name.clone());
+        self.state.turn.answered.push(Answered { id, name, text, status, executed });
+    }
+
+    /// Puts the results of the turn into the history, in the form that the assistant's message calls for.
+    pub(super) fn append_results(&mut self) {
+        let turn = &self.state.turn;
+        let assistant = &turn.assistant;
+        if self.config.format == Format::Text || assistant.is_null() {
+            let results: Vec<(String, String)> =
+                turn.answered.iter().map(|a| (a.name.clone(), a.text.clone())).collect();
+            self.state.messages.push(crate::feedback::tool_results(&results));
+            return;
+        }
+        let blocks = assistant["content"].as_array().is_some_and(|c| c.iter().any(|b| b["type"] == "tool_use"));
+        if blocks {
+            let results: Vec<Json> = turn
+                .answered
+                .iter()
+                .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": a.text}))
+                .collect();
+            self.state.messages.push(json!({"role": "user", "content": results}));
+            return;
+        }
+        let by_name = assistant["tool_calls"][0]["function"]["index"].is_number();
+        for answered in self.state.turn.answered.clone() {
+            self.state.messages.push(if by_name {
+                json!({"role": "tool", "tool_name": answered.name, "content": answered.text})
+            } else {
+                json!({"role": "tool", "tool_call_id": answered.id, "content": answered.text})
+            });
+        }
+    }
+
+    /// Answers a call of the search tool and promotes what it found.
+    fn search(&mut self, call: &Call) {
+        let option = json!({"tool_search": self.config.options.get("tool_search")});
+        let parsed = harn_llm::CallOptions::from_json(&option).ok().and_then(|o| o.tool_search);
+        let Some(settings) = parsed else { return };
+        let deferred: Vec<Json> = self.config.tools.iter().filter(|t| t.deferred).map(|t| t.entry.clone()).collect();
+        let defs = harn_llm::tools::parse_tools(&Json::Array(deferred)).unwrap_or_default();
+        let query = call.arguments.get("query").and_then(Json::as_str).unwrap_or_default();
+        let hits = ToolIndex::new(&defs).search(settings.strategy, query);
+        let mut vault = Vault::new(defs, settings);
+        for past in &self.state.searches {
+            let hits = Hits { tool_names: past.found.clone(), diagnostic: None };
+            vault.answer(&past.id, &past.arguments, &hits);
+        }
+        let found = vault.answer(&call.id, &call.arguments, &hits);
+        self.state.promoted = vault.promoted().map(|t| t.name.clone()).collect();
+        self.state.searches.push(PastSearch {
+            id: call.id.clone(),
+            arguments: call.arguments.clone(),
+            found: hits.tool_names,
+        });
+        let query_fields = json!({
+            "tool_use_id": call.id, "name": found.query_event["name"], "query": call.arguments,
+            "strategy": found.query_event["strategy"], "mode": "client",
+        });
+        self.events.push(AgentEvent::ToolSearchQuery(query_fields));
+        self.events.push(AgentEvent::ToolSearchResult(json!({
+            "tool_use_id": call.id, "promoted": found.promoted, "strategy": found.query_event["strategy"],
+            "mode": "client",
+        })));
+        self.state.notes.push(Note::internal("tool_search_query", "assistant", "", found.query_event));
+        self.state.notes.push(Note::internal("tool_search_result", "tool", "", found.result_event));
+        let (id, name) = (call.id.clone(), call.name.clone());
+        let answered = Answered { id, name, text: found.result_text, status: ToolStatus::Ok, executed: false };
+        self.state.turn.answered.push(answered);
+    }
+}
+
+/// Renames aliases and turns numbers written as text into numbers.
+fn normalise(tool: &LoopTool, arguments: &mut Json) {
+    let Some(map) = arguments.as_object_mut() else { return };
+    for (alias, name) in &tool.annotations.aliases {
+        if !map.contains_key(name)
+            && let Some(value) = map.shift_remove(alias)
+        {
+            map.insert(name.clone(), value);
+        }
+    }
+    for key in INT_KEYS {
+        if let Some(n) = map.get(key).and_then(Json::as_str).and_then(|s| s.trim().parse::<i64>().ok()) {
+            map.insert(key.to_owned(), n.into());
+        }
+    }
+}
+
+fn missing(tool: &LoopTool, arguments: &Json) -> Vec<String> {
+    tool.required.iter().filter(|name| arguments.get(name.as_str()).is_none()).cloned().collect()
+}
+
+/// The result that a denied call gets.
+fn denial_text(tool: &str, reason: &str) -> String {
+    let denial = json!({"error": "permission_denied", "reason": reason, "tool": tool});
+    serde_json::to_string_pretty(&denial).unwrap_or_default()
+}
+
+/// Whether the output of a `run` tool says that the command succeeded.
+fn succeeded(text: &str) -> bool {
+    ["exit_code=0", "Command succeeded", "success=true"].iter().any(|mark| text.contains(mark))
+}

@@ -1,0 +1,487 @@
+//! The agent loop as a state machine.
+//!
+//! An iteration goes through these states; each arrow that needs the world is a [`Step`]:
+//!
+//! ```text
+//! Start ─recite─► Compose ─shape context─► Call ─call model─► Reply ─► Dispatch ─run tools─► … ─review─► Start
+//!                                                               └─ text only ─► Start or Ended
+//! ```
+//!
+//! `reply.rs` reads what the model answered, `dispatch.rs` takes calls through the checks, `turn.rs` ends
+//! turns, `context.rs` makes what callbacks see, `outcome.rs` the result.
+
+mod context;
+mod dispatch;
+mod outcome;
+mod reply;
+mod state;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use harn_prompt::turn::{ToolListing, TurnInput};
+use harn_prompt::{Fragment, Prose, ProseError, TurnError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use crate::config::{Format, LoopConfig, Recitation};
+use crate::event::AgentEvent;
+use crate::tool::Backend;
+pub use state::Status;
+use state::{Phase, State};
+
+/// What the loop needs next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// Ask the option `recitation` with this dict.
+    Recite(Json),
+    /// Ask `context_callback` with this dict.
+    ShapeContext(Json),
+    /// Call a model with these options; prompt and system text are in them.
+    CallModel(Json),
+    /// Run these calls; when there are several they may run at the same time.
+    RunTools(Vec<ToolRun>),
+    /// Ask `post_turn_callback` with this dict.
+    ReviewTurn(Json),
+    /// The loop is over: see [`AgentLoop::outcome`].
+    Finished,
+}
+
+/// A tool call that passed all checks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolRun {
+    /// Id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Json,
+    /// Who runs it.
+    pub backend: Backend,
+    /// How often a failed execution may be tried again.
+    pub retries: u32,
+    /// Milliseconds before the first retry; doubles with each.
+    pub backoff_ms: u64,
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// With a result.
+    Ok,
+    /// With an error.
+    Error,
+    /// It was refused.
+    Rejected,
+}
+
+impl ToolStatus {
+    /// Returns the word of callbacks and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ToolStatus::Ok => "ok",
+            ToolStatus::Error => "error",
+            ToolStatus::Rejected => "rejected",
+        }
+    }
+}
+
+/// What a tool gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolReply {
+    /// The result as the model reads it; for a refusal its reason.
+    pub text: String,
+    /// How it ended.
+    pub status: ToolStatus,
+    /// Milliseconds it took.
+    pub duration_ms: i64,
+}
+
+/// The answer to a [`Step`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To [`Step::Recite`].
+    Recitation(Option<String>),
+    /// To [`Step::ShapeContext`]: what the callback returned.
+    Context(Json),
+    /// To [`Step::CallModel`]: the result dict of the call.
+    Reply {
+        /// The result dict.
+        result: Json,
+        /// Milliseconds the call took.
+        duration_ms: i64,
+    },
+    /// To [`Step::CallModel`]: a budget refused the call.
+    OverBudget,
+    /// To [`Step::RunTools`], in the same order.
+    Tools(Vec<ToolReply>),
+    /// To [`Step::ReviewTurn`]: what the callback returned.
+    Review(Json),
+}
+
+/// The loop cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoopError {
+    /// A callback returned something that has no meaning here.
+    #[error("{0}")]
+    Callback(String),
+    /// A prompt asset did not render.
+    #[error(transparent)]
+    Prose(#[from] ProseError),
+    /// The options of prompt assembly are wrong.
+    #[error("{0}")]
+    Prompt(String),
+    /// The answer does not belong to the step that was asked.
+    #[error("agent_loop: unexpected answer to a step")]
+    Unexpected,
+}
+
+impl From<TurnError> for LoopError {
+    fn from(error: TurnError) -> LoopError {
+        match error {
+            TurnError::Prose(error) => LoopError::Prose(error),
+            other => LoopError::Prompt(other.to_string()),
+        }
+    }
+}
+
+/// A running loop: its settings and its state, both of which can be saved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentLoop {
+    config: LoopConfig,
+    state: State,
+    /// Told and not yet taken.
+    events: Vec<AgentEvent>,
+}
+
+impl AgentLoop {
+    /// Begins a loop.
+    pub fn new(config: LoopConfig) -> AgentLoop {
+        let mut state = State { messages: config.history.clone(), ..State::default() };
+        if !config.prompt.is_empty() || state.messages.is_empty() {
+            state.messages.push(json!({"role": "user", "content": config.prompt}));
+        }
+        AgentLoop { config, state, events: Vec::new() }
+    }
+
+    /// Returns the settings.
+    pub fn config(&self) -> &LoopConfig {
+        &self.config
+    }
+
+    /// Takes the events since the last time.
+    pub fn take_events(&mut self) -> Vec<AgentEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Queues feedback for the beginning of the next turn.
+    pub fn inject_feedback(&mut self, kind: &str, text: &str) {
+        self.state.queued.push((kind.to_owned(), text.to_owned()));
+    }
+
+    /// Returns what is needed next. Asking again without answering gives the same step.
+    ///
+    /// # Errors
+    /// A prompt asset does not render, or options of prompt assembly are wrong.
+    pub fn next_step(&mut self, prose: &dyn Prose) -> Result<Step, LoopError> {
+        if let Some(step) = &self.state.asked {
+            return Ok(step.clone());
+        }
+        let step = loop {
+            match std::mem::take(&mut self.state.phase) {
+                Phase::Start => {
+                    if let Some(step) = self.start(prose)? {
+                        break step;
+                    }
+                }
+                Phase::Compose(recitation) => {
+                    if let Some(step) = self.compose(recitation, prose)? {
+                        break step;
+                    }
+                }
+                Phase::Call(options) => break Step::CallModel(options),
+                Phase::Dispatch => {
+                    if let Some(step) = self.dispatch() {
+                        break step;
+                    }
+                }
+                Phase::EndTurn => {
+                    if let Some(step) = self.end_turn() {
+                        break step;
+                    }
+                }
+                Phase::Close => self.close_turn(prose)?,
+                Phase::Ended => {
+                    self.state.phase = Phase::Ended;
+                    return Ok(Step::Finished);
+                }
+            }
+        };
+        self.state.asked = Some(step.clone());
+        Ok(step)
+    }
+
+    /// Takes the answer to the step asked last.
+    ///
+    /// # Errors
+    /// The answer belongs to another step, a callback's value has no meaning, or an asset does not render.
+    pub fn answer(&mut self, answer: Answer, prose: &dyn Prose) -> Result<(), LoopError> {
+        let Some(step) = self.state.asked.take() else { return Err(LoopError::Unexpected) };
+        match (step, answer) {
+            (Step::Recite(_), Answer::Recitation(text)) => self.state.phase = Phase::Compose(text),
+            (Step::ShapeContext(_), Answer::Context(value)) => self.shaped(&value)?,
+            (Step::CallModel(_), Answer::Reply { result, duration_ms }) => {
+                self.reply(&result, duration_ms, prose)?;
+            }
+            (Step::CallModel(_), Answer::OverBudget) => {
+                self.events.push(AgentEvent::BudgetExhausted { max_iterations: None });
+                self.end(Status::BudgetExhausted);
+            }
+            (Step::RunTools(runs), Answer::Tools(replies)) if runs.len() == replies.len() => {
+                for (run, reply) in runs.into_iter().zip(replies) {
+                    self.executed(run, reply);
+                }
+                self.state.phase = Phase::Dispatch;
+            }
+            (Step::ReviewTurn(_), Answer::Review(value)) => {
+                self.reviewed(&value);
+                self.state.phase = Phase::Close;
+            }
+            (step, _) => {
+                self.state.asked = Some(step);
+                return Err(LoopError::Unexpected);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the loop.
+    fn end(&mut self, status: Status) {
+        self.state.status = Some(status);
+        self.state.phase = Phase::Ended;
+    }
+
+    /// Begins an iteration.
+    fn start(&mut self, _prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
+        if self.state.iterations >= self.config.max_iterations {
+            let max_iterations = Some(self.config.max_iterations);
+            self.events.push(AgentEvent::BudgetExhausted { max_iterations });
+            self.end(Status::BudgetExhausted);
+            return Ok(None);
+        }
+        self.events.push(AgentEvent::TurnStart { iteration: self.state.iterations });
+        for (kind, text) in std::mem::take(&mut self.state.queued) {
+            self.feedback(&kind, &text);
+        }
+        Ok(match &self.config.recitation {
+            Recitation::None => {
+                self.state.phase = Phase::Compose(None);
+                None
+            }
+            Recitation::Text(text) => {
+                self.state.phase = Phase::Compose(Some(text.clone()));
+                None
+            }
+            Recitation::Callback => Some(Step::Recite(self.recitation_context())),
+        })
+    }
+
+    /// Makes the options of the model call.
+    fn compose(&mut self, recitation: Option<String>, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
+        let fragments = self.fragments(recitation, prose)?;
+        let options = self.call_options(&fragments);
+        if !self.config.shapes_context {
+            self.state.phase = Phase::Call(options);
+            return Ok(None);
+        }
+        let system: Vec<&str> = fragments.iter().map(|f| f.body.trim()).collect();
+        let context = self.shaping_context(&system.join(harn_prompt::reduce::SEPARATOR));
+        self.state.composed = options;
+        Ok(Some(Step::ShapeContext(context)))
+    }
+
+    /// The primary block of the turn.
+    fn fragments(&self, recitation: Option<String>, prose: &dyn Prose) -> Result<Vec<Fragment>, LoopError> {
+        let config = &self.config;
+        let mut options = config.options.clone();
+        options.insert("system".into(), config.system.clone().or_else(|| self.option_text("system")).into());
+        options.insert("tool_format".into(), config.format.as_str().into());
+        options.insert("recitation".into(), recitation.into());
+        options.insert("tools".into(), self.visible_tools().into());
+        let listing = match config.format {
+            Format::Text => self.listing(),
+            Format::Native => ToolListing::default(),
+        };
+        let options = Json::Object(options);
+        let input = TurnInput { options: &options, session_system: None, listing: &listing };
+        Ok(harn_prompt::turn_fragments(&input, prose)?)
+    }
+
+    fn option_text(&self, key: &str) -> Option<String> {
+        let value = self.config.options.get(key)?;
+        value.as_str().map(str::to_owned)
+    }
+
+    /// Entries of the tools that the model sees in this turn: found ones lose their flag.
+    fn visible_tools(&self) -> Vec<Json> {
+        let searching = self.config.search.is_some();
+        let mut out: Vec<Json> = Vec::new();
+        if let Some(search) = &self.config.search {
+            out.push(search.tool.clone());
+        }
+        for tool in &self.config.tools {
+            let found = self.state.promoted.contains(&tool.name);
+            if searching && tool.deferred && !found {
+                continue;
+            }
+            let mut entry = tool.entry.clone();
+            if found && let Some(map) = entry.as_object_mut() {
+                map.shift_remove("defer_loading");
+            }
+            out.push(entry);
+        }
+        out
+    }
+
+    fn listing(&self) -> ToolListing {
+        let visible = self.visible_tools();
+        let active: Vec<Json> =
+            visible.into_iter().filter(|t| t.get("defer_loading") != Some(&Json::Bool(true))).collect();
+        let defs = harn_llm::tools::parse_tools(&Json::Array(active)).unwrap_or_default();
+        let declared = harn_llm::tool_text::declarations(defs.iter());
+        let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        ToolListing {
+            shared_types: text("shared_types"),
+            expanded: text("expanded_schemas"),
+            compact: text("compact_schemas"),
+            deferred: self.stubs(),
+        }
+    }
+
+    /// Deferred tools that the contract names, when `include_stub_listing` asks for it.
+    fn stubs(&self) -> Vec<(String, String)> {
+        let option = self.config.options.get("tool_search");
+        let wanted = option.and_then(|o| o.get("include_stub_listing")).is_some_and(harn_llm::json::truthy);
+        if self.config.search.is_none() || !wanted {
+            return Vec::new();
+        }
+        let waiting = self.config.tools.iter().filter(|t| t.deferred && !self.state.promoted.contains(&t.name));
+        waiting
+            .map(|tool| {
+                let text = harn_llm::json::str_at(&tool.entry, "description").unwrap_or_default();
+                (tool.name.clone(), harn_llm::tool_text::first_sentence(text).to_string())
+            })
+            .collect()
+    }
+
+    fn call_options(&self, fragments: &[Fragment]) -> Json {
+        let config = &self.config;
+        let mut options: Map<String, Json> = config.options.clone();
+        for key in LOOP_KEYS {
+            options.shift_remove(*key);
+        }
+        if let Some(Json::Object(transcript)) = options.get_mut("transcript") {
+            // Its messages lead the loop's own; only the summary is still to be told.
+            transcript.insert("messages".into(), json!([]));
+        }
+        let fragments: Vec<Json> = fragments.iter().map(fragment_json).collect();
+        options.insert("_system_fragments".into(), fragments.into());
+        options.insert("messages".into(), self.state.messages.clone().into());
+        options.insert("tool_format".into(), config.format.as_str().into());
+        let tools = self.visible_tools();
+        if tools.is_empty() {
+            options.shift_remove("tools");
+        } else {
+            options.insert("tools".into(), tools.into());
+        }
+        if config.search.is_some() {
+            options.shift_remove("tool_search");
+        }
+        if config.persistent {
+            options.insert("done_sentinel".into(), config.sentinel.as_str().into());
+        }
+        Json::Object(options)
+    }
+
+    fn shaped(&mut self, value: &Json) -> Result<(), LoopError> {
+        let mut options = std::mem::take(&mut self.state.composed);
+        let messages = |value: &Json| -> Result<Json, LoopError> {
+            let list = value.as_array().filter(|list| list.iter().all(Json::is_object));
+            list.map(|list| list.clone().into()).ok_or_else(|| {
+                let text = "context_callback returned an invalid response: messages must be a list of message dicts";
+                LoopError::Callback(text.to_owned())
+            })
+        };
+        match value {
+            Json::Null => {}
+            Json::Array(_) => options["messages"] = messages(value)?,
+            Json::Object(map) if harn_prompt::value::as_foreign(value).is_none() => {
+                if let Some(list) = map.get("messages").filter(|m| !m.is_null()) {
+                    options["messages"] = messages(list)?;
+                }
+                if let Some(system) = map.get("system").filter(|s| !s.is_null()) {
+                    let body = harn_prompt::value::display(system);
+                    options["_system_fragments"] = json!([{"id": "primary:system", "source": "primary", "body": body}]);
+                }
+            }
+            other => {
+                return Err(LoopError::Callback(format!(
+                    "context_callback must return nil, a messages list, or a dict with optional messages/system fields; got {}",
+                    harn_prompt::value::type_name(other)
+                )));
+            }
+        }
+        self.state.phase = Phase::Call(options);
+        Ok(())
+    }
+
+    /// Appends a message of the runtime.
+    fn feedback(&mut self, kind: &str, text: &str) {
+        self.state.messages.push(crate::feedback::message(kind, text));
+        self.events.push(AgentEvent::FeedbackInjected { kind: kind.to_owned(), content: text.trim().to_owned() });
+    }
+}
+
+/// Options of the loop that mean nothing to a single call.
+const LOOP_KEYS: &[&str] = &[
+    "system",
+    "prompt",
+    "persistent",
+    "profile",
+    "max_iterations",
+    "max_nudges",
+    "nudge",
+    "done_sentinel",
+    "native_tool_fallback",
+    "tool_examples",
+    "tool_retries",
+    "tool_backoff_ms",
+    "loop_detect_warn",
+    "loop_detect_block",
+    "loop_detect_skip",
+    "context_callback",
+    "context_filter",
+    "post_turn_callback",
+    "turn_policy",
+    "stop_after_successful_tools",
+    "require_successful_tools",
+    "break_unless_phase",
+    "exit_when_verified",
+    "token_budget",
+    "approval_policy",
+    "permissions",
+    "command_policy",
+    "llm_caller",
+    "recitation",
+    "progress_tool",
+    "skill_catalog",
+    "tool_output_max_chars",
+];
+
+fn fragment_json(fragment: &Fragment) -> Json {
+    json!({
+        "id": fragment.id, "source": fragment.source, "bucket": fragment.bucket.as_str(), "body": fragment.body,
+        "requires_tools": fragment.requires_tools, "requires_caps": fragment.requires_caps,
+    })
+}

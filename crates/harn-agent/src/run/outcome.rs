@@ -1,0 +1,76 @@
+//! The result dict of a loop.
+
+use harn_llm::transcript;
+use serde_json::{Value as Json, json};
+
+use super::state::add_once;
+use super::{AgentLoop, Status};
+
+impl AgentLoop {
+    /// Returns how the loop ended; `None` while it runs.
+    pub fn status(&self) -> Option<Status> {
+        let status = self.state.status?;
+        let required = &self.config.require;
+        let met = required.is_empty() || required.iter().any(|name| self.state.successful.contains(name));
+        Some(if met { status } else { Status::Failed })
+    }
+
+    /// Returns the result dict of the contract. `ids` gives identifiers of the transcript and its events.
+    pub fn outcome(&self, duration_ms: i64, ids: &dyn Fn() -> String) -> Json {
+        let state = &self.state;
+        let (status, natural) =
+            (self.status().map_or("active", Status::as_str), state.status.map_or("active", Status::as_str));
+        let counts = &state.counts;
+        let mut distinct = Vec::new();
+        state.tools_used.iter().for_each(|name| add_once(&mut distinct, name));
+        json!({
+            "status": status,
+            "text": state.text,
+            "visible_text": state.visible.join("\n\n"),
+            "iterations": state.iterations,
+            "duration_ms": duration_ms,
+            "tools_used": state.tools_used,
+            "rejected_tools": state.rejected,
+            "llm": {"iterations": state.iterations, "duration_ms": counts.llm_ms,
+                    "input_tokens": counts.input_tokens, "output_tokens": counts.output_tokens},
+            "tools": {"calls": state.tools_used, "successful": state.successful, "rejected": state.rejected,
+                      "mode": self.config.format.as_str()},
+            "deferred_user_messages": [],
+            "daemon_state": "active",
+            "daemon_snapshot_path": null,
+            "task_ledger": {"root_task": "", "deliverables": [], "observations": [], "rationale": ""},
+            "ledger_done_rejections": 0,
+            "trace": {
+                "status": natural, "iterations": state.iterations, "total_duration_ms": duration_ms,
+                "llm_calls": counts.llm_calls, "tool_executions": counts.executions,
+                "tool_rejections": counts.rejections, "interventions": counts.interventions, "compactions": 0,
+                "native_text_tool_fallbacks": counts.fallbacks,
+                "native_text_tool_fallback_rejections": counts.fallback_rejections,
+                "empty_completion_retries": 0,
+                "total_input_tokens": counts.input_tokens, "total_output_tokens": counts.output_tokens,
+                "total_llm_duration_ms": counts.llm_ms, "total_tool_duration_ms": counts.tool_ms,
+                "tools_used": distinct,
+            },
+            "transcript": self.transcript(ids),
+        })
+    }
+
+    fn transcript(&self, ids: &dyn Fn() -> String) -> Json {
+        let state = &self.state;
+        let mut events = transcript::message_events(&state.messages, ids);
+        events.extend(state.notes.iter().map(|note| {
+            let metadata = Some(note.metadata.clone()).filter(|m| !m.is_null());
+            transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
+        }));
+        let id = self.config.session_id.clone().unwrap_or_else(ids);
+        let mut out = json!({
+            "_type": "transcript", "version": 2, "id": id, "messages": state.messages, "events": events,
+            "assets": [], "state": if self.status() == Some(Status::Done) { "active" } else { "paused" },
+        });
+        let summary = self.config.options.get("transcript").and_then(|t| t.get("summary"));
+        if let Some(summary) = summary.filter(|s| !s.is_null()) {
+            out["summary"] = summary.clone();
+        }
+        out
+    }
+}

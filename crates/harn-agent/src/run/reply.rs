@@ -1,0 +1,389 @@
+//! Reading what the model answered: text, calls, and whether it says that it is finished.
+
+use harn_llm::tool_text::{has_opening_tag, parse_reply};
+use harn_prompt::Prose;
+use harn_prompt::prose::agent_asset;
+use serde_json::{Map, Value as Json, json};
+
+use super::state::{Call, Note, Phase, Turn};
+use super::{AgentLoop, LoopError, Status};
+use crate::config::{Fallback, Format};
+use crate::event::AgentEvent;
+
+/// Longest assistant text that history keeps.
+const MAX_HISTORY_CHARS: usize = 131_072;
+
+/// A reply, read.
+struct Reply<'a> {
+    result: &'a Json,
+    text: &'a str,
+    visible: String,
+    calls: Vec<Call>,
+    errors: Vec<String>,
+    violations: Vec<String>,
+    /// The calls stood in the text although the loop is native.
+    fallback: bool,
+}
+
+impl AgentLoop {
+    /// Takes the result dict of a model call.
+    pub(super) fn reply(&mut self, result: &Json, duration_ms: i64, prose: &dyn Prose) -> Result<(), LoopError> {
+        self.state.iterations += 1;
+        let reply = self.read(result);
+        self.account(&reply, duration_ms);
+        let finished = self.says_finished(&reply);
+        self.state.text.push_str(reply.text);
+        if !reply.visible.is_empty() {
+            self.state.visible.push(reply.visible.clone());
+            self.events.push(AgentEvent::AgentMessageChunk { text: reply.visible.clone() });
+        }
+        self.state.turn = Turn { leading: true, ..Turn::default() };
+        if reply.fallback && !self.accept_fallback(&reply, prose)? {
+            return Ok(());
+        }
+        let finished = match self.refusal(finished) {
+            Some((kind, asset, bindings)) if finished => {
+                self.assistant(&reply);
+                let text = prose.render(&agent_asset(asset), &bindings)?;
+                self.feedback(kind, &text);
+                if reply.calls.is_empty() {
+                    return self.after_turn_without_tools();
+                }
+                false
+            }
+            _ => finished,
+        };
+        if reply.calls.is_empty() {
+            return self.text_only(&reply, finished, prose);
+        }
+        self.begin_tool_turn(reply, finished, prose)
+    }
+
+    fn read<'a>(&self, result: &'a Json) -> Reply<'a> {
+        let text = result["text"].as_str().unwrap_or_default();
+        let strings = |key: &str| -> Vec<String> {
+            let list = result[key].as_array();
+            list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
+        };
+        let mut calls: Vec<Call> = result["tool_calls"].as_array().into_iter().flatten().map(read_call).collect();
+        let mut visible = result["visible_text"].as_str().unwrap_or(text).to_owned();
+        let (mut errors, mut violations, mut fallback) = (Vec::new(), Vec::new(), false);
+        match self.config.format {
+            Format::Text => (errors, violations) = (strings("tool_parse_errors"), strings("protocol_violations")),
+            Format::Native => {
+                // Calls read from text have the ids of the text grammar.
+                calls.retain(|call| !call.id.starts_with("tc_"));
+                if calls.is_empty() && !self.config.tools.is_empty() {
+                    let tagged = has_opening_tag(text);
+                    let parsed = parse_reply(text, &self.tool_names());
+                    calls = parsed.calls().iter().map(|c| read_call(&c.to_json())).collect();
+                    fallback = !calls.is_empty();
+                    if fallback && tagged {
+                        visible = parsed.prose();
+                        errors = parsed.errors;
+                    }
+                }
+            }
+        }
+        let sentinel = self.config.sentinel.as_str();
+        let lines: Vec<&str> = visible.lines().filter(|line| line.trim() != sentinel).collect();
+        Reply { result, text, visible: lines.join("\n").trim().to_owned(), calls, errors, violations: std::mem::take(&mut violations), fallback }
+    }
+
+    /// Names that may be called in text.
+    fn tool_names(&self) -> Vec<String> {
+        let found = |name: &str| self.state.promoted.iter().any(|p| p == name);
+        let tools = self.config.tools.iter().filter(|t| !t.deferred || found(&t.name)).map(|t| t.name.clone());
+        self.config.search.iter().map(|s| s.name.clone()).chain(tools).collect()
+    }
+
+    /// Adds up tokens and notes the reply in the transcript.
+    fn account(&mut self, reply: &Reply<'_>, duration_ms: i64) {
+        let result = reply.result;
+        let int = |key: &str| result[key].as_i64().unwrap_or(0);
+        let counts = &mut self.state.counts;
+        counts.llm_calls += 1;
+        counts.input_tokens += int("input_tokens");
+        counts.output_tokens += int("output_tokens");
+        counts.llm_ms += duration_ms;
+        let calls: Vec<Json> =
+            reply.calls.iter().map(|c| json!({"id": c.id, "name": c.name, "arguments": c.arguments})).collect();
+        let mut metadata = json!({
+            "model": result["model"], "input_tokens": int("input_tokens"), "output_tokens": int("output_tokens"),
+            "tool_calls": calls, "tool_calling_mode": self.config.format.as_str(), "structural_experiment": null,
+        });
+        if let Some(summary) = result["thinking_summary"].as_str() {
+            metadata["thinking_summary"] = summary.into();
+        }
+        self.state.notes.push(Note::internal("provider_payload", "assistant", "", metadata));
+        for key in ["private_reasoning", "thinking_summary"] {
+            if let Some(text) = result[key].as_str().filter(|t| !t.is_empty()) {
+                self.state.notes.push(Note::private(key, text));
+                if key == "private_reasoning" {
+                    self.events.push(AgentEvent::AgentThoughtChunk { text: text.to_owned() });
+                }
+            }
+        }
+    }
+
+    /// Whether the reply ends a persistent loop.
+    fn says_finished(&self, reply: &Reply<'_>) -> bool {
+        if !self.config.persistent {
+            return false;
+        }
+        let policy = &self.config.turn_policy;
+        let responds = policy.given && policy.allow_sentinel && reply.text.contains("<user_response>");
+        responds || reply.text.contains(&self.config.sentinel) || self.leaves_phase(reply.text)
+    }
+
+    /// Whether the last `next_phase:` line names another phase.
+    fn leaves_phase(&self, text: &str) -> bool {
+        let Some(phase) = &self.config.break_unless_phase else { return false };
+        let last = text.lines().rev().find_map(|line| line.trim().strip_prefix("next_phase:"));
+        last.is_some_and(|next| next.trim() != phase)
+    }
+
+    /// Why the sentinel does not count yet: kind, asset and bindings of the feedback.
+    fn refusal(&self, finished: bool) -> Option<(&'static str, &'static str, Map<String, Json>)> {
+        if !finished {
+            return None;
+        }
+        let verified = self.state.verified.as_ref();
+        if self.config.exit_when_verified && !verified.is_some_and(|(ok, _)| *ok) {
+            let last = verified.map(|(_, text)| text.as_str());
+            let bindings = bindings([("done_sentinel", json!(self.config.sentinel)), ("last_result", json!(last))]);
+            return Some(("verification_gate", "verification_gate_feedback", bindings));
+        }
+        let acted = !self.state.tools_used.is_empty();
+        if self.config.turn_policy.require_action && !self.config.tools.is_empty() && !acted {
+            return Some(("sentinel_without_action", "action_required_feedback", self.action_bindings()));
+        }
+        None
+    }
+
+    fn action_bindings(&self) -> Map<String, Json> {
+        bindings([
+            ("tool_names", json!(self.tool_names())),
+            ("max_prose_chars", json!(self.config.turn_policy.max_prose_chars)),
+        ])
+    }
+
+    /// Decides about calls written as text in native mode; false when the turn is over.
+    fn accept_fallback(&mut self, reply: &Reply<'_>, prose: &dyn Prose) -> Result<bool, LoopError> {
+        let policy = self.config.fallback;
+        self.state.counts.fallbacks += 1;
+        let index = self.state.counts.fallbacks;
+        let accepted = match policy {
+            Fallback::Allow => true,
+            Fallback::AllowOnce => index == 1,
+            Fallback::Reject => false,
+        };
+        let mut metadata = json!({
+            "accepted": accepted, "policy": policy.as_str(), "fallback_index": index,
+            "tool_call_count": reply.calls.len(), "tool_parse_error_count": reply.errors.len(),
+        });
+        self.state.notes.push(Note::internal("native_tool_fallback", "assistant", "", metadata.clone()));
+        if accepted {
+            return Ok(true);
+        }
+        self.state.counts.fallback_rejections += 1;
+        self.assistant(reply);
+        metadata["policy"] = policy.as_str().into();
+        let bindings = metadata.as_object().cloned().unwrap_or_default();
+        let text = prose.render(&agent_asset("native_tool_contract_feedback"), &bindings)?;
+        self.feedback("native_tool_contract", &text);
+        self.state.nudges = 0;
+        self.after_turn_without_tools()?;
+        Ok(false)
+    }
+
+    fn text_only(&mut self, reply: &Reply<'_>, finished: bool, prose: &dyn Prose) -> Result<(), LoopError> {
+        if finished {
+            self.assistant(reply);
+            self.end(Status::Done);
+            return Ok(());
+        }
+        if !reply.errors.is_empty() {
+            self.assistant(reply);
+            let text = prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(reply.errors))]))?;
+            self.feedback("parse_error", &text);
+            self.state.nudges = 0;
+            return self.after_turn_without_tools();
+        }
+        let policy = self.config.turn_policy.clone();
+        let native = self.config.format == Format::Native && !self.config.tools.is_empty();
+        if native && policy.require_action && self.state.tools_used.is_empty() {
+            let text = prose.render(&agent_asset("action_required_feedback"), &self.action_bindings())?;
+            if self.count_nudge(reply) {
+                return Ok(());
+            }
+            self.feedback("action_required", &text);
+            return self.after_turn_without_tools();
+        }
+        self.assistant(reply);
+        if !self.config.persistent {
+            self.end(Status::Done);
+            return Ok(());
+        }
+        if self.count_nudge(reply) {
+            return Ok(());
+        }
+        self.violations(reply.violations.clone(), false, prose)?;
+        let text = self.nudge_text(prose)?;
+        self.feedback("nudge", &text);
+        self.after_turn_without_tools()
+    }
+
+    /// Counts a turn without action; true when it was one too many.
+    fn count_nudge(&mut self, reply: &Reply<'_>) -> bool {
+        self.state.nudges += 1;
+        if self.state.nudges <= self.config.max_nudges {
+            return false;
+        }
+        self.events.push(AgentEvent::LoopStuck {
+            max_nudges: self.config.max_nudges,
+            last_iteration: self.state.iterations - 1,
+            tail_excerpt: reply.text.chars().take(240).collect(),
+        });
+        self.end(Status::Stuck);
+        true
+    }
+
+    fn nudge_text(&self, prose: &dyn Prose) -> Result<String, LoopError> {
+        let policy = &self.config.turn_policy;
+        let sentinel = policy.allow_sentinel.then_some(self.config.sentinel.as_str());
+        if policy.require_action {
+            let left = self.config.max_nudges - self.state.nudges;
+            let bindings = bindings([
+                ("done_sentinel", json!(sentinel)),
+                ("max_prose_chars", json!(policy.max_prose_chars)),
+                ("nudges_left", json!(left)),
+            ]);
+            return Ok(prose.render(&agent_asset("action_turn_nudge"), &bindings)?);
+        }
+        match &self.config.nudge {
+            Some(text) => Ok(text.clone()),
+            None => Ok(prose.render(&agent_asset("default_nudge"), &bindings([("done_sentinel", json!(sentinel))]))?),
+        }
+    }
+
+    fn begin_tool_turn(&mut self, reply: Reply<'_>, finished: bool, prose: &dyn Prose) -> Result<(), LoopError> {
+        // A refused sentinel has put the message there already.
+        if self.state.turn.assistant.is_null() && !self.state.turn.stop {
+            self.assistant(&reply);
+        }
+        self.state.nudges = 0;
+        let turn = &mut self.state.turn;
+        turn.finished = finished;
+        turn.names = reply.calls.iter().map(|c| c.name.clone()).collect();
+        turn.calls = reply.calls.into();
+        turn.parse_errors = reply.errors;
+        turn.violations = reply.violations;
+        if !self.state.turn.parse_errors.is_empty() {
+            let errors = json!(self.state.turn.parse_errors);
+            let text = prose.render(&agent_asset("parse_guidance"), &bindings([("errors", errors)]))?;
+            self.feedback("parse_guidance", &text);
+        }
+        self.state.phase = Phase::Dispatch;
+        Ok(())
+    }
+
+    /// Tells the model about departures from the text protocol.
+    pub(super) fn violations(&mut self, list: Vec<String>, executed: bool, prose: &dyn Prose) -> Result<(), LoopError> {
+        if list.is_empty() || self.config.format == Format::Native || self.config.tools.is_empty() {
+            return Ok(());
+        }
+        let bindings = bindings([
+            ("violations", json!(list)),
+            ("executed", json!(executed)),
+            ("done_sentinel", json!(self.config.sentinel)),
+        ]);
+        let text = prose.render(&agent_asset("protocol_violation_feedback"), &bindings)?;
+        self.feedback("protocol_violation", &text);
+        Ok(())
+    }
+
+    /// Appends the assistant's message in the form that history keeps.
+    fn assistant(&mut self, reply: &Reply<'_>) {
+        let native_calls = self.config.format == Format::Native && !reply.calls.is_empty() && !reply.fallback;
+        let message = if native_calls {
+            native_message(reply)
+        } else {
+            json!({"role": "assistant", "content": self.history_text(reply)})
+        };
+        if native_calls {
+            self.state.turn.assistant = message.clone();
+        }
+        self.state.messages.push(message);
+    }
+
+    fn history_text(&self, reply: &Reply<'_>) -> String {
+        if !reply.errors.is_empty() && self.config.format == Format::Text {
+            return format!("[a reply with {} tool calls that could not be read]", reply.errors.len());
+        }
+        let canonical = reply.result["canonical_text"].as_str().map(str::to_owned);
+        let mut text = if reply.calls.is_empty() {
+            canonical.unwrap_or_else(|| reply.text.to_owned())
+        } else {
+            canonical.unwrap_or_else(|| tagged(reply))
+        };
+        if let Some(limit) = self.config.turn_policy.max_prose_chars
+            && reply.calls.is_empty()
+            && text.chars().count() > limit
+        {
+            text = text.chars().take(limit).collect();
+            text.push_str(&format!("\n[prose cut to {limit} characters]"));
+        }
+        match text.char_indices().nth(MAX_HISTORY_CHARS) {
+            Some((end, _)) => text[..end].to_owned(),
+            None => text,
+        }
+    }
+}
+
+fn read_call(call: &Json) -> Call {
+    let arguments = match &call["arguments"] {
+        Json::Null => json!({}),
+        other => other.clone(),
+    };
+    Call {
+        id: call["id"].as_str().unwrap_or_default().to_owned(),
+        name: call["name"].as_str().unwrap_or_default().to_owned(),
+        arguments,
+    }
+}
+
+/// A reply whose calls came natively, in the tags of the text protocol.
+fn tagged(reply: &Reply<'_>) -> String {
+    let mut parts = Vec::new();
+    if !reply.visible.is_empty() {
+        parts.push(format!("<assistant_prose>\n{}\n</assistant_prose>", reply.visible));
+    }
+    for call in &reply.calls {
+        let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
+        parts.push(format!("<tool_call>\n{}({arguments})\n</tool_call>", call.name));
+    }
+    parts.join("\n\n")
+}
+
+/// The assistant's message with native calls: as the call's transcript has it, else in OpenAI's shape.
+fn native_message(reply: &Reply<'_>) -> Json {
+    let recorded = reply.result["transcript"]["messages"].as_array().and_then(|m| m.last());
+    if let Some(message) = recorded.filter(|m| m["role"] == "assistant") {
+        return message.clone();
+    }
+    let calls: Vec<Json> = reply
+        .calls
+        .iter()
+        .map(|c| {
+            json!({"id": c.id, "type": "function",
+                   "function": {"name": c.name, "arguments": c.arguments.to_string()}})
+        })
+        .collect();
+    json!({"role": "assistant", "content": reply.text, "tool_calls": calls})
+}
+
+/// Makes bindings of a template.
+pub(super) fn bindings<const N: usize>(entries: [(&str, Json); N]) -> Map<String, Json> {
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}

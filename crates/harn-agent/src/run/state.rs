@@ -1,0 +1,177 @@
+//! What a loop remembers between two steps.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::{Step, ToolStatus};
+use crate::detect::Detector;
+
+/// How a loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The model finished.
+    Done,
+    /// It only talked.
+    Stuck,
+    /// A limit was reached.
+    BudgetExhausted,
+    /// A tool that had to succeed did not.
+    Failed,
+}
+
+impl Status {
+    /// Returns the word of results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Done => "done",
+            Status::Stuck => "stuck",
+            Status::BudgetExhausted => "budget_exhausted",
+            Status::Failed => "failed",
+        }
+    }
+}
+
+/// Where in an iteration the loop stands.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// Before an iteration.
+    #[default]
+    Start,
+    /// The system prompt is to be made, with this recitation.
+    Compose(Option<String>),
+    /// The model is to be called with these options.
+    Call(Json),
+    /// Calls are to be taken from the queue.
+    Dispatch,
+    /// All calls are answered.
+    EndTurn,
+    /// The turn's callbacks are asked.
+    Close,
+    /// The loop is over.
+    Ended,
+}
+
+/// A call of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: Json,
+}
+
+/// An answered call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Answered {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) status: ToolStatus,
+    /// Whether it reached execution: only then callbacks hear of it.
+    pub(super) executed: bool,
+}
+
+/// The turn under way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Turn {
+    pub(super) calls: VecDeque<Call>,
+    pub(super) names: Vec<String>,
+    pub(super) answered: Vec<Answered>,
+    /// The assistant's message in a provider's shape; nil in text format.
+    pub(super) assistant: Json,
+    /// The model said that it is finished.
+    pub(super) finished: bool,
+    /// A callback or option wants the loop to stop.
+    pub(super) stop: bool,
+    pub(super) parse_errors: Vec<String>,
+    pub(super) violations: Vec<String>,
+    /// The leading run of read-only calls is still unbroken.
+    pub(super) leading: bool,
+}
+
+/// A transcript event without its id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Note {
+    pub(super) kind: String,
+    pub(super) role: String,
+    pub(super) visibility: String,
+    pub(super) text: String,
+    pub(super) metadata: Json,
+}
+
+impl Note {
+    pub(super) fn internal(kind: &str, role: &str, text: &str, metadata: Json) -> Note {
+        let visibility = "internal".to_owned();
+        Note { kind: kind.to_owned(), role: role.to_owned(), visibility, text: text.to_owned(), metadata }
+    }
+
+    pub(super) fn private(kind: &str, text: &str) -> Note {
+        let mut note = Note::internal(kind, "assistant", text, json!(null));
+        note.visibility = "private".to_owned();
+        note
+    }
+}
+
+/// A search of deferred tools, replayed to know what is promoted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct PastSearch {
+    pub(super) id: String,
+    pub(super) arguments: Json,
+    pub(super) found: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    /// The step that waits for its answer.
+    pub(super) asked: Option<Step>,
+    /// Options of the call while a callback looks at its context.
+    pub(super) composed: Json,
+    pub(super) turn: Turn,
+    pub(super) status: Option<Status>,
+
+    pub(super) messages: Vec<Json>,
+    pub(super) notes: Vec<Note>,
+    pub(super) queued: Vec<(String, String)>,
+
+    pub(super) text: String,
+    pub(super) visible: Vec<String>,
+    pub(super) iterations: u32,
+    pub(super) nudges: u32,
+    pub(super) single_tool_turns: u32,
+
+    pub(super) tools_used: Vec<String>,
+    pub(super) successful: Vec<String>,
+    pub(super) rejected: Vec<String>,
+    pub(super) detector: Detector,
+    /// Whether the last `run` call succeeded, and what it gave.
+    pub(super) verified: Option<(bool, String)>,
+    pub(super) promoted: Vec<String>,
+    pub(super) searches: Vec<PastSearch>,
+
+    pub(super) counts: Counts,
+}
+
+/// Sums for the result.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    pub(super) llm_calls: u32,
+    pub(super) input_tokens: i64,
+    pub(super) output_tokens: i64,
+    pub(super) llm_ms: i64,
+    pub(super) tool_ms: i64,
+    pub(super) executions: u32,
+    pub(super) rejections: u32,
+    pub(super) interventions: u32,
+    pub(super) fallbacks: u32,
+    pub(super) fallback_rejections: u32,
+}
+
+/// Adds a name once.
+pub(super) fn add_once(list: &mut Vec<String>, name: &str) {
+    if !list.iter().any(|n| n == name) {
+        list.push(name.to_owned());
+    }
+}

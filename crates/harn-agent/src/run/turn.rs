@@ -1,0 +1,104 @@
+//! The end of a turn: results go into the history, callbacks are asked, and the loop stops or goes on.
+
+use harn_prompt::Prose;
+use harn_prompt::prose::agent_asset;
+use serde_json::{Value as Json, json};
+
+use super::reply::bindings;
+use super::state::{Phase, add_once};
+use super::{AgentLoop, LoopError, Status, Step, ToolStatus};
+use crate::event::AgentEvent;
+
+impl AgentLoop {
+    /// All calls are answered.
+    pub(super) fn end_turn(&mut self) -> Option<Step> {
+        self.append_results();
+        let turn = &self.state.turn;
+        self.state.single_tool_turns = if turn.names.len() == 1 { self.state.single_tool_turns + 1 } else { 0 };
+        let info = self.turn_info();
+        let iteration = self.state.iterations - 1;
+        self.events.push(AgentEvent::TurnEnd { iteration, turn_info: info.clone() });
+        let succeeded = |name: &String| {
+            self.state.turn.answered.iter().any(|a| a.status == ToolStatus::Ok && a.name == *name)
+        };
+        self.state.turn.stop |= self.config.stop_after.iter().any(succeeded);
+        self.state.phase = Phase::Close;
+        (self.config.reviews_turns && !self.state.turn.stop).then_some(Step::ReviewTurn(info))
+    }
+
+    /// What `post_turn_callback` and `turn_end` are told.
+    fn turn_info(&self) -> Json {
+        let turn = &self.state.turn;
+        let executed: Vec<_> = turn.answered.iter().filter(|a| a.executed).collect();
+        let results: Vec<Json> = executed
+            .iter()
+            .map(|a| {
+                json!({"tool_name": a.name, "status": a.status.as_str(),
+                       "rejected": a.status == ToolStatus::Rejected})
+            })
+            .collect();
+        let mut successful = Vec::new();
+        for answered in executed.iter().filter(|a| a.status == ToolStatus::Ok) {
+            add_once(&mut successful, &answered.name);
+        }
+        json!({
+            "tool_names": turn.names, "tool_results": results, "successful_tool_names": successful,
+            "tool_count": turn.names.len(), "iteration": self.state.iterations - 1,
+            "failed": turn.answered.iter().any(|a| a.status != ToolStatus::Ok),
+            "consecutive_single_tool_turns": self.state.single_tool_turns,
+            "session_tools_used": self.state.tools_used, "session_successful_tools": self.state.successful,
+        })
+    }
+
+    /// Takes what `post_turn_callback` returned.
+    pub(super) fn reviewed(&mut self, value: &Json) {
+        let message = match value {
+            Json::Bool(stop) => {
+                self.state.turn.stop |= *stop;
+                None
+            }
+            Json::String(text) => Some(text.clone()),
+            Json::Object(map) => {
+                self.state.turn.stop |= map.get("stop").is_some_and(harn_llm::json::truthy);
+                map.get("message").filter(|m| !m.is_null()).map(harn_prompt::value::display)
+            }
+            _ => None,
+        };
+        if let Some(text) = message.filter(|t| !t.trim().is_empty()) {
+            self.feedback("post_turn_callback", &text);
+        }
+    }
+
+    /// Decides whether the loop goes on after a turn with tools.
+    pub(super) fn close_turn(&mut self, prose: &dyn Prose) -> Result<(), LoopError> {
+        if self.state.turn.stop {
+            self.end(Status::Done);
+            return Ok(());
+        }
+        let violations = std::mem::take(&mut self.state.turn.violations);
+        self.violations(violations, true, prose)?;
+        let errors = std::mem::take(&mut self.state.turn.parse_errors);
+        if !errors.is_empty() {
+            let text = prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(errors))]))?;
+            self.feedback("parse_error", &text);
+        }
+        let once = self.config.tools.is_empty() && !self.config.persistent;
+        if self.state.turn.finished || once {
+            self.end(Status::Done);
+            return Ok(());
+        }
+        self.after_turn_without_tools()
+    }
+
+    /// Checks the token budget and goes on.
+    pub(super) fn after_turn_without_tools(&mut self) -> Result<(), LoopError> {
+        let used = self.state.counts.input_tokens + self.state.counts.output_tokens;
+        if self.config.token_budget.is_some_and(|budget| used >= budget) {
+            self.events.push(AgentEvent::BudgetExhausted { max_iterations: None });
+            self.end(Status::BudgetExhausted);
+        } else {
+            self.state.phase = Phase::Start;
+        }
+        Ok(())
+    }
+}
