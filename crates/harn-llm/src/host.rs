@@ -45,10 +45,11 @@ pub trait Host {
     /// Reports something odd that does not stop the call (log category `llm`).
     fn warn(&self, _message: &str) {}
 
-    /// Renders the prompt asset `llm/<name>.harn.prompt` with `bindings`. The crate itself holds no
-    /// prose for models; the default gives the bindings as JSON, so that nothing is lost.
-    fn prose(&self, name: &str, bindings: &Value) -> String {
-        format!("{name}: {bindings}")
+    /// Renders the prompt asset `<asset>.harn.prompt` (a path such as `llm/schema_nudge`) with
+    /// `bindings`. The crate itself holds no prose for models; the default gives the bindings as JSON,
+    /// so that nothing is lost.
+    fn prose(&self, asset: &str, bindings: &Value) -> String {
+        format!("{asset}: {bindings}")
     }
 
     /// Reduces the fragments of a call, together with what the option dict contributes, to the system

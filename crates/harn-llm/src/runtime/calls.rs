@@ -173,7 +173,7 @@ impl LlmRuntime {
     /// Asks once more, showing the bad reply and what is wrong with it.
     async fn repair(&self, bad: &Finished, schema: Option<&Value>, options: &Value, overrides: Object) -> Value {
         let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text});
-        let prompt = self.host.prose("repair", &bindings);
+        let prompt = self.host.prose("llm/repair", &bindings);
         let mut merged = options.as_object().cloned().unwrap_or_default();
         for key in ["system", "messages", "transcript", "repair"] {
             merged.shift_remove(key);

@@ -56,7 +56,7 @@ impl LlmRuntime {
             }
         }
         let bindings = json!({"prefix": c.prefix, "suffix": c.suffix, "has_suffix": !c.suffix.is_empty()});
-        let instruction = self.host.prose("completion_system", &bindings);
+        let instruction = self.host.prose("llm/completion_system", &bindings);
         let system = match c.system.as_deref().filter(|s| !s.trim().is_empty()) {
             Some(system) => format!("{system}\n\n{instruction}"),
             None => instruction,

@@ -10,6 +10,7 @@ mod completion;
 mod health;
 mod prepare;
 mod stream;
+mod summary;
 
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::BTreeSet;

@@ -269,7 +269,7 @@ impl LlmRuntime {
         let description = match &options.tool_search {
             Some(search) => {
                 let bindings = json!({"strategy": search.strategy.as_str(), "name": search.name});
-                self.host.prose("tool_search_description", &bindings)
+                self.host.prose("llm/tool_search_description", &bindings)
             }
             None => String::new(),
         };
@@ -420,11 +420,11 @@ impl LlmRuntime {
             _ => OutputChannel::None,
         };
         let strict = format.caller_strict || (format.strict && schema.as_ref().is_some_and(is_strict));
-        let bindings = json!({"schema": schema.as_ref().map(|s| format!("{s:#}"))});
+        let bindings = json!({"schema": schema});
         let instruction = (channel == OutputChannel::None && !mocked)
-            .then(|| self.host.prose("output_instruction", &bindings));
+            .then(|| self.host.prose("agent/prompts/output_instruction", &bindings));
         let tool_description =
-            if channel == OutputChannel::Tool { self.host.prose("json_response_tool", &bindings) } else { String::new() };
+            if channel == OutputChannel::Tool { self.host.prose("llm/json_response_tool", &bindings) } else { String::new() };
         (OutputPlan { channel, schema, strict, tool_description }, instruction)
     }
 
@@ -448,29 +448,27 @@ impl LlmRuntime {
             if text_tools {
                 let mut bindings = crate::tool_text::declarations(search.search_tool.iter().chain(&search.visible));
                 bindings["mode"] = "text".into();
-                for key in ["tool_examples"] {
-                    bindings[key] = o.raw.get(key).cloned().unwrap_or(Value::Null);
-                }
+                bindings["tool_examples"] = o.raw.get("tool_examples").cloned().unwrap_or(Value::Null);
                 bindings["require_action"] = (o.tool_choice == Some(crate::tools::ToolChoice::Required)).into();
-                if let Some(listing) = self.stub_listing(o, search) {
-                    bindings["stub_listing"] = listing;
+                let mut body = self.host.prose("agent/prompts/tool_contract_text", &bindings);
+                if let Some(bindings) = stub_bindings(o, search) {
+                    body.push_str("\n\n");
+                    body.push_str(&self.host.prose("agent/prompts/tool_contract_deferred_tools", &bindings));
                 }
-                let body = self.host.prose("tool_contract_text", &bindings);
                 out.push(before("primary:text_tool_contract", "primary", body));
             }
         }
         out
     }
+}
 
-    /// Names and first sentences of deferred tools, when the option asks for the listing.
-    fn stub_listing(&self, o: &CallOptions, search: &SearchPlan) -> Option<Value> {
-        let option = o.tool_search.as_ref().filter(|s| s.include_stub_listing)?;
-        search.search_tool.as_ref()?;
-        let stubs: Vec<Value> = search
-            .deferred
-            .iter()
-            .map(|t| json!({"name": t.name, "summary": crate::tool_text::first_sentence(&t.description)}))
-            .collect();
-        Some(json!({"title": option.name, "tools": stubs}))
-    }
+/// Names and first sentences of deferred tools, when the option asks for the listing.
+fn stub_bindings(o: &CallOptions, search: &SearchPlan) -> Option<Value> {
+    let option = o.tool_search.as_ref().filter(|s| s.include_stub_listing)?;
+    search.search_tool.as_ref()?;
+    let stub = |t: &crate::tools::ToolDef| {
+        json!({"name": t.name, "description": crate::tool_text::first_sentence(&t.description)})
+    };
+    let stubs: Vec<Value> = search.deferred.iter().map(stub).collect();
+    Some(json!({"search_tool": option.name, "tools": stubs}))
 }

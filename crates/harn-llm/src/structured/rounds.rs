@@ -88,7 +88,7 @@ impl Rounds {
         let message = match &self.nudge {
             Nudge::Off => None,
             Nudge::Text(text) => Some(format!("{text}\n\nValidation errors: {joined}")),
-            Nudge::Automatic => Some(host.prose("schema_nudge", &self.nudge_bindings(&joined))),
+            Nudge::Automatic => Some(host.prose("llm/schema_nudge", &self.nudge_bindings(&joined))),
         };
         Verdict::Again { message, errors }
     }

@@ -7,25 +7,32 @@ use serde_json::{Value, json};
 use crate::json::{display, list_at, str_at};
 use crate::tools::ToolDef;
 
-/// Returns the bindings of the tool contract: `tools` (sorted by name) with `name`, `declaration` or
-/// one-line `signature`, `description`, `summary`, `compact`; and `shared_types` with `name`, `type`.
+/// Returns the bindings of the tool contract, as text: `expanded_schemas` (a declaration and a comment
+/// per tool, sorted by name), `compact_schemas` (a bullet per compact tool), `shared_types` (a line per
+/// type that schemas refer to).
 pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
     let mut shared: BTreeMap<String, String> = BTreeMap::new();
     let mut sorted: Vec<&ToolDef> = tools.collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
-    let list: Vec<Value> = sorted
-        .into_iter()
-        .map(|tool| {
-            collect_refs(&tool.parameters, &tool.parameters, &mut shared);
-            json!({
-                "name": tool.name, "compact": tool.compact, "description": tool.description,
-                "summary": first_sentence(&tool.description), "signature": signature(tool),
-                "declaration": format!("declare function {}(args: {}): string;", tool.name, type_text(&tool.parameters)),
-            })
-        })
-        .collect();
-    let shared: Vec<Value> = shared.into_iter().map(|(name, text)| json!({"name": name, "type": text})).collect();
-    json!({"tools": list, "shared_types": shared})
+    let (mut expanded, mut compact) = (Vec::new(), Vec::new());
+    for tool in sorted {
+        collect_refs(&tool.parameters, &tool.parameters, &mut shared);
+        if tool.compact {
+            let summary = first_sentence(&tool.description);
+            let dash = if summary.is_empty() { "" } else { " — " };
+            compact.push(format!("- `{}`{dash}{summary}", signature(tool)));
+        } else {
+            let types = type_text(&tool.parameters);
+            let mut text = format!("declare function {}(args: {types}): string;", tool.name);
+            if !tool.description.trim().is_empty() {
+                text.push_str(&format!("\n/** {} */", tool.description.trim().replace("*/", "* /")));
+            }
+            expanded.push(text);
+        }
+    }
+    let shared: Vec<String> = shared.into_iter().map(|(name, text)| format!("type {name} = {text};")).collect();
+    json!({"expanded_schemas": expanded.join("\n\n"), "compact_schemas": compact.join("\n"),
+           "shared_types": shared.join("\n")})
 }
 
 /// Returns the text up to the first full stop, question or exclamation mark, or line end.
@@ -187,14 +194,17 @@ mod tests {
     #[test]
     fn declarations_are_sorted_and_share_types() {
         let tools = parse_tools(&json!([
-            {"name": "z", "description": "Last. More."},
-            {"name": "a", "description": "First", "parameters": {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}},
+            {"name": "z", "description": "Last. More.", "compact": true},
+            {"name": "b", "description": "Second"},
+            {"name": "a", "parameters": {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}},
                 "$defs": {"P": {"type": "integer"}}}}]))
         .unwrap();
-        let d = declarations(tools.iter());
-        assert_eq!(d["tools"][0]["name"], "a");
-        assert_eq!(d["tools"][1]["signature"], "z()");
-        assert_eq!(d["tools"][1]["summary"], "Last.");
-        assert_eq!(d["shared_types"], json!([{"name": "P", "type": "number"}]));
+        assert_eq!(
+            declarations(tools.iter()),
+            json!({
+                "expanded_schemas": "declare function a(args: { p?: P /* optional */ }): string;\n\n\
+                    declare function b(args: {}): string;\n/** Second */",
+                "compact_schemas": "- `z()` — Last.", "shared_types": "type P = number;"})
+        );
     }
 }

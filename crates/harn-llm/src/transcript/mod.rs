@@ -3,10 +3,19 @@
 //! Pure functions on JSON. Identifiers come from the caller ([`Ids`]), so equal input gives equal output.
 
 mod call;
+mod compact;
 mod events;
+mod lifecycle;
+mod messages;
 
 pub use call::{CallRecord, assistant_message, of_call};
+pub use compact::{CompactOptions, Compacted, Strategy, apply as compact, conversation_lines, plan as compact_plan, render as compact_text};
 pub use events::{event, message_event, message_events};
+pub use lifecycle::{abandon, archive, fork, reset, resume};
+pub use messages::{
+    add_asset, add_message, add_tool_result, events_by_kind, export, field, from_messages, import, render_full,
+    render_visible, stats,
+};
 
 use serde_json::{Value, json};
 

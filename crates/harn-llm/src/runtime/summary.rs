@@ -1,0 +1,79 @@
+//! Transcript builtins that ask a model: `transcript_summarize` and `transcript_compact`.
+
+use serde_json::{Value, json};
+
+use super::{Call, LlmRuntime};
+use crate::error::CallError;
+use crate::json::{Object, list_at, present};
+use crate::transcript::{
+    CompactOptions, Compacted, Strategy, compact, compact_plan, compact_text, conversation_lines, is_transcript,
+    with_messages,
+};
+
+impl LlmRuntime {
+    /// `transcript_summarize`: one call writes the summary, the last messages stay.
+    ///
+    /// # Errors
+    /// The value is no transcript, or the call failed.
+    pub async fn transcript_summarize(&self, transcript: &Value, options: &Value) -> Result<Value, CallError> {
+        if !is_transcript(transcript) {
+            return Err(CallError::Option("transcript_summarize: argument must be a transcript".into()));
+        }
+        let messages = list_at(transcript, "messages");
+        let keep = options.get("keep_last").and_then(Value::as_i64).unwrap_or(6);
+        let keep = usize::try_from(keep).unwrap_or(0).min(messages.len());
+        let archived = messages.len() - keep;
+        let lines = conversation_lines(messages);
+        let prompt = match present(options, "prompt") {
+            Some(instruction) => format!("{}\n\n{lines}", crate::json::display(instruction)),
+            None => self.host.prose("llm/transcript_summarize", &json!({"formatted_messages": lines, "archived_count": archived})),
+        };
+        let reply = self.ask_plainly(prompt, options).await?;
+        let ids = || self.host.new_id();
+        let mut out = with_messages(transcript, messages[archived..].to_vec(), &ids);
+        out["summary"] = reply.into();
+        out["archived_messages"] = archived.into();
+        Ok(out)
+    }
+
+    /// `transcript_compact`: older messages give way to a summary. The metadata of the result is also
+    /// that of the live event `transcript_compacted`.
+    ///
+    /// `prompt_of` renders a `summarize_prompt` template with `{formatted_messages, archived_count}`.
+    ///
+    /// # Errors
+    /// Wrong options, or the summary's call failed.
+    pub async fn transcript_compact(
+        &self,
+        transcript: &Value,
+        options: &Value,
+        prompt_of: &dyn Fn(&str, &Value) -> Result<String, String>,
+    ) -> Result<Compacted, CallError> {
+        let parsed = CompactOptions::from_json(options).map_err(CallError::Option)?;
+        let archived = compact_plan(transcript, &parsed).map_err(CallError::Option)?;
+        let removed = &list_at(transcript, "messages")[..archived.unwrap_or(0)];
+        let written = match (parsed.strategy, archived) {
+            (Strategy::Llm, Some(count)) => {
+                let bindings = json!({"formatted_messages": conversation_lines(removed), "archived_count": count});
+                let prompt = match &parsed.summarize_prompt {
+                    Some(template) => prompt_of(template, &bindings).map_err(CallError::Option)?,
+                    None => self.host.prose("llm/transcript_summarize", &bindings),
+                };
+                Some(self.ask_plainly(prompt, options).await?)
+            }
+            _ => None,
+        };
+        let text = compact_text(removed, parsed.strategy, written.as_deref());
+        Ok(compact(transcript, &parsed, archived, &text, &|| self.host.new_id()))
+    }
+
+    /// Makes a call of its own with the call options among `options`, and returns the visible text.
+    async fn ask_plainly(&self, prompt: String, options: &Value) -> Result<String, CallError> {
+        let mut own: Object = options.as_object().cloned().unwrap_or_default();
+        for key in ["prompt", "messages", "transcript", "keep_last", "summary", "strategy", "system", "tools"] {
+            own.shift_remove(key);
+        }
+        let finished = self.call(&Call::new(prompt, None, Value::Object(own)), &mut |_| {}).await?;
+        Ok(finished.response.prose().trim().to_string())
+    }
+}

@@ -1,0 +1,292 @@
+//! Compaction: older messages give way to one that sums them up.
+
+use serde_json::{Value, json};
+
+use super::{Ids, add_asset, event, is_transcript, with_messages};
+use crate::cost::estimate_tokens;
+use crate::json::{display, list_at, present, str_at};
+
+/// How the summary is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Long texts that are not the model's own are masked.
+    ObservationMask,
+    /// Texts are cut.
+    Truncate,
+    /// A model writes it.
+    Llm,
+}
+
+impl Strategy {
+    /// Returns the word of the option.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::ObservationMask => "observation_mask",
+            Strategy::Truncate => "truncate",
+            Strategy::Llm => "llm",
+        }
+    }
+}
+
+/// The options of `transcript_compact`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompactOptions {
+    /// How the summary is made.
+    pub strategy: Strategy,
+    /// Messages kept at the end.
+    pub keep_last: usize,
+    /// Nothing is done when the transcript is no larger.
+    pub target_tokens: Option<i64>,
+    /// A summary to use.
+    pub summary: Option<String>,
+    /// Template of the prompt (strategy `llm` only).
+    pub summarize_prompt: Option<String>,
+}
+
+impl CompactOptions {
+    /// Reads the option dict.
+    ///
+    /// # Errors
+    /// `transcript_compact: …`.
+    pub fn from_json(options: &Value) -> Result<CompactOptions, String> {
+        let word = present(options, "strategy").or_else(|| present(options, "compact_strategy")).map(display);
+        let strategy = match word.as_deref() {
+            None | Some("observation_mask") => Strategy::ObservationMask,
+            Some("truncate") => Strategy::Truncate,
+            Some("llm") => Strategy::Llm,
+            Some(other) => {
+                return Err(format!(
+                    "transcript_compact: strategy '{other}' is not supported; use 'llm', 'truncate', or 'observation_mask'"
+                ));
+            }
+        };
+        let summarize_prompt = present(options, "summarize_prompt").map(display);
+        if summarize_prompt.is_some() && strategy != Strategy::Llm {
+            return Err("transcript_compact: summarize_prompt is only supported with strategy 'llm'".to_string());
+        }
+        let int = |key: &str| options.get(key).and_then(Value::as_i64);
+        let keep_last = usize::try_from(int("keep_last").unwrap_or(12))
+            .map_err(|_| "transcript_compact: keep_last must be >= 0".to_string())?;
+        let target_tokens = int("target_tokens");
+        if target_tokens.is_some_and(|n| n < 0) {
+            return Err("transcript_compact: target_tokens must be >= 0".to_string());
+        }
+        let summary = present(options, "summary").map(display).filter(|s| !s.trim().is_empty());
+        Ok(CompactOptions { strategy, keep_last, target_tokens, summary, summarize_prompt })
+    }
+}
+
+fn message_text(message: &Value) -> String {
+    match message.get("content") {
+        None | Some(Value::Null) => String::new(),
+        Some(content) => crate::message::result_text(content),
+    }
+}
+
+fn tokens_of(messages: &[Value]) -> i64 {
+    messages.iter().map(|m| estimate_tokens(&message_text(m))).sum()
+}
+
+fn is_result(message: &Value) -> bool {
+    let is_block = |b: &Value| str_at(b, "type") == Some("tool_result");
+    matches!(str_at(message, "role"), Some("tool" | "tool_result"))
+        || message.get("content").and_then(Value::as_array).is_some_and(|blocks| blocks.iter().any(is_block))
+}
+
+/// Returns how many messages at the beginning give way; `None` when the transcript stays as it is.
+///
+/// # Errors
+/// The value is no transcript.
+pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize>, String> {
+    if !is_transcript(transcript) {
+        return Err("transcript_compact: argument must be a transcript".to_string());
+    }
+    let messages = list_at(transcript, "messages");
+    let small = options.target_tokens.is_some_and(|target| tokens_of(messages) <= target);
+    if small || messages.len() <= options.keep_last {
+        return Ok(None);
+    }
+    let wanted = messages.len() - options.keep_last;
+    let starts = |n: &usize| {
+        messages.get(*n).is_some_and(|m| str_at(m, "role") == Some("user") && !is_result(m))
+    };
+    let mut start = (1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts).unwrap_or(wanted);
+    // Results stay with the turn that asked for them.
+    while start > 0 && messages.get(start).is_some_and(is_result) {
+        start -= 1;
+    }
+    Ok(Some(start).filter(|n| *n > 0))
+}
+
+/// Returns the `ROLE: content` lines of messages.
+pub fn conversation_lines(messages: &[Value]) -> String {
+    let line = |m: &Value| format!("{}: {}", str_at(m, "role").unwrap_or("user").to_uppercase(), message_text(m));
+    messages.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Most characters of a line, and most lines, of a truncated summary.
+const LINE_CHARS: usize = 500;
+const LINES: usize = 15;
+
+/// Renders the message that stands for the removed ones; `written` is the text of a model.
+pub fn render(removed: &[Value], strategy: Strategy, written: Option<&str>) -> String {
+    let count = removed.len();
+    let role = |m: &Value| str_at(m, "role").unwrap_or("user").to_string();
+    match strategy {
+        Strategy::Llm => {
+            format!("[auto-compacted {count} older messages]\n{}", written.unwrap_or_default().trim())
+        }
+        Strategy::Truncate => {
+            let mut out = format!("[auto-compacted {count} older messages via truncate strategy]");
+            for message in removed.iter().take(LINES) {
+                let text: String = message_text(message).chars().take(LINE_CHARS).collect();
+                out.push_str(&format!("\n[{}] {text}", role(message)));
+            }
+            out
+        }
+        Strategy::ObservationMask => {
+            let mut out = format!("[auto-compacted {count} older messages via observation masking]");
+            for message in removed {
+                let (role, text) = (role(message), message_text(message));
+                let lines = text.lines().count();
+                let masked = role != "assistant" && text.len() >= 500 && lines > 3;
+                let shown = if masked {
+                    let first = text.lines().next().unwrap_or_default();
+                    format!("{first}... [{lines} lines, {} chars masked]", text.chars().count())
+                } else {
+                    text
+                };
+                out.push_str(&format!("\n[{role}] {shown}"));
+            }
+            out
+        }
+    }
+}
+
+/// A compacted transcript and what happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compacted {
+    /// The new transcript.
+    pub transcript: Value,
+    /// Metadata of the `compaction` event, when messages gave way.
+    pub metadata: Option<Value>,
+}
+
+/// Replaces the first `archived` messages by `text`.
+pub fn apply(transcript: &Value, options: &CompactOptions, archived: Option<usize>, text: &str, ids: &Ids<'_>) -> Compacted {
+    let Some(archived) = archived else {
+        let mut out = transcript.clone();
+        if let Some(summary) = &options.summary {
+            store_summary(&mut out, summary);
+        }
+        return Compacted { transcript: out, metadata: None };
+    };
+    let messages = list_at(transcript, "messages");
+    let mut kept = vec![json!({"role": "user", "content": text})];
+    kept.extend_from_slice(&messages[archived.min(messages.len())..]);
+    let after = tokens_of(&kept);
+    let asset_id = ids();
+    let mut out = with_messages(transcript, kept, ids);
+    store_summary(&mut out, options.summary.as_deref().unwrap_or(text));
+    let asset = json!({"id": asset_id, "kind": "compaction_source_transcript", "data": transcript});
+    // The value is a transcript, so that the asset always finds its place.
+    out = add_asset(&out, &asset, ids).unwrap_or(out);
+    let metadata = json!({
+        "mode": "manual", "strategy": options.strategy.as_str(), "keep_last": options.keep_last,
+        "target_tokens": options.target_tokens, "archived_messages": archived,
+        "estimated_tokens_before": tokens_of(messages), "estimated_tokens_after": after,
+        "snapshot_asset_id": asset_id,
+    });
+    let made = event("compaction", "system", "internal", "transcript compacted", Some(metadata.clone()), ids);
+    if let Some(events) = out.get_mut("events").and_then(Value::as_array_mut) {
+        events.push(made);
+    }
+    Compacted { transcript: out, metadata: Some(metadata) }
+}
+
+/// Stores a summary; an older, different one stays in front of it.
+fn store_summary(transcript: &mut Value, summary: &str) {
+    let old = str_at(transcript, "summary").filter(|old| !old.trim().is_empty() && *old != summary);
+    let text = match old {
+        Some(old) => format!("{old}\n\n{summary}"),
+        None => summary.to_string(),
+    };
+    transcript["summary"] = text.into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::from_messages;
+
+    fn ids() -> String {
+        "i".to_string()
+    }
+
+    fn alternating(n: usize) -> Value {
+        let message = |k: usize| json!({"role": if k % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{k}")});
+        from_messages(&(0..n).map(message).collect(), &ids).unwrap()
+    }
+
+    fn options(o: Value) -> CompactOptions {
+        CompactOptions::from_json(&o).unwrap()
+    }
+
+    #[test]
+    fn the_kept_tail_starts_at_a_user_message() {
+        let o = options(json!({"keep_last": 1, "strategy": "truncate", "summary": "S"}));
+        let t = alternating(4);
+        assert_eq!(plan(&t, &o), Ok(Some(2)));
+        let text = render(&list_at(&t, "messages")[..2], o.strategy, None);
+        assert_eq!(text, "[auto-compacted 2 older messages via truncate strategy]\n[user] m0\n[assistant] m1");
+        let done = apply(&t, &o, Some(2), &text, &ids);
+        assert_eq!(done.transcript["messages"].as_array().unwrap().len(), 3);
+        assert_eq!(done.transcript["summary"], "S");
+        assert_eq!(done.transcript["assets"][0]["data"], t);
+        assert_eq!(done.metadata.unwrap()["archived_messages"], 2);
+    }
+
+    #[test]
+    fn tool_turns_are_not_split() {
+        let t = from_messages(
+            &json!([{"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [{}]},
+                    {"role": "tool", "content": "1"}, {"role": "tool", "content": "2"}]),
+            &ids,
+        )
+        .unwrap();
+        assert_eq!(plan(&t, &options(json!({"keep_last": 1}))), Ok(Some(1)));
+    }
+
+    #[test]
+    fn small_transcripts_stay_but_take_a_summary() {
+        let t = alternating(4);
+        for o in [json!({"keep_last": 4, "summary": "S"}), json!({"keep_last": 0, "target_tokens": 100, "summary": "S"})] {
+            let o = options(o);
+            assert_eq!(plan(&t, &o), Ok(None));
+            let done = apply(&t, &o, None, "", &ids);
+            assert_eq!((done.transcript["summary"].as_str(), done.metadata), (Some("S"), None));
+        }
+    }
+
+    #[test]
+    fn long_observations_are_masked() {
+        let long = format!("head\n{}", "x\n".repeat(300));
+        let text = render(&[json!({"role": "tool", "content": long})], Strategy::ObservationMask, None);
+        assert!(text.ends_with("[tool] head... [301 lines, 605 chars masked]"), "{text}");
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let error = |o: Value| CompactOptions::from_json(&o).unwrap_err();
+        assert_eq!(
+            error(json!({"strategy": "custom"})),
+            "transcript_compact: strategy 'custom' is not supported; use 'llm', 'truncate', or 'observation_mask'"
+        );
+        assert_eq!(error(json!({"keep_last": -1})), "transcript_compact: keep_last must be >= 0");
+        assert_eq!(error(json!({"target_tokens": -1})), "transcript_compact: target_tokens must be >= 0");
+        assert_eq!(
+            error(json!({"summarize_prompt": "x"})),
+            "transcript_compact: summarize_prompt is only supported with strategy 'llm'"
+        );
+    }
+}

@@ -1,0 +1,425 @@
+//! Model calls over a real socket: wire formats, failures, retries, redirects, limits.
+
+mod support;
+
+use harn_llm::{Call, CallError, Category, LlmError};
+use serde_json::{Value, json};
+use support::*;
+
+fn llm_error(result: Result<Value, CallError>) -> LlmError {
+    match result {
+        Err(CallError::Llm(error)) => error,
+        other => panic!("expected a call error, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn openai_streams_by_default() {
+    local(async {
+        let server = Server::start(vec![stream(OPENAI_STREAM)]).await;
+        let tools = json!([{"name": "read", "parameters": {"path": "string"}}]);
+        let result = ask(&server, "openai", json!({"tools": tools})).await.unwrap();
+        let seen = server.request(0);
+        assert_eq!(seen.line, "POST /chat/completions HTTP/1.1");
+        assert_eq!(seen.header("authorization"), Some("Bearer sk-open-1234"));
+        assert_eq!(seen.header("content-type"), Some("application/json"));
+        assert_eq!((&seen.body["stream"], &seen.body["model"]), (&json!(true), &json!("gpt-4o")));
+        assert_eq!(result["text"], "Grüße 😀!");
+        assert_eq!(result["thinking"], "hm");
+        assert_eq!(result["tool_calls"], json!([{"id": "c1", "name": "read", "arguments": {"path": "ü"}}]));
+        assert_eq!(result["stop_reason"], "tool_use");
+        assert_eq!((&result["input_tokens"], &result["cache_read_tokens"]), (&json!(11), &json!(3)));
+        assert_eq!(result["provider"], "openai");
+        let last = result["transcript"]["messages"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(last["tool_calls"][0]["function"]["arguments"], "{\"path\":\"ü\"}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn anthropic_streams_and_replies_whole() {
+    local(async {
+        let whole = json!({"model": "claude", "stop_reason": "end_turn", "usage": {"input_tokens": 3, "output_tokens": 2},
+                           "content": [{"type": "text", "text": "hey"}]});
+        let server = Server::start(vec![stream(ANTHROPIC_STREAM), ok_json(&whole)]).await;
+        let result = ask(&server, "anthropic", json!({})).await.unwrap();
+        let seen = server.request(0);
+        assert_eq!(seen.line, "POST /messages HTTP/1.1");
+        assert_eq!((seen.header("x-api-key"), seen.header("authorization")), (Some("sk-anth-1234"), None));
+        assert_eq!(seen.header("anthropic-version"), Some("2023-06-01"));
+        assert_eq!((&result["text"], &result["thinking"]), (&json!("Hello wörld"), &json!("hm ü")));
+        assert_eq!(result["tool_calls"], json!([{"id": "t1", "name": "deploy", "arguments": {"env": "prod"}}]));
+        let kinds: Vec<&str> =
+            result["blocks"].as_array().unwrap().iter().map(|b| b["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["reasoning", "output_text", "tool_search_query", "tool_search_result", "tool_call"]);
+        assert_eq!((&result["input_tokens"], &result["output_tokens"]), (&json!(9), &json!(21)));
+        let events: Vec<&str> =
+            result["transcript"]["events"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
+        assert!(events.contains(&"tool_search_query") && events.contains(&"provider_payload"), "{events:?}");
+
+        let result = ask(&server, "anthropic", json!({"stream": false})).await.unwrap();
+        assert_eq!(server.request(1).body.get("stream"), None);
+        assert_eq!((&result["text"], &result["stop_reason"]), (&json!("hey"), &json!("end_turn")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn http_errors_are_classified() {
+    local(async {
+        for (status, headers, body, category, reason) in [
+            ("401 Unauthorized", "", "bad key sk-open-1234", "auth", "auth_failure"),
+            ("429 Too Many Requests", "retry-after: 3\r\n", "slow", "rate_limit", "rate_limit"),
+            ("500 Internal Server Error", "", "oops", "server_error", "server_error"),
+            ("529 Overloaded", "", "busy", "overloaded", "server_error"),
+            ("404 Not Found", "", "no such model", "not_found", "model_unavailable"),
+            ("400 Bad Request", "", "maximum context length is 10", "generic", "context_overflow"),
+        ] {
+            let server = Server::start(vec![reply(status, headers, body)]).await;
+            let error = llm_error(ask(&server, "openai", json!({})).await);
+            assert_eq!((error.category.as_str(), error.reason), (category, reason), "{status}");
+            assert!(!error.message.contains("sk-open-1234"), "{}", error.message);
+            assert_eq!((error.provider.as_str(), error.model.as_str()), ("openai", "gpt-4o"));
+            if status.starts_with("429") {
+                assert_eq!(error.retry_after_ms, Some(3000));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn transient_failures_are_tried_again_after_the_hinted_time() {
+    local(async {
+        let server = Server::start(vec![
+            reply("429 Too Many Requests", "retry-after: 2\r\n", "slow"),
+            reply("503 Service Unavailable", "", "busy"),
+            stream(OPENAI_STREAM),
+        ])
+        .await;
+        let (runtime, host) = runtime(KEYS);
+        let result = ask_with(&runtime, &server, "openai", json!({"llm_retries": 2, "llm_backoff_ms": 10})).await;
+        assert_eq!(result.unwrap()["text"], "Grüße 😀!");
+        assert_eq!(*host.waits.borrow(), [2000, 20]);
+        assert_eq!(host.warnings.borrow().len(), 2);
+        assert_eq!(runtime.ledger().totals().calls, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn terminal_failures_are_not_tried_again() {
+    local(async {
+        let server = Server::start(vec![reply("401 Unauthorized", "", "no"), stream(OPENAI_STREAM)]).await;
+        let error = llm_error(ask(&server, "openai", json!({"llm_retries": 5})).await);
+        assert_eq!((error.category, server.count()), (Category::Auth, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_never_a_result() {
+    local(async {
+        let cut = &OPENAI_STREAM[..OPENAI_STREAM.find("data: {\"choices\":[{\"delta\":{},").unwrap()];
+        let mut unclean = reply("200 OK", "content-type: text/event-stream\r\n", OPENAI_STREAM);
+        unclean[1] = Step::Send(cut.as_bytes().to_vec());
+        let usage_then_cut = &ANTHROPIC_STREAM[..ANTHROPIC_STREAM.find("data: {\"type\":\"message_delta\"").unwrap()];
+        for (provider, script) in [("openai", stream(cut)), ("openai", unclean), ("anthropic", stream(usage_then_cut))] {
+            let server = Server::start(vec![script]).await;
+            let error = llm_error(ask(&server, provider, json!({})).await);
+            assert_eq!((error.category, error.reason), (Category::TransientNetwork, "network_error"), "{error}");
+            if provider == "anthropic" {
+                assert_eq!(error.to_json()["partial_usage"], json!({"input_tokens": 9, "cache_read_tokens": 4}));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn errors_inside_a_successful_reply_are_errors() {
+    local(async {
+        let sse = "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n";
+        let server = Server::start(vec![
+            stream(sse),
+            ok_json(&json!({"error": {"message": "no credit", "code": 402}})),
+            stream("data: {\"error\":{\"message\":\"Rate limited\",\"code\":429}}\n\n"),
+        ])
+        .await;
+        let error = llm_error(ask(&server, "anthropic", json!({})).await);
+        assert_eq!((error.category, error.message.as_str()), (Category::Overloaded, "anthropic API error: busy"));
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert_eq!(error.message, "openai API error: no credit");
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert_eq!((error.category, error.kind.as_str()), (Category::RateLimit, "transient"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn replies_of_another_kind_say_what_came() {
+    local(async {
+        let html = reply("200 OK", "content-type: text/html\r\n", "<html><body>login</body></html>");
+        let server = Server::start(vec![html, ok_json(&json!({"hello": 1})), ok_json(&json!({"hello": 1}))]).await;
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert_eq!(error.category, Category::ServerError);
+        assert!(error.message.starts_with("openai response parse error: "), "{error}");
+        assert!(error.message.contains("text/html") && error.message.contains("<html>"), "{error}");
+        for provider in ["openai", "anthropic"] {
+            let error = llm_error(ask(&server, provider, json!({})).await);
+            assert!(error.message.contains("response parse error") && error.message.contains("hello"), "{error}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_json_body_answers_a_streaming_request() {
+    local(async {
+        let body = json!({"choices": [{"message": {"content": "plain"}, "finish_reason": "stop"}]});
+        let half = &body.to_string()[..30];
+        let server =
+            Server::start(vec![ok_json(&body), reply("200 OK", "content-type: application/json\r\n", half)]).await;
+        assert_eq!(ask(&server, "openai", json!({})).await.unwrap()["text"], "plain");
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert_eq!(error.category, Category::TransientNetwork, "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refused_and_dropped_connections_are_transient() {
+    local(async {
+        let server = Server::start(vec![vec![]]).await;
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert_eq!((error.category, error.kind.as_str()), (Category::TransientNetwork, "transient"), "{error}");
+        let gone = Server { url: server.url.clone(), seen: Default::default() };
+        let error = llm_error(ask(&gone, "openai", json!({})).await);
+        assert_eq!(error.category, Category::TransientNetwork, "{error}");
+        assert!(error.message.starts_with("openai API error: "), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn silence_ends_in_a_timeout() {
+    local(async {
+        let mut quiet = stream("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n");
+        quiet.push(Step::Hang);
+        let server = Server::start(vec![vec![Step::Hang], quiet.clone(), quiet]).await;
+        let (runtime, _) = runtime(KEYS);
+        for _ in 0..2 {
+            let error = llm_error(ask_with(&runtime, &server, "openai", json!({"timeout": 1})).await);
+            assert_eq!((error.category, error.kind.as_str()), (Category::Timeout, "transient"), "{error}");
+        }
+        let options = json!({"provider": "openai", "base_url": server.url, "idle_timeout": 1});
+        let mut items = Vec::new();
+        runtime.llm_stream(&Call::new("hi", None, options), &mut |item| items.push(item)).await.unwrap();
+        assert_eq!(items[0], harn_llm::runtime::StreamItem::Chunk("a".into()));
+        let harn_llm::runtime::StreamItem::Failed(error) = &items[1] else { panic!("{items:?}") };
+        assert_eq!(error.message(), "stream idle timeout: no data received for 1s");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn redirects_stay_on_their_host() {
+    local(async {
+        let other = Server::start(vec![stream(OPENAI_STREAM)]).await;
+        let away = reply("307 Temporary Redirect", &format!("location: {}/x\r\n", other.url), "");
+        let near = reply("307 Temporary Redirect", "location: /moved/chat\r\n", "");
+        let server = Server::start(vec![away, near, stream(OPENAI_STREAM)]).await;
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert_eq!((error.kind.as_str(), error.reason), ("terminal", "invalid_request"));
+        assert!(error.message.contains(&other.url), "{error}");
+        assert_eq!(other.count(), 0);
+        ask(&server, "openai", json!({})).await.unwrap();
+        let moved = server.request(2);
+        assert_eq!(moved.line, "POST /moved/chat HTTP/1.1");
+        assert_eq!(moved.header("authorization"), Some("Bearer sk-open-1234"));
+        let around = || reply("308 Permanent Redirect", "location: /again\r\n", "");
+        let server = Server::start((0..8).map(|_| around()).collect()).await;
+        let error = llm_error(ask(&server, "openai", json!({})).await);
+        assert!(error.message.contains("more than 5 redirects"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn large_replies_are_cut_off() {
+    local(async {
+        let long_line = format!("data: {}", "x".repeat(5000));
+        let body = json!({"choices": [{"message": {"content": "x".repeat(5000)}}]});
+        for script in [stream(&long_line), ok_json(&body)] {
+            let server = Server::start(vec![script]).await;
+            let error = llm_error(ask(&server, "openai", json!({"max_response_bytes": 1000})).await);
+            assert_eq!(error.category, Category::ServerError);
+            assert!(error.message.contains("max_response_bytes = 1000"), "{error}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ollama_speaks_its_own_protocol_and_falls_back() {
+    local(async {
+        let ndjson = |body: &str| reply("200 OK", "content-type: application/x-ndjson\r\n", body);
+        let chat = json!({"choices": [{"message": {"content": "compat"}, "finish_reason": "stop"}]});
+        let server = Server::start(vec![
+            ndjson(OLLAMA_STREAM),
+            reply("404 Not Found", "", "404 page not found"),
+            ok_json(&chat),
+            ndjson("{\"message\":{\"content\":\"a\"},\"done\":false}\n"),
+            ndjson("{\"error\":\"model 'x' not found\"}"),
+        ])
+        .await;
+        let o = json!({"ollama": {"num_ctx": 4096}});
+        let result = ask(&server, "ollama", o.clone()).await.unwrap();
+        let seen = server.request(0);
+        assert_eq!(seen.line, "POST /api/chat HTTP/1.1");
+        assert_eq!((&seen.body["options"]["num_ctx"], seen.header("authorization")), (&json!(4096), None));
+        assert_eq!((&result["text"], &result["thinking"]), (&json!("Héllo"), &json!("hm")));
+        assert_eq!((&result["model"], &result["input_tokens"]), (&json!("llama3.2:latest"), &json!(8)));
+        assert_eq!(result["tool_calls"], json!([{"id": "ollama_tool_0", "name": "f", "arguments": {"a": 1}}]));
+
+        assert_eq!(ask(&server, "ollama", o.clone()).await.unwrap()["text"], "compat");
+        assert_eq!(server.request(2).line, "POST /v1/chat/completions HTTP/1.1");
+
+        let error = llm_error(ask(&server, "ollama", o.clone()).await);
+        assert_eq!(error.message, "ollama stream error: unexpected EOF before done=true after partial content");
+        assert_eq!(error.category, Category::TransientNetwork);
+        let error = llm_error(ask(&server, "ollama", o).await);
+        assert_eq!(error.message, "ollama API error: model 'x' not found");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_responses_api_is_used_when_asked_for() {
+    local(async {
+        let server = Server::start(vec![stream(RESPONSES_STREAM)]).await;
+        let result = ask(&server, "openai", json!({"api_mode": "responses", "model": "gpt-5.4"})).await.unwrap();
+        assert_eq!(server.request(0).line, "POST /responses HTTP/1.1");
+        assert_eq!((&result["text"], &result["thinking_summary"]), (&json!("Héllo"), &json!("thought")));
+        assert_eq!(result["tool_calls"], json!([{"id": "c", "name": "f", "arguments": {"a": 1}}]));
+        assert_eq!(result["stop_reason"], "tool_use");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failed_route_falls_back() {
+    local(async {
+        let good = Server::start(vec![ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}))]).await;
+        let bad = Server::start(vec![reply("500 Internal Server Error", "", "oops")]).await;
+        let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &good.url)]);
+        let layer = format!("[providers.openai]\nbase_url = \"{}\"", bad.url);
+        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
+        let options = json!({"provider": "openai", "fallback_chain": ["openai", "anthropic", "local:tiny"]});
+        let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
+        assert_eq!((&result["text"], &result["provider"]), (&json!("from local"), &json!("local")));
+        let seen = good.request(0);
+        assert_eq!((seen.line.as_str(), &seen.body["model"]), ("POST /v1/chat/completions HTTP/1.1", &json!("tiny")));
+        assert_eq!(seen.body.get("stream"), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn completions_use_their_endpoint_or_the_chat() {
+    local(async {
+        let done = json!({"choices": [{"text": " world", "finish_reason": "length"}], "usage": {"prompt_tokens": 2, "completion_tokens": 1}});
+        let chat = json!({"choices": [{"message": {"content": "chatty"}, "finish_reason": "stop"}]});
+        let generated = json!({"response": "x", "done": true, "done_reason": "stop", "eval_count": 1});
+        let server = Server::start(vec![
+            ok_json(&done),
+            reply("404 Not Found", "", "gone"),
+            ok_json(&chat),
+            ok_json(&generated),
+        ])
+        .await;
+        let (runtime, _) = runtime(KEYS);
+        let complete = |provider: &str, suffix: &str| harn_llm::runtime::Completion {
+            prefix: "hello".into(),
+            suffix: suffix.into(),
+            system: None,
+            options: json!({"provider": provider, "base_url": server.url, "max_tokens": 5}),
+        };
+        let result = runtime.llm_completion(&complete("openai", ";")).await.unwrap();
+        assert_eq!((&result["text"], &result["stop_reason"]), (&json!(" world"), &json!("max_tokens")));
+        assert_eq!(server.request(0).line, "POST /completions HTTP/1.1");
+        assert_eq!(
+            server.request(0).body,
+            json!({"model": "gpt-4o", "prompt": "hello", "suffix": ";", "max_tokens": 5})
+        );
+        let result = runtime.llm_completion(&complete("openai", "")).await.unwrap();
+        assert_eq!(result["text"], "chatty");
+        assert_eq!(server.request(2).body["messages"][1]["content"], "PREFIX:\nhello");
+        runtime.llm_completion(&complete("ollama", "")).await.unwrap();
+        let seen = server.request(3);
+        assert_eq!((seen.line.as_str(), &seen.body["raw"]), ("POST /api/generate HTTP/1.1", &json!(true)));
+        assert_eq!(seen.body["options"]["num_predict"], 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn recorded_exchanges_replay_without_a_server() {
+    local(async {
+        let server = Server::start(vec![stream(OPENAI_STREAM), reply("429 Too Many Requests", "retry-after: 1\r\n", "x")]).await;
+        let (recording, _) = runtime(KEYS);
+        let tape = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
+        let sink = tape.clone();
+        recording.record_exchanges(move |line| sink.borrow_mut().push_str(&format!("{line}\n")));
+        let first = ask_with(&recording, &server, "openai", json!({})).await.unwrap();
+        let failed = llm_error(ask_with(&recording, &server, "openai", json!({"seed": 1})).await);
+        assert!(!tape.borrow().contains("sk-open-1234"));
+
+        let (replaying, _) = runtime(&[]);
+        replaying.replay_exchanges(&tape.borrow()).unwrap();
+        let again = ask_with(&replaying, &server, "openai", json!({})).await.unwrap();
+        assert_eq!(again, first);
+        let error = llm_error(ask_with(&replaying, &server, "openai", json!({"seed": 1})).await);
+        assert_eq!(error, failed);
+        let error = llm_error(ask_with(&replaying, &server, "openai", json!({"seed": 2})).await);
+        assert!(error.message.contains("nearest recorded request") && error.message.contains("+ body.seed: 2"), "{error}");
+        assert_eq!((replaying.unused_exchanges(), server.count()), (0, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn health_checks_tell_what_is_wrong() {
+    local(async {
+        let models = json!({"data": [{"id": "gpt-4o-2024"}]});
+        let tags = json!({"models": [{"name": "llama3.2:latest"}]});
+        let server = Server::start(vec![
+            ok_json(&models),
+            ok_json(&models),
+            ok_json(&models),
+            reply("401 Unauthorized", "", "no sk-open-1234"),
+            ok_json(&tags),
+        ])
+        .await;
+        let (runtime, _) = runtime(&[("OPENAI_API_KEY", "sk-open-1234"), ("OLLAMA_HOST", &server.url)]);
+        let layer = format!("[providers.openai]\nbase_url = \"{}\"", server.url);
+        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
+        let reason = |v: &Value| v["metadata"]["reason"].clone();
+        assert_eq!(reason(&runtime.healthcheck("openai", &Value::Null).await), "ok");
+        let found = runtime.healthcheck("openai", &json!({"model": "gpt-4o"})).await;
+        assert_eq!((&found["valid"], &found["metadata"]["category"]), (&json!(true), &json!("ok")));
+        let missing = runtime.healthcheck("openai", &json!({"model": "gpt-9"})).await;
+        assert_eq!(missing["metadata"]["category"], "model_missing");
+        let refused = runtime.healthcheck("openai", &Value::Null).await;
+        assert_eq!((reason(&refused), &refused["metadata"]["status"]), (json!("http_status"), &json!(401)));
+        assert_eq!(refused["metadata"]["body"], "no ***");
+        let ollama = runtime.healthcheck("ollama", &json!({"model": "llama3.2"})).await;
+        assert_eq!((&ollama["status"], &ollama["matched_model"]), (&json!("ok"), &json!("llama3.2:latest")));
+        let unknown = runtime.healthcheck("zzz", &Value::Null).await;
+        assert_eq!((reason(&unknown), &unknown["message"]), (json!("unknown_provider"), &json!("Unknown provider: zzz")));
+        assert_eq!(reason(&runtime.healthcheck("groq", &Value::Null).await), "missing_credentials");
+        let warm = runtime.healthcheck("ollama", &json!({"warm": true})).await;
+        assert_eq!((&warm["valid"], &warm["status"]), (&json!(false), &json!("invalid_request")));
+    })
+    .await;
+}

@@ -1,0 +1,262 @@
+//! A tiny HTTP server for tests: each connection gets the next script, every request is kept.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use harn_llm::host::LocalFuture;
+use harn_llm::{Call, CallError, Host, LlmRuntime, StdHost};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server does with one connection after it has read the request.
+#[derive(Clone)]
+pub enum Step {
+    /// Writes bytes.
+    Send(Vec<u8>),
+    /// Keeps the connection open and says nothing.
+    Hang,
+}
+
+/// A whole reply, closed after its body.
+pub fn reply(status: &str, headers: &str, body: &str) -> Vec<Step> {
+    let head = format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    vec![Step::Send(head.into_bytes()), Step::Send(body.as_bytes().to_vec())]
+}
+
+pub fn ok_json(body: &Value) -> Vec<Step> {
+    reply("200 OK", "content-type: application/json\r\n", &body.to_string())
+}
+
+/// An event stream without length: it ends when the connection does.
+pub fn stream(body: &str) -> Vec<Step> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    vec![Step::Send(head.as_bytes().to_vec()), Step::Send(body.as_bytes().to_vec())]
+}
+
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub line: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Value,
+}
+
+impl Seen {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+}
+
+pub struct Server {
+    pub url: String,
+    pub seen: Rc<RefCell<Vec<Seen>>>,
+}
+
+impl Server {
+    /// Starts a server; must run inside a `LocalSet`.
+    pub async fn start(scripts: Vec<Vec<Step>>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let seen: Rc<RefCell<Vec<Seen>>> = Rc::default();
+        let log = seen.clone();
+        tokio::task::spawn_local(async move {
+            for script in scripts {
+                let Ok((socket, _)) = listener.accept().await else { return };
+                let log = log.clone();
+                tokio::task::spawn_local(serve(socket, script, log));
+            }
+        });
+        Server { url, seen }
+    }
+
+    pub fn request(&self, n: usize) -> Seen {
+        self.seen.borrow()[n].clone()
+    }
+
+    pub fn count(&self) -> usize {
+        self.seen.borrow().len()
+    }
+}
+
+async fn serve(mut socket: TcpStream, script: Vec<Step>, log: Rc<RefCell<Vec<Seen>>>) {
+    let mut bytes = Vec::new();
+    let mut buffer = [0u8; 4096];
+    let split = loop {
+        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+            break at;
+        }
+        match socket.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..split]).into_owned();
+    let mut lines = head.split("\r\n");
+    let line = lines.next().unwrap_or_default().to_string();
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|l| l.split_once(':'))
+        .map(|(n, v)| (n.to_lowercase(), v.trim().to_string()))
+        .collect();
+    let length: usize =
+        headers.iter().find(|(n, _)| n == "content-length").and_then(|(_, v)| v.parse().ok()).unwrap_or(0);
+    while bytes.len() < split + 4 + length {
+        match socket.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+        }
+    }
+    let body = serde_json::from_slice(&bytes[split + 4..]).unwrap_or(Value::Null);
+    log.borrow_mut().push(Seen { line, headers, body });
+    for step in script {
+        match step {
+            Step::Send(bytes) => {
+                if socket.write_all(&bytes).await.is_err() {
+                    return;
+                }
+            }
+            Step::Hang => {
+                // Ends when the client goes away.
+                let _ = socket.read(&mut buffer).await;
+                return;
+            }
+        }
+    }
+    let _ = socket.shutdown().await;
+}
+
+/// A host that remembers warnings, traces and waits, and never waits really.
+pub struct TestHost {
+    env: StdHost,
+    pub warnings: RefCell<Vec<String>>,
+    pub traces: RefCell<Vec<Value>>,
+    pub waits: RefCell<Vec<u64>>,
+    pub now: RefCell<i64>,
+    ids: RefCell<u64>,
+}
+
+impl Host for TestHost {
+    fn env(&self, name: &str) -> Option<String> {
+        self.env.env(name)
+    }
+    fn now_ms(&self) -> i64 {
+        *self.now.borrow()
+    }
+    fn sleep(&self, time: std::time::Duration) -> LocalFuture<'_, ()> {
+        let ms = u64::try_from(time.as_millis()).unwrap();
+        self.waits.borrow_mut().push(ms);
+        *self.now.borrow_mut() += i64::try_from(ms).unwrap();
+        Box::pin(async {})
+    }
+    fn new_id(&self) -> String {
+        *self.ids.borrow_mut() += 1;
+        format!("id-{}", self.ids.borrow())
+    }
+    fn warn(&self, message: &str) {
+        self.warnings.borrow_mut().push(message.to_string());
+    }
+    fn trace(&self, event: Value) {
+        self.traces.borrow_mut().push(event);
+    }
+}
+
+pub fn host(env: &[(&str, &str)]) -> Rc<TestHost> {
+    Rc::new(TestHost {
+        env: StdHost::with_env(env.iter().copied()),
+        warnings: RefCell::default(),
+        traces: RefCell::default(),
+        waits: RefCell::default(),
+        now: RefCell::new(1_700_000_000_000),
+        ids: RefCell::default(),
+    })
+}
+
+pub fn runtime(env: &[(&str, &str)]) -> (Rc<LlmRuntime>, Rc<TestHost>) {
+    let host = host(env);
+    (Rc::new(LlmRuntime::new(host.clone())), host)
+}
+
+pub const KEYS: &[(&str, &str)] = &[("OPENAI_API_KEY", "sk-open-1234"), ("ANTHROPIC_API_KEY", "sk-anth-1234")];
+
+/// Runs a test on one thread, as the VM does.
+pub async fn local<T>(work: impl Future<Output = T>) -> T {
+    tokio::task::LocalSet::new().run_until(work).await
+}
+
+/// Calls a provider at the server.
+pub async fn ask(server: &Server, provider: &str, options: Value) -> Result<Value, CallError> {
+    let (runtime, _) = runtime(KEYS);
+    ask_with(&runtime, server, provider, options).await
+}
+
+pub async fn ask_with(
+    runtime: &LlmRuntime,
+    server: &Server,
+    provider: &str,
+    options: Value,
+) -> Result<Value, CallError> {
+    let mut all = json!({"provider": provider, "base_url": server.url});
+    all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+    runtime.llm_call(&Call::new("hi", None, all)).await
+}
+
+pub const OPENAI_STREAM: &str = concat!(
+    ": keep-alive\r\n\r\n",
+    "data: {\"model\":\"gpt-4o-2024\",\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"<thi\"}}]}\r\n\r\n",
+    "data: {\"choices\":[{\"delta\":{\"content\":\"nk>hm</think>\\n\\nGrüße \"}}]}\r\n\r\n",
+    "data: {\"choices\":[{\"delta\":{\"content\":\"😀!\"}}]}\r\n\r\n",
+    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"read\",\"arguments\":\"{\\\"pa\"}}]}}]}\r\n\r\n",
+    "data: not json\r\n\r\n",
+    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"th\\\":\\\"ü\\\"}\"}}]}}]}\r\n\r\n",
+    "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\r\n\r\n",
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":7,\"prompt_tokens_details\":{\"cached_tokens\":3}}}\r\n\r\n",
+    "data: [DONE]"
+);
+
+pub const ANTHROPIC_STREAM: &str = concat!(
+    "event: message_start\n",
+    "data: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"usage\":{\"input_tokens\":9,\"cache_read_input_tokens\":4}}}\n\n",
+    "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm ü\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"signature_delta\",\"signature\":\"sig\"}}\n\n",
+    "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello \"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"wörld\"}}\n\n",
+    "data: {\"type\":\"content_block_stop\",\"index\":1}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":2,\"content_block\":{\"type\":\"server_tool_use\",\"id\":\"s1\",\"name\":\"tool_search_tool_bm25\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":2,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"query\\\":\\\"x\\\"}\"}}\n\n",
+    "data: {\"type\":\"content_block_stop\",\"index\":2}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":3,\"content_block\":{\"type\":\"tool_search_tool_result\",\"tool_use_id\":\"s1\",\"content\":{\"tool_references\":[{\"tool_name\":\"deploy\"}]}}}\n\n",
+    "data: {\"type\":\"content_block_stop\",\"index\":3}\n\n",
+    "data: {\"type\":\"content_block_start\",\"index\":4,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"deploy\",\"input\":{}}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":4,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"env\\\":\"}}\n\n",
+    "data: {\"type\":\"content_block_delta\",\"index\":4,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"prod\\\"}\"}}\n\n",
+    "data: {\"type\":\"content_block_stop\",\"index\":4}\n\n",
+    "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\"},\"usage\":{\"output_tokens\":21}}\n\n",
+    "data: {\"type\":\"message_stop\"}\n\n"
+);
+
+pub const RESPONSES_STREAM: &str = concat!(
+    "data: {\"type\":\"response.created\",\"response\":{\"model\":\"gpt-5.4\"}}\n\n",
+    "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"reasoning\"}}\n\n",
+    "data: {\"type\":\"response.reasoning_summary_text.delta\",\"output_index\":0,\"delta\":\"thought\"}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"summary\":[{\"text\":\"thought\"}]}}\n\n",
+    "data: {\"type\":\"response.output_text.delta\",\"output_index\":1,\"delta\":\"Hé\"}\n\n",
+    "data: {\"type\":\"response.output_text.delta\",\"output_index\":1,\"delta\":\"llo\"}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":1,\"item\":{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"Héllo\"}]}}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":2,\"item\":{\"type\":\"tool_search_call\",\"id\":\"q\",\"arguments\":{\"query\":\"x\"}}}\n\n",
+    "data: {\"type\":\"response.output_item.added\",\"output_index\":3,\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"\"}}\n\n",
+    "data: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":3,\"delta\":\"{\\\"a\\\":1}\"}\n\n",
+    "data: {\"type\":\"response.output_item.done\",\"output_index\":3,\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}\n\n",
+    "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"usage\":{\"input_tokens\":5,\"output_tokens\":6}}}\n\n"
+);
+
+pub const OLLAMA_STREAM: &str = concat!(
+    "{\"model\":\"llama3.2:latest\",\"message\":{\"role\":\"assistant\",\"thinking\":\"hm\"},\"done\":false}\n",
+    "{\"model\":\"llama3.2:latest\",\"message\":{\"role\":\"assistant\",\"content\":\"Hé\"},\"done\":false}\r\n",
+    "data: {\"model\":\"llama3.2:latest\",\"message\":{\"role\":\"assistant\",\"content\":\"llo\"},\"done\":false}\n",
+    "{\"message\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]},\"done\":false}\n",
+    "{\"message\":{\"content\":\"\"},\"done\":true,\"done_reason\":\"stop\",\"prompt_eval_count\":8,\"eval_count\":3}"
+);
