@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::compare::{Difference, compare};
+use crate::layered::cache_key;
 use crate::options::{CallParts, OptionError, assemble, tools};
 use crate::reduce::Assembly;
 use crate::stability::stability_report;
@@ -93,6 +94,20 @@ pub fn prompt_explain(options: &Value) -> Result<Value, OptionError> {
         result.insert("difference".into(), difference.to_json());
     }
     Ok(result.into())
+}
+
+/// Returns the content of the transcript event `system_prompt`: `{content, hash, sha256, bytes}`, both hashes written as
+/// `sha256:<hex>`. `None` when the prompt is the one whose hash is `last`, so that an unchanged prompt is told once.
+#[must_use]
+pub fn system_prompt_record(content: &str, last: Option<&str>) -> Option<Value> {
+    let hash = format!("sha256:{}", cache_key(content));
+    let record = [
+        ("content", content.into()),
+        ("hash", hash.clone().into()),
+        ("sha256", hash.clone().into()),
+        ("bytes", content.len().into()),
+    ];
+    (last != Some(hash.as_str())).then(|| object(record))
 }
 
 fn assembly_json(assembly: &Assembly, detail: bool) -> Map<String, Value> {
@@ -189,6 +204,17 @@ mod tests {
         .unwrap();
         assert_eq!(result["system"], "s");
         assert_eq!(result["included"], 1);
+    }
+
+    #[test]
+    fn a_prompt_is_recorded_when_it_changed() {
+        let record = system_prompt_record("You help.", None).unwrap();
+        assert_eq!(record["bytes"], 9);
+        assert_eq!(record["hash"], record["sha256"]);
+        let hash = record["hash"].as_str().unwrap();
+        assert!(hash.starts_with("sha256:") && hash.len() == 7 + 64);
+        assert_eq!(system_prompt_record("You help.", Some(hash)), None);
+        assert!(system_prompt_record("You help!", Some(hash)).is_some());
     }
 
     #[test]

@@ -10,10 +10,25 @@
 //! | [`fragment`], [`mod@reduce`] | what a fragment is; the one function that makes text of a list of them |
 //! | [`options`] | the options of a call, turned into that list in a fixed order |
 //! | [`turn`] | the decomposed primary block of an agent's turn |
-//! | [`mod@explain`], [`compare`], [`stability`], [`view`] | why a sentence is there, what would be there without a tool, for programs and for people |
+//! | [`mod@explain`], [`mod@compare`], [`stability`], [`view`] | why a sentence is there, what would be there without a tool, for programs and for people |
 //! | [`profile`] | signals of a project folder as gated fragments |
 //! | [`reminder`] | fragments with a life span |
 //! | [`layered`], [`harness`] | prompts from explicit layers; the specs of role agents |
+//!
+//! ```
+//! use harn_prompt::prompt_explain;
+//! use serde_json::json;
+//!
+//! let explained = prompt_explain(&json!({
+//!     "system": "You help.",
+//!     "tools": [{"name": "todo", "guidance": "Tick items."}, {"name": "read"}],
+//! }))?;
+//! assert_eq!(explained["system"], "You help.\n\nTick items.");
+//! assert_eq!(explained["fragments"][1]["reason"], "tool(s) present: todo");
+//! # Ok::<(), harn_prompt::OptionError>(())
+//! ```
+
+#![forbid(unsafe_code)]
 
 pub mod compare;
 pub mod explain;
@@ -32,7 +47,7 @@ pub mod value;
 pub mod view;
 
 pub use compare::{Change, Difference, compare};
-pub use explain::{Explanation, explain, prompt_explain};
+pub use explain::{Explanation, explain, prompt_explain, system_prompt_record};
 pub use fragment::{Bucket, Fragment};
 pub use layered::{LayeredPrompt, augment_prompt_tools, layered_prompt};
 pub use options::{CallParts, OptionError, active_caps, active_tools, assemble, declare};

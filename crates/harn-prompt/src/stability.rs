@@ -84,6 +84,12 @@ pub struct StabilityReport {
 }
 
 impl StabilityReport {
+    /// Returns the first fragment that is not fixed.
+    #[must_use]
+    pub fn first(&self) -> Option<&StableSpan> {
+        self.spans.iter().find(|span| span.stability != Stability::Fixed)
+    }
+
     /// Returns `{stable_prefix_bytes, total_bytes, first_change, fixed_behind_change, fragments}` with fragments
     /// `{id, start, end, stability}`.
     #[must_use]

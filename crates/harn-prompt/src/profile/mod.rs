@@ -1,6 +1,6 @@
 //! The project context profile: signals of a project folder as capability-gated fragments.
 //!
-//! [`project_context_profile`] is pure: it takes collected [`Signals`]. [`collect`] gathers them through a
+//! [`project_context_profile`] is pure: it takes collected [`Signals`]. [`collect()`] gathers them through a
 //! [`FolderReader`], which the host implements with whatever file access it allows.
 
 pub mod collect;

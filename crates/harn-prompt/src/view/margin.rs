@@ -5,7 +5,7 @@ use super::{Paint, Style, count};
 use crate::compare::Change;
 use crate::explain::Explanation;
 use crate::reduce::{Assembly, Provenance};
-use crate::stability::stability_report;
+use crate::stability::{Stability, stability_report};
 
 /// Columns of the margin, without its rule.
 const MARGIN: usize = 26;
@@ -96,12 +96,18 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
         return Vec::new();
     }
     let report = stability_report(assembly);
-    let note = match &report.first_change {
+    let note = match report.first() {
         None => "Prefix: the whole prompt is the same in every turn.".to_owned(),
-        Some(id) => format!(
-            "Prefix: the first {} of {} bytes are the same in every turn; `{id}` is the first that may change.",
-            report.stable_prefix_bytes, report.total_bytes
-        ),
+        Some(first) => {
+            let when = match first.stability {
+                Stability::EachTurn => "in every turn",
+                _ => "when the active tools or skills do",
+            };
+            format!(
+                "Prefix: the first {} of {} bytes stay from turn to turn. `{}` is the first fragment that may change, {when}.",
+                report.stable_prefix_bytes, report.total_bytes, first.id
+            )
+        }
     };
     let mut out = vec![String::new()];
     out.extend(wrap(&note, style.width));
@@ -145,8 +151,8 @@ System prompt: 3 of 4 fragments, 113 bytes
 Left out
  tool:deploy.guidance         requires tool `deploy` (not available)
 
-Prefix: the first 96 of 113 bytes are the same in every turn;
-`tool:todo.guidance` is the first that may change.
+Prefix: the first 96 of 113 bytes stay from turn to turn. `tool:todo.guidance`
+is the first fragment that may change, when the active tools or skills do.
 
 Without todo
   100 bytes (-13), 96 leading bytes shared
