@@ -32,12 +32,15 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
         let methods = methods_by_type(vm);
         let qualified: Vec<String> =
             methods.iter().flat_map(|(ty, names)| names.keys().map(move |name| format!("{ty}.{name}"))).collect();
-        let names = vm
-            .builtin_names()
-            .chain(KEYWORDS.iter().map(|k| k.name))
-            .chain(methods.values().flat_map(|names| names.keys().copied()))
-            .chain(qualified.iter().filter(|_| wanted_type.is_some()).map(String::as_str));
-        return Err(format!("nothing is called `{name}`{}", suggest::hint(name, names)));
+        let mut names: Vec<&str> = vm.builtin_names().collect();
+        names.extend(KEYWORDS.iter().map(|k| k.name));
+        if wanted_type.is_some() {
+            names.extend(qualified.iter().map(String::as_str));
+        } else {
+            names.extend(methods.values().flat_map(|of_type| of_type.keys().copied()));
+        }
+        let hint = suggest::hint(name, names.into_iter());
+        return Err(format!("nothing is called `{name}`{hint}"));
     }
     Ok(found.join("\n"))
 }

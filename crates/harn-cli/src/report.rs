@@ -1,17 +1,9 @@
 //! Runtime errors as diagnostics: the message, the place, and the calls that led there as notes.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_vm::{Error, Vm};
-
-/// More calls than this are cut in the middle.
-const MAX_CALLS: usize = 30;
-
-/// How many calls of a longer stack are shown from its inner and its outer end.
-const INNER_CALLS: usize = 20;
-const OUTER_CALLS: usize = 10;
 
 /// A diagnostic, and the file it is about.
 #[derive(Clone, Debug)]
@@ -38,40 +30,28 @@ pub(crate) struct Call {
 }
 
 impl Problem {
-    /// A problem of a source text that was found before it ran.
-    pub(crate) fn of_text(diagnostic: Diagnostic, file: &Rc<SourceFile>, plain: String) -> Problem {
-        Problem { diagnostic, file: Some(file.clone()), plain, calls: Vec::new() }
-    }
-
     /// An uncaught error.
     pub(crate) fn of_error(vm: &Vm, error: &Error) -> Problem {
-        let mut files: HashMap<u32, Option<Rc<SourceFile>>> = HashMap::new();
-        let mut file_of = |module: u32| {
-            let known = files.entry(module).or_insert_with(|| {
-                let (name, text) = vm.source(module)?;
-                Some(Rc::new(SourceFile::new(&*name, &*text)))
-            });
-            known.clone()
+        let (mut diagnostic, file) = harn_vm::uncaught(vm, error);
+        if let (Some(file), Some(span)) = (&file, diagnostic.span) {
+            let span = token_span(file.text(), span);
+            diagnostic.labels = vec![(span, String::new())];
+        }
+        let line = |module: u32, span: Span| {
+            vm.source(module).map_or(0, |(_, text)| harn_syntax::source_map::line_column(&text, span.start).0)
         };
-        let trace = error.trace();
-        let place = trace.first().and_then(|entry| Some((file_of(entry.module)?, entry.span)));
-        let line = place.as_ref().map(|(file, span)| file.line(span.start));
-        let plain = error.settled_text(line);
-        let calls: Vec<Call> = trace
+        let calls = error
+            .trace()
             .iter()
             .skip(1)
             .map(|entry| Call {
                 function: entry.function.clone(),
                 file: entry.file.to_string(),
-                line: file_of(entry.module).map_or(0, |file| file.line(entry.span.start)),
+                line: line(entry.module, entry.span),
             })
             .collect();
-        let mut diagnostic = Diagnostic::error(plain.clone());
-        if let Some((file, span)) = &place {
-            diagnostic = diagnostic.with_label(token_span(file.text(), *span), "");
-        }
-        diagnostic.notes = notes(&calls);
-        Problem { diagnostic, file: place.map(|(file, _)| file), plain, calls }
+        let plain = diagnostic.message.clone();
+        Problem { diagnostic, file: file.map(Rc::new), plain, calls }
     }
 
     /// The drawn form.
@@ -104,21 +84,6 @@ impl Problem {
     }
 }
 
-/// One line per call; of a long stack both ends.
-fn notes(calls: &[Call]) -> Vec<String> {
-    let hidden = if calls.len() > MAX_CALLS { calls.len() - INNER_CALLS - OUTER_CALLS } else { 0 };
-    let mut notes = Vec::new();
-    for (i, call) in calls.iter().enumerate() {
-        if hidden > 0 && i == INNER_CALLS {
-            notes.push(format!("... {hidden} more frames"));
-        }
-        if hidden == 0 || i < INNER_CALLS || i >= INNER_CALLS + hidden {
-            notes.push(format!("called from {} at {}:{}", call.function, call.file, call.line));
-        }
-    }
-    notes
-}
-
 /// What is underlined for a runtime error: a whole name or number, one character of anything else.
 fn token_span(source: &str, span: Span) -> Span {
     let rest = source.get(span.start as usize..).unwrap_or_default();
@@ -130,18 +95,6 @@ fn token_span(source: &str, span: Span) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_stack_is_cut_in_the_middle() {
-        let call = |i: usize| Call { function: format!("f{i}"), file: "a.harn".to_owned(), line: i };
-        let notes_of = |n: usize| notes(&(1..=n).map(call).collect::<Vec<_>>());
-        assert_eq!(notes_of(30).len(), 30);
-        let long = notes_of(45);
-        assert_eq!(long.len(), 31);
-        assert_eq!(long[19], "called from f20 at a.harn:20");
-        assert_eq!(long[20], "... 15 more frames");
-        assert_eq!(long[21], "called from f36 at a.harn:36");
-    }
 
     #[test]
     fn a_whole_word_is_underlined() {

@@ -7,9 +7,6 @@ use std::io::IsTerminal;
 pub(crate) struct Colour(bool);
 
 impl Colour {
-    /// Never colour.
-    pub(crate) const NONE: Colour = Colour(false);
-
     /// Decides for a stream.
     pub(crate) fn of(stream: &impl IsTerminal) -> Colour {
         let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
@@ -22,7 +19,7 @@ impl Colour {
     }
 
     /// `text` in a colour given by its ANSI code.
-    pub(crate) fn paint(self, code: &str, text: &str) -> String {
+    fn paint(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
@@ -31,23 +28,8 @@ impl Colour {
         self.paint("1;31", text)
     }
 
-    /// Warnings: bold yellow.
-    pub(crate) fn warning(self, text: &str) -> String {
-        self.paint("1;33", text)
-    }
-
     /// Good news: green.
     pub(crate) fn good(self, text: &str) -> String {
         self.paint("32", text)
-    }
-
-    /// Frames and other things of second rank: blue.
-    pub(crate) fn frame(self, text: &str) -> String {
-        self.paint("34", text)
-    }
-
-    /// Names in running text: bold.
-    pub(crate) fn strong(self, text: &str) -> String {
-        self.paint("1", text)
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustyline::completion::{Completer, Pair};
@@ -13,6 +13,8 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
+
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::{input, words};
 use crate::keywords::KEYWORDS;
@@ -36,7 +38,7 @@ pub(crate) struct Known {
 pub(crate) type Shared = Arc<Mutex<Known>>;
 
 /// Reads inputs and sends each, waiting until it was evaluated, until the user ends the session.
-pub(crate) fn read(known: Shared, inputs: &SyncSender<String>, done: &Receiver<()>) -> Result<(), String> {
+pub(crate) fn read(known: Shared, inputs: &UnboundedSender<String>, done: &Receiver<()>) -> Result<(), String> {
     let colour = Colour::of(&std::io::stdout());
     let config = Config::builder()
         .max_history_size(HISTORY)

@@ -1,0 +1,100 @@
+//! `harn repl`: an interactive session, or the evaluation of what comes on standard input.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use harn_vm::block_on;
+
+use crate::repl::editor::{self, Shared};
+use crate::repl::input::{State, state};
+use crate::repl::session::{Reply, Running, Session};
+use crate::signal;
+
+/// Runs the session; gives the exit code.
+pub(crate) fn repl() -> u8 {
+    let running = Running::default();
+    let watched = running.clone();
+    signal::interrupt_on_signal(move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    let outcome = if std::io::stdin().is_terminal() { interactive(running) } else { piped(running) };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            1
+        }
+    }
+}
+
+/// Shows a reply; the exit code if the session is to end.
+fn show(reply: Reply, failed: &mut bool) -> Option<u8> {
+    match reply {
+        // A closed pipe ends the session, as there is nobody to talk to.
+        Reply::Text(text) => write!(std::io::stdout(), "{text}").is_err().then_some(0),
+        Reply::Error(text) => {
+            *failed = true;
+            eprintln!("Error: {text}");
+            None
+        }
+        Reply::Quit(code) => Some(code),
+    }
+}
+
+/// Reads inputs from standard input up to its end; 1 if one of them failed.
+fn piped(running: Running) -> std::io::Result<u8> {
+    block_on(async {
+        let mut session = Session::new(running);
+        let mut failed = false;
+        let mut input = String::new();
+        let mut lines = std::io::stdin().lock().lines();
+        loop {
+            let line = lines.next().transpose()?;
+            let ended = line.is_none();
+            if let Some(line) = line {
+                input.push_str(&line);
+                input.push('\n');
+            }
+            if !ended && !input.starts_with(':') && state(&input) == State::Incomplete {
+                continue;
+            }
+            if let Some(code) = show(session.take(&std::mem::take(&mut input)).await, &mut failed) {
+                return Ok(if code == 0 { u8::from(failed) } else { code });
+            }
+            if ended {
+                return Ok(u8::from(failed));
+            }
+        }
+    })?
+}
+
+/// Talks to a terminal. Lines are read on a thread of their own, so that tasks go on while the prompt waits.
+fn interactive(running: Running) -> std::io::Result<u8> {
+    println!("Harn REPL v{}\n:help lists the commands, Ctrl-D ends the session.", env!("CARGO_PKG_VERSION"));
+    let known: Shared = Arc::new(Mutex::default());
+    let (to_machine, mut inputs) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let (to_editor, done) = sync_channel::<()>(1);
+    let shared = known.clone();
+    let editor = std::thread::spawn(move || editor::read(shared, &to_machine, &done));
+    let code = block_on(async {
+        let mut session = Session::new(running);
+        let mut failed = false;
+        loop {
+            *known.lock().unwrap_or_else(PoisonError::into_inner) = session.known();
+            let Some(input) = inputs.recv().await else { return 0 };
+            if let Some(code) = show(session.take(&input).await, &mut failed) {
+                return code;
+            }
+            let _ = std::io::stdout().flush();
+            if to_editor.send(()).is_err() {
+                return 0;
+            }
+        }
+    })?;
+    // Not joined when the user said `:quit`: the editor then waits for an answer that will not come.
+    drop(to_editor);
+    if let Ok(Err(error)) = editor.join() {
+        return Err(std::io::Error::other(error));
+    }
+    println!("Goodbye!");
+    Ok(code)
+}

@@ -1,0 +1,186 @@
+//! Evaluates the inputs of a REPL against one live machine.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use harn_syntax::ast::StmtKind;
+use harn_value::Value;
+use harn_vm::host::SystemHost;
+use harn_vm::{Error, ErrorKind, EvalError, Interrupt, LoadError, Vm};
+
+use super::editor::Known;
+use crate::{describe, program};
+
+/// What `:help` prints.
+const HELP: &str = "Type a declaration, a statement or an expression. The value of an expression is printed and bound to
+_1, _2, ... Names stay for the session and may be declared again; `await(task)` works at the prompt.
+
+  :help        this text
+  :doc NAME    what a builtin, a method (list.map) or a keyword does
+  :type EXPR   the type of an expression's value
+  :reset       forget everything
+  :quit        end the session (or Ctrl-D)
+
+Tab completes names and members. Ctrl-C stops what is running.
+";
+
+/// What an input came to.
+pub(crate) enum Reply {
+    /// Text to print, perhaps none.
+    Text(String),
+    /// An error to print.
+    Error(String),
+    /// The session is to end with this exit code.
+    Quit(u8),
+}
+
+/// The means to stop the evaluation that is running, while one is.
+pub(crate) type Running = Arc<Mutex<Option<Interrupt>>>;
+
+/// A session.
+pub(crate) struct Session {
+    vm: Rc<Vm>,
+    session: harn_vm::Session,
+    /// Number of the last value bound to `_n`.
+    count: usize,
+    running: Running,
+    /// Members of the session's own values, by name.
+    members: BTreeMap<String, Vec<String>>,
+}
+
+impl Session {
+    /// An empty session.
+    pub(crate) fn new(running: Running) -> Session {
+        let vm = program::session_vm(Box::new(SystemHost::new()));
+        let session = harn_vm::Session::new(&vm);
+        Session { vm, session, count: 0, running, members: BTreeMap::new() }
+    }
+
+    /// Takes a complete input: a command or source text.
+    pub(crate) async fn take(&mut self, input: &str) -> Reply {
+        let input = input.trim();
+        let Some(command) = input.strip_prefix(':') else { return self.evaluate(input).await };
+        let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        let rest = rest.trim();
+        match word {
+            "help" | "h" | "?" => Reply::Text(HELP.to_owned()),
+            "quit" | "q" | "exit" => Reply::Quit(0),
+            "reset" => {
+                *self = Session::new(self.running.clone());
+                Reply::Text(String::new())
+            }
+            "doc" if !rest.is_empty() => match describe::describe(&self.vm, rest) {
+                Ok(text) => Reply::Text(text),
+                Err(text) => Reply::Error(text),
+            },
+            "type" if !rest.is_empty() => match self.run(rest).await {
+                Ok(value) => Reply::Text(format!("{}\n", value.type_name())),
+                Err(error) => error_reply(&error, rest),
+            },
+            "doc" | "type" => Reply::Error(format!("`:{word}` needs something behind it, see :help")),
+            _ => Reply::Error(format!("unknown command `:{word}`, see :help")),
+        }
+    }
+
+    /// Evaluates source text; the value of an expression is printed and bound.
+    async fn evaluate(&mut self, input: &str) -> Reply {
+        if input.is_empty() {
+            return Reply::Text(String::new());
+        }
+        let value = match self.run(input).await {
+            Ok(value) => value,
+            Err(error) => return error_reply(&error, input),
+        };
+        let names = self.session.names();
+        for name in words_of(input).filter(|word| names.iter().any(|name| name == word)) {
+            if let Ok(value) = self.session.eval(name).await {
+                self.members.insert(name.to_owned(), members(&self.vm, &value));
+            }
+        }
+        if value.is_nil() || !ends_in_expression(input) {
+            return Reply::Text(String::new());
+        }
+        self.count += 1;
+        let name = format!("_{}", self.count);
+        self.vm.set_global(&name, value.clone());
+        self.members.insert(name, members(&self.vm, &value));
+        Reply::Text(format!("{value}\n"))
+    }
+
+    /// Runs a text; Ctrl-C stops it.
+    async fn run(&mut self, text: &str) -> Result<Value, EvalError> {
+        let interrupt = self.vm.interrupt().clone();
+        interrupt.clear();
+        let running = self.running.clone();
+        let set = |to| *running.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        set(Some(interrupt.clone()));
+        let result = self.session.eval(text).await;
+        set(None);
+        interrupt.clear();
+        result
+    }
+
+    /// What completion may offer now.
+    pub(crate) fn known(&self) -> Known {
+        let builtins = self.vm.builtin_names().map(str::to_owned);
+        let names = builtins.chain(self.vm.global_names()).chain(self.session.names()).collect();
+        let mut of_type: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for table in self.vm.method_tables() {
+            let methods = table.methods.iter().map(|method| method.name().to_owned());
+            of_type.entry(table.type_name.to_owned()).or_default().extend(methods);
+        }
+        Known { names, of_type, of_name: self.members.clone() }
+    }
+}
+
+/// The identifiers in a text, roughly.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The members of a value: its keys or fields, and the methods of its type.
+fn members(vm: &Vm, value: &Value) -> Vec<String> {
+    let mut members: Vec<String> = Vec::new();
+    if let Some(dict) = value.as_dict() {
+        members.extend(dict.iter().map(|(key, _)| key.to_string()));
+    }
+    if let Some(instance) = value.as_struct() {
+        members.extend(instance.ty.methods.borrow().keys().map(ToString::to_string));
+        members.extend(instance.fields().into_iter().map(|(name, _)| name.to_string()));
+    }
+    let tables = vm.method_tables().iter().filter(|t| t.type_name == value.type_name() || t.type_name == "any");
+    members.extend(tables.flat_map(|t| t.methods.iter().map(|method| method.name().to_owned())));
+    members.sort();
+    members.dedup();
+    members
+}
+
+/// Whether the value of the text is one to show: its last statement is an expression.
+fn ends_in_expression(text: &str) -> bool {
+    let parsed = harn_syntax::parse(text);
+    parsed.program.items.last().is_some_and(|item| matches!(item.kind, StmtKind::Expr(_)))
+}
+
+/// The text of an error, in one line per error.
+fn error_reply(error: &EvalError, input: &str) -> Reply {
+    match error {
+        EvalError::Load(LoadError::Syntax(errors)) => {
+            Reply::Error(errors.iter().map(|e| e.canonical(input)).collect::<Vec<_>>().join("\nError: "))
+        }
+        EvalError::Load(error) => Reply::Error(error.canonical(input)),
+        EvalError::Run(error) => match error.kind() {
+            ErrorKind::Exit(code) => Reply::Quit((*code).clamp(0, 255) as u8),
+            ErrorKind::Abort => Reply::Error("interrupted".to_owned()),
+            _ => Reply::Error(text_of(error)),
+        },
+    }
+}
+
+/// As a script would catch it, except that thrown values are marked.
+fn text_of(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Thrown(_) => error.uncaught_text(),
+        _ => error.caught().to_string(),
+    }
+}
