@@ -407,7 +407,7 @@ macro_rules! builtins {
         $effect:ident fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
         $($rest:tt)*
     ) => {
-        #[allow(unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
+        #[allow(dead_code, unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
         fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::Value> {
             const NAME: &str = $crate::builtins!(@name $name $($alias)?);
             let mut index = 0;
@@ -431,7 +431,7 @@ macro_rules! builtins {
         $effect:ident async fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
         $($rest:tt)*
     ) => {
-        #[allow(unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
+        #[allow(dead_code, unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
         fn $name($cx: $crate::Cx, mut args: Vec<$crate::Value>) -> $crate::builtin::NativeFuture {
             Box::pin(async move {
                 const NAME: &str = $crate::builtins!(@name $name $($alias)?);

@@ -172,7 +172,7 @@ impl<'a> Compiler<'a> {
         self.f().methods.push(MethodSite {
             name: interned,
             optional,
-            key: Default::default(),
+            key: std::cell::Cell::new(usize::MAX),
             target: std::cell::Cell::new(std::ptr::null()),
         });
         if args.iter().any(|a| a.spread) {
