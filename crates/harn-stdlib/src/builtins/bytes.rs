@@ -234,7 +234,9 @@ builtins! {
         lossy(from_hex(&s).map_err(|reason| Error::runtime(format!("hex decode error: {reason}")))?)
     }
 
-    /// Writes everything but `A-Z a-z 0-9 - _ . ~` as `%XX`.
+    /// Percent-encodes text for use in a URL.
+    ///
+    /// Everything but `A-Z a-z 0-9 - _ . ~` becomes `%XX`, byte by byte.
     ///
     /// ```harn
     /// println(url_encode("a b/ü")) // -> a%20b%2F%C3%BC

@@ -205,7 +205,9 @@ fn timestamp(name: &str, time: &Value) -> Result<Timestamp> {
             return Err(Error::thrown(format!("{name}: timestamp must be finite")));
         }
         // A float has no more than microseconds at today's dates.
-        View::Float(seconds) if seconds.abs() < 1e12 => Timestamp::from_microsecond((seconds * 1e6).round() as i64),
+        View::Float(seconds) if seconds.abs() < 1e12 => {
+            Timestamp::from_microsecond((seconds * 1e6).round() as i64)
+        }
         View::Float(_) => return Err(out_of_range(name)),
         _ => {
             let got = time.type_name();

@@ -98,7 +98,8 @@ fn millis(name: &str, d: Given) -> Result<i64> {
 }
 
 fn human(ms: i64) -> String {
-    const UNITS: [(u64, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+    const UNITS: [(u64, &str); 5] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
     let mut rest = ms.unsigned_abs();
     let mut parts = Vec::new();
     for (unit, name) in UNITS {

@@ -324,14 +324,15 @@ fn workspace_info(cx: &Cx, input: &str, root: MaybeText) -> Dict {
     let path = normalize(&posix(input));
     let mut info = Dict::new();
     info.insert("input", input);
-    let mut fill = |kind: &str, workspace: Option<String>, host: Option<String>, drift: bool, reason: Option<&str>| {
-        info.insert("kind", kind);
-        info.insert("normalized", if reason.is_none() { Some(path.as_str()) } else { None });
-        info.insert("workspace_path", workspace);
-        info.insert("host_path", host);
-        info.insert("recovered_root_drift", drift);
-        info.insert("reason", reason);
-    };
+    let mut fill =
+        |kind: &str, workspace: Option<String>, host: Option<String>, drift: bool, reason: Option<&str>| {
+            info.insert("kind", kind);
+            info.insert("normalized", if reason.is_none() { Some(path.as_str()) } else { None });
+            info.insert("workspace_path", workspace);
+            info.insert("host_path", host);
+            info.insert("recovered_root_drift", drift);
+            info.insert("reason", reason);
+        };
     let inside = |path: &str| relative_to(path, &root).filter(|p| p != ".." && !p.starts_with("../"));
     if input.is_empty() {
         fill("invalid", None, None, false, Some("path is empty"));

@@ -215,7 +215,9 @@ fn partial(schema: &Dict) -> Dict {
                 let value = match key.as_str() {
                     "items" | "additional_properties" => part(value),
                     "properties" => match value.as_dict() {
-                        Some(parts) => parts.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>().into(),
+                        Some(parts) => {
+                            parts.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>().into()
+                        }
                         None => value.clone(),
                     },
                     "union" | "all_of" => match value.as_list() {

@@ -59,7 +59,7 @@ builtins! {
     /// Reads all that remains of standard input, nil when there is none.
     ///
     /// ```harn
-    /// mock_stdin("a\nb\n")
+    /// mock_stdin("a\nb")
     /// read_line()
     /// println(read_stdin()) // -> b
     /// ```

@@ -10,8 +10,8 @@ use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::args::{Given, Items, callable};
 use crate::iterators::{
-    Chain, Chunks, Enumerate, Filter, FlatMap, Map, Pull, Skip, SkipWhile, Take, TakeWhile, Windows, Zip, add,
-    drain, step,
+    Chain, Chunks, Enumerate, Filter, FlatMap, Map, Pull, Skip, SkipWhile, Take, TakeWhile, Windows, Zip,
+    add, drain, step,
 };
 
 builtins! {

@@ -49,10 +49,34 @@ fn key_name(key: &str) -> Option<&str> {
         "maximum" => "max",
         "oneOf" | "anyOf" => "union",
         "allOf" => "all_of",
-        "type" | "properties" | "required" | "additional_properties" | "items" | "min_items" | "max_items"
-        | "min_length" | "max_length" | "pattern" | "min" | "max" | "enum" | "const" | "union" | "all_of"
-        | "nullable" | "default" | "$ref" | "title" | "description" | "format" | "deprecated" | "readOnly"
-        | "writeOnly" | "example" | "examples" | "x-harn-type" => key,
+        "type"
+        | "properties"
+        | "required"
+        | "additional_properties"
+        | "items"
+        | "min_items"
+        | "max_items"
+        | "min_length"
+        | "max_length"
+        | "pattern"
+        | "min"
+        | "max"
+        | "enum"
+        | "const"
+        | "union"
+        | "all_of"
+        | "nullable"
+        | "default"
+        | "$ref"
+        | "title"
+        | "description"
+        | "format"
+        | "deprecated"
+        | "readOnly"
+        | "writeOnly"
+        | "example"
+        | "examples"
+        | "x-harn-type" => key,
         _ => return None,
     })
 }

@@ -12,7 +12,11 @@ use crate::builtins::compiled_regex;
 ///
 /// # Errors
 /// When the schema itself is malformed.
-pub fn check(value: &Value, schema: &Value, defaults: bool) -> Result<Result<Value, Vec<String>>, SchemaError> {
+pub fn check(
+    value: &Value,
+    schema: &Value,
+    defaults: bool,
+) -> Result<Result<Value, Vec<String>>, SchemaError> {
     let mut checker = Checker { root: schema, defaults, errors: Vec::new(), hops: 0 };
     let checked = checker.check(value, &canonical(schema)?, &Path::Root)?;
     Ok(if checker.errors.is_empty() { Ok(checked) } else { Err(checker.errors) })
@@ -149,7 +153,8 @@ impl Checker<'_> {
                 if let Some(min) = limit("min").filter(|min| compare(value, min).is_none_or(|o| o == Less)) {
                     self.error(path, format_args!("expected value >= {min}, got {value}"));
                 }
-                if let Some(max) = limit("max").filter(|max| compare(value, max).is_none_or(|o| o == Greater)) {
+                if let Some(max) = limit("max").filter(|max| compare(value, max).is_none_or(|o| o == Greater))
+                {
                     self.error(path, format_args!("expected value <= {max}, got {value}"));
                 }
             }
@@ -164,7 +169,8 @@ impl Checker<'_> {
                 self.check_pattern(text, schema, path);
             }
             View::List(_) | View::Set(_) => {
-                let count = value.as_list().map_or_else(|| value.as_set().map_or(0, |s| s.len()), |l| l.len());
+                let count =
+                    value.as_list().map_or_else(|| value.as_set().map_or(0, |s| s.len()), |l| l.len());
                 if let Some(min) = beyond(count, "min_items", Less) {
                     self.error(path, format_args!("expected at least {min} items, got {count}"));
                 }

@@ -37,13 +37,18 @@ fn json_type(name: &str) -> &str {
 fn convert(schema: &Dict, dialect: Dialect) -> Dict {
     with_stack(|| {
         let mut out = Dict::new();
-        let part = |value: &Value| value.as_dict().map_or_else(|| value.clone(), |s| convert(s, dialect).into());
-        let parts = |value: &Value| value.as_list().map_or_else(|| value.clone(), |l| Value::list(l.iter().map(part).collect()));
+        let part =
+            |value: &Value| value.as_dict().map_or_else(|| value.clone(), |s| convert(s, dialect).into());
+        let parts = |value: &Value| {
+            value.as_list().map_or_else(|| value.clone(), |l| Value::list(l.iter().map(part).collect()))
+        };
         for (key, value) in schema.iter() {
             let (name, value) = match key.as_str() {
                 "type" | "nullable" => continue,
                 "properties" => {
-                    let properties = value.as_dict().map(|d| d.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>());
+                    let properties = value
+                        .as_dict()
+                        .map(|d| d.iter().map(|(k, v)| (k.clone(), part(v))).collect::<Dict>());
                     ("properties", properties.map_or_else(|| value.clone(), Value::from))
                 }
                 "items" => ("items", part(value)),
@@ -63,7 +68,12 @@ fn convert(schema: &Dict, dialect: Dialect) -> Dict {
         if text(schema.get_str("type")) == Some("set") {
             out.insert("uniqueItems", true);
         }
-        set_type(&mut out, text(schema.get_str("type")), schema.get_str("nullable").is_some_and(Value::truthy), dialect);
+        set_type(
+            &mut out,
+            text(schema.get_str("type")),
+            schema.get_str("nullable").is_some_and(Value::truthy),
+            dialect,
+        );
         out
     })
 }

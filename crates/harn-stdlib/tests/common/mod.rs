@@ -1,0 +1,70 @@
+//! Runs programs in a fresh virtual machine with this crate's builtins, in a scratch folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_value::Value;
+use harn_vm::{CaptureHost, Host, Source, Vm, VmBuilder, block_on, load, uncaught};
+
+/// Output in memory, files and state in a scratch folder, everything else the real system.
+struct ScratchHost {
+    capture: Rc<CaptureHost>,
+    dir: PathBuf,
+}
+
+impl Host for ScratchHost {
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.capture.write_out(text)
+    }
+
+    fn write_err(&self, text: &str) {
+        self.capture.write_err(text);
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        match name {
+            "HARN_STATE_DIR" => Some(self.dir.join("state").to_string_lossy().into_owned()),
+            _ => std::env::var(name).ok(),
+        }
+    }
+
+    fn cwd(&self) -> PathBuf {
+        self.dir.clone()
+    }
+}
+
+/// How a program ended.
+pub struct Run {
+    /// Its standard output.
+    pub output: String,
+    /// The message of the error that ended it.
+    pub error: Option<String>,
+}
+
+/// Runs `text` as the file `name` of the folder `dir`.
+pub fn run(name: &str, text: &str, dir: &Path) -> Run {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let capture = Rc::new(CaptureHost::default());
+    let host = ScratchHost { capture: capture.clone(), dir: scratch.path().to_owned() };
+    let mut builder = VmBuilder::new(Box::new(host))
+        .builtins(harn_stdlib::builtins())
+        .methods(harn_stdlib::methods())
+        .global("argv", Value::list(Vec::new()));
+    for (name, value) in harn_stdlib::globals() {
+        builder = builder.global(name, value);
+    }
+    let vm: Rc<Vm> = builder.build();
+    let source = Source { name: name.into(), text: text.into(), dir: dir.to_owned() };
+    let error = match load(&vm, &source) {
+        Err(error) => Some(error.canonical(text)),
+        Ok(program) => match block_on(program.run(&vm, None, &[])) {
+            Ok(outcome) => match outcome.result {
+                Err(error) if error.is_catchable() => Some(uncaught(&vm, &error).0.message),
+                _ => None,
+            },
+            Err(error) => Some(error.to_string()),
+        },
+    };
+    Run { output: capture.output(), error }
+}
