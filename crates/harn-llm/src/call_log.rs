@@ -24,7 +24,10 @@ impl CallLog {
     pub fn write(&mut self, now_ms: i64, kind: &str, fields: Value) {
         let mut line = Object::new();
         line.insert("type".into(), kind.into());
-        line.insert("timestamp".into(), format!("{}.{:03}", now_ms.div_euclid(1000), now_ms.rem_euclid(1000)).into());
+        line.insert(
+            "timestamp".into(),
+            format!("{}.{:03}", now_ms.div_euclid(1000), now_ms.rem_euclid(1000)).into(),
+        );
         line.insert("span_id".into(), fields.get("span_id").cloned().unwrap_or(Value::Null));
         if let Value::Object(fields) = fields {
             line.extend(fields.into_iter().filter(|(key, _)| key != "span_id"));

@@ -290,7 +290,8 @@ pub struct CapabilityMatrix {
 impl CapabilityMatrix {
     /// Returns the shipped rules alone.
     pub fn shipped() -> CapabilityMatrix {
-        let shipped = Rules::parse(include_str!("data/capabilities.toml")).expect("the shipped table is valid");
+        let shipped =
+            Rules::parse(include_str!("data/capabilities.toml")).expect("the shipped table is valid");
         CapabilityMatrix { shipped, installed: Rules::default(), manifest: Rules::default() }
     }
 
@@ -303,7 +304,8 @@ impl CapabilityMatrix {
         let mut first_error = Ok(());
         for text in texts {
             let rules = text.parse::<toml::Table>().map_err(|e| e.to_string()).and_then(|table| {
-                let mut inner = table.get("capabilities").and_then(|v| v.as_table()).cloned().unwrap_or_default();
+                let mut inner =
+                    table.get("capabilities").and_then(|v| v.as_table()).cloned().unwrap_or_default();
                 if let Some(families) = table.get("provider_family") {
                     inner.entry("provider_family".to_string()).or_insert_with(|| families.clone());
                 }

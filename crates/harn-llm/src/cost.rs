@@ -57,7 +57,8 @@ pub fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pric
 
 /// Returns the cost of tokens in USD.
 pub fn cost(pricing: Option<Pricing>, input: i64, output: i64) -> f64 {
-    pricing.map_or(0.0, |p| (input as f64 * p.input_per_mtok + output as f64 * p.output_per_mtok) / 1_000_000.0)
+    pricing
+        .map_or(0.0, |p| (input as f64 * p.input_per_mtok + output as f64 * p.output_per_mtok) / 1_000_000.0)
 }
 
 /// Returns (`cache_hit_ratio`, `cache_savings_usd`) of a call.
@@ -69,7 +70,8 @@ pub fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64) {
     let savings = pricing.map_or(0.0, |p| {
         let read_price = p.cache_read_per_mtok.unwrap_or(p.input_per_mtok);
         let write_price = p.cache_write_per_mtok.unwrap_or(p.input_per_mtok);
-        (read as f64 * (p.input_per_mtok - read_price) + write as f64 * (p.input_per_mtok - write_price)) / 1_000_000.0
+        (read as f64 * (p.input_per_mtok - read_price) + write as f64 * (p.input_per_mtok - write_price))
+            / 1_000_000.0
     });
     // Keeps a free call from printing as minus zero.
     (ratio, if savings == 0.0 { 0.0 } else { savings })
@@ -203,13 +205,21 @@ impl Ledger {
         };
         match budget.max_input_tokens {
             Some(n) if p.input_tokens > n => {
-                return violation("max_input_tokens", n as f64, format!("projected input tokens {}", p.input_tokens));
+                return violation(
+                    "max_input_tokens",
+                    n as f64,
+                    format!("projected input tokens {}", p.input_tokens),
+                );
             }
             _ => {}
         }
         match budget.max_output_tokens {
             Some(n) if p.output_tokens > n => {
-                return violation("max_output_tokens", n as f64, format!("projected output tokens {}", p.output_tokens));
+                return violation(
+                    "max_output_tokens",
+                    n as f64,
+                    format!("projected output tokens {}", p.output_tokens),
+                );
             }
             _ => {}
         }
@@ -250,7 +260,8 @@ mod tests {
         let (ratio, saved) = cache_figures(usage, pricing);
         assert_eq!(ratio, 1.0);
         assert!((saved - 100.0 * 2.7 / 1e6).abs() < 1e-12);
-        let usage = Usage { input: Some(100), cache_write: Some(50), cache_read: Some(150), ..Usage::default() };
+        let usage =
+            Usage { input: Some(100), cache_write: Some(50), cache_read: Some(150), ..Usage::default() };
         assert_eq!(cache_figures(usage, None).0, 0.5);
         assert_eq!(cache_figures(Usage::default(), pricing), (0.0, 0.0));
     }
@@ -259,7 +270,12 @@ mod tests {
     fn preflight_checks_in_order_and_only_above_the_limit() {
         let ledger = Ledger::default();
         let p = Projection { input_tokens: 10, output_tokens: 20, cost: 0.5 };
-        let exact = Budget { max_cost_usd: Some(0.5), max_input_tokens: Some(10), max_output_tokens: Some(20), ..Budget::default() };
+        let exact = Budget {
+            max_cost_usd: Some(0.5),
+            max_input_tokens: Some(10),
+            max_output_tokens: Some(20),
+            ..Budget::default()
+        };
         assert!(ledger.preflight(&exact, p).is_ok());
         let tight = Budget { max_output_tokens: Some(19), max_cost_usd: Some(0.1), ..Budget::default() };
         let error = ledger.preflight(&tight, p).unwrap_err();

@@ -222,9 +222,17 @@ impl LlmError {
     }
 
     /// Makes the error of an HTTP reply that is not a success.
-    pub fn http(provider: &str, status: u16, phrase: &str, body: &str, retry_after: Option<&str>, now_ms: i64) -> Self {
+    pub fn http(
+        provider: &str,
+        status: u16,
+        phrase: &str,
+        body: &str,
+        retry_after: Option<&str>,
+        now_ms: i64,
+    ) -> Self {
         let rule = http_rule(status, &body.to_lowercase());
-        let mut message = format!("{provider} HTTP {status} {phrase} [{}]: {body}", rule.tag);
+        let phrase = if phrase.is_empty() { String::new() } else { format!(" {phrase}") };
+        let mut message = format!("{provider} HTTP {status}{phrase} [{}]: {body}", rule.tag);
         if rule.reason == "context_overflow"
             && let Some(n) = largest_number(body)
         {
@@ -360,7 +368,14 @@ fn is_context_overflow(lower: &str) -> bool {
 fn is_content_policy(lower: &str) -> bool {
     contains_any(
         lower,
-        &["content_policy", "content policy", "safety policy", "moderation", "responsible_ai_policy", "blocked by policy"],
+        &[
+            "content_policy",
+            "content policy",
+            "safety policy",
+            "moderation",
+            "responsible_ai_policy",
+            "blocked by policy",
+        ],
     )
 }
 
@@ -375,14 +390,22 @@ fn http_rule(status: u16, body: &str) -> HttpRule {
         || matches!(status, 401 | 403)
     {
         rule(Kind::Terminal, "auth_failure", "auth_failure")
-    } else if status == 429 || contains_any(body, &["rate_limit", "insufficient_quota", "billing_hard_limit_reached"]) {
+    } else if status == 429
+        || contains_any(body, &["rate_limit", "insufficient_quota", "billing_hard_limit_reached"])
+    {
         rule(Kind::Transient, "rate_limit", "rate_limited")
     } else if matches!(status, 408 | 504 | 522 | 524) || body.contains("timeout") {
         rule(Kind::Transient, "timeout", "timeout")
     } else if matches!(status, 404 | 410)
         || contains_any(
             body,
-            &["model_not_found", "not_found_error", "model not found", "model unavailable", "model is unavailable"],
+            &[
+                "model_not_found",
+                "not_found_error",
+                "model not found",
+                "model unavailable",
+                "model is unavailable",
+            ],
         )
     {
         rule(Kind::Terminal, "model_unavailable", "model_unavailable")
@@ -536,8 +559,12 @@ mod tests {
     fn http_rules_follow_status_and_body() {
         let e = LlmError::http("openai", 429, "Too Many Requests", "slow down", Some("7"), 0);
         assert_eq!(e.message, "openai HTTP 429 Too Many Requests [rate_limited]: slow down (retry-after: 7)");
-        assert_eq!((e.category, e.kind, e.retry_after_ms), (Category::RateLimit, Kind::Transient, Some(7000)));
-        let e = LlmError::http("openai", 400, "Bad Request", "maximum context length is 8192, got 9000", None, 0);
+        assert_eq!(
+            (e.category, e.kind, e.retry_after_ms),
+            (Category::RateLimit, Kind::Transient, Some(7000))
+        );
+        let e =
+            LlmError::http("openai", 400, "Bad Request", "maximum context length is 8192, got 9000", None, 0);
         assert!(e.message.ends_with("(offending_tokens: 9000)"), "{}", e.message);
         assert_eq!((e.category, e.reason), (Category::Generic, "context_overflow"));
         let e = LlmError::http("anthropic", 529, "", "overloaded", None, 0);

@@ -123,7 +123,8 @@ impl Usage {
     /// Reads the usage object of any OpenAI-style or Anthropic reply.
     pub fn from_json(usage: &Value) -> Self {
         let int = |key: &str| usage.get(key).and_then(Value::as_i64);
-        let nested = |outer: &str, key: &str| usage.get(outer).and_then(|o| o.get(key)).and_then(Value::as_i64);
+        let nested =
+            |outer: &str, key: &str| usage.get(outer).and_then(|o| o.get(key)).and_then(Value::as_i64);
         Usage {
             input: int("input_tokens").or_else(|| int("prompt_tokens")),
             output: int("output_tokens").or_else(|| int("completion_tokens")),

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::error::CallError;
+
 /// A future that stays on its thread, as the VM's fibers do.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
@@ -63,6 +65,22 @@ pub trait Host {
         crate::structured::validate::errors(schema, data)
     }
 
+    /// Reads a file of the user (only `~/.aws/credentials` is ever asked for).
+    fn read_file(&self, _path: &str) -> Option<String> {
+        None
+    }
+
+    /// Runs the caller's own structural experiment: `transform` is what the option held, `input` is
+    /// `{messages, system, iteration, label, name, args}`. The answer is null, a list of messages, or
+    /// `{messages?, system?, label?, name?, metadata?}`. An `Err` is thrown as it is.
+    fn experiment<'a>(
+        &'a self,
+        _transform: &'a Value,
+        _input: Value,
+    ) -> LocalFuture<'a, Result<Value, CallError>> {
+        Box::pin(async { Ok(Value::Null) })
+    }
+
     /// Records an agent trace event (a dict with `type`).
     fn trace(&self, _event: Value) {}
 
@@ -107,6 +125,10 @@ impl Host for StdHost {
     fn now_ms(&self) -> i64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn read_file(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(path).ok()
     }
 
     fn warn(&self, message: &str) {

@@ -118,7 +118,9 @@ impl Image {
         let source = match (text(&["url", "file_uri"]), text(&["base64", "data"])) {
             (Some(url), None) => ImageSource::Url(url.to_string()),
             (None, Some(data)) => ImageSource::Base64(data.to_string()),
-            _ => return Err(OptionError::new("llm_call image content requires exactly one of url or base64")),
+            _ => {
+                return Err(OptionError::new("llm_call image content requires exactly one of url or base64"));
+            }
         };
         let media_type = text(&["media_type", "mime_type"])
             .ok_or_else(|| OptionError::new("llm_call image content requires media_type"))?
@@ -126,7 +128,9 @@ impl Image {
         let detail = match present(block, "detail") {
             None => None,
             Some(Value::String(d)) if matches!(d.as_str(), "low" | "high" | "auto") => Some(d.clone()),
-            Some(_) => return Err(OptionError::new("llm_call image detail must be \"low\", \"high\", or \"auto\"")),
+            Some(_) => {
+                return Err(OptionError::new("llm_call image detail must be \"low\", \"high\", or \"auto\""));
+            }
         };
         Ok(Image { source, media_type, detail })
     }
@@ -205,7 +209,8 @@ fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Mess
         let id = ["tool_call_id", "tool_use_id"].iter().find_map(|k| str_at(value, k)).map(str::to_string);
         let id = id.or_else(|| name.as_deref().and_then(|n| latest_call_id(earlier, n)));
         let content = value.get("content").cloned().unwrap_or_else(|| "".into());
-        let block = ContentBlock::ToolResult { id: id.or_else(|| name.clone()).unwrap_or_default(), name, content };
+        let block =
+            ContentBlock::ToolResult { id: id.or_else(|| name.clone()).unwrap_or_default(), name, content };
         return Ok(Message { role: Role::User, content: vec![block], index });
     }
     let role = match word {
@@ -236,9 +241,11 @@ fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Mess
     }
     for image in crate::json::list_at(value, "images") {
         let image = match image {
-            Value::String(data) => {
-                Image { source: ImageSource::Base64(data.clone()), media_type: "image/png".into(), detail: None }
-            }
+            Value::String(data) => Image {
+                source: ImageSource::Base64(data.clone()),
+                media_type: "image/png".into(),
+                detail: None,
+            },
             block => Image::from_json(block)?,
         };
         content.push(ContentBlock::Image(image));
@@ -321,13 +328,46 @@ pub fn parse_arguments(text: &str) -> Value {
     }
 }
 
+/// Parses JSON text that is still arriving: as it is, or with its open strings and brackets closed.
+/// `None` when even that gives no value; the text is then shown raw.
+pub fn parse_partial_arguments(text: &str) -> Option<Value> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ if in_string => {}
+            '{' => open.push('}'),
+            '[' => open.push(']'),
+            '}' | ']' => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    let mut closed = text.to_string();
+    if escaped {
+        closed.pop();
+    }
+    if in_string {
+        closed.push('"');
+    }
+    closed.extend(open.iter().rev());
+    serde_json::from_str(&closed).ok()
+}
+
 /// Returns the content of a tool result as text.
 pub fn result_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         Value::Array(blocks) if blocks.iter().all(|b| b.is_string() || str_at(b, "text").is_some()) => {
-            let texts: Vec<&str> = blocks.iter().filter_map(|b| b.as_str().or_else(|| str_at(b, "text"))).collect();
+            let texts: Vec<&str> =
+                blocks.iter().filter_map(|b| b.as_str().or_else(|| str_at(b, "text"))).collect();
             texts.join("\n")
         }
         other => other.to_string(),
@@ -390,10 +430,18 @@ mod tests {
             "llm_call image content requires media_type"
         );
         assert_eq!(
-            read(json!({"type": "image", "url": "u", "mime_type": "image/png", "detail": "max"})).unwrap_err(),
+            read(json!({"type": "image", "url": "u", "mime_type": "image/png", "detail": "max"}))
+                .unwrap_err(),
             "llm_call image detail must be \"low\", \"high\", or \"auto\""
         );
         assert!(read(json!({"type": "image", "data": "AA==", "media_type": "image/png"})).is_ok());
+    }
+
+    #[test]
+    fn partial_arguments_are_closed() {
+        assert_eq!(parse_partial_arguments("{\"a\": [1, {\"b\": \"x\\"), Some(json!({"a": [1, {"b": "x"}]})));
+        assert_eq!(parse_partial_arguments("{\"a\": 1}"), Some(json!({"a": 1})));
+        assert_eq!(parse_partial_arguments("{\"a\":"), None);
     }
 
     #[test]

@@ -39,10 +39,7 @@ impl Recorder {
         body: &[u8],
     ) {
         let text = String::from_utf8_lossy(body);
-        let text = match &request.auth {
-            Some((_, secret)) => redact_key(secret, &text),
-            None => text.into_owned(),
-        };
+        let text = request.auth.iter().fold(text.into_owned(), |text, (_, secret)| redact_key(secret, &text));
         let line = json!({
             "request": request_json(request),
             "response": {"status": status, "phrase": phrase, "content_type": content_type,
@@ -86,7 +83,8 @@ impl Tape {
     pub fn parse(text: &str) -> Result<Tape, String> {
         let mut entries = Vec::new();
         for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-            let value: Value = serde_json::from_str(line).map_err(|e| format!("cassette line {}: {e}", n + 1))?;
+            let value: Value =
+                serde_json::from_str(line).map_err(|e| format!("cassette line {}: {e}", n + 1))?;
             match (value.get("request"), value.get("response")) {
                 (Some(request), Some(response)) => entries.push((request.clone(), response.clone(), false)),
                 _ => return Err(format!("cassette line {}: expected `request` and `response`", n + 1)),
@@ -121,7 +119,9 @@ impl Tape {
             .min_by_key(|(lines, used)| (lines.len(), *used));
         let detail = match nearest {
             None => "the cassette is empty".to_string(),
-            Some((lines, true)) if lines.is_empty() => "it was recorded, but fewer times than it is made".to_string(),
+            Some((lines, true)) if lines.is_empty() => {
+                "it was recorded, but fewer times than it is made".to_string()
+            }
             Some((lines, _)) => {
                 let shown: Vec<&str> = lines.iter().take(12).map(String::as_str).collect();
                 format!("the nearest recorded request differs (- recorded, + made):\n{}", shown.join("\n"))
@@ -189,7 +189,7 @@ mod tests {
             method: "POST",
             url: "http://h/x".into(),
             headers: vec![],
-            auth: Some(("authorization".into(), crate::secret::Secret::new("Bearer sk-123456"))),
+            auth: vec![("authorization".into(), crate::secret::Secret::new("Bearer sk-123456"))],
             body: Some(body),
             deadline: tokio::time::Instant::now(),
             timeout: Duration::ZERO,
@@ -218,9 +218,7 @@ mod tests {
 
     #[test]
     fn another_request_shows_the_nearest_one_and_the_difference() {
-        let line = |body: Value| {
-            json!({"request": {"method": "POST", "url": "http://h/x", "body": body}, "response": {"status": 200}})
-        };
+        let line = |body: Value| json!({"request": {"method": "POST", "url": "http://h/x", "body": body}, "response": {"status": 200}});
         let text = format!("{}\n{}", line(json!({"far": [1, 2, 3]})), line(json!({"m": "a", "n": 1})));
         let error = tape(&text).find(&request(json!({"m": "b", "n": 1}))).unwrap_err();
         assert!(error.message.ends_with("- body.m: \"a\"\n+ body.m: \"b\""), "{error}");

@@ -81,7 +81,12 @@ pub struct OutputPlan {
 impl OutputPlan {
     /// Returns a plan that asks for nothing.
     pub fn none() -> OutputPlan {
-        OutputPlan { channel: OutputChannel::None, schema: None, strict: false, tool_description: String::new() }
+        OutputPlan {
+            channel: OutputChannel::None,
+            schema: None,
+            strict: false,
+            tool_description: String::new(),
+        }
     }
 }
 
@@ -172,7 +177,7 @@ pub(crate) mod sample {
         let config = crate::config::Config::builtin();
         let table = config.provider(provider).unwrap();
         let endpoint = table.chat_endpoint().to_string();
-        let style = WireStyle::of(provider, &endpoint);
+        let style = WireStyle::of(&endpoint);
         let shape = style.tool_shape();
         let channel = match caps.structured_output.as_deref().filter(|_| o.output.is_structured()) {
             Some("native") => OutputChannel::Native,

@@ -298,12 +298,16 @@ impl ResponseBuilder {
                     call.name.clone_from(name);
                 }
             }
-            StreamEvent::ToolCallDelta { index, arguments } => self.call(*index).arguments.push_str(arguments),
-            StreamEvent::SearchQuery { id, name, query } => self.blocks.push(Slot::Block(Block::SearchQuery {
-                id: id.clone(),
-                name: name.clone(),
-                query: query.clone(),
-            })),
+            StreamEvent::ToolCallDelta { index, arguments } => {
+                self.call(*index).arguments.push_str(arguments)
+            }
+            StreamEvent::SearchQuery { id, name, query } => {
+                self.blocks.push(Slot::Block(Block::SearchQuery {
+                    id: id.clone(),
+                    name: name.clone(),
+                    query: query.clone(),
+                }))
+            }
             StreamEvent::SearchResult { tool_use_id, tool_names } => {
                 self.blocks.push(Slot::Block(Block::SearchResult {
                     tool_use_id: tool_use_id.clone(),
@@ -448,9 +452,15 @@ mod tests {
             delta(0, ":1}"),
         ]);
         assert_eq!((r.text.as_str(), r.blocks.len()), ("ab", 3));
-        assert_eq!(r.tool_calls[0], ToolCall { id: "x".into(), name: "one".into(), arguments: json!({"k": 1}) });
+        assert_eq!(
+            r.tool_calls[0],
+            ToolCall { id: "x".into(), name: "one".into(), arguments: json!({"k": 1}) }
+        );
         let error = r.tool_calls[1].arguments["__parse_error"].as_str().unwrap();
-        assert!(error.starts_with("Could not parse tool arguments as JSON: ") && error.ends_with("Raw input: nope"));
+        assert!(
+            error.starts_with("Could not parse tool arguments as JSON: ")
+                && error.ends_with("Raw input: nope")
+        );
     }
 
     #[test]
@@ -462,8 +472,15 @@ mod tests {
 
     #[test]
     fn the_forced_json_tool_becomes_text() {
-        let r = build(&[start(0, "x", JSON_TOOL), delta(0, "{\"a\": 1}"), StreamEvent::Stop(StopReason::ToolUse)]);
-        assert_eq!((r.text.as_str(), r.tool_calls.len(), r.stop_reason.as_deref()), ("{\"a\":1}", 0, Some("end_turn")));
+        let r = build(&[
+            start(0, "x", JSON_TOOL),
+            delta(0, "{\"a\": 1}"),
+            StreamEvent::Stop(StopReason::ToolUse),
+        ]);
+        assert_eq!(
+            (r.text.as_str(), r.tool_calls.len(), r.stop_reason.as_deref()),
+            ("{\"a\":1}", 0, Some("end_turn"))
+        );
     }
 
     #[test]
@@ -484,8 +501,20 @@ mod tests {
         r.read_tags(None);
         let dict = r.to_json();
         for key in [
-            "text", "visible_text", "prose", "model", "provider", "input_tokens", "output_tokens", "cache_read_tokens",
-            "cache_write_tokens", "cache_creation_input_tokens", "cache_hit_ratio", "cache_savings_usd", "usage", "blocks",
+            "text",
+            "visible_text",
+            "prose",
+            "model",
+            "provider",
+            "input_tokens",
+            "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "cache_creation_input_tokens",
+            "cache_hit_ratio",
+            "cache_savings_usd",
+            "usage",
+            "blocks",
         ] {
             assert!(dict.get(key).is_some(), "{key}");
         }

@@ -12,6 +12,10 @@ pub enum Framing {
     Lines,
 }
 
+/// Events longer than this are expected to be separated properly; looking whether a line starts a new
+/// one would cost quadratic time.
+const MAX_UNSEPARATED: usize = 16 << 10;
+
 /// A line or event grew beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
@@ -99,7 +103,10 @@ impl Framer {
                     let value = value.strip_prefix(' ').unwrap_or(value);
                     // Some servers omit the blank line between events: a value that is complete by
                     // itself does not take another one in.
-                    if self.has_data && serde_json::from_str::<serde::de::IgnoredAny>(&self.data).is_ok() {
+                    if self.has_data
+                        && self.data.len() <= MAX_UNSEPARATED
+                        && serde_json::from_str::<serde::de::IgnoredAny>(&self.data).is_ok()
+                    {
                         self.end_event(out);
                     }
                     if self.has_data {
@@ -138,7 +145,8 @@ mod tests {
 
     #[test]
     fn events_with_comments_crlf_and_no_final_blank_line() {
-        let text = ": hello\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:{\"b\":\r\ndata: 2}\r\n\r\n:\n\ndata: [DONE]";
+        let text =
+            ": hello\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:{\"b\":\r\ndata: 2}\r\n\r\n:\n\ndata: [DONE]";
         assert_eq!(run(Framing::Sse, &[text.as_bytes()]), ["{\"a\":1}", "{\"b\":\n2}", "[DONE]"]);
     }
 

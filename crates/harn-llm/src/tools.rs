@@ -43,10 +43,14 @@ pub fn parse_tools(value: &Value) -> Result<Vec<ToolDef>, OptionError> {
     let list = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(list) => list.as_slice(),
-        Value::Object(_) if str_at(value, "_type") == Some("tool_registry") || value.get("tools").is_some() => {
+        Value::Object(_)
+            if str_at(value, "_type") == Some("tool_registry") || value.get("tools").is_some() =>
+        {
             list_at(value, "tools")
         }
-        _ => return Err(OptionError::new("tools must be a tool_registry or a list of tool definition dicts")),
+        _ => {
+            return Err(OptionError::new("tools must be a tool_registry or a list of tool definition dicts"));
+        }
     };
     list.iter().map(parse_tool).collect()
 }
@@ -78,7 +82,8 @@ fn object_schema(parameters: &Value) -> Value {
     let Some(map) = parameters.as_object() else {
         return json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
     };
-    let complete = str_at(parameters, "type") == Some("object") && map.get("properties").is_some_and(Value::is_object);
+    let complete =
+        str_at(parameters, "type") == Some("object") && map.get("properties").is_some_and(Value::is_object);
     if complete {
         return parameters.clone();
     }
@@ -279,11 +284,15 @@ mod tests {
 
     #[test]
     fn output_schemas_are_recorded_but_not_sent() {
-        let tool = &parse_tools(&json!([{"name": "t", "returns": {"type": "string"}, "namespace": "ops"}])).unwrap()[0];
+        let tool = &parse_tools(&json!([{"name": "t", "returns": {"type": "string"}, "namespace": "ops"}]))
+            .unwrap()[0];
         let native = tool.to_native(ToolShape::OpenAi);
         assert_eq!(native["function"]["x-harn-output-schema"], json!({"type": "string"}));
         assert!(strip_for_wire(&native, ToolShape::OpenAi)["function"].get("x-harn-output-schema").is_none());
         let sent = strip_for_wire(&tool.to_native(ToolShape::Anthropic), ToolShape::Anthropic);
-        assert_eq!(sent.as_object().unwrap().keys().collect::<Vec<_>>(), ["name", "description", "input_schema"]);
+        assert_eq!(
+            sent.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["name", "description", "input_schema"]
+        );
     }
 }

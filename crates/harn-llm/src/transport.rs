@@ -46,7 +46,7 @@ pub struct HttpRequest<'a> {
     /// All headers but content type and authorisation.
     pub headers: Vec<(String, String)>,
     /// Authorisation header; never recorded.
-    pub auth: Option<(String, crate::secret::Secret)>,
+    pub auth: Vec<(String, crate::secret::Secret)>,
     /// JSON body.
     pub body: Option<Value>,
     /// When to give up.
@@ -94,7 +94,11 @@ enum ChunkError {
 }
 
 impl HttpReply {
-    async fn chunk(&mut self, deadline: Instant, idle: Option<Duration>) -> Result<Option<Bytes>, ChunkError> {
+    async fn chunk(
+        &mut self,
+        deadline: Instant,
+        idle: Option<Duration>,
+    ) -> Result<Option<Bytes>, ChunkError> {
         let response = match &mut self.body {
             Body::Recorded(bytes) => return Ok(bytes.take()),
             Body::Net(response) => response,
@@ -212,23 +216,26 @@ impl Transport {
             }
             url = next;
         }
-        Err(invalid(format!("{provider} API error: more than {MAX_REDIRECTS} redirects, the last to {}", url.path())))
+        Err(invalid(format!(
+            "{provider} API error: more than {MAX_REDIRECTS} redirects, the last to {}",
+            url.path()
+        )))
     }
 
     async fn send_once(&self, request: &HttpRequest<'_>, url: &Url) -> Result<reqwest::Response, LlmError> {
         let provider = request.provider;
-        let failed = |text: String| {
-            LlmError::new(Category::TransientNetwork, format!("{provider} API error: {text}"))
-        };
+        let failed =
+            |text: String| LlmError::new(Category::TransientNetwork, format!("{provider} API error: {text}"));
         let client = self.client(url).map_err(|e| failed(describe(&e)))?;
         let method = if request.method == "GET" { reqwest::Method::GET } else { reqwest::Method::POST };
         let mut builder = client.request(method, url.clone());
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
-        if let Some((name, secret)) = &request.auth {
+        for (name, secret) in &request.auth {
             let mut value = reqwest::header::HeaderValue::from_str(secret.reveal()).map_err(|_| {
-                let message = format!("{provider} API error: the API key holds characters that a header cannot carry");
+                let message =
+                    format!("{provider} API error: the API key holds characters that a header cannot carry");
                 LlmError::new(Category::Auth, message)
             })?;
             value.set_sensitive(true);
@@ -241,7 +248,8 @@ impl Transport {
             Err(_) => Err(timed_out(provider, request.timeout)),
             Ok(Err(e)) if e.is_timeout() => Err(timed_out(provider, CONNECT_TIMEOUT)),
             Ok(Err(e)) if e.is_builder() => {
-                let mut error = LlmError::new(Category::Generic, format!("{provider} API error: {}", describe(&e)));
+                let mut error =
+                    LlmError::new(Category::Generic, format!("{provider} API error: {}", describe(&e)));
                 (error.kind, error.reason) = (Kind::Terminal, "invalid_request");
                 Err(error)
             }
@@ -263,7 +271,14 @@ impl Transport {
 
     fn record(&self, request: &HttpRequest<'_>, reply: &HttpReply, body: &[u8]) {
         if let Some(Cassette::Record(tape)) = &mut *self.cassette.borrow_mut() {
-            tape.add(request, reply.status, &reply.phrase, &reply.content_type, reply.retry_after.as_deref(), body);
+            tape.add(
+                request,
+                reply.status,
+                &reply.phrase,
+                &reply.content_type,
+                reply.retry_after.as_deref(),
+                body,
+            );
         }
     }
 
@@ -279,6 +294,7 @@ impl Transport {
         &self,
         request: &Request,
         wire: WireRequest,
+        auth: Vec<(String, crate::secret::Secret)>,
         now_ms: i64,
         on_event: &mut dyn FnMut(&StreamEvent),
     ) -> Result<ResponseBuilder, LlmError> {
@@ -289,7 +305,7 @@ impl Transport {
             method: "POST",
             url: wire.url,
             headers: wire.headers,
-            auth: route.auth.clone(),
+            auth,
             body: Some(wire.body),
             deadline: Instant::now() + request.timeout,
             timeout: request.timeout,
@@ -329,7 +345,9 @@ impl Transport {
                     give(&mut events, &mut builder);
                     fed.map_err(|e| e.with_usage(reader.usage()))?;
                 }
-                Err(problem) => return Err(broken(provider, problem, request.timeout).with_usage(reader.usage())),
+                Err(problem) => {
+                    return Err(broken(provider, problem, request.timeout).with_usage(reader.usage()));
+                }
             }
         }
         let ended = reader.finish(request, &reply.content_type, &mut events);
@@ -358,7 +376,10 @@ fn seconds(time: Duration) -> f64 {
 }
 
 fn timed_out(provider: &str, after: Duration) -> LlmError {
-    LlmError::new(Category::Timeout, format!("{provider} API error: request timed out after {}s", seconds(after)))
+    LlmError::new(
+        Category::Timeout,
+        format!("{provider} API error: request timed out after {}s", seconds(after)),
+    )
 }
 
 fn broken(provider: &str, problem: ChunkError, timeout: Duration) -> LlmError {

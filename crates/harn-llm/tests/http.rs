@@ -1,4 +1,5 @@
 //! Model calls over a real socket: wire formats, failures, retries, redirects, limits.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
@@ -98,7 +99,8 @@ async fn transient_failures_are_tried_again_after_the_hinted_time() {
         ])
         .await;
         let (runtime, host) = runtime(KEYS);
-        let result = ask_with(&runtime, &server, "openai", json!({"llm_retries": 2, "llm_backoff_ms": 10})).await;
+        let result =
+            ask_with(&runtime, &server, "openai", json!({"llm_retries": 2, "llm_backoff_ms": 10})).await;
         assert_eq!(result.unwrap()["text"], "Grüße 😀!");
         assert_eq!(*host.waits.borrow(), [2000, 20]);
         assert_eq!(host.warnings.borrow().len(), 2);
@@ -123,13 +125,23 @@ async fn a_stream_that_breaks_off_is_never_a_result() {
         let cut = &OPENAI_STREAM[..OPENAI_STREAM.find("data: {\"choices\":[{\"delta\":{},").unwrap()];
         let mut unclean = reply("200 OK", "content-type: text/event-stream\r\n", OPENAI_STREAM);
         unclean[1] = Step::Send(cut.as_bytes().to_vec());
-        let usage_then_cut = &ANTHROPIC_STREAM[..ANTHROPIC_STREAM.find("data: {\"type\":\"message_delta\"").unwrap()];
-        for (provider, script) in [("openai", stream(cut)), ("openai", unclean), ("anthropic", stream(usage_then_cut))] {
+        let usage_then_cut =
+            &ANTHROPIC_STREAM[..ANTHROPIC_STREAM.find("data: {\"type\":\"message_delta\"").unwrap()];
+        for (provider, script) in
+            [("openai", stream(cut)), ("openai", unclean), ("anthropic", stream(usage_then_cut))]
+        {
             let server = Server::start(vec![script]).await;
             let error = llm_error(ask(&server, provider, json!({})).await);
-            assert_eq!((error.category, error.reason), (Category::TransientNetwork, "network_error"), "{error}");
+            assert_eq!(
+                (error.category, error.reason),
+                (Category::TransientNetwork, "network_error"),
+                "{error}"
+            );
             if provider == "anthropic" {
-                assert_eq!(error.to_json()["partial_usage"], json!({"input_tokens": 9, "cache_read_tokens": 4}));
+                assert_eq!(
+                    error.to_json()["partial_usage"],
+                    json!({"input_tokens": 9, "cache_read_tokens": 4})
+                );
             }
         }
     })
@@ -139,7 +151,8 @@ async fn a_stream_that_breaks_off_is_never_a_result() {
 #[tokio::test]
 async fn errors_inside_a_successful_reply_are_errors() {
     local(async {
-        let sse = "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n";
+        let sse =
+            "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n";
         let server = Server::start(vec![
             stream(sse),
             ok_json(&json!({"error": {"message": "no credit", "code": 402}})),
@@ -147,7 +160,10 @@ async fn errors_inside_a_successful_reply_are_errors() {
         ])
         .await;
         let error = llm_error(ask(&server, "anthropic", json!({})).await);
-        assert_eq!((error.category, error.message.as_str()), (Category::Overloaded, "anthropic API error: busy"));
+        assert_eq!(
+            (error.category, error.message.as_str()),
+            (Category::Overloaded, "anthropic API error: busy")
+        );
         let error = llm_error(ask(&server, "openai", json!({})).await);
         assert_eq!(error.message, "openai API error: no credit");
         let error = llm_error(ask(&server, "openai", json!({})).await);
@@ -160,14 +176,18 @@ async fn errors_inside_a_successful_reply_are_errors() {
 async fn replies_of_another_kind_say_what_came() {
     local(async {
         let html = reply("200 OK", "content-type: text/html\r\n", "<html><body>login</body></html>");
-        let server = Server::start(vec![html, ok_json(&json!({"hello": 1})), ok_json(&json!({"hello": 1}))]).await;
+        let server =
+            Server::start(vec![html, ok_json(&json!({"hello": 1})), ok_json(&json!({"hello": 1}))]).await;
         let error = llm_error(ask(&server, "openai", json!({})).await);
         assert_eq!(error.category, Category::ServerError);
         assert!(error.message.starts_with("openai response parse error: "), "{error}");
         assert!(error.message.contains("text/html") && error.message.contains("<html>"), "{error}");
         for provider in ["openai", "anthropic"] {
             let error = llm_error(ask(&server, provider, json!({})).await);
-            assert!(error.message.contains("response parse error") && error.message.contains("hello"), "{error}");
+            assert!(
+                error.message.contains("response parse error") && error.message.contains("hello"),
+                "{error}"
+            );
         }
     })
     .await;
@@ -179,7 +199,8 @@ async fn a_json_body_answers_a_streaming_request() {
         let body = json!({"choices": [{"message": {"content": "plain"}, "finish_reason": "stop"}]});
         let half = &body.to_string()[..30];
         let server =
-            Server::start(vec![ok_json(&body), reply("200 OK", "content-type: application/json\r\n", half)]).await;
+            Server::start(vec![ok_json(&body), reply("200 OK", "content-type: application/json\r\n", half)])
+                .await;
         assert_eq!(ask(&server, "openai", json!({})).await.unwrap()["text"], "plain");
         let error = llm_error(ask(&server, "openai", json!({})).await);
         assert_eq!(error.category, Category::TransientNetwork, "{error}");
@@ -192,8 +213,12 @@ async fn refused_and_dropped_connections_are_transient() {
     local(async {
         let server = Server::start(vec![vec![]]).await;
         let error = llm_error(ask(&server, "openai", json!({})).await);
-        assert_eq!((error.category, error.kind.as_str()), (Category::TransientNetwork, "transient"), "{error}");
-        let gone = Server { url: server.url.clone(), seen: Default::default() };
+        assert_eq!(
+            (error.category, error.kind.as_str()),
+            (Category::TransientNetwork, "transient"),
+            "{error}"
+        );
+        let gone = Server { url: server.url.clone(), seen: Default::default(), closed: Default::default() };
         let error = llm_error(ask(&gone, "openai", json!({})).await);
         assert_eq!(error.category, Category::TransientNetwork, "{error}");
         assert!(error.message.starts_with("openai API error: "), "{error}");
@@ -280,13 +305,19 @@ async fn ollama_speaks_its_own_protocol_and_falls_back() {
         assert_eq!((&seen.body["options"]["num_ctx"], seen.header("authorization")), (&json!(4096), None));
         assert_eq!((&result["text"], &result["thinking"]), (&json!("Héllo"), &json!("hm")));
         assert_eq!((&result["model"], &result["input_tokens"]), (&json!("llama3.2:latest"), &json!(8)));
-        assert_eq!(result["tool_calls"], json!([{"id": "ollama_tool_0", "name": "f", "arguments": {"a": 1}}]));
+        assert_eq!(
+            result["tool_calls"],
+            json!([{"id": "ollama_tool_0", "name": "f", "arguments": {"a": 1}}])
+        );
 
         assert_eq!(ask(&server, "ollama", o.clone()).await.unwrap()["text"], "compat");
         assert_eq!(server.request(2).line, "POST /v1/chat/completions HTTP/1.1");
 
         let error = llm_error(ask(&server, "ollama", o.clone()).await);
-        assert_eq!(error.message, "ollama stream error: unexpected EOF before done=true after partial content");
+        assert_eq!(
+            error.message,
+            "ollama stream error: unexpected EOF before done=true after partial content"
+        );
         assert_eq!(error.category, Category::TransientNetwork);
         let error = llm_error(ask(&server, "ollama", o).await);
         assert_eq!(error.message, "ollama API error: model 'x' not found");
@@ -298,7 +329,8 @@ async fn ollama_speaks_its_own_protocol_and_falls_back() {
 async fn the_responses_api_is_used_when_asked_for() {
     local(async {
         let server = Server::start(vec![stream(RESPONSES_STREAM)]).await;
-        let result = ask(&server, "openai", json!({"api_mode": "responses", "model": "gpt-5.4"})).await.unwrap();
+        let result =
+            ask(&server, "openai", json!({"api_mode": "responses", "model": "gpt-5.4"})).await.unwrap();
         assert_eq!(server.request(0).line, "POST /responses HTTP/1.1");
         assert_eq!((&result["text"], &result["thinking_summary"]), (&json!("Héllo"), &json!("thought")));
         assert_eq!(result["tool_calls"], json!([{"id": "c", "name": "f", "arguments": {"a": 1}}]));
@@ -310,7 +342,8 @@ async fn the_responses_api_is_used_when_asked_for() {
 #[tokio::test]
 async fn a_failed_route_falls_back() {
     local(async {
-        let good = Server::start(vec![ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}))]).await;
+        let good =
+            Server::start(vec![ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}))]).await;
         let bad = Server::start(vec![reply("500 Internal Server Error", "", "oops")]).await;
         let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &good.url)]);
         let layer = format!("[providers.openai]\nbase_url = \"{}\"", bad.url);
@@ -319,8 +352,115 @@ async fn a_failed_route_falls_back() {
         let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
         assert_eq!((&result["text"], &result["provider"]), (&json!("from local"), &json!("local")));
         let seen = good.request(0);
-        assert_eq!((seen.line.as_str(), &seen.body["model"]), ("POST /v1/chat/completions HTTP/1.1", &json!("tiny")));
+        assert_eq!(
+            (seen.line.as_str(), &seen.body["model"]),
+            ("POST /v1/chat/completions HTTP/1.1", &json!("tiny"))
+        );
         assert_eq!(seen.body.get("stream"), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_falls_back_only_before_its_first_text() {
+    local(async {
+        let good = || ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}));
+        let local_server = Server::start(vec![good(), good()]).await;
+        let started = stream("data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n");
+        let server = Server::start(vec![reply("500 Internal Server Error", "", "oops"), started]).await;
+        let (runtime, _) =
+            runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &local_server.url)]);
+        let layer = format!("[providers.openai]\nbase_url = \"{}\"", server.url);
+        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
+        let options = json!({"provider": "openai", "fallback_chain": "local:tiny", "llm_retries": 3});
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            let call = Call::new("hi", None, options.clone());
+            let mut deliver = |item| match item {
+                harn_llm::runtime::StreamItem::Chunk(text) => seen.push(text),
+                harn_llm::runtime::StreamItem::Failed(error) => {
+                    seen.push(error.category().as_str().to_string())
+                }
+            };
+            runtime.llm_stream(&call, &mut deliver).await.unwrap();
+        }
+        assert_eq!(seen, ["from local", "half", "transient_network"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_closes_its_connection() {
+    local(async {
+        let server = Server::start(vec![vec![Step::Hang]]).await;
+        let (runtime, _) = runtime(KEYS);
+        let call = ask_with(&runtime, &server, "openai", json!({}));
+        let early = tokio::time::timeout(std::time::Duration::from_millis(300), call).await;
+        assert!(early.is_err());
+        // The server's read returns when the client has gone.
+        for _ in 0..200 {
+            if server.closed.get() == 1 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("the connection is still open");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bedrock_requests_are_signed() {
+    local(async {
+        let body = json!({"output": {"message": {"content": [{"text": "hey"}]}}, "stopReason": "end_turn",
+                          "usage": {"inputTokens": 1, "outputTokens": 2}});
+        let server = Server::start(vec![ok_json(&body)]).await;
+        let (runtime, _) = runtime(&[
+            ("AWS_ACCESS_KEY_ID", "AKID"),
+            ("AWS_SECRET_ACCESS_KEY", "verysecret"),
+            ("AWS_REGION", "eu-west-1"),
+            ("BEDROCK_BASE_URL", &server.url),
+        ]);
+        let options = json!({"provider": "bedrock", "model": "meta.llama3-8b:0"});
+        let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
+        assert_eq!((&result["text"], &result["stop_reason"]), (&json!("hey"), &json!("end_turn")));
+        let seen = server.request(0);
+        assert_eq!(seen.line, "POST /model/meta.llama3-8b%3A0/converse HTTP/1.1");
+        let authorization = seen.header("authorization").unwrap();
+        assert!(
+            authorization
+                .starts_with("AWS4-HMAC-SHA256 Credential=AKID/20231114/eu-west-1/bedrock/aws4_request")
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn gemini_and_azure_have_their_own_addresses() {
+    local(async {
+        let sse = concat!(
+            "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"he\"}]}}]}\n\n",
+            "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"y\"}]},\"finishReason\":\"STOP\"}]}\n\n"
+        );
+        let server = Server::start(vec![stream(sse), stream(OPENAI_STREAM)]).await;
+        let (runtime, _) = runtime(&[
+            ("GEMINI_API_KEY", "g-123456"),
+            ("GEMINI_BASE_URL", &server.url),
+            ("AZURE_OPENAI_ENDPOINT", &server.url),
+            ("AZURE_OPENAI_API_KEY", "az-123456"),
+        ]);
+        let ask = |provider: &str, model: &str| Call::new("hi", None, json!({"provider": provider, "model": model}));
+        assert_eq!(runtime.llm_call(&ask("gemini", "gemini-2.5-pro")).await.unwrap()["text"], "hey");
+        let seen = server.request(0);
+        assert_eq!(seen.line, "POST /v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse HTTP/1.1");
+        assert_eq!(seen.header("x-goog-api-key"), Some("g-123456"));
+        runtime.llm_call(&ask("azure_openai", "gpt-4o-prod")).await.unwrap();
+        let seen = server.request(1);
+        assert_eq!(
+            seen.line,
+            "POST /openai/deployments/gpt-4o-prod/chat/completions?api-version=2024-10-21 HTTP/1.1"
+        );
+        assert_eq!((seen.header("api-key"), seen.body.get("model")), (Some("az-123456"), None));
     })
     .await;
 }
@@ -366,7 +506,11 @@ async fn completions_use_their_endpoint_or_the_chat() {
 #[tokio::test]
 async fn recorded_exchanges_replay_without_a_server() {
     local(async {
-        let server = Server::start(vec![stream(OPENAI_STREAM), reply("429 Too Many Requests", "retry-after: 1\r\n", "x")]).await;
+        let server = Server::start(vec![
+            stream(OPENAI_STREAM),
+            reply("429 Too Many Requests", "retry-after: 1\r\n", "x"),
+        ])
+        .await;
         let (recording, _) = runtime(KEYS);
         let tape = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
         let sink = tape.clone();
@@ -382,7 +526,10 @@ async fn recorded_exchanges_replay_without_a_server() {
         let error = llm_error(ask_with(&replaying, &server, "openai", json!({"seed": 1})).await);
         assert_eq!(error, failed);
         let error = llm_error(ask_with(&replaying, &server, "openai", json!({"seed": 2})).await);
-        assert!(error.message.contains("nearest recorded request") && error.message.contains("+ body.seed: 2"), "{error}");
+        assert!(
+            error.message.contains("nearest recorded request") && error.message.contains("+ body.seed: 2"),
+            "{error}"
+        );
         assert_eq!((replaying.unused_exchanges(), server.count()), (0, 2));
     })
     .await;
@@ -416,7 +563,10 @@ async fn health_checks_tell_what_is_wrong() {
         let ollama = runtime.healthcheck("ollama", &json!({"model": "llama3.2"})).await;
         assert_eq!((&ollama["status"], &ollama["matched_model"]), (&json!("ok"), &json!("llama3.2:latest")));
         let unknown = runtime.healthcheck("zzz", &Value::Null).await;
-        assert_eq!((reason(&unknown), &unknown["message"]), (json!("unknown_provider"), &json!("Unknown provider: zzz")));
+        assert_eq!(
+            (reason(&unknown), &unknown["message"]),
+            (json!("unknown_provider"), &json!("Unknown provider: zzz"))
+        );
         assert_eq!(reason(&runtime.healthcheck("groq", &Value::Null).await), "missing_credentials");
         let warm = runtime.healthcheck("ollama", &json!({"warm": true})).await;
         assert_eq!((&warm["valid"], &warm["status"]), (&json!(false), &json!("invalid_request")));

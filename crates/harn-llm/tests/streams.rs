@@ -1,4 +1,5 @@
 //! A recorded stream gives the same result wherever its chunks are cut.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod support;
 
@@ -52,12 +53,19 @@ fn every_cut_of_every_format_gives_the_same_reply() {
 fn every_truncation_is_an_error_or_the_whole_reply() {
     for (provider, text) in [("openai", OPENAI_STREAM), ("anthropic", ANTHROPIC_STREAM)] {
         let request = request(provider, json!({}));
-        let end = if provider == "openai" { text.find("\"finish_reason\"").unwrap() } else { text.rfind("message_stop").unwrap() };
+        let end = if provider == "openai" {
+            text.find("\"finish_reason\"").unwrap()
+        } else {
+            text.rfind("message_stop").unwrap()
+        };
         for cut in 0..end {
             let mut reader = ReplyReader::new(&request, true);
             let mut events = Vec::new();
             reader.feed(&text.as_bytes()[..cut], &mut events).unwrap();
-            assert!(reader.finish(&request, "text/event-stream", &mut events).is_err(), "{provider} cut at {cut}");
+            assert!(
+                reader.finish(&request, "text/event-stream", &mut events).is_err(),
+                "{provider} cut at {cut}"
+            );
         }
     }
 }

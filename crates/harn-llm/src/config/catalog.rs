@@ -58,7 +58,12 @@ impl Config {
 
     /// Returns the sorted names of the providers that can be used now.
     pub fn available_providers(&self, host: &dyn Host) -> Vec<String> {
-        self.file.providers.iter().filter(|(_, p)| p.is_available(host)).map(|(name, _)| name.clone()).collect()
+        self.file
+            .providers
+            .iter()
+            .filter(|(_, p)| p.is_available(host))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Returns the sorted alias names.
@@ -126,7 +131,9 @@ impl Config {
     /// Returns the dict of `llm_pick_model`: an alias or tier if there is one of that name, else inference.
     pub fn pick_model_json(&self, target: &str, provider: Option<&str>, host: &dyn Host) -> Value {
         let named = provider.and_then(|p| {
-            [format!("{p}/{target}"), format!("{p}:{target}")].iter().find_map(|name| self.alias(name).cloned())
+            [format!("{p}/{target}"), format!("{p}:{target}")]
+                .iter()
+                .find_map(|name| self.alias(name).cloned())
         });
         let alias = named.or_else(|| {
             [target.to_string(), format!("tier/{target}")].iter().find_map(|name| self.alias(name).cloned())

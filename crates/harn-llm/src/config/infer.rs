@@ -56,7 +56,8 @@ impl Config {
 /// Returns the family token of a model, for templates that write differently for different families.
 pub fn family(provider: &str, model: &str) -> String {
     let id = model.to_lowercase();
-    let part_starts = |heads: &[&str]| id.split(['/', ':', '.']).any(|part| heads.iter().any(|h| part.starts_with(h)));
+    let part_starts =
+        |heads: &[&str]| id.split(['/', ':', '.']).any(|part| heads.iter().any(|h| part.starts_with(h)));
     let token = if id.contains("claude") {
         "anthropic-claude"
     } else if id.contains("gpt") || part_starts(&["o1", "o3", "o4"]) {

@@ -198,7 +198,8 @@ pub struct Config {
 impl Config {
     /// Returns the configuration without any layer above the built-in one.
     pub fn builtin() -> Config {
-        let file = toml::from_str(include_str!("../data/providers.toml")).expect("the shipped table is valid TOML");
+        let file =
+            toml::from_str(include_str!("../data/providers.toml")).expect("the shipped table is valid TOML");
         Config { file, loaded_from: None, registered: Default::default() }
     }
 
@@ -342,7 +343,8 @@ impl Provider {
 
     /// Returns the base address: the environment's, else the configured one, without a slash at the end.
     pub fn base_url(&self, host: &dyn Host) -> String {
-        let from_env = self.base_url_env.as_deref().and_then(|name| env(host, name)).map(|value| clean_url(&value));
+        let from_env =
+            self.base_url_env.as_deref().and_then(|name| env(host, name)).map(|value| clean_url(&value));
         let url = from_env.filter(|u| !u.is_empty()).or_else(|| self.base_url.clone()).unwrap_or_default();
         url.trim_end_matches('/').to_string()
     }
@@ -380,20 +382,35 @@ mod tests {
     use crate::host::StdHost;
 
     fn load(toml: &str) -> Config {
-        Config::load(&[Layer { origin: "test.toml".into(), toml: toml.into() }], &StdHost::with_env([("", "")]))
+        Config::load(
+            &[Layer { origin: "test.toml".into(), toml: toml.into() }],
+            &StdHost::with_env([("", "")]),
+        )
     }
 
     #[test]
     fn the_builtin_table_holds_every_provider() {
         let config = Config::builtin();
-        for name in ["anthropic", "openai", "openrouter", "huggingface", "ollama", "local", "mock", "gemini", "bedrock"] {
+        for name in [
+            "anthropic",
+            "openai",
+            "openrouter",
+            "huggingface",
+            "ollama",
+            "local",
+            "mock",
+            "gemini",
+            "bedrock",
+        ] {
             assert!(config.provider(name).is_some(), "{name}");
         }
     }
 
     #[test]
     fn a_table_for_a_builtin_name_inherits_what_it_does_not_set() {
-        let config = load("[providers.openai]\nbase_url = \"http://proxy/v1\"\n[providers.mine]\nbase_url = \"http://m\"");
+        let config = load(
+            "[providers.openai]\nbase_url = \"http://proxy/v1\"\n[providers.mine]\nbase_url = \"http://m\"",
+        );
         let openai = config.provider("openai").unwrap();
         assert_eq!(openai.base_url.as_deref(), Some("http://proxy/v1"));
         assert_eq!(openai.auth_envs(), ["OPENAI_API_KEY"]);

@@ -58,7 +58,9 @@ fn parse_text(text: &str) -> Result<Option<Policy>, OptionError> {
         Some((make, target.trim().trim_matches(['"', '\'']).to_string()))
     });
     match known {
-        Some((_, target)) if target.is_empty() => Err(OptionError::new("route_policy: target must not be empty")),
+        Some((_, target)) if target.is_empty() => {
+            Err(OptionError::new("route_policy: target must not be empty"))
+        }
         Some((make, target)) => Ok(Some(make(target))),
         None => Err(OptionError::new(format!(
             "route_policy: expected manual, always(id), cheapest_over_quality(t), or fastest_over_quality(t), got \"{text}\""
@@ -75,7 +77,11 @@ pub fn is_policy_text(text: &str) -> bool {
 ///
 /// # Errors
 /// The option is wrong.
-pub fn policy_choice(config: &Config, options: &CallOptions, host: &dyn Host) -> Result<Option<Choice>, OptionError> {
+pub fn policy_choice(
+    config: &Config,
+    options: &CallOptions,
+    host: &dyn Host,
+) -> Result<Option<Choice>, OptionError> {
     Ok(decide(config, options, host)?.map(|(choice, _)| choice))
 }
 
@@ -103,7 +109,11 @@ pub(crate) fn decide(
         if known || tier_rank(&config.tier_of(&alias.id)) < floor {
             continue;
         }
-        let score = if by_price { config.price_per_1k(&alias.provider, &alias.id) } else { config.latency(&alias.provider) };
+        let score = if by_price {
+            config.price_per_1k(&alias.provider, &alias.id)
+        } else {
+            config.latency(&alias.provider)
+        };
         let available = config.is_available(&alias.provider, host);
         candidates.push((score, available, alias.provider.clone(), alias.id.clone()));
     }
@@ -193,7 +203,10 @@ mod tests {
             "route_policy: expected manual, always(id), cheapest_over_quality(t), or fastest_over_quality(t), got \"best\""
         );
         assert_eq!(choose(json!("always()"), &[]).unwrap_err(), "route_policy: target must not be empty");
-        assert_eq!(choose(json!({"mode": "x"}), &[]).unwrap_err(), "route_policy.mode: unsupported value \"x\"");
+        assert_eq!(
+            choose(json!({"mode": "x"}), &[]).unwrap_err(),
+            "route_policy.mode: unsupported value \"x\""
+        );
         assert_eq!(choose(json!(3), &[]).unwrap_err(), "route_policy: expected string or dict");
     }
 }

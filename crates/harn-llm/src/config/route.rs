@@ -80,7 +80,9 @@ impl Config {
         if let Some(model) = &options.model {
             return self.provider_of_selector(model, host, warnings);
         }
-        if let Some(choice) = options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, host)) {
+        if let Some(choice) =
+            options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, host))
+        {
             warnings.extend(choice.warning);
             return choice.provider;
         }
@@ -160,7 +162,8 @@ impl Config {
         let table = self.provider(provider);
         let envs = table.and_then(|p| p.default_model_env.as_deref()).unwrap_or_default();
         if let Some(model) = envs.iter().find_map(|name| env(host, name)) {
-            let id = self.alias(&model).map_or_else(|| self.strip_prefix(&model).to_string(), |a| a.id.clone());
+            let id =
+                self.alias(&model).map_or_else(|| self.strip_prefix(&model).to_string(), |a| a.id.clone());
             return Ok((id, false));
         }
         match table.and_then(|p| p.default_model.clone()) {
@@ -222,7 +225,10 @@ mod tests {
         assert_eq!(choose(json!({"provider": "openai"}), &[]), pair("openai", "gpt-4o"));
         assert_eq!(choose(json!({"provider": "AUTO", "model": "gpt-5"}), &[]), pair("openai", "gpt-5"));
         assert_eq!(choose(json!({"model": "small"}), &[]), pair("openrouter", "Qwen/Qwen3.5-9B"));
-        assert_eq!(choose(json!({}), &[("HARN_LLM_PROVIDER", "mock")]), pair("mock", "claude-sonnet-4-20250514"));
+        assert_eq!(
+            choose(json!({}), &[("HARN_LLM_PROVIDER", "mock")]),
+            pair("mock", "claude-sonnet-4-20250514")
+        );
         assert_eq!(choose(json!({}), &[("OLLAMA_HOST", "x")]), pair("ollama", "llama3.2"));
         assert_eq!(
             choose(json!({}), &[("LOCAL_LLM_BASE_URL", "http://h"), ("LOCAL_LLM_MODEL", "q")]),
@@ -237,7 +243,10 @@ mod tests {
 
     #[test]
     fn an_explicit_provider_keeps_its_tier() {
-        assert_eq!(choose(json!({"provider": "ollama", "model_tier": "small"}), &[]), pair("ollama", "llama3.2"));
+        assert_eq!(
+            choose(json!({"provider": "ollama", "model_tier": "small"}), &[]),
+            pair("ollama", "llama3.2")
+        );
         assert_eq!(
             choose(json!({"provider": "mock", "model_tier": "small"}), &[("OPENROUTER_API_KEY", "k")]),
             pair("mock", "Qwen/Qwen3.5-9B")
@@ -259,11 +268,16 @@ mod tests {
         assert_eq!(config.key("openai", &host).unwrap().unwrap().secret.reveal(), "sk");
         assert_eq!(config.key("ollama", &host), Ok(None));
         let error = config.key("anthropic", &host).unwrap_err().0;
-        assert!(error.starts_with("Missing API key: set ANTHROPIC_API_KEY environment variable ("), "{error}");
+        assert!(
+            error.starts_with("Missing API key: set ANTHROPIC_API_KEY environment variable ("),
+            "{error}"
+        );
         assert!(error.contains("<built-in defaults>") && error.contains("HARN_LLM_PROVIDER=mock"), "{error}");
         let error = config.key("huggingface", &host).unwrap_err().0;
         assert!(
-            error.starts_with("Missing API key: set one of HF_TOKEN, HUGGINGFACE_API_KEY environment variables ("),
+            error.starts_with(
+                "Missing API key: set one of HF_TOKEN, HUGGINGFACE_API_KEY environment variables ("
+            ),
             "{error}"
         );
     }

@@ -67,9 +67,15 @@ impl Config {
     }
 
     /// Resolves a tier to whatever provider can be used.
-    pub(super) fn resolve_tier(&self, tier: &str, preferred: Option<&str>, host: &dyn Host) -> Option<TierChoice> {
+    pub(super) fn resolve_tier(
+        &self,
+        tier: &str,
+        preferred: Option<&str>,
+        host: &dyn Host,
+    ) -> Option<TierChoice> {
         let candidate = self.tier_alias(tier, preferred);
-        let choice = |a: &Alias, warning| TierChoice { provider: a.provider.clone(), model: a.id.clone(), warning };
+        let choice =
+            |a: &Alias, warning| TierChoice { provider: a.provider.clone(), model: a.id.clone(), warning };
         if let Some(alias) = candidate
             && preferred.is_none_or(|p| p == alias.provider)
             && self.is_available(&alias.provider, host)
@@ -77,7 +83,9 @@ impl Config {
             return Some(choice(alias, None));
         }
         let substitute = |provider: &str, model: &str| {
-            Some(format!("model tier \"{tier}\": no usable provider for it, using \"{model}\" at \"{provider}\" instead"))
+            Some(format!(
+                "model tier \"{tier}\": no usable provider for it, using \"{model}\" at \"{provider}\" instead"
+            ))
         };
         for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
             if let Some(selector) = env(host, name) {
@@ -88,7 +96,9 @@ impl Config {
                         .filter(|p| !p.eq_ignore_ascii_case("auto"))
                         .unwrap_or_else(|| self.infer_or_default(&selector, host)),
                 };
-                let model = self.alias(&selector).map_or_else(|| self.strip_prefix(&selector).into(), |a| a.id.clone());
+                let model = self
+                    .alias(&selector)
+                    .map_or_else(|| self.strip_prefix(&selector).into(), |a| a.id.clone());
                 if self.is_available(&provider, host) {
                     let warning = substitute(&provider, &model);
                     return Some(TierChoice { provider, model, warning });
@@ -96,7 +106,9 @@ impl Config {
             }
         }
         for provider in self.tier_order(preferred, host) {
-            if let Some(alias) = self.alias_in_tier(&provider, tier).filter(|_| self.is_available(&provider, host)) {
+            if let Some(alias) =
+                self.alias_in_tier(&provider, tier).filter(|_| self.is_available(&provider, host))
+            {
                 return Some(choice(alias, substitute(&alias.provider, &alias.id)));
             }
         }

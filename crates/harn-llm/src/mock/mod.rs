@@ -52,8 +52,10 @@ impl Mock {
         }
         let text = |key: &str| present(value, key).map(crate::json::display);
         let int = |key: &str| value.get(key).and_then(Value::as_i64);
-        let chunks: Option<Vec<String>> =
-            value.get("chunks").and_then(Value::as_array).map(|c| c.iter().map(crate::json::display).collect());
+        let chunks: Option<Vec<String>> = value
+            .get("chunks")
+            .and_then(Value::as_array)
+            .map(|c| c.iter().map(crate::json::display).collect());
         let calls = list_at(value, "tool_calls").iter().map(|call| {
             let arguments = call.get("arguments").or_else(|| call.get("args")).filter(|a| !a.is_null());
             let name = str_at(call, "name").unwrap_or("unknown").to_string();
@@ -128,7 +130,8 @@ impl MockError {
         let retry_after_ms = match present(value, "retry_after_ms") {
             None => None,
             Some(ms) => Some(
-                ms.as_u64().ok_or_else(|| "llm_mock: error.retry_after_ms must be a non-negative int".to_string())?,
+                ms.as_u64()
+                    .ok_or_else(|| "llm_mock: error.retry_after_ms must be a non-negative int".to_string())?,
             ),
         };
         let message = present(value, "message").map(crate::json::display).unwrap_or_default();
@@ -283,7 +286,9 @@ impl MockState {
     /// Finds a scripted answer; `None` when none fits.
     pub fn scripted(&mut self, ask: &Ask<'_>) -> Option<Result<Answer, LlmError>> {
         let (text, prompt) = (match_text(ask.messages), prompt_text(ask.messages));
-        let fits = |m: &Mock| m.pattern.as_deref().is_some_and(|p| glob_matches(p, &text) || glob_matches(p, &prompt));
+        let fits = |m: &Mock| {
+            m.pattern.as_deref().is_some_and(|p| glob_matches(p, &text) || glob_matches(p, &prompt))
+        };
         let mut queues: Vec<&mut VecDeque<Mock>> = self.replay.iter_mut().collect();
         queues.push(&mut self.now.queue);
         for queue in queues {
@@ -332,8 +337,7 @@ impl MockState {
                 format!("Mock response to {words}-word prompt: {shown}")
             };
             if ask.system.is_some_and(|s| s.contains("<done>")) {
-                out.text =
-                    format!("<assistant_prose>{}</assistant_prose>\n<done>##DONE##</done>", out.text);
+                out.text = format!("<assistant_prose>{}</assistant_prose>\n<done>##DONE##</done>", out.text);
             }
         }
         let text = out.text.clone();

@@ -78,7 +78,9 @@ fn the_default_reply_calls_the_first_tool() {
 #[test]
 fn errors_carry_category_and_hint() {
     let mut state = MockState::default();
-    state.push(&json!({"error": {"category": "rate_limit", "message": "slow", "retry_after_ms": 1500}})).unwrap();
+    state
+        .push(&json!({"error": {"category": "rate_limit", "message": "slow", "retry_after_ms": 1500}}))
+        .unwrap();
     let messages = user("x");
     let error = state.scripted(&ask(&messages, &Value::Null)).unwrap().unwrap_err();
     assert_eq!((error.message.as_str(), error.retry_after_ms), ("slow\nretry-after: 1.5", Some(1500)));
@@ -127,7 +129,9 @@ fn the_imagined_cache_is_written_then_read() {
 
 #[test]
 fn fixtures_round_trip_and_name_bad_lines() {
-    let mock = Mock::from_json(&json!({"text": "a b", "tool_calls": [{"name": "t", "args": {"k": 1}}], "stop_reason": "stop"}));
+    let mock = Mock::from_json(
+        &json!({"text": "a b", "tool_calls": [{"name": "t", "args": {"k": 1}}], "stop_reason": "stop"}),
+    );
     let answer = mock.unwrap().answer(3).unwrap().response;
     let line = fixture_line(Ok(&answer));
     let again = parse_fixtures("f", &format!("\n{line}\n")).unwrap()[0].answer(0).unwrap().response;

@@ -170,7 +170,9 @@ impl CallOptions {
             stream: present(&o, "stream").map(truthy),
             timeout: seconds(&o, "timeout"),
             idle_timeout: seconds(&o, "idle_timeout"),
-            max_response_bytes: int(&o, "max_response_bytes").and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0),
+            max_response_bytes: int(&o, "max_response_bytes")
+                .and_then(|n| usize::try_from(n).ok())
+                .filter(|n| *n > 0),
             messages: o.get("messages").and_then(Value::as_array).cloned(),
             transcript,
             vision: present(&o, "vision").map(truthy),
@@ -222,7 +224,9 @@ fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
     let field = "anthropic_beta_features";
     let names: Vec<String> = match o.get(field) {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::String(text)) => text.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect(),
+        Some(Value::String(text)) => {
+            text.split(',').map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect()
+        }
         Some(Value::Array(list)) => list
             .iter()
             .map(|item| match item {
@@ -233,7 +237,10 @@ fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
             })
             .collect::<Result<_, _>>()?,
         Some(other) => {
-            return Err(OptionError::new(format!("{field}: expected string or list<string>, got {}", type_name(other))));
+            return Err(OptionError::new(format!(
+                "{field}: expected string or list<string>, got {}",
+                type_name(other)
+            )));
         }
     };
     for name in &names {
@@ -253,7 +260,8 @@ pub fn request_messages(options: &CallOptions, prompt: &Value) -> Vec<Value> {
         Some(transcript) => list_at(transcript, "messages").to_vec(),
         None => Vec::new(),
     };
-    let explicit = options.messages.as_deref().or_else(|| prompt.as_array().map(Vec::as_slice));
+    let listed = prompt.as_array().filter(|list| !list.is_empty() && list.iter().all(Value::is_object));
+    let explicit = options.messages.as_deref().or_else(|| listed.map(Vec::as_slice));
     match explicit {
         Some(messages) => out.extend(messages.iter().filter(|m| m.is_object()).cloned()),
         None => {
@@ -272,7 +280,8 @@ pub fn request_messages(options: &CallOptions, prompt: &Value) -> Vec<Value> {
 /// Adds missing role and content, and stores a `tool_result` message as a user message with one block.
 fn fill_message(message: &mut Value) {
     if str_at(message, "role") == Some("tool_result") {
-        let id = str_at(message, "tool_use_id").or_else(|| str_at(message, "tool_call_id")).unwrap_or_default();
+        let id =
+            str_at(message, "tool_use_id").or_else(|| str_at(message, "tool_call_id")).unwrap_or_default();
         let content = message.get("content").cloned().unwrap_or_else(|| "".into());
         let block = serde_json::json!([{"type": "tool_result", "tool_use_id": id, "content": content}]);
         let mut out = Object::new();
@@ -303,7 +312,9 @@ mod tests {
 
     #[test]
     fn wrongly_typed_values_count_as_absent() {
-        let o = CallOptions::from_json(&json!({"max_tokens": "9", "temperature": 1, "top_k": 2.5, "stop": []})).unwrap();
+        let o =
+            CallOptions::from_json(&json!({"max_tokens": "9", "temperature": 1, "top_k": 2.5, "stop": []}))
+                .unwrap();
         assert_eq!((o.max_tokens, o.temperature, o.top_k), (DEFAULT_MAX_TOKENS, Some(1.0), None));
         assert!(o.stop.is_empty());
     }

@@ -122,9 +122,12 @@ pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
     }
     let schema = match kind {
         OutputKind::JsonSchema => {
-            let schema = format_schema.clone().or_else(|| json_schema.clone()).or_else(|| output_schema.clone());
+            let schema =
+                format_schema.clone().or_else(|| json_schema.clone()).or_else(|| output_schema.clone());
             if schema.is_none() {
-                return Err(OptionError::new("output_format: kind \"json_schema\" requires a `schema` field"));
+                return Err(OptionError::new(
+                    "output_format: kind \"json_schema\" requires a `schema` field",
+                ));
             }
             schema
         }
@@ -207,7 +210,10 @@ mod tests {
             "output_format: kind \"json_schema\" requires a `schema` field"
         );
         assert_eq!(kind(json!({"output_format": 3})).unwrap_err(), "output_format: expected string or dict");
-        assert_eq!(kind(json!({"output_schema": 3})).unwrap_err(), "output_schema: expected a JSON Schema object");
+        assert_eq!(
+            kind(json!({"output_schema": 3})).unwrap_err(),
+            "output_schema: expected a JSON Schema object"
+        );
         assert_eq!(
             kind(json!({"output_format": {"kind": "x"}})).unwrap_err(),
             "output_format.kind: expected \"text\" | \"json_object\" | \"json_schema\", got \"x\""

@@ -73,14 +73,19 @@ pub(super) fn parse(o: &Value) -> Result<(Thinking, bool), OptionError> {
         Some(value) => level("reasoning_effort", value)?,
     };
     if thinking.is_on() {
-        return Err(OptionError::new("reasoning_effort cannot be combined with a non-disabled thinking option"));
+        return Err(OptionError::new(
+            "reasoning_effort cannot be combined with a non-disabled thinking option",
+        ));
     }
     Ok((Thinking::Effort(effort), true))
 }
 
 fn level(field: &str, value: &Value) -> Result<Effort, OptionError> {
     value.as_str().and_then(Effort::from_word).ok_or_else(|| {
-        OptionError::new(format!("{field}: expected \"low\" | \"medium\" | \"high\", got \"{}\"", display(value)))
+        OptionError::new(format!(
+            "{field}: expected \"low\" | \"medium\" | \"high\", got \"{}\"",
+            display(value)
+        ))
     })
 }
 
@@ -120,7 +125,9 @@ fn parse_thinking(value: &Value) -> Result<Thinking, OptionError> {
                     Some("adaptive") => Thinking::Adaptive,
                     Some("effort") => match map.get("level") {
                         None | Some(Value::Null) => {
-                            return Err(OptionError::new("thinking.level is required when thinking.mode is \"effort\""));
+                            return Err(OptionError::new(
+                                "thinking.level is required when thinking.mode is \"effort\"",
+                            ));
                         }
                         Some(v) => Thinking::Effort(level("thinking.level", v)?),
                     },

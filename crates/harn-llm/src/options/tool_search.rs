@@ -101,7 +101,9 @@ fn variant(word: &str) -> Result<SearchVariant, OptionError> {
     match word {
         "bm25" => Ok(SearchVariant::Bm25),
         "regex" => Ok(SearchVariant::Regex),
-        other => Err(OptionError::new(format!("tool_search.variant: expected \"bm25\" or \"regex\", got \"{other}\""))),
+        other => Err(OptionError::new(format!(
+            "tool_search.variant: expected \"bm25\" or \"regex\", got \"{other}\""
+        ))),
     }
 }
 
@@ -141,7 +143,10 @@ pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
         Some("semantic") => SearchStrategy::Semantic,
         Some("host") => SearchStrategy::Host,
         Some(other) => {
-            return Err(wrong("strategy", &format!("\"bm25\" | \"regex\" | \"semantic\" | \"host\", got \"{other}\"")));
+            return Err(wrong(
+                "strategy",
+                &format!("\"bm25\" | \"regex\" | \"semantic\" | \"host\", got \"{other}\""),
+            ));
         }
     };
     match get("always_loaded") {
@@ -158,7 +163,8 @@ pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
         search.name = name.to_string();
     }
     if let Some(value) = get("include_stub_listing") {
-        search.include_stub_listing = value.as_bool().ok_or_else(|| wrong("include_stub_listing", "a bool"))?;
+        search.include_stub_listing =
+            value.as_bool().ok_or_else(|| wrong("include_stub_listing", "a bool"))?;
     }
     Ok(Some(search))
 }
@@ -194,6 +200,10 @@ mod tests {
             "tool_search.always_loaded: expected a list of tool names"
         );
         assert_eq!(read(json!({"name": 1})).unwrap_err(), "tool_search.name: expected a string");
-        assert!(read(json!(3)).unwrap_err().starts_with("tool_search: expected bool, string (\"bm25\"/\"regex\"), or"));
+        assert!(
+            read(json!(3))
+                .unwrap_err()
+                .starts_with("tool_search: expected bool, string (\"bm25\"/\"regex\"), or")
+        );
     }
 }

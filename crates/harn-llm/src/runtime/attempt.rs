@@ -30,7 +30,10 @@ impl LlmRuntime {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
-            if !crate::retry::is_transient(&error) || retries >= options.llm_retries {
+            if !crate::retry::is_transient(&error)
+                || retries >= options.llm_retries
+                || prepared.is_committed()
+            {
                 return Err(error);
             }
             retries += 1;
@@ -44,8 +47,10 @@ impl LlmRuntime {
             ));
             if crate::retry::is_empty_completion(&error) {
                 let iteration = options.raw.get("_iteration").cloned().unwrap_or(0.into());
-                self.host.trace(json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,
-                                       "error": error.message}));
+                self.host.trace(
+                    json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,
+                                       "error": error.message}),
+                );
             }
             if !mocked {
                 self.host.sleep(wait).await;
@@ -64,7 +69,8 @@ impl LlmRuntime {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
-        if matches!(error.category, Category::BudgetExceeded | Category::Cancelled) {
+        if matches!(error.category, Category::BudgetExceeded | Category::Cancelled) || prepared.is_committed()
+        {
             return Err(error);
         }
         let route = &prepared.request.route;
@@ -112,7 +118,8 @@ impl LlmRuntime {
         let result = result.map_err(|e| self.complete_error(e, request));
         self.record_fixture(result.as_ref());
         let response = result?;
-        self.settle(prepared, response, self.host.now_ms() - started).map_err(|e| e.at(&route.provider, &route.model))
+        self.settle(prepared, response, self.host.now_ms() - started)
+            .map_err(|e| e.at(&route.provider, &route.model))
     }
 
     /// Adds route and hints to an error, and takes keys out of it.
@@ -132,12 +139,17 @@ impl LlmRuntime {
         let pricing = call_pricing(&self.config(), &request.route.provider, &request.route.model);
         let input_tokens = estimate_call(request.system.as_deref(), &request.messages, &request.tools);
         let output_tokens = request.max_tokens.max(0);
-        let projection = Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
+        let projection =
+            Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
         self.ledger.preflight(&prepared.options.budget, projection)
     }
 
     /// Answers from mocks when they apply; the attempt is recorded first.
-    pub(super) fn mock_answer(&self, prepared: &Prepared, sink: &mut Sink<'_>) -> Option<Result<Response, LlmError>> {
+    pub(super) fn mock_answer(
+        &self,
+        prepared: &Prepared,
+        sink: &mut Sink<'_>,
+    ) -> Option<Result<Response, LlmError>> {
         let request = &prepared.request;
         let is_mock = request.route.provider == "mock";
         let mut mock = self.mock.borrow_mut();
@@ -169,7 +181,7 @@ impl LlmRuntime {
 
     async fn over_the_network(&self, request: &Request, sink: &mut Sink<'_>) -> Result<Response, LlmError> {
         let route = &request.route;
-        if self.calls_disabled() {
+        if self.calls_disabled() && !self.transport_is_replaying() {
             return Err(LlmError::new(
                 Category::Generic,
                 format!(
@@ -205,16 +217,24 @@ impl LlmRuntime {
         for warning in &wire.warnings {
             if warning.once { self.warn_once(&warning.text) } else { self.host.warn(&warning.text) }
         }
-        let exchange = self.transport.exchange(request, wire, self.host.now_ms(), sink);
-        let builder: ResponseBuilder = match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
-            Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await?,
-            None => exchange.await?,
-        };
+        let mut auth: Vec<_> = route.auth.iter().cloned().collect();
+        auth.extend(self.sign_request(route, &wire.url, &wire.body.to_string())?);
+        let exchange = self.transport.exchange(request, wire, auth, self.host.now_ms(), sink);
+        let builder: ResponseBuilder =
+            match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
+                Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await?,
+                None => exchange.await?,
+            };
         builder.finish(&route.provider, &route.model)
     }
 
     /// Says once that a local model is being loaded when its reply takes long.
-    async fn announcing_warm_up<T>(&self, grace: std::time::Duration, model: &str, work: impl Future<Output = T>) -> T {
+    async fn announcing_warm_up<T>(
+        &self,
+        grace: std::time::Duration,
+        model: &str,
+        work: impl Future<Output = T>,
+    ) -> T {
         let mut work = std::pin::pin!(work);
         match tokio::time::timeout(grace, &mut work).await {
             Ok(done) => done,
@@ -226,7 +246,12 @@ impl LlmRuntime {
     }
 
     /// Books a finished reply.
-    pub(super) fn settle(&self, prepared: &Prepared, mut response: Response, duration_ms: i64) -> Result<Response, LlmError> {
+    pub(super) fn settle(
+        &self,
+        prepared: &Prepared,
+        mut response: Response,
+        duration_ms: i64,
+    ) -> Result<Response, LlmError> {
         let pricing = call_pricing(&self.config(), &response.provider, &response.model);
         (response.cache_hit_ratio, response.cache_savings_usd) = cache_figures(response.usage, pricing);
         let usage = response.usage;
@@ -244,5 +269,4 @@ impl LlmRuntime {
         self.ledger.record(usage, spent, duration_ms)?;
         Ok(response)
     }
-
 }

@@ -6,6 +6,7 @@ use super::attempt::Sink;
 use super::{Call, LlmRuntime, Prepared};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::StreamEvent;
+use crate::experiment::Experiment;
 use crate::json::{Object, present, str_at, type_name};
 use crate::options::Validation;
 use crate::response::Response;
@@ -31,7 +32,8 @@ impl LlmRuntime {
     /// # Errors
     /// Wrong options, or the call failed.
     pub async fn call(&self, call: &Call, sink: &mut Sink<'_>) -> Result<Finished, CallError> {
-        let prepared = self.prepare(call)?;
+        let mut prepared = self.prepare(call)?;
+        self.apply_experiment(&mut prepared).await?;
         let finished = self.run_rounds(call, prepared, sink).await?;
         let output = &finished.prepared.options.output;
         if finished.errors.is_empty() || output.validation == Validation::Off {
@@ -46,7 +48,51 @@ impl LlmRuntime {
         Err(LlmError::new(Category::SchemaValidation, message).at(&route.provider, &route.model).into())
     }
 
-    async fn run_rounds(&self, call: &Call, prepared: Prepared, sink: &mut Sink<'_>) -> Result<Finished, LlmError> {
+    /// Applies the structural experiment of the call, or of the environment.
+    pub(super) async fn apply_experiment(&self, prepared: &mut Prepared) -> Result<(), CallError> {
+        let from_env = crate::config::env(self.host(), "HARN_STRUCTURAL_EXPERIMENT").map(Value::from);
+        let option = prepared.options.raw.get("structural_experiment").cloned().or(from_env);
+        let Some(mut experiment) = Experiment::parse(&option.unwrap_or(Value::Null))? else { return Ok(()) };
+        let request = &mut prepared.request;
+        let Some(transform) = experiment.transform.clone() else {
+            let metadata = experiment.apply(&mut request.messages, &mut request.system, self.host());
+            prepared.experiment = experiment.to_json(&metadata);
+            return Ok(());
+        };
+        let input = json!({
+            "messages": request.messages, "system": request.system, "label": experiment.label,
+            "iteration": prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into()),
+            "name": experiment.name, "args": experiment.args,
+        });
+        let answer = self.host.experiment(&transform, input).await?;
+        let mut metadata = json!({});
+        match &answer {
+            Value::Array(messages) => request.messages.clone_from(messages),
+            Value::Object(dict) => {
+                if let Some(Value::Array(messages)) = dict.get("messages") {
+                    request.messages.clone_from(messages);
+                }
+                if let Some(system) = dict.get("system") {
+                    request.system = Some(system).filter(|s| !s.is_null()).map(crate::json::display);
+                }
+                experiment.label = str_at(&answer, "label").unwrap_or(&experiment.label).to_string();
+                experiment.name = str_at(&answer, "name").unwrap_or(&experiment.name).to_string();
+                if let Some(details) = present(&answer, "metadata") {
+                    metadata["details"] = details.clone();
+                }
+            }
+            _ => {}
+        }
+        prepared.experiment = experiment.to_json(&metadata);
+        Ok(())
+    }
+
+    async fn run_rounds(
+        &self,
+        call: &Call,
+        prepared: Prepared,
+        sink: &mut Sink<'_>,
+    ) -> Result<Finished, LlmError> {
         let mut rounds = Rounds::new(&prepared.options.output);
         let mut current = prepared.clone();
         loop {
@@ -130,7 +176,12 @@ impl LlmRuntime {
     }
 
     /// `llm_call_structured_safe`: `{ok, data, error}`.
-    pub async fn llm_call_structured_safe(&self, prompt: &Value, schema: Option<&Value>, options: &Value) -> Value {
+    pub async fn llm_call_structured_safe(
+        &self,
+        prompt: &Value,
+        schema: Option<&Value>,
+        options: &Value,
+    ) -> Value {
         match self.llm_call_structured(prompt, schema, options).await {
             Ok(data) => json!({"ok": true, "data": data, "error": null}),
             Err(error) => json!({"ok": false, "data": null, "error": error.to_safe_json()}),
@@ -138,7 +189,12 @@ impl LlmRuntime {
     }
 
     /// `llm_call_structured_result`: the diagnostic envelope.
-    pub async fn llm_call_structured_result(&self, prompt: &Value, schema: Option<&Value>, options: &Value) -> Value {
+    pub async fn llm_call_structured_result(
+        &self,
+        prompt: &Value,
+        schema: Option<&Value>,
+        options: &Value,
+    ) -> Value {
         let mut options = options.clone();
         let repair = match options.as_object_mut().and_then(|o| o.shift_remove("repair")) {
             Some(Value::Bool(true)) => Some(Object::new()),
@@ -149,11 +205,15 @@ impl LlmRuntime {
             Ok(call) => call,
             Err(error) => return failed_envelope(&error, "", ""),
         };
-        let prepared = match self.prepare(&call) {
+        let mut prepared = match self.prepare(&call) {
             Ok(prepared) => prepared,
             Err(error) => return failed_envelope(&error, "", ""),
         };
-        let (provider, model) = (prepared.request.route.provider.clone(), prepared.request.route.model.clone());
+        if let Err(error) = self.apply_experiment(&mut prepared).await {
+            return failed_envelope(&error, "", "");
+        }
+        let (provider, model) =
+            (prepared.request.route.provider.clone(), prepared.request.route.model.clone());
         let finished = match self.run_rounds(&call, prepared, &mut |_| {}).await {
             Ok(finished) => finished,
             Err(error) => return failed_envelope(&error.into(), &provider, &model),
@@ -164,14 +224,21 @@ impl LlmRuntime {
         match repair {
             Some(overrides) => self.repair(&finished, schema, &call.options, overrides).await,
             None => {
-                let category = if finished.rounds.missing_json { "missing_json" } else { "schema_validation" };
+                let category =
+                    if finished.rounds.missing_json { "missing_json" } else { "schema_validation" };
                 reply_envelope(&finished, category)
             }
         }
     }
 
     /// Asks once more, showing the bad reply and what is wrong with it.
-    async fn repair(&self, bad: &Finished, schema: Option<&Value>, options: &Value, overrides: Object) -> Value {
+    async fn repair(
+        &self,
+        bad: &Finished,
+        schema: Option<&Value>,
+        options: &Value,
+        overrides: Object,
+    ) -> Value {
         let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text});
         let prompt = self.host.prose("llm/repair", &bindings);
         let mut merged = options.as_object().cloned().unwrap_or_default();
@@ -191,7 +258,8 @@ impl LlmRuntime {
                 }
             }
         }
-        let call = structured_call("llm_call_structured_result", &prompt.into(), schema, &Value::Object(merged));
+        let call =
+            structured_call("llm_call_structured_result", &prompt.into(), schema, &Value::Object(merged));
         let repaired = match call.and_then(|call| self.prepare(&call).map(|p| (call, p))) {
             Ok((call, prepared)) => self.run_rounds(&call, prepared, &mut |_| {}).await.ok(),
             Err(_) => None,
@@ -204,7 +272,12 @@ impl LlmRuntime {
 }
 
 /// Adds what the structured forms imply to the options.
-fn structured_call(name: &str, prompt: &Value, schema: Option<&Value>, options: &Value) -> Result<Call, CallError> {
+fn structured_call(
+    name: &str,
+    prompt: &Value,
+    schema: Option<&Value>,
+    options: &Value,
+) -> Result<Call, CallError> {
     let schema = match schema {
         None | Some(Value::Null) => {
             return Err(CallError::Option(format!(

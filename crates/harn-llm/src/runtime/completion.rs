@@ -87,7 +87,11 @@ impl LlmRuntime {
         self.settle(prepared, r, 0)
     }
 
-    async fn completion_with_retries(&self, c: &Completion, prepared: &Prepared) -> Result<Response, LlmError> {
+    async fn completion_with_retries(
+        &self,
+        c: &Completion,
+        prepared: &Prepared,
+    ) -> Result<Response, LlmError> {
         let options = &prepared.options;
         let mut retries = 0;
         loop {
@@ -137,7 +141,7 @@ impl LlmRuntime {
             method: "POST",
             url: route.url(endpoint),
             headers: route.extra_headers.clone(),
-            auth: route.auth.clone(),
+            auth: route.auth.iter().cloned().collect(),
             body: Some(completion::body(request, endpoint, &c.prefix, &c.suffix, c.system.as_deref())),
             deadline: Instant::now() + request.timeout,
             timeout: request.timeout,

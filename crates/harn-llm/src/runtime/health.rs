@@ -19,7 +19,12 @@ impl LlmRuntime {
     /// `preload`, `base_url`, `url`, `keep_alive`.
     pub async fn healthcheck(&self, provider: &str, options: &Value) -> Value {
         let Some(table) = self.config().provider(provider).cloned() else {
-            return verdict(provider, false, format!("Unknown provider: {provider}"), json!({"reason": "unknown_provider"}));
+            return verdict(
+                provider,
+                false,
+                format!("Unknown provider: {provider}"),
+                json!({"reason": "unknown_provider"}),
+            );
         };
         let model = str_at(options, "model").filter(|m| !m.is_empty()).map(str::to_string);
         let warm = options.get("warm").or_else(|| options.get("preload")).is_some_and(truthy);
@@ -42,13 +47,21 @@ impl LlmRuntime {
             return self.model_health(provider, &table, &model, auth).await;
         }
         let Some(check) = &table.healthcheck else {
-            return verdict(provider, true, format!("{provider} has no health check"), json!({"reason": "no_healthcheck"}));
+            return verdict(
+                provider,
+                true,
+                format!("{provider} has no health check"),
+                json!({"reason": "no_healthcheck"}),
+            );
         };
         self.run_check(provider, &table, check, auth).await
     }
 
     async fn run_check(&self, provider: &str, table: &Provider, check: &Healthcheck, auth: Auth) -> Value {
-        let url = check.url.clone().unwrap_or_else(|| join(&table.base_url(self.host()), check.path.as_deref().unwrap_or("")));
+        let url = check
+            .url
+            .clone()
+            .unwrap_or_else(|| join(&table.base_url(self.host()), check.path.as_deref().unwrap_or("")));
         let body = check.body.as_deref().and_then(|b| serde_json::from_str(b).ok());
         let key = auth.clone();
         let reply = self.health_request(provider, table, &check.method, &url, body, auth).await;
@@ -58,7 +71,8 @@ impl LlmRuntime {
                 verdict(provider, true, format!("{provider} is reachable"), json!({"reason": "ok"}))
             }
             Ok(reply) => {
-                let text = key.map_or_else(|| reply.text.clone(), |(_, secret)| bare(&secret).redact(&reply.text));
+                let text =
+                    key.map_or_else(|| reply.text.clone(), |(_, secret)| bare(&secret).redact(&reply.text));
                 let message = format!("{provider} answered HTTP {} {}", reply.status, reply.phrase);
                 verdict(
                     provider,
@@ -74,7 +88,11 @@ impl LlmRuntime {
     /// Asks an OpenAI-style host for its models and looks for one.
     async fn model_health(&self, provider: &str, table: &Provider, model: &str, auth: Auth) -> Value {
         let base = table.base_url(self.host());
-        let path = if table.chat_endpoint().starts_with("/v1/") && !base.ends_with("/v1") { "/v1/models" } else { "/models" };
+        let path = if table.chat_endpoint().starts_with("/v1/") && !base.ends_with("/v1") {
+            "/v1/models"
+        } else {
+            "/models"
+        };
         let url = join(&base, path);
         let report = |category: &str, status: Option<u16>, message: String, served: &[String]| {
             let metadata = json!({"category": category, "provider": provider, "model": model, "url": url,
@@ -92,8 +110,15 @@ impl LlmRuntime {
             let message = format!("{provider} answered HTTP {} {}", reply.status, reply.phrase);
             return report("bad_status", Some(reply.status), message, &[]);
         }
-        let Some(served) = serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "data", "id")) else {
-            return report("invalid_response", Some(reply.status), format!("{provider} did not list its models"), &[]);
+        let Some(served) =
+            serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "data", "id"))
+        else {
+            return report(
+                "invalid_response",
+                Some(reply.status),
+                format!("{provider} did not list its models"),
+                &[],
+            );
         };
         if served.iter().any(|id| id.starts_with(model)) {
             return report("ok", Some(reply.status), format!("{provider} serves {model}"), &served);
@@ -101,8 +126,16 @@ impl LlmRuntime {
         report("model_missing", Some(reply.status), format!("{provider} does not serve {model}"), &served)
     }
 
-    async fn ollama_health(&self, table: &Provider, model: Option<String>, warm: bool, options: &Value) -> Value {
-        let model = model.or_else(|| env(self.host(), "HARN_LLM_MODEL")).or_else(|| env(self.host(), "LOCAL_LLM_MODEL"));
+    async fn ollama_health(
+        &self,
+        table: &Provider,
+        model: Option<String>,
+        warm: bool,
+        options: &Value,
+    ) -> Value {
+        let model = model
+            .or_else(|| env(self.host(), "HARN_LLM_MODEL"))
+            .or_else(|| env(self.host(), "LOCAL_LLM_MODEL"));
         let Some(model) = model else {
             return json!({"valid": false, "status": "invalid_request",
                           "message": "no model to warm up: give option `model` or set HARN_LLM_MODEL"});
@@ -129,16 +162,23 @@ impl LlmRuntime {
         if !(200..300).contains(&reply.status) {
             return report("bad_status", format!("ollama answered HTTP {}", reply.status), http);
         }
-        let Some(served) = serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "models", "name")) else {
+        let Some(served) =
+            serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "models", "name"))
+        else {
             return report("invalid_response", "ollama did not list its models".into(), http);
         };
         let tagged = format!("{model}:latest");
-        let matched = served.iter().find(|n| **n == model || **n == tagged).or_else(|| {
-            served.iter().find(|n| n.split(':').next() == Some(model.as_str()))
-        });
+        let matched = served
+            .iter()
+            .find(|n| **n == model || **n == tagged)
+            .or_else(|| served.iter().find(|n| n.split(':').next() == Some(model.as_str())));
         let mut more = json!({"http_status": reply.status, "available_models": served});
         let Some(matched) = matched else {
-            return report("model_missing", format!("ollama does not have {model}; run `ollama pull {model}`"), more);
+            return report(
+                "model_missing",
+                format!("ollama does not have {model}; run `ollama pull {model}`"),
+                more,
+            );
         };
         more["matched_model"] = matched.as_str().into();
         if !warm {
@@ -147,7 +187,9 @@ impl LlmRuntime {
         let keep = crate::wire::ollama::keep_alive(options.get("keep_alive").cloned());
         more["keep_alive"] = keep.clone();
         let body = json!({"model": matched, "prompt": "", "stream": false, "keep_alive": keep});
-        let loaded = self.health_request("ollama", table, "POST", &join(&base, "/api/generate"), Some(body), None).await;
+        let loaded = self
+            .health_request("ollama", table, "POST", &join(&base, "/api/generate"), Some(body), None)
+            .await;
         match loaded {
             Ok(reply) if (200..300).contains(&reply.status) => {
                 more["warmup"] = json!({"ok": true, "http_status": reply.status});
@@ -155,7 +197,11 @@ impl LlmRuntime {
             }
             Ok(reply) => {
                 more["warmup"] = json!({"ok": false, "http_status": reply.status});
-                report("warmup_failed", format!("ollama answered HTTP {} to loading {matched}", reply.status), more)
+                report(
+                    "warmup_failed",
+                    format!("ollama answered HTTP {} to loading {matched}", reply.status),
+                    more,
+                )
             }
             Err(message) => {
                 more["warmup"] = json!({"ok": false});
@@ -174,7 +220,10 @@ impl LlmRuntime {
         }
         let Some(key) = key else { return Err(envs.into_iter().map(str::to_string).collect()) };
         Ok(Some(match table.auth_style() {
-            "header" => (table.auth_header.clone().unwrap_or_else(|| "x-api-key".into()).to_lowercase(), Secret::new(key)),
+            "header" => (
+                table.auth_header.clone().unwrap_or_else(|| "x-api-key".into()).to_lowercase(),
+                Secret::new(key),
+            ),
             _ => ("authorization".into(), Secret::new(format!("Bearer {key}"))),
         }))
     }
@@ -193,7 +242,7 @@ impl LlmRuntime {
             method,
             url: url.to_string(),
             headers: table.extra_headers.clone().into_iter().flatten().collect(),
-            auth,
+            auth: auth.into_iter().collect(),
             body,
             deadline: Instant::now() + TIMEOUT,
             timeout: TIMEOUT,
@@ -228,7 +277,8 @@ fn speaks_openai(table: &Provider) -> bool {
 /// Sorted values of `key` in the list at `list`.
 fn ids(value: &Value, list: &str, key: &str) -> Option<Vec<String>> {
     value.get(list).filter(|l| l.is_array())?;
-    let mut out: Vec<String> = list_at(value, list).iter().filter_map(|m| str_at(m, key)).map(str::to_string).collect();
+    let mut out: Vec<String> =
+        list_at(value, list).iter().filter_map(|m| str_at(m, key)).map(str::to_string).collect();
     out.sort();
     Some(out)
 }

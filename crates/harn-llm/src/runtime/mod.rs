@@ -6,6 +6,7 @@
 
 mod attempt;
 mod calls;
+mod clouds;
 mod completion;
 mod health;
 mod prepare;

@@ -1,5 +1,7 @@
 //! From arguments to a [`Request`]: route, gates, tools, output channel, system text.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -32,8 +34,17 @@ pub struct Prepared {
     pub search: SearchPlan,
     /// The structural experiment applied, for the transcript.
     pub experiment: Value,
-    /// Seconds of silence after which a stream is given up.
+    /// Silence after which a stream is given up.
     pub idle_timeout: Duration,
+    /// Set once a listener has seen text: from then on another attempt would repeat it.
+    pub(super) shown: Option<Rc<Cell<bool>>>,
+}
+
+impl Prepared {
+    /// Returns whether a listener has seen text of an attempt that then failed.
+    pub(super) fn is_committed(&self) -> bool {
+        self.shown.as_ref().is_some_and(|shown| shown.get())
+    }
 }
 
 impl LlmRuntime {
@@ -47,11 +58,19 @@ impl LlmRuntime {
     }
 
     /// Prepares a call for another route: the steps of a fallback.
-    pub(super) fn prepare_for(&self, call: &Call, provider: &str, model: &str) -> Result<Prepared, CallError> {
+    pub(super) fn prepare_for(
+        &self,
+        call: &Call,
+        provider: &str,
+        model: &str,
+    ) -> Result<Prepared, CallError> {
         let mut options = CallOptions::from_json(&call.options)?;
         options.provider = Some(provider.to_string());
         options.model = Some(model.to_string());
         options.stream = Some(false);
+        if let Some(raw) = options.raw.as_object_mut() {
+            raw.shift_remove("route_policy");
+        }
         self.prepare_options(call, options)
     }
 
@@ -65,7 +84,9 @@ impl LlmRuntime {
         let choice = self.choose(&options)?;
         let caps = self.capabilities_json(&choice.provider, &choice.model);
         let family = crate::config::family(&choice.provider, &choice.model);
-        Ok(json!({"provider": choice.provider, "model": choice.model, "family": family, "capabilities": caps}))
+        Ok(
+            json!({"provider": choice.provider, "model": choice.model, "family": family, "capabilities": caps}),
+        )
     }
 
     fn choose(&self, options: &CallOptions) -> Result<crate::config::Choice, CallError> {
@@ -104,6 +125,10 @@ impl LlmRuntime {
         // Image errors belong to the options, also when a mock would not look at them.
         let normal = normalise(&messages)?;
         let mut route = self.route(&choice, caps, &options, mocked)?;
+        // Found wrong before anything is sent, like every other option.
+        crate::experiment::Experiment::parse(
+            options.raw.get("structural_experiment").unwrap_or(&Value::Null),
+        )?;
         let search = self.plan_tools(&route, &options)?;
         let native = self.tools_are_native(&route, &options, &search, mocked);
         if !scripted {
@@ -121,7 +146,12 @@ impl LlmRuntime {
         });
         let mut fragments = self.own_fragments(call, &options, &search, text_tools.is_some());
         if let Some(body) = instruction {
-            fragments.push(Fragment { id: "call:output_instruction".into(), source: "call", after: true, body });
+            fragments.push(Fragment {
+                id: "call:output_instruction".into(),
+                source: "call",
+                after: true,
+                body,
+            });
         }
         let hoists = !route.style.has_system_role() && choice.provider != "mock";
         if hoists {
@@ -143,6 +173,7 @@ impl LlmRuntime {
             search,
             experiment: Value::Null,
             idle_timeout: Duration::from_secs(idle),
+            shown: None,
             options,
         })
     }
@@ -151,7 +182,10 @@ impl LlmRuntime {
         env(self.host(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call site; the parts were each settled by a step of their own")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site; the parts were each settled by a step of their own"
+    )]
     fn build(
         &self,
         route: Route,
@@ -165,7 +199,8 @@ impl LlmRuntime {
         ollama: OllamaSettings,
     ) -> Request {
         let defaults = self.config().model_defaults(&route.model);
-        let float = |given: Option<f64>, key: &str| given.or_else(|| defaults.get(key).and_then(Value::as_f64));
+        let float =
+            |given: Option<f64>, key: &str| given.or_else(|| defaults.get(key).and_then(Value::as_f64));
         let stream_env = !matches!(env(self.host(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
         let catalogued = self.config().model(&route.model).and_then(|m| m.stream_timeout);
         let timeout = o
@@ -235,21 +270,27 @@ impl LlmRuntime {
             }
             _ => ("authorization".to_string(), Secret::new(format!("Bearer {}", key.reveal()))),
         });
-        let base = options.base_url.as_deref().map(crate::config::clean_url).unwrap_or_else(|| table.base_url(self.host()));
+        let base = options
+            .base_url
+            .as_deref()
+            .map(crate::config::clean_url)
+            .unwrap_or_else(|| table.base_url(self.host()));
         let endpoint = table.chat_endpoint().to_string();
-        Ok(Route {
+        let mut route = Route {
             provider: provider.to_string(),
             model: choice.model.clone(),
             model_is_default: choice.model_is_default,
             caps,
-            style: if provider == "mock" { WireStyle::OpenAiChat } else { WireStyle::of(provider, &endpoint) },
+            style: if provider == "mock" { WireStyle::OpenAiChat } else { WireStyle::of(&endpoint) },
             base_url: base.trim_end_matches('/').to_string(),
             endpoint,
             completion_endpoint: table.completion_endpoint.clone(),
             auth: auth.filter(|(_, secret)| !secret.is_empty()),
             key,
             extra_headers: table.extra_headers.into_iter().flatten().collect(),
-        })
+        };
+        self.adapt_cloud_route(&mut route);
+        Ok(route)
     }
 
     pub(super) fn calls_disabled(&self) -> bool {
@@ -257,7 +298,7 @@ impl LlmRuntime {
         matches!(value.as_str(), "1" | "true" | "yes" | "on")
     }
 
-    fn transport_is_replaying(&self) -> bool {
+    pub(super) fn transport_is_replaying(&self) -> bool {
         matches!(&*self.transport.cassette.borrow(), Some(crate::record::Cassette::Replay(_)))
     }
 
@@ -352,7 +393,8 @@ impl LlmRuntime {
         let alive_env = from_env(&["HARN_OLLAMA_KEEP_ALIVE", "OLLAMA_KEEP_ALIVE"]);
         let grace = from_env(&["HARN_OLLAMA_UNLOAD_GRACE_MS", "OLLAMA_UNLOAD_GRACE_MS"]);
         let num_ctx = get("num_ctx").or_else(|| inner("num_ctx")).and_then(positive);
-        let num_ctx = num_ctx.or_else(|| ctx_env.as_ref().and_then(|v| v.parse().ok()).filter(|n: &i64| *n > 0));
+        let num_ctx =
+            num_ctx.or_else(|| ctx_env.as_ref().and_then(|v| v.parse().ok()).filter(|n: &i64| *n > 0));
         let grace = grace.and_then(|v| v.parse::<u64>().ok()).unwrap_or(10_000);
         OllamaSettings {
             num_ctx: num_ctx.unwrap_or(32768),
@@ -376,7 +418,9 @@ impl LlmRuntime {
         messages: &[Value],
         ollama: &OllamaSettings,
     ) {
-        if route.provider == "openai" && route.style == WireStyle::OpenAiChat && (options.responses_api || search.native)
+        if route.provider == "openai"
+            && route.style == WireStyle::OpenAiChat
+            && (options.responses_api || search.native)
         {
             route.style = WireStyle::OpenAiResponses;
             route.endpoint = "/responses".to_string();
@@ -386,7 +430,11 @@ impl LlmRuntime {
         }
         let has_native_tools = native && !search.tools.is_empty();
         let raw_hint = route.caps.recommended_endpoint.as_deref() == Some("/api/generate-raw");
-        if raw_hint && !route.caps.text_tool_wire_format_supported && !has_native_tools && !any_image(messages) {
+        if raw_hint
+            && !route.caps.text_tool_wire_format_supported
+            && !has_native_tools
+            && !any_image(messages)
+        {
             route.style = WireStyle::OllamaRaw;
             route.endpoint = "/api/generate".to_string();
             return;
@@ -405,7 +453,12 @@ impl LlmRuntime {
 
     /// Decides how the route is asked for JSON; the second value is the instruction for routes without
     /// a channel of their own.
-    fn plan_output(&self, route: &Route, options: &CallOptions, mocked: bool) -> (OutputPlan, Option<String>) {
+    fn plan_output(
+        &self,
+        route: &Route,
+        options: &CallOptions,
+        mocked: bool,
+    ) -> (OutputPlan, Option<String>) {
         let format = &options.output;
         if format.kind == OutputKind::Text {
             return (OutputPlan::none(), None);
@@ -413,6 +466,7 @@ impl LlmRuntime {
         let schema = format.schema.as_ref().map(to_json_schema);
         let channel = match (route.style, route.caps.structured_output.as_deref()) {
             (WireStyle::OllamaChat, _) => OutputChannel::Format,
+            (WireStyle::Bedrock, _) => OutputChannel::None,
             (WireStyle::Anthropic, Some(_)) => OutputChannel::Tool,
             (_, Some("native")) => OutputChannel::Native,
             (_, Some("tool_use")) => OutputChannel::Native,
@@ -423,20 +477,34 @@ impl LlmRuntime {
         let bindings = json!({"schema": schema});
         let instruction = (channel == OutputChannel::None && !mocked)
             .then(|| self.host.prose("agent/prompts/output_instruction", &bindings));
-        let tool_description =
-            if channel == OutputChannel::Tool { self.host.prose("llm/json_response_tool", &bindings) } else { String::new() };
+        let tool_description = if channel == OutputChannel::Tool {
+            self.host.prose("llm/json_response_tool", &bindings)
+        } else {
+            String::new()
+        };
         (OutputPlan { channel, schema, strict, tool_description }, instruction)
     }
 
     /// The fragments a call contributes itself, in reduction order.
-    fn own_fragments(&self, call: &Call, o: &CallOptions, search: &SearchPlan, text_tools: bool) -> Vec<Fragment> {
+    fn own_fragments(
+        &self,
+        call: &Call,
+        o: &CallOptions,
+        search: &SearchPlan,
+        text_tools: bool,
+    ) -> Vec<Fragment> {
         let mut out = Vec::new();
         let before = |id: &str, source, body: String| Fragment { id: id.into(), source, after: false, body };
-        let summary = o.transcript.as_ref().and_then(|t| str_at(t, "summary")).filter(|s| !s.trim().is_empty());
+        let summary =
+            o.transcript.as_ref().and_then(|t| str_at(t, "summary")).filter(|s| !s.trim().is_empty());
         if let (Some(summary), Some(transcript)) = (summary, &o.transcript) {
             let texts = crate::mock::match_text(crate::json::list_at(transcript, "messages"));
             if !texts.contains(summary) {
-                out.push(before("transcript:summary", "transcript", format!("Conversation summary:\n{summary}")));
+                out.push(before(
+                    "transcript:summary",
+                    "transcript",
+                    format!("Conversation summary:\n{summary}"),
+                ));
             }
         }
         let own_block = o.raw.get("_system_fragments").is_some_and(Value::is_array);
@@ -446,10 +514,12 @@ impl LlmRuntime {
                 out.push(before("primary", "primary", system.to_string()));
             }
             if text_tools {
-                let mut bindings = crate::tool_text::declarations(search.search_tool.iter().chain(&search.visible));
+                let mut bindings =
+                    crate::tool_text::declarations(search.search_tool.iter().chain(&search.visible));
                 bindings["mode"] = "text".into();
                 bindings["tool_examples"] = o.raw.get("tool_examples").cloned().unwrap_or(Value::Null);
-                bindings["require_action"] = (o.tool_choice == Some(crate::tools::ToolChoice::Required)).into();
+                bindings["require_action"] =
+                    (o.tool_choice == Some(crate::tools::ToolChoice::Required)).into();
                 let mut body = self.host.prose("agent/prompts/tool_contract_text", &bindings);
                 if let Some(bindings) = stub_bindings(o, search) {
                     body.push_str("\n\n");
@@ -466,9 +536,7 @@ impl LlmRuntime {
 fn stub_bindings(o: &CallOptions, search: &SearchPlan) -> Option<Value> {
     let option = o.tool_search.as_ref().filter(|s| s.include_stub_listing)?;
     search.search_tool.as_ref()?;
-    let stub = |t: &crate::tools::ToolDef| {
-        json!({"name": t.name, "description": crate::tool_text::first_sentence(&t.description)})
-    };
+    let stub = |t: &crate::tools::ToolDef| json!({"name": t.name, "description": crate::tool_text::first_sentence(&t.description)});
     let stubs: Vec<Value> = search.deferred.iter().map(stub).collect();
     Some(json!({"search_tool": option.name, "tools": stubs}))
 }

@@ -1,5 +1,7 @@
 //! `llm_stream`: the visible text of a reply, piece by piece.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Call, LlmRuntime};
@@ -20,8 +22,7 @@ pub enum StreamItem {
 }
 
 impl LlmRuntime {
-    /// Runs a streaming call to its end. `deliver` gets each chunk; it returns false when nobody listens
-    /// any more, after which the future should be dropped. Option errors are returned before any
+    /// Runs a streaming call to its end. `deliver` gets each chunk. Option errors are returned before any
     /// request; later failures are delivered as the last item.
     ///
     /// Run it beside a channel: the caller forwards items and drops the future when the channel closes,
@@ -29,44 +30,54 @@ impl LlmRuntime {
     ///
     /// # Errors
     /// Wrong options.
-    pub async fn llm_stream(&self, call: &Call, deliver: &mut dyn FnMut(StreamItem)) -> Result<(), CallError> {
+    pub async fn llm_stream(
+        &self,
+        call: &Call,
+        deliver: &mut dyn FnMut(StreamItem),
+    ) -> Result<(), CallError> {
         let mut prepared = self.prepare(call)?;
+        self.apply_experiment(&mut prepared).await?;
         if prepared.options.timeout.is_none() {
             prepared.request.timeout = Duration::from_secs(DEFAULT_TIMEOUT);
         }
         prepared.request.idle_timeout = Some(prepared.idle_timeout);
+        let shown = Rc::new(Cell::new(false));
+        prepared.shown = Some(shown.clone());
         let unscripted = prepared.request.route.provider == "mock" && !self.mock_is_active();
         let words = unscripted.then(|| crate::mock::default_stream_words(&prepared.request.messages));
         let mut splitter = ThinkSplitter::default();
-        let mut show = |event: &StreamEvent, deliver: &mut dyn FnMut(StreamItem)| {
-            if let StreamEvent::Text(text) = event {
-                for piece in splitter.feed(text) {
-                    if let Piece::Text(text) = piece {
-                        deliver(StreamItem::Chunk(text));
-                    }
-                }
-            }
-        };
         let result = self
             .with_retries(call, &prepared, &mut |event| {
-                if words.is_none() {
-                    show(event, deliver);
+                if let (StreamEvent::Text(text), None) = (event, &words) {
+                    shown.set(true);
+                    deliver_visible(splitter.feed(text), deliver);
                 }
             })
             .await;
         match result {
             Err(error) => deliver(StreamItem::Failed(error.into())),
-            Ok(_) => {
+            Ok(response) => {
                 for word in words.into_iter().flatten() {
+                    shown.set(true);
                     deliver(StreamItem::Chunk(word));
                 }
-                for piece in splitter.finish() {
-                    if let Piece::Text(text) = piece {
-                        deliver(StreamItem::Chunk(text));
-                    }
+                deliver_visible(splitter.finish(), deliver);
+                // A fallback route is not streamed: its text comes in one piece.
+                if !shown.get() && response.thinking.as_deref() != Some(response.text.as_str()) {
+                    let mut whole = ThinkSplitter::default();
+                    deliver_visible(whole.feed(&response.text), deliver);
+                    deliver_visible(whole.finish(), deliver);
                 }
             }
         }
         Ok(())
+    }
+}
+
+fn deliver_visible(pieces: Vec<Piece>, deliver: &mut dyn FnMut(StreamItem)) {
+    for piece in pieces {
+        if let Piece::Text(text) = piece {
+            deliver(StreamItem::Chunk(text));
+        }
     }
 }

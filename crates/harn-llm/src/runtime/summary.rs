@@ -6,8 +6,8 @@ use super::{Call, LlmRuntime};
 use crate::error::CallError;
 use crate::json::{Object, list_at, present};
 use crate::transcript::{
-    CompactOptions, Compacted, Strategy, compact, compact_plan, compact_text, conversation_lines, is_transcript,
-    with_messages,
+    CompactOptions, Compacted, Strategy, compact, compact_plan, compact_text, conversation_lines,
+    is_transcript, with_messages,
 };
 
 impl LlmRuntime {
@@ -15,7 +15,11 @@ impl LlmRuntime {
     ///
     /// # Errors
     /// The value is no transcript, or the call failed.
-    pub async fn transcript_summarize(&self, transcript: &Value, options: &Value) -> Result<Value, CallError> {
+    pub async fn transcript_summarize(
+        &self,
+        transcript: &Value,
+        options: &Value,
+    ) -> Result<Value, CallError> {
         if !is_transcript(transcript) {
             return Err(CallError::Option("transcript_summarize: argument must be a transcript".into()));
         }
@@ -26,7 +30,10 @@ impl LlmRuntime {
         let lines = conversation_lines(messages);
         let prompt = match present(options, "prompt") {
             Some(instruction) => format!("{}\n\n{lines}", crate::json::display(instruction)),
-            None => self.host.prose("llm/transcript_summarize", &json!({"formatted_messages": lines, "archived_count": archived})),
+            None => self.host.prose(
+                "llm/transcript_summarize",
+                &json!({"formatted_messages": lines, "archived_count": archived}),
+            ),
         };
         let reply = self.ask_plainly(prompt, options).await?;
         let ids = || self.host.new_id();
@@ -54,7 +61,8 @@ impl LlmRuntime {
         let removed = &list_at(transcript, "messages")[..archived.unwrap_or(0)];
         let written = match (parsed.strategy, archived) {
             (Strategy::Llm, Some(count)) => {
-                let bindings = json!({"formatted_messages": conversation_lines(removed), "archived_count": count});
+                let bindings =
+                    json!({"formatted_messages": conversation_lines(removed), "archived_count": count});
                 let prompt = match &parsed.summarize_prompt {
                     Some(template) => prompt_of(template, &bindings).map_err(CallError::Option)?,
                     None => self.host.prose("llm/transcript_summarize", &bindings),
@@ -70,7 +78,8 @@ impl LlmRuntime {
     /// Makes a call of its own with the call options among `options`, and returns the visible text.
     async fn ask_plainly(&self, prompt: String, options: &Value) -> Result<String, CallError> {
         let mut own: Object = options.as_object().cloned().unwrap_or_default();
-        for key in ["prompt", "messages", "transcript", "keep_last", "summary", "strategy", "system", "tools"] {
+        for key in ["prompt", "messages", "transcript", "keep_last", "summary", "strategy", "system", "tools"]
+        {
             own.shift_remove(key);
         }
         let finished = self.call(&Call::new(prompt, None, Value::Object(own)), &mut |_| {}).await?;

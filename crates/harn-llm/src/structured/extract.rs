@@ -29,7 +29,8 @@ pub fn extract(response: &Response) -> Option<Extracted> {
         .collect();
     let arguments = response.tool_calls.iter().map(|c| c.arguments.to_string());
     let candidates: Vec<String> = [text, blocks].into_iter().chain(arguments).collect();
-    let prose = candidates.iter().map(|c| crate::tool_text::parse_reply(c, &[]).prose()).filter(|p| !p.is_empty());
+    let prose =
+        candidates.iter().map(|c| crate::tool_text::parse_reply(c, &[]).prose()).filter(|p| !p.is_empty());
     candidates.iter().cloned().chain(prose).find_map(|candidate| from_text(&candidate))
 }
 
@@ -44,7 +45,8 @@ pub fn from_text(text: &str) -> Option<Extracted> {
     }
     let found = |value| Extracted { value, whole: false };
     let fences = fences(text);
-    let (json, other): (Vec<_>, Vec<_>) = fences.into_iter().partition(|(info, _)| info.eq_ignore_ascii_case("json"));
+    let (json, other): (Vec<_>, Vec<_>) =
+        fences.into_iter().partition(|(info, _)| info.eq_ignore_ascii_case("json"));
     let fenced = json.into_iter().chain(other).find_map(|(_, body)| serde_json::from_str(body.trim()).ok());
     fenced.or_else(|| first_span(text)).map(found)
 }

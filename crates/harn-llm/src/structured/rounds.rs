@@ -156,10 +156,13 @@ mod tests {
         let mut cut = reply("nope");
         cut.stop_reason = Some("max_tokens".into());
         let Verdict::Failed { errors } = r.judge(&mut cut, &host) else { panic!() };
-        assert_eq!(errors, [
-            "response did not contain parseable JSON",
-            "response hit the token limit before producing complete JSON"
-        ]);
+        assert_eq!(
+            errors,
+            [
+                "response did not contain parseable JSON",
+                "response hit the token limit before producing complete JSON"
+            ]
+        );
         assert!(r.missing_json && r.used() == 2);
     }
 

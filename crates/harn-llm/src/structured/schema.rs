@@ -20,7 +20,9 @@ pub fn to_json_schema(schema: &Value) -> Value {
                 continue;
             }
             "properties" | "definitions" | "$defs" => (key.as_str(), map_values(value)),
-            "additional_properties" | "additionalProperties" => ("additionalProperties", to_json_schema(value)),
+            "additional_properties" | "additionalProperties" => {
+                ("additionalProperties", to_json_schema(value))
+            }
             "items" => ("items", to_json_schema(value)),
             "union" => ("oneOf", each(value)),
             "oneOf" | "anyOf" => (key.as_str(), each(value)),
@@ -82,7 +84,9 @@ fn type_words(value: &Value, out: &mut Object) -> Option<Value> {
             }
             Some(word(text).into())
         }
-        Value::Array(items) => Some(items.iter().filter_map(Value::as_str).map(|w| Value::from(word(w))).collect()),
+        Value::Array(items) => {
+            Some(items.iter().filter_map(Value::as_str).map(|w| Value::from(word(w))).collect())
+        }
         other => Some(other.clone()),
     }
 }
@@ -200,9 +204,7 @@ mod tests {
     #[test]
     fn strictness_needs_closed_objects_all_the_way_down() {
         let inner = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]});
-        let outer = |inner: &Value| {
-            json!({"type": "object", "properties": {"a": inner}, "required": ["a"], "additionalProperties": false})
-        };
+        let outer = |inner: &Value| json!({"type": "object", "properties": {"a": inner}, "required": ["a"], "additionalProperties": false});
         assert!(!is_strict(&outer(&inner)));
         let mut closed = inner.clone();
         closed["additionalProperties"] = false.into();

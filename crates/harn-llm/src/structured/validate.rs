@@ -71,7 +71,9 @@ fn describe(kind: &ValidationErrorKind, instance: &Value, otherwise: &str) -> (u
     let length = || instance.as_str().map_or(0, |s| s.chars().count());
     let items = || instance.as_array().map_or(0, Vec::len);
     match kind {
-        ValidationErrorKind::Required { property } => (0, vec![format!("missing required key '{}'", display(property))]),
+        ValidationErrorKind::Required { property } => {
+            (0, vec![format!("missing required key '{}'", display(property))])
+        }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let mut keys: Vec<&String> = unexpected.iter().collect();
             keys.sort();
@@ -87,16 +89,28 @@ fn describe(kind: &ValidationErrorKind, instance: &Value, otherwise: &str) -> (u
         ValidationErrorKind::Constant { expected_value } => {
             one(format!("expected constant {}, got {}", display(expected_value), display(instance)))
         }
-        ValidationErrorKind::Enum { options } => one(format!("value must be one of [{}]", list_text(options))),
+        ValidationErrorKind::Enum { options } => {
+            one(format!("value must be one of [{}]", list_text(options)))
+        }
         ValidationErrorKind::AnyOf { .. }
         | ValidationErrorKind::OneOfNotValid { .. }
-        | ValidationErrorKind::OneOfMultipleValid { .. } => one("value did not match any union branch".to_string()),
+        | ValidationErrorKind::OneOfMultipleValid { .. } => {
+            one("value did not match any union branch".to_string())
+        }
         ValidationErrorKind::Minimum { limit } => one(format!("expected value >= {limit}, got {instance}")),
         ValidationErrorKind::Maximum { limit } => one(format!("expected value <= {limit}, got {instance}")),
-        ValidationErrorKind::MinLength { limit } => one(format!("expected length >= {limit}, got {}", length())),
-        ValidationErrorKind::MaxLength { limit } => one(format!("expected length <= {limit}, got {}", length())),
-        ValidationErrorKind::MinItems { limit } => one(format!("expected at least {limit} items, got {}", items())),
-        ValidationErrorKind::MaxItems { limit } => one(format!("expected at most {limit} items, got {}", items())),
+        ValidationErrorKind::MinLength { limit } => {
+            one(format!("expected length >= {limit}, got {}", length()))
+        }
+        ValidationErrorKind::MaxLength { limit } => {
+            one(format!("expected length <= {limit}, got {}", length()))
+        }
+        ValidationErrorKind::MinItems { limit } => {
+            one(format!("expected at least {limit} items, got {}", items()))
+        }
+        ValidationErrorKind::MaxItems { limit } => {
+            one(format!("expected at most {limit} items, got {}", items()))
+        }
         ValidationErrorKind::Pattern { pattern } => one(format!("value does not match pattern '{pattern}'")),
         _ => one(otherwise.to_string()),
     }
@@ -112,12 +126,15 @@ mod tests {
         let schema = json!({"type": "dict", "required": ["a", "b"], "additional_properties": false, "properties": {
             "a": {"type": "int", "min": 3}, "b": {"type": "string"},
             "l": {"type": "list", "items": {"type": "dict", "properties": {"x": {"enum": ["p", "q"]}}}}}});
-        assert_eq!(errors(&schema, &json!({"a": 1, "l": [{}, {"x": "r"}], "z": 0})), [
-            "at root: missing required key 'b'",
-            "at a: expected value >= 3, got 1",
-            "at l[1].x: value must be one of [p, q]",
-            "at root: unexpected key 'z'",
-        ]);
+        assert_eq!(
+            errors(&schema, &json!({"a": 1, "l": [{}, {"x": "r"}], "z": 0})),
+            [
+                "at root: missing required key 'b'",
+                "at a: expected value >= 3, got 1",
+                "at l[1].x: value must be one of [p, q]",
+                "at root: unexpected key 'z'",
+            ]
+        );
         assert_eq!(errors(&schema, &json!([])), ["at root: expected type 'dict', got 'list'"]);
         assert!(errors(&schema, &json!({"a": 3, "b": ""})).is_empty());
     }

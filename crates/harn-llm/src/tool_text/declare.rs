@@ -30,7 +30,8 @@ pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
             expanded.push(text);
         }
     }
-    let shared: Vec<String> = shared.into_iter().map(|(name, text)| format!("type {name} = {text};")).collect();
+    let shared: Vec<String> =
+        shared.into_iter().map(|(name, text)| format!("type {name} = {text};")).collect();
     json!({"expanded_schemas": expanded.join("\n\n"), "compact_schemas": compact.join("\n"),
            "shared_types": shared.join("\n")})
 }
@@ -39,7 +40,8 @@ pub fn declarations<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Value {
 pub fn first_sentence(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let end = line.char_indices().find(|(at, c)| {
-        matches!(c, '.' | '!' | '?') && line[at + c.len_utf8()..].chars().next().is_none_or(char::is_whitespace)
+        matches!(c, '.' | '!' | '?')
+            && line[at + c.len_utf8()..].chars().next().is_none_or(char::is_whitespace)
     });
     end.map_or(line, |(at, c)| &line[..at + c.len_utf8()]).to_string()
 }
@@ -120,7 +122,11 @@ fn plain_type(schema: &Value) -> String {
             "array" | "list" => match schema.get("items") {
                 Some(items) => {
                     let inner = type_text(items);
-                    if inner.contains(" | ") || inner.contains(" & ") { format!("({inner})[]") } else { format!("{inner}[]") }
+                    if inner.contains(" | ") || inner.contains(" & ") {
+                        format!("({inner})[]")
+                    } else {
+                        format!("{inner}[]")
+                    }
                 }
                 None => "any[]".into(),
             },
@@ -134,7 +140,9 @@ fn plain_type(schema: &Value) -> String {
 }
 
 fn object_type(schema: &Value) -> String {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return "object".into() };
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return "object".into();
+    };
     if properties.is_empty() {
         return "{}".into();
     }

@@ -33,7 +33,9 @@ pub fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedCall, St
         Some('{') => {}
         None => return Err(problem("the text ends before the closing `)`".to_string())),
         Some(_) => {
-            return Err(format!("Tool '{name}' must be called with an object literal argument like {name}({{ ... }})."));
+            return Err(format!(
+                "Tool '{name}' must be called with an object literal argument like {name}({{ ... }})."
+            ));
         }
     }
     let arguments = p.object().map_err(problem)?;
@@ -249,7 +251,8 @@ impl<'a> Parser<'a> {
     fn unicode_escape(&mut self) -> Parse<char> {
         if self.eat('{') {
             let end = self.rest().find('}').ok_or_else(|| "a `\\u{` escape is not closed".to_string())?;
-            let code = u32::from_str_radix(&self.rest()[..end], 16).map_err(|_| "a `\\u{}` escape is no number".to_string())?;
+            let code = u32::from_str_radix(&self.rest()[..end], 16)
+                .map_err(|_| "a `\\u{}` escape is no number".to_string())?;
             self.at += end + 1;
             return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
         }
@@ -367,7 +370,9 @@ mod tests {
     fn values_of_every_kind() {
         assert_eq!(read("t()"), Ok(json!({})));
         assert_eq!(
-            read("t({ a: 1, 'b': -2.5, c: [true, null, undefined,], /* x */ d: {}, // y\n e: \"q\\u00e9\\x41\\u{1F600}\\q\", })"),
+            read(
+                "t({ a: 1, 'b': -2.5, c: [true, null, undefined,], /* x */ d: {}, // y\n e: \"q\\u00e9\\x41\\u{1F600}\\q\", })"
+            ),
             Ok(json!({"a": 1, "b": -2.5, "c": [true, null, null], "d": {}, "e": "qéA😀q"}))
         );
         assert_eq!(read("t({ a: \"\\ud83d\\ude00\" })"), Ok(json!({"a": "😀"})));

@@ -51,7 +51,11 @@ impl TaggedReply {
             parts.join("\n\n")
         };
         let response = join(|b| if let Block::Response(t) = b { Some(t) } else { None });
-        if response.is_empty() { join(|b| if let Block::Prose(t) = b { Some(t) } else { None }) } else { response }
+        if response.is_empty() {
+            join(|b| if let Block::Prose(t) = b { Some(t) } else { None })
+        } else {
+            response
+        }
     }
 
     /// Returns the body of the last done block.
@@ -121,7 +125,8 @@ impl Reader<'_> {
         let nothing = self.out == TaggedReply::default();
         if nothing && !text.trim().is_empty() {
             self.out.violations.push(
-                "the reply has none of the blocks <tool_call>, <assistant_prose>, <user_response>, <done>".to_string(),
+                "the reply has none of the blocks <tool_call>, <assistant_prose>, <user_response>, <done>"
+                    .to_string(),
             );
         }
     }
@@ -173,7 +178,9 @@ impl Reader<'_> {
             0 => {
                 if self.out.errors.is_empty() {
                     let body = clip(body.trim(), 200);
-                    self.out.errors.push(format!("<tool_call> body contained no call of a known tool: {body}"));
+                    self.out
+                        .errors
+                        .push(format!("<tool_call> body contained no call of a known tool: {body}"));
                 }
             }
             1 => {
@@ -206,9 +213,10 @@ impl Reader<'_> {
             self.out.violations.push(format!("Stray text outside response tags: {preview}"));
         } else {
             let names: Vec<&str> = found.calls.iter().map(|c| c.name.as_str()).collect();
-            self.out
-                .violations
-                .push(format!("Calls outside <tool_call> blocks: {}; wrap each call in <tool_call>", names.join(", ")));
+            self.out.violations.push(format!(
+                "Calls outside <tool_call> blocks: {}; wrap each call in <tool_call>",
+                names.join(", ")
+            ));
             for call in found.calls {
                 self.push_call(call.name, call.arguments);
             }
@@ -233,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_call_with_prose() {
-        let reply = read("<assistant_prose>hey</assistant_prose>\n<tool_call>\nread({ path: \"x\" })\n</tool_call>");
+        let reply =
+            read("<assistant_prose>hey</assistant_prose>\n<tool_call>\nread({ path: \"x\" })\n</tool_call>");
         assert_eq!(reply.prose(), "hey");
         assert_eq!(
             reply.calls(),
@@ -255,7 +264,9 @@ mod tests {
 
     #[test]
     fn the_answer_outranks_prose_and_done_is_seen() {
-        let reply = read("<think>x</think><assistant_prose>a</assistant_prose><user_response> b </user_response><done>##DONE##</done>");
+        let reply = read(
+            "<think>x</think><assistant_prose>a</assistant_prose><user_response> b </user_response><done>##DONE##</done>",
+        );
         assert_eq!((reply.prose().as_str(), reply.done_marker()), ("b", Some("##DONE##")));
         assert!(read("<done> </done>").violations[0].contains("<done>"));
     }

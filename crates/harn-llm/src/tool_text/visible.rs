@@ -136,7 +136,8 @@ pub fn sanitize_partial(text: &str) -> String {
             break;
         }
     }
-    let open_response = shown.rfind("<user_response>").filter(|at| !shown[*at..].contains("</user_response>"));
+    let open_response =
+        shown.rfind("<user_response>").filter(|at| !shown[*at..].contains("</user_response>"));
     match open_response {
         Some(_) => sanitize(&format!("{shown}</user_response>")),
         None => sanitize(shown),
@@ -153,7 +154,10 @@ mod tests {
         assert_eq!(sanitize("a<tool_call>t()</tool_call>b<done>##DONE##</done>"), "ab");
         assert_eq!(sanitize("x [result of t]\n1\n[end of t] y"), "x  y");
         assert_eq!(sanitize("<assistant_prose>p</assistant_prose>"), "p");
-        assert_eq!(sanitize("p<user_response> a </user_response>q<user_response>b</user_response>"), "a\n\nb");
+        assert_eq!(
+            sanitize("p<user_response> a </user_response>q<user_response>b</user_response>"),
+            "a\n\nb"
+        );
         assert_eq!(sanitize("a\r\n\r\n\r\n\r\nb <think>open"), "a\n\nb");
     }
 

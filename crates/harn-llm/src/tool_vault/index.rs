@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn host_answers_are_filtered() {
-        let hits = index().accept(&json!({"result": {"tool_names": ["nope", "open_file"], "diagnostic": "d"}}));
+        let hits =
+            index().accept(&json!({"result": {"tool_names": ["nope", "open_file"], "diagnostic": "d"}}));
         assert_eq!(hits.to_text(), "{\"diagnostic\":\"d\",\"tool_names\":[\"open_file\"]}");
         assert!(index().search(SearchStrategy::Host, "x").diagnostic.unwrap().contains("bm25"));
     }

@@ -47,7 +47,11 @@ pub struct Situation<'a> {
 ///
 /// # Errors
 /// Native search is demanded but not offered, or every tool is deferred.
-pub fn plan(tools: &[ToolDef], search: Option<&ToolSearch>, at: Situation<'_>) -> Result<SearchPlan, OptionError> {
+pub fn plan(
+    tools: &[ToolDef],
+    search: Option<&ToolSearch>,
+    at: Situation<'_>,
+) -> Result<SearchPlan, OptionError> {
     let Some(search) = search else {
         let visible: Vec<ToolDef> = tools.iter().filter(|t| !t.defer_loading).cloned().collect();
         return Ok(SearchPlan {
@@ -109,7 +113,8 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
         json!({"type": format!("tool_search_tool_{variant}_20251119"), "name": format!("tool_search_tool_{variant}")})
     } else {
         let mut meta = json!({"type": "tool_search", "mode": "hosted"});
-        let labels: std::collections::BTreeSet<&str> = tools.iter().filter_map(|t| t.namespace.as_deref()).collect();
+        let labels: std::collections::BTreeSet<&str> =
+            tools.iter().filter_map(|t| t.namespace.as_deref()).collect();
         if !labels.is_empty() {
             meta["namespaces"] = labels.into_iter().collect::<Vec<_>>().into();
         }
@@ -135,7 +140,8 @@ fn is_claude(model: &str) -> bool {
 
 fn client_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> SearchPlan {
     let (deferred, visible): (Vec<ToolDef>, Vec<ToolDef>) = tools.into_iter().partition(|t| t.defer_loading);
-    let deferred: Vec<ToolDef> = deferred.into_iter().map(|t| ToolDef { defer_loading: false, ..t }).collect();
+    let deferred: Vec<ToolDef> =
+        deferred.into_iter().map(|t| ToolDef { defer_loading: false, ..t }).collect();
     if visible.is_empty() && deferred.is_empty() {
         return SearchPlan {
             tools: Vec::new(),
@@ -158,7 +164,14 @@ fn client_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
         mcp_server: None,
     };
     let native = std::iter::once(&search_tool).chain(&visible).map(|t| t.to_native(at.shape)).collect();
-    SearchPlan { tools: native, visible, deferred, search_tool: Some(search_tool), native: false, warning: None }
+    SearchPlan {
+        tools: native,
+        visible,
+        deferred,
+        search_tool: Some(search_tool),
+        native: false,
+        warning: None,
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +204,10 @@ mod tests {
     #[test]
     fn providers_that_search_get_a_meta_tool() {
         let p = run("anthropic", "claude-opus-4-7", json!("regex"), tools()).unwrap();
-        assert_eq!(p.tools[0], json!({"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}));
+        assert_eq!(
+            p.tools[0],
+            json!({"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"})
+        );
         assert_eq!((p.tools.len(), &p.tools[2]["defer_loading"]), (3, &json!(true)));
         let p = run("openai", "gpt-5.4", json!(true), tools()).unwrap();
         assert_eq!(p.tools[0], json!({"type": "tool_search", "mode": "hosted", "namespaces": ["ops"]}));
@@ -212,7 +228,11 @@ mod tests {
     #[test]
     fn something_must_be_visible() {
         let all = json!([{"name": "a", "defer_loading": true}]);
-        assert!(run("openai", "gpt-4o", json!(true), all.clone()).unwrap_err().contains("all tools have defer_loading"));
+        assert!(
+            run("openai", "gpt-4o", json!(true), all.clone())
+                .unwrap_err()
+                .contains("all tools have defer_loading")
+        );
         let p = run("openai", "gpt-4o", json!({"always_loaded": ["a"]}), all).unwrap();
         assert_eq!((p.deferred.len(), p.tools.len()), (0, 2));
     }

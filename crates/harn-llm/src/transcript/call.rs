@@ -42,7 +42,9 @@ pub fn of_call(record: &CallRecord<'_>, ids: &Ids<'_>) -> Value {
         })),
         ids,
     ));
-    for (kind, text) in [("private_reasoning", &response.thinking), ("thinking_summary", &response.thinking_summary)] {
+    for (kind, text) in
+        [("private_reasoning", &response.thinking), ("thinking_summary", &response.thinking_summary)]
+    {
         if let Some(text) = text {
             events.push(event(kind, "assistant", "private", text, None, ids));
         }
@@ -87,9 +89,12 @@ fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
             if !text.is_empty() {
                 blocks.push(json!({"type": "text", "text": text}));
             }
-            blocks.extend(response.tool_calls.iter().map(
-                |c| json!({"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments}),
-            ));
+            blocks.extend(
+                response
+                    .tool_calls
+                    .iter()
+                    .map(|c| json!({"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments})),
+            );
             out["content"] = blocks.into();
         }
         WireStyle::OllamaChat | WireStyle::OllamaRaw => {

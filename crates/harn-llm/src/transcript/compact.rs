@@ -62,7 +62,9 @@ impl CompactOptions {
         };
         let summarize_prompt = present(options, "summarize_prompt").map(display);
         if summarize_prompt.is_some() && strategy != Strategy::Llm {
-            return Err("transcript_compact: summarize_prompt is only supported with strategy 'llm'".to_string());
+            return Err(
+                "transcript_compact: summarize_prompt is only supported with strategy 'llm'".to_string()
+            );
         }
         let int = |key: &str| options.get(key).and_then(Value::as_i64);
         let keep_last = usize::try_from(int("keep_last").unwrap_or(12))
@@ -107,9 +109,8 @@ pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize
         return Ok(None);
     }
     let wanted = messages.len() - options.keep_last;
-    let starts = |n: &usize| {
-        messages.get(*n).is_some_and(|m| str_at(m, "role") == Some("user") && !is_result(m))
-    };
+    let starts =
+        |n: &usize| messages.get(*n).is_some_and(|m| str_at(m, "role") == Some("user") && !is_result(m));
     let mut start = (1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts).unwrap_or(wanted);
     // Results stay with the turn that asked for them.
     while start > 0 && messages.get(start).is_some_and(is_result) {
@@ -120,7 +121,8 @@ pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize
 
 /// Returns the `ROLE: content` lines of messages.
 pub fn conversation_lines(messages: &[Value]) -> String {
-    let line = |m: &Value| format!("{}: {}", str_at(m, "role").unwrap_or("user").to_uppercase(), message_text(m));
+    let line =
+        |m: &Value| format!("{}: {}", str_at(m, "role").unwrap_or("user").to_uppercase(), message_text(m));
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -173,7 +175,13 @@ pub struct Compacted {
 }
 
 /// Replaces the first `archived` messages by `text`.
-pub fn apply(transcript: &Value, options: &CompactOptions, archived: Option<usize>, text: &str, ids: &Ids<'_>) -> Compacted {
+pub fn apply(
+    transcript: &Value,
+    options: &CompactOptions,
+    archived: Option<usize>,
+    text: &str,
+    ids: &Ids<'_>,
+) -> Compacted {
     let Some(archived) = archived else {
         let mut out = transcript.clone();
         if let Some(summary) = &options.summary {
@@ -224,7 +232,7 @@ mod tests {
     }
 
     fn alternating(n: usize) -> Value {
-        let message = |k: usize| json!({"role": if k % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{k}")});
+        let message = |k: usize| json!({"role": if k.is_multiple_of(2) { "user" } else { "assistant" }, "content": format!("m{k}")});
         from_messages(&(0..n).map(message).collect(), &ids).unwrap()
     }
 
@@ -238,7 +246,10 @@ mod tests {
         let t = alternating(4);
         assert_eq!(plan(&t, &o), Ok(Some(2)));
         let text = render(&list_at(&t, "messages")[..2], o.strategy, None);
-        assert_eq!(text, "[auto-compacted 2 older messages via truncate strategy]\n[user] m0\n[assistant] m1");
+        assert_eq!(
+            text,
+            "[auto-compacted 2 older messages via truncate strategy]\n[user] m0\n[assistant] m1"
+        );
         let done = apply(&t, &o, Some(2), &text, &ids);
         assert_eq!(done.transcript["messages"].as_array().unwrap().len(), 3);
         assert_eq!(done.transcript["summary"], "S");
@@ -260,7 +271,10 @@ mod tests {
     #[test]
     fn small_transcripts_stay_but_take_a_summary() {
         let t = alternating(4);
-        for o in [json!({"keep_last": 4, "summary": "S"}), json!({"keep_last": 0, "target_tokens": 100, "summary": "S"})] {
+        for o in [
+            json!({"keep_last": 4, "summary": "S"}),
+            json!({"keep_last": 0, "target_tokens": 100, "summary": "S"}),
+        ] {
             let o = options(o);
             assert_eq!(plan(&t, &o), Ok(None));
             let done = apply(&t, &o, None, "", &ids);

@@ -6,7 +6,14 @@ use super::Ids;
 use crate::json::{list_at, str_at};
 
 /// Makes an event.
-pub fn event(kind: &str, role: &str, visibility: &str, text: &str, metadata: Option<Value>, ids: &Ids<'_>) -> Value {
+pub fn event(
+    kind: &str,
+    role: &str,
+    visibility: &str,
+    text: &str,
+    metadata: Option<Value>,
+    ids: &Ids<'_>,
+) -> Value {
     let mut out = json!({"id": ids(), "kind": kind, "role": role, "visibility": visibility, "text": text, "blocks": []});
     if let Some(metadata) = metadata {
         out["metadata"] = metadata;
@@ -71,7 +78,8 @@ fn block_text(block: &Value) -> Option<String> {
             .unwrap_or_else(|| str_at(block, "type").unwrap_or("file"))
             .to_string()
     };
-    let named = |key: &str| str_at(block, key).or_else(|| str_at(block, "name")).unwrap_or_default().to_string();
+    let named =
+        |key: &str| str_at(block, key).or_else(|| str_at(block, "name")).unwrap_or_default().to_string();
     match str_at(block, "type").unwrap_or("text") {
         "text" | "output_text" | "input_text" => str_at(block, "text").map(str::to_string),
         "reasoning" | "reasoning_summary" | "thinking" => None,

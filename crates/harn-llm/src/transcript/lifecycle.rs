@@ -6,7 +6,11 @@ use super::{Ids, empty, event, is_transcript, with_messages};
 use crate::json::present;
 
 fn checked<'a>(name: &str, transcript: &'a Value) -> Result<&'a Value, String> {
-    if is_transcript(transcript) { Ok(transcript) } else { Err(format!("{name}: argument must be a transcript")) }
+    if is_transcript(transcript) {
+        Ok(transcript)
+    } else {
+        Err(format!("{name}: argument must be a transcript"))
+    }
 }
 
 fn push_event(out: &mut Value, kind: &str, text: &str, ids: &Ids<'_>) {
@@ -90,9 +94,15 @@ mod tests {
         let archived = archive(&t, &ids).unwrap();
         assert_eq!((archived["state"].as_str(), t.get("state")), (Some("archived"), None));
         let last = archived["events"].as_array().unwrap().last().unwrap().clone();
-        assert_eq!((last["kind"].as_str(), last["text"].as_str()), (Some("transcript_archive"), Some("transcript archived")));
+        assert_eq!(
+            (last["kind"].as_str(), last["text"].as_str()),
+            (Some("transcript_archive"), Some("transcript archived"))
+        );
         let forked = fork(&t, &json!({"retain_messages": false}), &ids).unwrap();
-        assert_eq!((forked["messages"].as_array().unwrap().len(), forked["state"].as_str()), (0, Some("forked")));
+        assert_eq!(
+            (forked["messages"].as_array().unwrap().len(), forked["state"].as_str()),
+            (0, Some("forked"))
+        );
         assert_eq!(resume(&json!({}), &ids).unwrap_err(), "transcript_resume: argument must be a transcript");
         assert_eq!(reset(&json!({"metadata": {"k": 1}}), &ids)["metadata"]["k"], 1);
     }

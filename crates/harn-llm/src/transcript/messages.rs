@@ -13,7 +13,9 @@ pub fn from_messages(value: &Value, ids: &Ids<'_>) -> Result<Value, String> {
     let messages = match value {
         Value::Array(list) => list.clone(),
         t if is_transcript(t) => list_at(t, "messages").to_vec(),
-        _ => return Err("transcript_from_messages: argument must be a message list or transcript".to_string()),
+        _ => {
+            return Err("transcript_from_messages: argument must be a message list or transcript".to_string());
+        }
     };
     Ok(with_messages(&empty(None, ids), messages, ids))
 }
@@ -38,7 +40,7 @@ pub fn field(builtin: &str, transcript: &Value, key: &str) -> Result<Value, Stri
 ///
 /// # Errors
 /// The value is neither; `builtin` names the caller.
-pub fn add(builtin: &str, target: &Value, message: Value, ids: &Ids<'_>) -> Result<Value, String> {
+fn add(builtin: &str, target: &Value, message: Value, ids: &Ids<'_>) -> Result<Value, String> {
     match target {
         Value::Array(list) => Ok(list.iter().cloned().chain([message]).collect()),
         t if is_transcript(t) => {
@@ -53,7 +55,13 @@ pub fn add(builtin: &str, target: &Value, message: Value, ids: &Ids<'_>) -> Resu
 ///
 /// # Errors
 /// The target is neither a list nor a transcript.
-pub fn add_message(builtin: &str, target: &Value, role: &str, content: Value, ids: &Ids<'_>) -> Result<Value, String> {
+pub fn add_message(
+    builtin: &str,
+    target: &Value,
+    role: &str,
+    content: Value,
+    ids: &Ids<'_>,
+) -> Result<Value, String> {
     add(builtin, target, json!({"role": role, "content": content}), ids)
 }
 
@@ -61,7 +69,12 @@ pub fn add_message(builtin: &str, target: &Value, role: &str, content: Value, id
 ///
 /// # Errors
 /// The target is neither a list nor a transcript.
-pub fn add_tool_result(target: &Value, tool_use_id: &str, content: Value, ids: &Ids<'_>) -> Result<Value, String> {
+pub fn add_tool_result(
+    target: &Value,
+    tool_use_id: &str,
+    content: Value,
+    ids: &Ids<'_>,
+) -> Result<Value, String> {
     let message = json!({"role": "tool_result", "tool_use_id": tool_use_id, "content": content});
     add("add_tool_result", target, message, ids)
 }
@@ -148,7 +161,11 @@ pub fn export(transcript: &Value) -> String {
 /// The text is no transcript.
 pub fn import(text: &str) -> Result<Value, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| format!("transcript_import: {e}"))?;
-    if is_transcript(&value) { Ok(value) } else { Err("transcript_import: argument must be a transcript".to_string()) }
+    if is_transcript(&value) {
+        Ok(value)
+    } else {
+        Err("transcript_import: argument must be a transcript".to_string())
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +195,10 @@ mod tests {
     #[test]
     fn events_show_messages_as_text() {
         let t = sample();
-        assert_eq!(render_visible(&t), "user: hi\nassistant: yes <tool_call:read>\nuser: <image:cat.png> see");
+        assert_eq!(
+            render_visible(&t),
+            "user: hi\nassistant: yes <tool_call:read>\nuser: <image:cat.png> see"
+        );
         assert_eq!(render_full(&t).lines().nth(2), Some("[internal] tool_result: data"));
         assert_eq!(events_by_kind(&t, "tool_result").len(), 1);
         assert_eq!(
@@ -191,7 +211,10 @@ mod tests {
 
     #[test]
     fn messages_are_added_to_lists_and_transcripts() {
-        assert_eq!(add_message("add_user", &json!([]), "user", "a".into(), &ids).unwrap(), json!([{"role": "user", "content": "a"}]));
+        assert_eq!(
+            add_message("add_user", &json!([]), "user", "a".into(), &ids).unwrap(),
+            json!([{"role": "user", "content": "a"}])
+        );
         let mut t = sample();
         t["events"].as_array_mut().unwrap().push(json!({"kind": "note"}));
         let more = add_tool_result(&t, "c2", "x".into(), &ids).unwrap();

@@ -9,12 +9,15 @@ mod lifecycle;
 mod messages;
 
 pub use call::{CallRecord, assistant_message, of_call};
-pub use compact::{CompactOptions, Compacted, Strategy, apply as compact, conversation_lines, plan as compact_plan, render as compact_text};
+pub use compact::{
+    CompactOptions, Compacted, Strategy, apply as compact, conversation_lines, plan as compact_plan,
+    render as compact_text,
+};
 pub use events::{event, message_event, message_events};
 pub use lifecycle::{abandon, archive, fork, reset, resume};
 pub use messages::{
-    add_asset, add_message, add_tool_result, events_by_kind, export, field, from_messages, import, render_full,
-    render_visible, stats,
+    add_asset, add_message, add_tool_result, events_by_kind, export, field, from_messages, import,
+    render_full, render_visible, stats,
 };
 
 use serde_json::{Value, json};
@@ -31,7 +34,8 @@ pub fn is_transcript(value: &Value) -> bool {
 
 /// Makes an empty transcript.
 pub fn empty(metadata: Option<Value>, ids: &Ids<'_>) -> Value {
-    let mut out = json!({"_type": "transcript", "version": 2, "id": ids(), "messages": [], "events": [], "assets": []});
+    let mut out =
+        json!({"_type": "transcript", "version": 2, "id": ids(), "messages": [], "events": [], "assets": []});
     if let Some(metadata) = metadata.filter(|m| !m.is_null()) {
         out["metadata"] = metadata;
     }

@@ -33,7 +33,10 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let mut wire_messages = write_messages(&messages, request.thinking.is_on());
     if let Some(prefill) = &request.prefill {
         if version.is_some_and(|v| v >= (4, 6)) {
-            warnings.push(Warning { text: format!("prefill is not supported by \"{model}\", ignoring"), once: true });
+            warnings.push(Warning {
+                text: format!("prefill is not supported by \"{model}\", ignoring"),
+                once: true,
+            });
         } else {
             wire_messages.push(json!({"role": "assistant", "content": prefill}));
         }
@@ -80,7 +83,8 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     }
     merge_overrides(&mut body, &request.overrides);
     let betas = beta_features(request);
-    let headers = if betas.is_empty() { vec![] } else { vec![("anthropic-beta".to_string(), betas.join(","))] };
+    let headers =
+        if betas.is_empty() { vec![] } else { vec![("anthropic-beta".to_string(), betas.join(","))] };
     Ok(WireRequest {
         url: request.route.url(&request.route.endpoint),
         headers,
@@ -90,21 +94,27 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     })
 }
 
-fn write_sampling(request: &Request, newest: bool, enabled: bool, body: &mut Object, warnings: &mut Vec<Warning>) {
+fn write_sampling(
+    request: &Request,
+    newest: bool,
+    enabled: bool,
+    body: &mut Object,
+    warnings: &mut Vec<Warning>,
+) {
     let sampling = [request.temperature.is_some(), request.top_p.is_some(), request.top_k.is_some()];
     if newest {
         if sampling.contains(&true) {
-            let text = format!(
-                "\"{}\" takes no temperature, top_p or top_k, ignoring them",
-                request.route.model
-            );
+            let text =
+                format!("\"{}\" takes no temperature, top_p or top_k, ignoring them", request.route.model);
             warnings.push(Warning { text, once: true });
         }
     } else {
         // With a thinking budget the API refuses both.
         if let Some(temperature) = request.temperature.filter(|_| !enabled) {
             if temperature > 1.0 {
-                let text = format!("\"temperature\" {temperature} is above 1.0, the most that Anthropic takes; using 1.0");
+                let text = format!(
+                    "\"temperature\" {temperature} is above 1.0, the most that Anthropic takes; using 1.0"
+                );
                 warnings.push(Warning { text, once: false });
             }
             body.insert("temperature".into(), temperature.min(1.0).into());
@@ -122,7 +132,8 @@ fn write_sampling(request: &Request, newest: bool, enabled: bool, body: &mut Obj
 }
 
 fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
-    let mut tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::Anthropic)).collect();
+    let mut tools: Vec<Value> =
+        request.tools.iter().map(|t| strip_for_wire(t, ToolShape::Anthropic)).collect();
     let mut choice = request.tool_choice.as_ref().map(|c| c.to_anthropic());
     if request.output.channel == OutputChannel::Tool {
         // Forcing the tool would keep other tools from being called, and is refused while thinking.
@@ -272,7 +283,11 @@ pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, Llm
                 }
             }
             "tool_use" => {
-                out.push(StreamEvent::ToolCallStart { index, id: Some(text("id")), name: Some(text("name")) });
+                out.push(StreamEvent::ToolCallStart {
+                    index,
+                    id: Some(text("id")),
+                    name: Some(text("name")),
+                });
                 let arguments = block.get("input").map(Value::to_string).unwrap_or_default();
                 out.push(StreamEvent::ToolCallDelta { index, arguments });
             }
@@ -311,7 +326,11 @@ impl Decoder {
         let text = |key: &str| str_at(block, key).unwrap_or_default().to_string();
         match str_at(block, "type").unwrap_or_default() {
             "tool_use" => {
-                out.push(StreamEvent::ToolCallStart { index, id: Some(text("id")), name: Some(text("name")) });
+                out.push(StreamEvent::ToolCallStart {
+                    index,
+                    id: Some(text("id")),
+                    name: Some(text("name")),
+                });
             }
             "server_tool_use" => {
                 self.queries.insert(index, (text("id"), text("name"), String::new()));
@@ -340,7 +359,8 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        let index = value.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let index =
+            value.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         match str_at(value, "type").unwrap_or_default() {
             "message_start" => {
                 let message = &value["message"];
@@ -353,7 +373,11 @@ impl Decode for Decoder {
             "content_block_delta" => self.block_delta(index, &value["delta"], out),
             "content_block_stop" => {
                 if let Some((id, name, json)) = self.queries.remove(&index) {
-                    out.push(StreamEvent::SearchQuery { id, name, query: crate::message::parse_arguments(&json) });
+                    out.push(StreamEvent::SearchQuery {
+                        id,
+                        name,
+                        query: crate::message::parse_arguments(&json),
+                    });
                 }
             }
             "message_delta" => {
@@ -396,7 +420,8 @@ mod tests {
 
     #[test]
     fn a_plain_call() {
-        let wire = encode(&sample::request("anthropic", SONNET, json!({"system": "s", "stream": false}))).unwrap();
+        let wire =
+            encode(&sample::request("anthropic", SONNET, json!({"system": "s", "stream": false}))).unwrap();
         assert_eq!(wire.url, "https://api.anthropic.com/v1/messages");
         assert_eq!(
             wire.body,
@@ -433,7 +458,10 @@ mod tests {
     fn thinking_needs_room_and_no_temperature() {
         let b = body(SONNET, json!({"thinking": {"budget_tokens": 20000}, "temperature": 0.5, "top_k": 3}));
         assert_eq!(b["thinking"], json!({"type": "enabled", "budget_tokens": 20000}));
-        assert_eq!((b["max_tokens"].as_i64(), b.get("temperature"), b.get("top_k")), (Some(21024), None, None));
+        assert_eq!(
+            (b["max_tokens"].as_i64(), b.get("temperature"), b.get("top_k")),
+            (Some(21024), None, None)
+        );
         let b = body("claude-opus-4-7", json!({"thinking": true, "temperature": 0.5}));
         assert_eq!((&b["thinking"], b.get("temperature")), (&json!({"type": "adaptive"}), None));
     }
@@ -446,7 +474,10 @@ mod tests {
                 {"type": "tool_call", "id": "a", "name": "x", "arguments": {}}]},
             {"role": "tool_result", "tool_use_id": "a", "content": "1"}]);
         let on = body(SONNET, json!({"messages": messages, "thinking": true}));
-        assert_eq!(on["messages"][0]["content"][0], json!({"type": "thinking", "thinking": "hm", "signature": "sig"}));
+        assert_eq!(
+            on["messages"][0]["content"][0],
+            json!({"type": "thinking", "thinking": "hm", "signature": "sig"})
+        );
         let off = body(SONNET, json!({"messages": messages}));
         assert_eq!(off["messages"][0]["content"][0]["type"], "tool_use");
     }
@@ -468,9 +499,13 @@ mod tests {
 
     #[test]
     fn unsupported_options_warn() {
-        let wire = encode(&sample::request("anthropic", SONNET, json!({"seed": 1, "temperature": 1.7}))).unwrap();
+        let wire =
+            encode(&sample::request("anthropic", SONNET, json!({"seed": 1, "temperature": 1.7}))).unwrap();
         let texts: Vec<&str> = wire.warnings.iter().map(|w| w.text.as_str()).collect();
-        assert!(texts.contains(&"\"seed\" is not supported by provider \"anthropic\", ignoring"), "{texts:?}");
+        assert!(
+            texts.contains(&"\"seed\" is not supported by provider \"anthropic\", ignoring"),
+            "{texts:?}"
+        );
         assert_eq!(wire.body["temperature"], json!(1.0));
     }
 
@@ -478,6 +513,9 @@ mod tests {
     fn prefill_is_sent_below_4_6_only() {
         let b = body(SONNET, json!({"prefill": "{"}));
         assert_eq!(b["messages"][1], json!({"role": "assistant", "content": "{"}));
-        assert_eq!(body("claude-sonnet-4-6", json!({"prefill": "{"}))["messages"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            body("claude-sonnet-4-6", json!({"prefill": "{"}))["messages"].as_array().unwrap().len(),
+            1
+        );
     }
 }

@@ -14,7 +14,13 @@ fn is_ollama(endpoint: &str) -> bool {
 }
 
 /// Writes the body of a completion.
-pub(crate) fn body(request: &Request, endpoint: &str, prefix: &str, suffix: &str, system: Option<&str>) -> Value {
+pub(crate) fn body(
+    request: &Request,
+    endpoint: &str,
+    prefix: &str,
+    suffix: &str,
+    system: Option<&str>,
+) -> Value {
     let mut out = Object::new();
     out.insert("model".into(), request.route.model.as_str().into());
     out.insert("prompt".into(), prefix.into());
@@ -74,7 +80,9 @@ pub(crate) fn read(provider: &str, model: &str, endpoint: &str, text: &str) -> R
         };
         str_at(&body, "done_reason")
     } else {
-        let Some(choice) = list_at(&body, "choices").first() else { return Err(wrong_shape(provider, &body)) };
+        let Some(choice) = list_at(&body, "choices").first() else {
+            return Err(wrong_shape(provider, &body));
+        };
         out.text = str_at(choice, "text").unwrap_or_default().to_string();
         out.usage = Usage::from_json(body.get("usage").unwrap_or(&json!({})));
         str_at(choice, "finish_reason")

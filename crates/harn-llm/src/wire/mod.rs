@@ -2,7 +2,9 @@
 //! [`StreamEvent`]s. One file per format; nothing here does I/O.
 
 pub mod anthropic;
+pub(crate) mod bedrock;
 pub mod completion;
+pub mod gemini;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
@@ -30,12 +32,20 @@ pub enum WireStyle {
     OllamaChat,
     /// Ollama's `/api/generate` with a prompt we render.
     OllamaRaw,
+    /// Google's `generateContent`.
+    Gemini,
+    /// Amazon's Converse.
+    Bedrock,
 }
 
 impl WireStyle {
     /// Returns the format of a provider's chat endpoint.
-    pub fn of(_provider: &str, endpoint: &str) -> WireStyle {
-        if endpoint.contains("/messages") {
+    pub fn of(endpoint: &str) -> WireStyle {
+        if endpoint.contains(":generateContent") {
+            WireStyle::Gemini
+        } else if endpoint.ends_with("/converse") {
+            WireStyle::Bedrock
+        } else if endpoint.contains("/messages") {
             WireStyle::Anthropic
         } else if endpoint.contains("/responses") {
             WireStyle::OpenAiResponses
@@ -56,7 +66,7 @@ impl WireStyle {
 
     /// Returns whether system messages may stand in the message list.
     pub fn has_system_role(self) -> bool {
-        !matches!(self, WireStyle::Anthropic)
+        !matches!(self, WireStyle::Anthropic | WireStyle::Gemini | WireStyle::Bedrock)
     }
 
     /// Returns how the messages of a stream are separated.
@@ -103,6 +113,8 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
         WireStyle::OpenAiResponses => openai_responses::encode(request)?,
         WireStyle::OllamaChat => ollama::encode_chat(request)?,
         WireStyle::OllamaRaw => ollama::encode_raw(request)?,
+        WireStyle::Gemini => gemini::encode(request)?,
+        WireStyle::Bedrock => bedrock::encode(request)?,
     };
     wire.headers.splice(0..0, request.route.extra_headers.iter().cloned());
     Ok(wire)
@@ -119,7 +131,10 @@ fn merge_overrides(body: &mut Object, overrides: &Object) {
 
 /// Returns the warning about an option that a provider does not take.
 fn unsupported(param: &str, provider: &str) -> Warning {
-    Warning { text: format!("\"{param}\" is not supported by provider \"{provider}\", ignoring"), once: false }
+    Warning {
+        text: format!("\"{param}\" is not supported by provider \"{provider}\", ignoring"),
+        once: false,
+    }
 }
 
 /// Reads the messages of a stream in one format.
@@ -143,6 +158,9 @@ fn decoder(request: &Request) -> Box<dyn Decode> {
         WireStyle::OpenAiChat => Box::new(openai_chat::Decoder::new(provider)),
         WireStyle::OpenAiResponses => Box::new(openai_responses::Decoder::new(provider)),
         WireStyle::OllamaChat | WireStyle::OllamaRaw => Box::new(ollama::Decoder::new(provider)),
+        WireStyle::Gemini => Box::new(gemini::Decoder::new(provider)),
+        // Never streamed, so the decoder of streams is never asked.
+        WireStyle::Bedrock => Box::new(openai_chat::Decoder::new(provider)),
     }
 }
 
@@ -157,6 +175,8 @@ pub fn read_reply(request: &Request, body: &Value) -> Result<Vec<StreamEvent>, L
         WireStyle::OpenAiChat => openai_chat::read(provider, body),
         WireStyle::OpenAiResponses => openai_responses::read(provider, body),
         WireStyle::OllamaChat | WireStyle::OllamaRaw => ollama::read(provider, body),
+        WireStyle::Gemini => gemini::read(provider, body),
+        WireStyle::Bedrock => bedrock::read(provider, body),
     }
 }
 
@@ -189,6 +209,8 @@ pub struct ReplyReader {
     limit: usize,
     /// Bytes of a reply in one piece, or the head of a stream for error messages.
     buffer: Vec<u8>,
+    /// Bytes of a stream so far.
+    taken: usize,
     messages: usize,
     usage: Usage,
     over: bool,
@@ -217,6 +239,7 @@ impl ReplyReader {
             },
             limit: request.max_response_bytes,
             buffer: Vec::new(),
+            taken: 0,
             messages: 0,
             usage: Usage::default(),
             over: false,
@@ -235,7 +258,8 @@ impl ReplyReader {
 
     fn too_long(&self) -> LlmError {
         let limit = self.limit;
-        let message = format!("{} response too large: more than max_response_bytes = {limit} bytes", self.provider);
+        let message =
+            format!("{} response too large: more than max_response_bytes = {limit} bytes", self.provider);
         let mut error = LlmError::new(Category::ServerError, message);
         error.kind = crate::error::Kind::Terminal;
         error
@@ -268,10 +292,11 @@ impl ReplyReader {
         }
         let room = 200usize.saturating_sub(self.buffer.len());
         self.buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        self.taken += chunk.len();
         let mut messages = Vec::new();
         let fed = self.framer.feed(chunk, &mut messages);
         self.take(messages, out)?;
-        if fed.is_err() && !self.over {
+        if (fed.is_err() || self.taken > self.limit) && !self.over {
             return Err(self.too_long());
         }
         Ok(())

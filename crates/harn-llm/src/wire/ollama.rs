@@ -63,7 +63,9 @@ pub(super) fn merge_ollama_overrides(body: &mut Object, overrides: &Object) {
             ("num_ctx" | "keep_alive" | "force_native_tool_search", _) => {}
             ("options", Value::Object(own)) => {
                 if let Some(Value::Object(options)) = body.get_mut("options") {
-                    options.extend(own.iter().filter(|(k, _)| *k != "num_ctx").map(|(k, v)| (k.clone(), v.clone())));
+                    options.extend(
+                        own.iter().filter(|(k, _)| *k != "num_ctx").map(|(k, v)| (k.clone(), v.clone())),
+                    );
                 }
             }
             _ => {
@@ -84,7 +86,10 @@ fn warnings(request: &Request) -> Vec<Warning> {
         }
     }
     if !request.stream {
-        out.push(Warning { text: "ollama is always streamed; \"stream: false\" is ignored".into(), once: true });
+        out.push(Warning {
+            text: "ollama is always streamed; \"stream: false\" is ignored".into(),
+            once: true,
+        });
     }
     out
 }
@@ -155,7 +160,9 @@ fn write_message(message: &Message, keep_reasoning: bool, out: &mut Vec<Value>) 
                 let name = name.as_deref().unwrap_or(id);
                 out.push(json!({"role": "tool", "tool_name": name, "content": result_text(content)}));
             }
-            ContentBlock::Reasoning { text, .. } if keep_reasoning => texts.insert(0, format!("<think>\n{text}\n</think>")),
+            ContentBlock::Reasoning { text, .. } if keep_reasoning => {
+                texts.insert(0, format!("<think>\n{text}\n</think>"))
+            }
             ContentBlock::Reasoning { .. } => {}
             ContentBlock::Other(value) => texts.push(value.to_string()),
         }
@@ -177,7 +184,8 @@ fn write_message(message: &Message, keep_reasoning: bool, out: &mut Vec<Value>) 
 
 pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
     let mut prompt = String::new();
-    let mut turn = |role: &str, text: &str| prompt.push_str(&format!("<|im_start|>{role}\n{text}\n<|im_end|>\n"));
+    let mut turn =
+        |role: &str, text: &str| prompt.push_str(&format!("<|im_start|>{role}\n{text}\n<|im_end|>\n"));
     if let Some(system) = &request.system {
         turn("system", system);
     }
@@ -281,7 +289,11 @@ impl Decoder {
             let index = if index < self.calls { self.calls } else { index };
             self.calls = index + 1;
             let id = str_at(call, "id").map_or_else(|| format!("ollama_tool_{index}"), str::to_string);
-            out.push(StreamEvent::ToolCallStart { index, id: Some(id), name: str_at(function, "name").map(str::to_string) });
+            out.push(StreamEvent::ToolCallStart {
+                index,
+                id: Some(id),
+                name: str_at(function, "name").map(str::to_string),
+            });
             let arguments = match present(function, "arguments") {
                 Some(Value::String(text)) => text.clone(),
                 Some(other) => other.to_string(),
@@ -302,11 +314,14 @@ impl Decode for Decoder {
             out.push(StreamEvent::Model(model.into()));
         }
         let message = value.get("message").unwrap_or(&Value::Null);
-        if let Some(thinking) = str_at(message, "thinking").or_else(|| str_at(value, "thinking")).filter(|t| !t.is_empty())
+        if let Some(thinking) =
+            str_at(message, "thinking").or_else(|| str_at(value, "thinking")).filter(|t| !t.is_empty())
         {
             out.push(StreamEvent::Reasoning(thinking.into()));
         }
-        if let Some(text) = str_at(message, "content").or_else(|| str_at(value, "response")).filter(|t| !t.is_empty()) {
+        if let Some(text) =
+            str_at(message, "content").or_else(|| str_at(value, "response")).filter(|t| !t.is_empty())
+        {
             push_pieces(self.think.feed(text), out);
         }
         self.take_calls(list_at(message, "tool_calls"), out);
@@ -319,7 +334,8 @@ impl Decode for Decoder {
             }));
             if let Some(reason) = str_at(value, "done_reason") {
                 let stop = StopReason::from_provider(reason);
-                let stop = if self.calls > 0 && stop == StopReason::EndTurn { StopReason::ToolUse } else { stop };
+                let stop =
+                    if self.calls > 0 && stop == StopReason::EndTurn { StopReason::ToolUse } else { stop };
                 out.push(StreamEvent::Stop(stop));
             }
         }

@@ -17,7 +17,10 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let (provider, caps) = (route.provider.as_str(), &route.caps);
     let mut body = Object::new();
     let mut warnings = Vec::new();
-    body.insert("model".into(), route.model.as_str().into());
+    // Azure's deployments stand in the address instead.
+    if provider != "azure_openai" {
+        body.insert("model".into(), route.model.as_str().into());
+    }
     body.insert("messages".into(), write_messages(request)?.into());
     if request.max_tokens > 0 {
         let key = if caps.requires_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
@@ -187,7 +190,9 @@ fn write_user(message: &Message, out: &mut Vec<Value>) {
     match parts.as_slice() {
         [] if any_result => {}
         [] => out.push(json!({"role": "user", "content": ""})),
-        [one] if str_at(one, "type") == Some("text") => out.push(json!({"role": "user", "content": one["text"]})),
+        [one] if str_at(one, "type") == Some("text") => {
+            out.push(json!({"role": "user", "content": one["text"]}))
+        }
         _ => out.push(json!({"role": "user", "content": parts})),
     }
 }
@@ -235,15 +240,23 @@ fn read_calls(calls: &[Value], out: &mut Vec<StreamEvent>) {
                 query: call.get("query").or_else(|| call.get("input")).cloned().unwrap_or(Value::Null),
             }),
             Some("tool_search_output") => out.push(StreamEvent::SearchResult {
-                tool_use_id: str_at(call, "call_id").or_else(|| str_at(call, "id")).unwrap_or_default().into(),
+                tool_use_id: str_at(call, "call_id")
+                    .or_else(|| str_at(call, "id"))
+                    .unwrap_or_default()
+                    .into(),
                 tool_names: reference_names(list_at(call, "tool_references")),
             }),
             _ => {
                 let index = call.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
                 let index = index.unwrap_or(position);
                 let function = call.get("function").unwrap_or(&Value::Null);
-                let text = |v: &Value, key: &str| str_at(v, key).filter(|s| !s.is_empty()).map(str::to_string);
-                out.push(StreamEvent::ToolCallStart { index, id: text(call, "id"), name: text(function, "name") });
+                let text =
+                    |v: &Value, key: &str| str_at(v, key).filter(|s| !s.is_empty()).map(str::to_string);
+                out.push(StreamEvent::ToolCallStart {
+                    index,
+                    id: text(call, "id"),
+                    name: text(function, "name"),
+                });
                 let arguments = match present(function, "arguments") {
                     Some(Value::String(text)) => text.clone(),
                     Some(other) => other.to_string(),
@@ -417,7 +430,8 @@ mod tests {
 
     #[test]
     fn openrouter_has_its_own_reasoning_object() {
-        let reasoning = |t: Value| body("openrouter", "qwen/qwen3-8b", json!({"thinking": t}))["reasoning"].clone();
+        let reasoning =
+            |t: Value| body("openrouter", "qwen/qwen3-8b", json!({"thinking": t}))["reasoning"].clone();
         assert_eq!(reasoning(json!(true)), json!({"enabled": true}));
         assert_eq!(reasoning(json!({"budget_tokens": 9})), json!({"max_tokens": 9}));
         assert_eq!(reasoning(json!("high")), json!({"effort": "high"}));
@@ -437,9 +451,13 @@ mod tests {
 
     #[test]
     fn anthropic_history_is_rewritten() {
-        let b = body("openai", "gpt-4o", json!({"messages": [
+        let b = body(
+            "openai",
+            "gpt-4o",
+            json!({"messages": [
             {"role": "assistant", "content": [{"type": "text", "text": "t"}, {"type": "tool_use", "id": "a", "name": "x", "input": {"k": 1}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "r"}, {"type": "text", "text": "u"}]}]}));
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "r"}, {"type": "text", "text": "u"}]}]}),
+        );
         assert_eq!(
             b["messages"],
             json!([
@@ -452,10 +470,17 @@ mod tests {
 
     #[test]
     fn images_and_overrides() {
-        let b = body("openai", "gpt-4o", json!({"openai": {"user": "me", "seed": 1, "force_native_tool_search": true}, "seed": 2,
+        let b = body(
+            "openai",
+            "gpt-4o",
+            json!({"openai": {"user": "me", "seed": 1, "force_native_tool_search": true}, "seed": 2,
             "messages": [{"role": "user", "content": [{"type": "text", "text": "see"},
-                {"type": "image", "base64": "AA==", "media_type": "image/png", "detail": "low"}]}]}));
-        assert_eq!((&b["user"], &b["seed"], b.get("force_native_tool_search")), (&json!("me"), &json!(1), None));
+                {"type": "image", "base64": "AA==", "media_type": "image/png", "detail": "low"}]}]}),
+        );
+        assert_eq!(
+            (&b["user"], &b["seed"], b.get("force_native_tool_search")),
+            (&json!("me"), &json!(1), None)
+        );
         assert_eq!(
             b["messages"][0]["content"][1],
             json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}})

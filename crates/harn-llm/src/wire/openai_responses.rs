@@ -115,7 +115,9 @@ fn write_message(message: &Message, hoisted: bool, out: &mut Vec<Value>) {
             ContentBlock::ToolUse(call) => items.push(json!({"type": "function_call", "call_id": call.id,
                 "name": call.name, "arguments": call.arguments.to_string()})),
             ContentBlock::ToolResult { id, content, .. } => {
-                items.push(json!({"type": "function_call_output", "call_id": id, "output": result_text(content)}));
+                items.push(
+                    json!({"type": "function_call_output", "call_id": id, "output": result_text(content)}),
+                );
             }
             ContentBlock::Reasoning { .. } => {}
             ContentBlock::Other(value) => content.push(value.clone()),
@@ -147,11 +149,16 @@ fn read_item(item: &Value, index: usize, out: &mut Vec<StreamEvent>) {
             }
         }
         "function_call" => {
-            out.push(StreamEvent::ToolCallStart { index, id: Some(text("call_id")), name: Some(text("name")) });
+            out.push(StreamEvent::ToolCallStart {
+                index,
+                id: Some(text("call_id")),
+                name: Some(text("name")),
+            });
             out.push(StreamEvent::ToolCallDelta { index, arguments: text("arguments") });
         }
         "reasoning" => {
-            let parts: Vec<&str> = list_at(item, "summary").iter().filter_map(|s| str_at(s, "text")).collect();
+            let parts: Vec<&str> =
+                list_at(item, "summary").iter().filter_map(|s| str_at(s, "text")).collect();
             if !parts.is_empty() {
                 out.push(StreamEvent::ReasoningSummary(parts.join("\n\n")));
             }
@@ -175,9 +182,16 @@ fn read_search(item: &Value, out: &mut Vec<StreamEvent>) {
             });
         }
         "tool_search_output" => {
-            let tools = if item.get("tools").is_some() { list_at(item, "tools") } else { list_at(item, "tool_references") };
+            let tools = if item.get("tools").is_some() {
+                list_at(item, "tools")
+            } else {
+                list_at(item, "tool_references")
+            };
             out.push(StreamEvent::SearchResult {
-                tool_use_id: str_at(item, "call_id").or_else(|| str_at(item, "id")).unwrap_or_default().into(),
+                tool_use_id: str_at(item, "call_id")
+                    .or_else(|| str_at(item, "id"))
+                    .unwrap_or_default()
+                    .into(),
                 tool_names: reference_names(tools),
             });
         }
@@ -240,7 +254,11 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        let index = value.get("output_index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let index = value
+            .get("output_index")
+            .and_then(Value::as_u64)
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(0);
         let delta = || str_at(value, "delta").unwrap_or_default().to_string();
         match str_at(value, "type").unwrap_or_default() {
             "response.output_text.delta" | "response.refusal.delta" => {
@@ -285,8 +303,9 @@ impl Decode for Decoder {
             }
             "response.failed" => {
                 let response = &value["response"];
-                return Err(error_member(&self.provider, response)
-                    .unwrap_or_else(|| LlmError::api(&self.provider, &json!({"message": "the response failed"}))));
+                return Err(error_member(&self.provider, response).unwrap_or_else(|| {
+                    LlmError::api(&self.provider, &json!({"message": "the response failed"}))
+                }));
             }
             "error" => {
                 let error = error_member(&self.provider, value);
@@ -348,13 +367,16 @@ mod tests {
 
     #[test]
     fn a_whole_reply() {
-        let events = read("openai", &json!({"status": "completed", "output": [
+        let events = read(
+            "openai",
+            &json!({"status": "completed", "output": [
             {"type": "reasoning", "summary": [{"text": "s1"}, {"text": "s2"}]},
             {"type": "tool_search_call", "id": "q", "arguments": "{\"q\":1}"},
             {"type": "tool_search_output", "call_id": "q", "tools": [{"name": "deploy"}]},
             {"type": "message", "content": [{"type": "output_text", "text": "hi"}]},
             {"type": "function_call", "call_id": "c", "name": "x", "arguments": "{}"}],
-            "usage": {"input_tokens": 3, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 2}}}))
+            "usage": {"input_tokens": 3, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 2}}}),
+        )
         .unwrap();
         let mut builder = crate::response::ResponseBuilder::default();
         events.iter().for_each(|e| builder.push(e));

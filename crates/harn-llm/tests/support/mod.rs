@@ -1,7 +1,12 @@
 //! A tiny HTTP server for tests: each connection gets the next script, every request is kept.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "test support; each file uses a part of it"
+)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use harn_llm::host::LocalFuture;
@@ -21,7 +26,8 @@ pub enum Step {
 
 /// A whole reply, closed after its body.
 pub fn reply(status: &str, headers: &str, body: &str) -> Vec<Step> {
-    let head = format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head =
+        format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n", body.len());
     vec![Step::Send(head.into_bytes()), Step::Send(body.as_bytes().to_vec())]
 }
 
@@ -51,6 +57,8 @@ impl Seen {
 pub struct Server {
     pub url: String,
     pub seen: Rc<RefCell<Vec<Seen>>>,
+    /// Connections that the client closed while the server was silent.
+    pub closed: Rc<Cell<usize>>,
 }
 
 impl Server {
@@ -60,14 +68,16 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen: Rc<RefCell<Vec<Seen>>> = Rc::default();
         let log = seen.clone();
+        let closed: Rc<Cell<usize>> = Rc::default();
+        let count = closed.clone();
         tokio::task::spawn_local(async move {
             for script in scripts {
                 let Ok((socket, _)) = listener.accept().await else { return };
                 let log = log.clone();
-                tokio::task::spawn_local(serve(socket, script, log));
+                tokio::task::spawn_local(serve(socket, script, log, count.clone()));
             }
         });
-        Server { url, seen }
+        Server { url, seen, closed }
     }
 
     pub fn request(&self, n: usize) -> Seen {
@@ -79,7 +89,12 @@ impl Server {
     }
 }
 
-async fn serve(mut socket: TcpStream, script: Vec<Step>, log: Rc<RefCell<Vec<Seen>>>) {
+async fn serve(
+    mut socket: TcpStream,
+    script: Vec<Step>,
+    log: Rc<RefCell<Vec<Seen>>>,
+    closed: Rc<Cell<usize>>,
+) {
     let mut bytes = Vec::new();
     let mut buffer = [0u8; 4096];
     let split = loop {
@@ -118,6 +133,7 @@ async fn serve(mut socket: TcpStream, script: Vec<Step>, log: Rc<RefCell<Vec<See
             Step::Hang => {
                 // Ends when the client goes away.
                 let _ = socket.read(&mut buffer).await;
+                closed.set(closed.get() + 1);
                 return;
             }
         }
@@ -176,7 +192,8 @@ pub fn runtime(env: &[(&str, &str)]) -> (Rc<LlmRuntime>, Rc<TestHost>) {
     (Rc::new(LlmRuntime::new(host.clone())), host)
 }
 
-pub const KEYS: &[(&str, &str)] = &[("OPENAI_API_KEY", "sk-open-1234"), ("ANTHROPIC_API_KEY", "sk-anth-1234")];
+pub const KEYS: &[(&str, &str)] =
+    &[("OPENAI_API_KEY", "sk-open-1234"), ("ANTHROPIC_API_KEY", "sk-anth-1234")];
 
 /// Runs a test on one thread, as the VM does.
 pub async fn local<T>(work: impl Future<Output = T>) -> T {

@@ -1,0 +1,85 @@
+//! Routes of the large clouds: addresses and credentials that a table entry cannot express.
+
+use super::LlmRuntime;
+use crate::config::env;
+use crate::error::{Category, LlmError};
+use crate::request::Route;
+use crate::secret::Secret;
+use crate::sigv4::{Credentials, profile, sign};
+
+impl LlmRuntime {
+    /// Fills in what depends on the cloud: deployment, project, region.
+    pub(super) fn adapt_cloud_route(&self, route: &mut Route) {
+        let var = |name: &str| env(self.host(), name);
+        match route.provider.as_str() {
+            "azure_openai" => {
+                let deployment = var("AZURE_OPENAI_DEPLOYMENT").unwrap_or_else(|| route.model.clone());
+                let version = var("AZURE_OPENAI_API_VERSION").unwrap_or_else(|| "2024-10-21".into());
+                route.endpoint =
+                    format!("/openai/deployments/{deployment}/chat/completions?api-version={version}");
+                // A token of the directory is a bearer; only the resource's own key has a header.
+                if var("AZURE_OPENAI_API_KEY").is_none()
+                    && let Some(key) = &route.key
+                {
+                    route.auth =
+                        Some(("authorization".into(), Secret::new(format!("Bearer {}", key.reveal()))));
+                }
+            }
+            "vertex" => {
+                let location = var("VERTEX_AI_LOCATION").unwrap_or_else(|| "us-central1".into());
+                let project =
+                    var("VERTEX_AI_PROJECT").or_else(|| var("GOOGLE_CLOUD_PROJECT")).unwrap_or_default();
+                if route.base_url.is_empty() {
+                    route.base_url = format!("https://{location}-aiplatform.googleapis.com/v1");
+                }
+                route.endpoint =
+                    route.endpoint.replace("{project}", &project).replace("{location}", &location);
+            }
+            "bedrock" if route.base_url.is_empty() => {
+                route.base_url = format!("https://bedrock-runtime.{}.amazonaws.com", self.aws_region());
+            }
+            _ => {}
+        }
+    }
+
+    fn aws_region(&self) -> String {
+        ["AWS_REGION", "AWS_DEFAULT_REGION", "BEDROCK_REGION"]
+            .iter()
+            .find_map(|name| env(self.host(), name))
+            .unwrap_or_else(|| "us-east-1".into())
+    }
+
+    fn aws_credentials(&self) -> Option<Credentials> {
+        let var = |name: &str| env(self.host(), name);
+        if let (Some(access_key), Some(secret)) = (var("AWS_ACCESS_KEY_ID"), var("AWS_SECRET_ACCESS_KEY")) {
+            let session_token = var("AWS_SESSION_TOKEN").map(Secret::new);
+            return Some(Credentials { access_key, secret_key: Secret::new(secret), session_token });
+        }
+        let path = format!("{}/.aws/credentials", var("HOME")?);
+        let text = self.host.read_file(&path)?;
+        profile(&text, &var("AWS_PROFILE").unwrap_or_else(|| "default".into()))
+    }
+
+    /// Signs a request of a route that is authorised by signature. The headers are secret: they are
+    /// added to the request but never recorded.
+    pub(super) fn sign_request(
+        &self,
+        route: &Route,
+        url: &str,
+        body: &str,
+    ) -> Result<Vec<(String, Secret)>, LlmError> {
+        if route.provider != "bedrock" || self.transport_is_replaying() {
+            return Ok(Vec::new());
+        }
+        let credentials = self.aws_credentials().ok_or_else(|| {
+            LlmError::new(
+                Category::Auth,
+                "bedrock: no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials",
+            )
+        })?;
+        let parsed = url::Url::parse(url).map_err(|e| {
+            LlmError::new(Category::Generic, format!("bedrock API error: invalid address `{url}`: {e}"))
+        })?;
+        Ok(sign(&parsed, body.as_bytes(), &self.aws_region(), "bedrock", &credentials, self.host.now_ms()))
+    }
+}

@@ -1,0 +1,226 @@
+//! Amazon Bedrock: the Converse API. Replies come in one piece.
+
+use serde_json::{Value, json};
+
+use super::{WireRequest, error_member, unsupported, wrong_shape};
+use crate::error::{CallError, LlmError};
+use crate::event::{StopReason, StreamEvent, Usage};
+use crate::json::{Object, int_at, str_at};
+use crate::message::{ContentBlock, ImageSource, Message, Role, normalise, result_text};
+use crate::request::Request;
+use crate::tools::ToolChoice;
+
+pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
+    let route = &request.route;
+    let messages = normalise(&request.messages)?;
+    let mut warnings = Vec::new();
+    let mut body = Object::new();
+    let mut system: Vec<String> = request.system.iter().cloned().collect();
+    if !request.system_hoisted {
+        let inner = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
+        system.extend(inner.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
+    }
+    if !system.is_empty() {
+        body.insert("system".into(), json!([{"text": system.join("\n\n")}]));
+    }
+    body.insert("messages".into(), turns(&messages, request.prefill.as_deref()).into());
+    body.insert("inferenceConfig".into(), inference_config(request));
+    write_tools(request, &mut body);
+    for (param, given) in [
+        ("top_k", request.top_k.is_some()),
+        ("seed", request.seed.is_some()),
+        ("frequency_penalty", request.frequency_penalty.is_some()),
+        ("presence_penalty", request.presence_penalty.is_some()),
+    ] {
+        if given {
+            warnings.push(unsupported(param, &route.provider));
+        }
+    }
+    // What the caller adds goes where the API takes keys it does not know itself.
+    let own: Object = request
+        .overrides
+        .iter()
+        .filter(|(k, _)| *k != "force_native_tool_search")
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    if let Some(extra) = own.get("additionalModelRequestFields") {
+        body.insert("additionalModelRequestFields".into(), extra.clone());
+    } else if !own.is_empty() {
+        body.insert("additionalModelRequestFields".into(), Value::Object(own));
+    }
+    Ok(WireRequest {
+        url: route.url(&route.endpoint.replace("{model}", &percent_encode(&route.model))),
+        headers: Vec::new(),
+        stream: false,
+        body: Value::Object(body),
+        warnings,
+    })
+}
+
+/// Encodes everything but unreserved characters.
+pub(crate) fn percent_encode(text: &str) -> String {
+    text.bytes()
+        .map(|b| match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+            _ => format!("%{b:02X}"),
+        })
+        .collect()
+}
+
+fn inference_config(request: &Request) -> Value {
+    let mut out = Object::new();
+    if request.max_tokens > 0 {
+        out.insert("maxTokens".into(), request.max_tokens.into());
+    }
+    for (key, value) in [("temperature", request.temperature), ("topP", request.top_p)] {
+        if let Some(value) = value {
+            out.insert(key.into(), value.into());
+        }
+    }
+    if !request.stop.is_empty() {
+        out.insert("stopSequences".into(), request.stop.clone().into());
+    }
+    Value::Object(out)
+}
+
+fn write_tools(request: &Request, body: &mut Object) {
+    let specs: Vec<Value> = request
+        .tools
+        .iter()
+        .filter_map(|tool| {
+            let f = tool.get("function")?;
+            let schema = f.get("parameters").cloned().unwrap_or_else(|| json!({"type": "object"}));
+            let mut spec = json!({"name": f.get("name")?, "inputSchema": {"json": schema}});
+            // The API refuses an empty description.
+            if let Some(description) = str_at(f, "description").filter(|d| !d.is_empty()) {
+                spec["description"] = description.into();
+            }
+            Some(json!({"toolSpec": spec}))
+        })
+        .collect();
+    // There is no way to forbid calls but to leave the tools out.
+    if specs.is_empty() || request.tool_choice == Some(ToolChoice::None) {
+        return;
+    }
+    let mut config = json!({"tools": specs});
+    match &request.tool_choice {
+        Some(ToolChoice::Auto) => config["toolChoice"] = json!({"auto": {}}),
+        Some(ToolChoice::Required) => config["toolChoice"] = json!({"any": {}}),
+        Some(ToolChoice::Tool(name)) => config["toolChoice"] = json!({"tool": {"name": name}}),
+        Some(ToolChoice::Raw(value)) => config["toolChoice"] = value.clone(),
+        Some(ToolChoice::None) | None => {}
+    }
+    body.insert("toolConfig".into(), config);
+}
+
+fn turns(messages: &[Message], prefill: Option<&str>) -> Vec<Value> {
+    let mut out: Vec<(Role, Vec<Value>)> = Vec::new();
+    for message in messages.iter().filter(|m| matches!(m.role, Role::User | Role::Assistant)) {
+        let blocks = message.content.iter().filter_map(write_block);
+        match out.last_mut() {
+            Some((role, all)) if *role == message.role => all.extend(blocks),
+            _ => out.push((message.role, blocks.collect())),
+        }
+    }
+    if let Some(prefill) = prefill {
+        out.push((Role::Assistant, vec![json!({"text": prefill})]));
+    }
+    let made = out.into_iter().filter(|(_, blocks)| !blocks.is_empty());
+    made.map(|(role, blocks)| json!({"role": role.as_str(), "content": blocks})).collect()
+}
+
+fn write_block(block: &ContentBlock) -> Option<Value> {
+    Some(match block {
+        ContentBlock::Text(text) if text.is_empty() => return None,
+        ContentBlock::Text(text) => json!({"text": text}),
+        ContentBlock::Image(image) => match &image.source {
+            ImageSource::Base64(data) => {
+                let format = image.media_type.rsplit('/').next().unwrap_or("png");
+                json!({"image": {"format": format, "source": {"bytes": data}}})
+            }
+            ImageSource::Url(url) => json!({"image": {"source": {"s3Location": {"uri": url}}}}),
+        },
+        ContentBlock::ToolUse(call) => {
+            json!({"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.arguments}})
+        }
+        ContentBlock::ToolResult { id, content, .. } => json!({"toolResult": {
+            "toolUseId": id, "content": [{"text": result_text(content)}], "status": "success"}}),
+        ContentBlock::Reasoning { .. } => return None,
+        ContentBlock::Other(value) => value.clone(),
+    })
+}
+
+pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+    if let Some(error) = error_member(provider, body) {
+        return Err(error);
+    }
+    let content = body.pointer("/output/message/content").and_then(Value::as_array);
+    let Some(content) = content else { return Err(wrong_shape(provider, body)) };
+    let mut out = Vec::new();
+    for (index, block) in content.iter().enumerate() {
+        if let Some(text) = str_at(block, "text") {
+            out.push(StreamEvent::Text(text.into()));
+        } else if let Some(call) = block.get("toolUse") {
+            let text = |key: &str| str_at(call, key).map(str::to_string);
+            out.push(StreamEvent::ToolCallStart { index, id: text("toolUseId"), name: text("name") });
+            let arguments = call.get("input").map(Value::to_string).unwrap_or_default();
+            out.push(StreamEvent::ToolCallDelta { index, arguments });
+        } else if let Some(text) =
+            block.pointer("/reasoningContent/reasoningText/text").and_then(Value::as_str)
+        {
+            out.push(StreamEvent::Reasoning(text.into()));
+        }
+    }
+    if let Some(usage) = body.get("usage") {
+        out.push(StreamEvent::Usage(Usage {
+            input: int_at(usage, "inputTokens"),
+            output: int_at(usage, "outputTokens"),
+            cache_read: int_at(usage, "cacheReadInputTokens"),
+            cache_write: int_at(usage, "cacheWriteInputTokens"),
+        }));
+    }
+    if let Some(reason) = str_at(body, "stopReason") {
+        out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::sample;
+
+    #[test]
+    fn a_conversation_with_tools() {
+        let wire = encode(&sample::request(
+            "bedrock",
+            "anthropic.claude-3:0",
+            json!({"system": "s", "max_tokens": 5, "tools": [{"name": "t"}], "tool_choice": "required", "bedrock": {"k": 1},
+                "messages": [{"role": "user", "content": "u"},
+                {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "t", "arguments": "{}"}},
+                                                     {"id": "b", "function": {"name": "t", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "a", "content": "1"}, {"role": "tool", "tool_call_id": "b", "content": "2"}]}),
+        ))
+        .unwrap();
+        assert!(wire.url.ends_with("/model/anthropic.claude-3%3A0/converse") && !wire.stream, "{}", wire.url);
+        let result = |id: &str, text: &str| json!({"toolResult": {"toolUseId": id, "content": [{"text": text}], "status": "success"}});
+        assert_eq!(
+            wire.body["messages"][2],
+            json!({"role": "user", "content": [result("a", "1"), result("b", "2")]})
+        );
+        assert_eq!(wire.body["toolConfig"]["toolChoice"], json!({"any": {}}));
+        assert_eq!(wire.body["additionalModelRequestFields"], json!({"k": 1}));
+    }
+
+    #[test]
+    fn a_reply() {
+        let events = read(
+            "bedrock",
+            &json!({"output": {"message": {"content": [{"text": "a"},
+            {"toolUse": {"toolUseId": "x", "name": "t", "input": {"k": 1}}}]}}, "stopReason": "tool_use",
+            "usage": {"inputTokens": 1, "outputTokens": 2}}),
+        )
+        .unwrap();
+        assert_eq!(events.len(), 5);
+    }
+}

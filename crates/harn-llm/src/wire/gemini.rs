@@ -1,0 +1,309 @@
+//! Google Gemini: `generateContent`, on the public API and on Vertex AI.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use crate::error::{CallError, LlmError};
+use crate::event::{StopReason, StreamEvent, Usage};
+use crate::json::{Object, int_at, list_at, str_at};
+use crate::message::{ContentBlock, ImageSource, Message, Role, normalise};
+use crate::request::{OutputChannel, Request};
+use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
+
+pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
+    let route = &request.route;
+    let messages = normalise(&request.messages)?;
+    let mut warnings = Vec::new();
+    let mut body = Object::new();
+    let mut system: Vec<String> = request.system.iter().cloned().collect();
+    if !request.system_hoisted {
+        let inner = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
+        system.extend(inner.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
+    }
+    body.insert("contents".into(), contents(&messages, request.prefill.as_deref()).into());
+    if !system.is_empty() {
+        body.insert("system_instruction".into(), json!({"parts": [{"text": system.join("\n\n")}]}));
+    }
+    body.insert("generationConfig".into(), generation_config(request));
+    write_tools(request, &mut body);
+    for (param, given) in [
+        ("seed", request.seed.is_some()),
+        ("frequency_penalty", request.frequency_penalty.is_some()),
+        ("presence_penalty", request.presence_penalty.is_some()),
+    ] {
+        if given {
+            warnings.push(unsupported(param, &route.provider));
+        }
+    }
+    merge_overrides(&mut body, &request.overrides);
+    let model = route.model.strip_prefix("models/").unwrap_or(&route.model);
+    let mut path = route.endpoint.replace("{model}", model);
+    if request.stream {
+        path = path.replace(":generateContent", ":streamGenerateContent?alt=sse");
+    }
+    Ok(WireRequest {
+        url: route.url(&path),
+        headers: Vec::new(),
+        stream: request.stream,
+        body: Value::Object(body),
+        warnings,
+    })
+}
+
+fn generation_config(request: &Request) -> Value {
+    let mut out = Object::new();
+    if request.max_tokens > 0 {
+        out.insert("maxOutputTokens".into(), request.max_tokens.into());
+    }
+    for (key, value) in [("temperature", request.temperature), ("topP", request.top_p)] {
+        if let Some(value) = value {
+            out.insert(key.into(), value.into());
+        }
+    }
+    if let Some(top_k) = request.top_k {
+        out.insert("topK".into(), top_k.into());
+    }
+    if !request.stop.is_empty() {
+        out.insert("stopSequences".into(), request.stop.clone().into());
+    }
+    if request.output.channel != OutputChannel::None {
+        out.insert("responseMimeType".into(), "application/json".into());
+        if let Some(schema) = &request.output.schema {
+            out.insert("responseSchema".into(), plain_schema(schema));
+        }
+    }
+    Value::Object(out)
+}
+
+/// Removes the keywords that Gemini's schema dialect refuses.
+fn plain_schema(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let refused =
+                |key: &str| matches!(key, "additionalProperties" | "$schema" | "x-harn-output-schema");
+            let kept = map.iter().filter(|(key, _)| !refused(key));
+            Value::Object(kept.map(|(key, value)| (key.clone(), plain_schema(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(plain_schema).collect(),
+        other => other.clone(),
+    }
+}
+
+fn write_tools(request: &Request, body: &mut Object) {
+    let declarations: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| strip_for_wire(tool, ToolShape::OpenAi))
+        .filter_map(|tool| tool.get("function").map(plain_schema))
+        .collect();
+    if declarations.is_empty() {
+        return;
+    }
+    body.insert("tools".into(), json!([{"functionDeclarations": declarations}]));
+    let config = match &request.tool_choice {
+        None => return,
+        Some(ToolChoice::Auto) => json!({"mode": "AUTO"}),
+        Some(ToolChoice::None) => json!({"mode": "NONE"}),
+        Some(ToolChoice::Required) => json!({"mode": "ANY"}),
+        Some(ToolChoice::Tool(name)) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+        Some(ToolChoice::Raw(value)) => value.clone(),
+    };
+    body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
+}
+
+fn contents(messages: &[Message], prefill: Option<&str>) -> Vec<Value> {
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in messages {
+        if matches!(message.role, Role::System | Role::Developer) {
+            continue;
+        }
+        for call in message.tool_calls() {
+            names.insert(&call.id, &call.name);
+        }
+        let role = if message.role == Role::Assistant { "model" } else { "user" };
+        let parts = message.content.iter().filter_map(|b| part(b, &names));
+        match turns.last_mut() {
+            Some((last, all)) if *last == role => all.extend(parts),
+            _ => turns.push((role, parts.collect())),
+        }
+    }
+    if let Some(prefill) = prefill {
+        turns.push(("model", vec![json!({"text": prefill})]));
+    }
+    let made = turns.into_iter().filter(|(_, parts)| !parts.is_empty());
+    made.map(|(role, parts)| json!({"role": role, "parts": parts})).collect()
+}
+
+fn part(block: &ContentBlock, names: &BTreeMap<&str, &str>) -> Option<Value> {
+    Some(match block {
+        ContentBlock::Text(text) => json!({"text": text}),
+        ContentBlock::Image(image) => match &image.source {
+            ImageSource::Base64(data) => {
+                json!({"inline_data": {"mime_type": image.media_type, "data": data}})
+            }
+            ImageSource::Url(url) => json!({"file_data": {"mime_type": image.media_type, "file_uri": url}}),
+        },
+        ContentBlock::ToolUse(call) => json!({"functionCall": {"name": call.name, "args": call.arguments}}),
+        ContentBlock::ToolResult { id, name, content } => {
+            let name = name.as_deref().or_else(|| names.get(id.as_str()).copied()).unwrap_or(id);
+            let response = if content.is_object() { content.clone() } else { json!({"result": content}) };
+            json!({"functionResponse": {"name": name, "response": response}})
+        }
+        ContentBlock::Reasoning { .. } => return None,
+        ContentBlock::Other(value) => value.clone(),
+    })
+}
+
+/// Reads a reply; each message of a stream is one too.
+fn read_part(body: &Value, calls: &mut usize, out: &mut Vec<StreamEvent>) -> bool {
+    if let Some(usage) = body.get("usageMetadata") {
+        out.push(StreamEvent::Usage(Usage {
+            input: int_at(usage, "promptTokenCount"),
+            output: int_at(usage, "candidatesTokenCount"),
+            cache_read: int_at(usage, "cachedContentTokenCount"),
+            cache_write: None,
+        }));
+    }
+    let Some(candidate) = list_at(body, "candidates").first() else {
+        let blocked = body.get("promptFeedback").and_then(|f| str_at(f, "blockReason"));
+        if let Some(reason) = blocked {
+            out.push(StreamEvent::Stop(StopReason::Other(reason.to_string())));
+        }
+        return blocked.is_some();
+    };
+    for part in candidate.get("content").map_or(&[][..], |c| list_at(c, "parts")) {
+        if let Some(call) = part.get("functionCall") {
+            let index = *calls;
+            *calls += 1;
+            let name = str_at(call, "name").map(str::to_string);
+            out.push(StreamEvent::ToolCallStart { index, id: Some(format!("gemini_tool_{index}")), name });
+            let arguments = call.get("args").map(Value::to_string).unwrap_or_default();
+            out.push(StreamEvent::ToolCallDelta { index, arguments });
+        } else if let Some(text) = str_at(part, "text").filter(|t| !t.is_empty()) {
+            let private = part.get("thought") == Some(&Value::Bool(true));
+            out.push(if private {
+                StreamEvent::Reasoning(text.into())
+            } else {
+                StreamEvent::Text(text.into())
+            });
+        }
+    }
+    let Some(reason) = str_at(candidate, "finishReason") else { return false };
+    let stop = StopReason::from_provider(reason);
+    out.push(StreamEvent::Stop(if *calls > 0 && stop == StopReason::EndTurn {
+        StopReason::ToolUse
+    } else {
+        stop
+    }));
+    true
+}
+
+pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+    if let Some(error) = error_member(provider, body) {
+        return Err(error);
+    }
+    // A streaming request may be answered by a list of replies.
+    let replies = match body {
+        Value::Array(list) => list.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let (mut out, mut calls, mut ended) = (Vec::new(), 0, false);
+    for reply in replies {
+        if let Some(error) = error_member(provider, reply) {
+            return Err(error);
+        }
+        ended |= read_part(reply, &mut calls, &mut out);
+    }
+    if ended || !out.is_empty() { Ok(out) } else { Err(wrong_shape(provider, body)) }
+}
+
+/// Reads the event stream.
+pub(super) struct Decoder {
+    provider: String,
+    calls: usize,
+    ended: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(provider: String) -> Self {
+        Decoder { provider, calls: 0, ended: false }
+    }
+}
+
+impl Decode for Decoder {
+    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        if let Some(error) = error_member(&self.provider, value) {
+            return Err(error);
+        }
+        self.ended |= read_part(value, &mut self.calls, out);
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::sample;
+
+    #[test]
+    fn a_request_in_parts() {
+        let wire = encode(&sample::request(
+            "gemini",
+            "gemini-2.5-pro",
+            json!({"system": "s", "max_tokens": 5, "schema": {"type": "object", "additionalProperties": false},
+                "tools": [{"name": "t"}], "tool_choice": {"name": "t"}, "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "u"}, {"type": "image", "url": "gs://x", "media_type": "image/png"}]},
+                {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "t", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "a", "content": "r"}]}),
+        ))
+        .unwrap();
+        assert_eq!(
+            wire.url,
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
+        );
+        assert_eq!(
+            wire.body,
+            json!({
+                "contents": [
+                    {"role": "user", "parts": [{"text": "u"}, {"file_data": {"mime_type": "image/png", "file_uri": "gs://x"}}]},
+                    {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]},
+                    {"role": "user", "parts": [{"functionResponse": {"name": "t", "response": {"result": "r"}}}]}],
+                "system_instruction": {"parts": [{"text": "s"}]},
+                "generationConfig": {"maxOutputTokens": 5, "responseMimeType": "application/json", "responseSchema": {"type": "object"}},
+                "tools": [{"functionDeclarations": [{"name": "t", "description": "",
+                    "parameters": {"type": "object", "properties": {}, "required": []}}]}],
+                "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["t"]}}})
+        );
+    }
+
+    #[test]
+    fn a_reply_in_parts() {
+        let events = read(
+            "gemini",
+            &json!({"candidates": [{"content": {"parts": [{"text": "hm", "thought": true}, {"text": "a"},
+                {"functionCall": {"name": "t", "args": {"k": 1}}}]}, "finishReason": "STOP"}],
+                "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4, "cachedContentTokenCount": 1}}),
+        )
+        .unwrap();
+        let mut builder = crate::response::ResponseBuilder::default();
+        events.iter().for_each(|e| builder.push(e));
+        let r = builder.finish("gemini", "m").unwrap();
+        assert_eq!(
+            (r.text.as_str(), r.thinking.as_deref(), r.stop_reason.as_deref()),
+            ("a", Some("hm"), Some("tool_use"))
+        );
+        assert_eq!((r.tool_calls[0].id.as_str(), r.usage.cache_read), ("gemini_tool_0", Some(1)));
+        assert!(read("gemini", &json!({"x": 1})).is_err());
+    }
+}
