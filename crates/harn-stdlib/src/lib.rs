@@ -12,6 +12,7 @@ mod args;
 mod builtins;
 mod iterators;
 mod methods;
+mod modules;
 pub mod schema;
 mod sequences;
 mod sorting;
@@ -21,3 +22,4 @@ mod text;
 
 pub use builtins::{builtins, globals};
 pub use methods::methods;
+pub use modules::{module, module_names};

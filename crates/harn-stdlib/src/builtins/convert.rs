@@ -1,7 +1,7 @@
 //! Conversion between types, and facts about values.
 
 use std::cell::RefCell;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
 use harn_value::{Structural, Tag, Value, View};
 use harn_vm::{Cx, Error, builtins};
@@ -191,7 +191,5 @@ fn stable_hash(value: &Value) -> u64 {
 }
 
 fn finish(value: impl Hash) -> u64 {
-    let mut hasher = BuildHasherDefault::<FxHasher>::default().build_hasher();
-    value.hash(&mut hasher);
-    hasher.finish()
+    BuildHasherDefault::<FxHasher>::default().hash_one(value)
 }

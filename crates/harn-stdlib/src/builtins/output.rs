@@ -19,9 +19,8 @@ builtins! {
     /// println("!") // -> a1.0!
     /// ```
     Output fn print(cx, value: Given) -> "nil" {
-        match value.0 {
-            Some(value) => write_value(cx, &value)?,
-            None => {}
+        if let Some(value) = value.0 {
+            write_value(cx, &value)?;
         }
     }
 

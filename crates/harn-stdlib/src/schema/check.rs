@@ -102,12 +102,12 @@ impl Checker<'_> {
             }
             return Ok(value.clone());
         }
-        if let Some(expected) = text(schema.get_str("type")) {
-            if !has_type(value, expected) {
-                let got = value.type_name();
-                self.error(path, format_args!("expected type '{expected}', got '{got}'"));
-                return Ok(value.clone());
-            }
+        if let Some(expected) = text(schema.get_str("type"))
+            && !has_type(value, expected)
+        {
+            let got = value.type_name();
+            self.error(path, format_args!("expected type '{expected}', got '{got}'"));
+            return Ok(value.clone());
         }
         if let Some(allowed) = schema.get_str("enum")
             && !allowed.as_list().is_some_and(|list| list.iter().any(|item| equal(item, value)))

@@ -35,21 +35,22 @@ impl Host for ScratchHost {
 }
 
 /// How a program ended.
-pub struct Run {
+pub(crate) struct Run {
     /// Its standard output.
-    pub output: String,
+    pub(crate) output: String,
     /// The message of the error that ended it.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// Runs `text` as the file `name` of the folder `dir`.
-pub fn run(name: &str, text: &str, dir: &Path) -> Run {
+pub(crate) fn run(name: &str, text: &str, dir: &Path) -> Run {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let capture = Rc::new(CaptureHost::default());
     let host = ScratchHost { capture: capture.clone(), dir: scratch.path().to_owned() };
     let mut builder = VmBuilder::new(Box::new(host))
         .builtins(harn_stdlib::builtins())
         .methods(harn_stdlib::methods())
+        .std_modules(harn_stdlib::module)
         .global("argv", Value::list(Vec::new()));
     for (name, value) in harn_stdlib::globals() {
         builder = builder.global(name, value);

@@ -1,0 +1,20 @@
+//! The library modules that are written in Harn: `import "std/<name>"`.
+
+/// The source of a library module, by its name without `std/`.
+pub fn module(name: &str) -> Option<&'static str> {
+    MODULES.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
+}
+
+/// Names of the library modules.
+pub fn module_names() -> impl Iterator<Item = &'static str> {
+    MODULES.iter().map(|(name, _)| *name)
+}
+
+macro_rules! modules {
+    ($($name:literal),* $(,)?) => {
+        const MODULES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../stdlib/std/", $name, ".harn")))),*];
+    };
+}
+
+modules!["async", "checkpoint", "collections", "context", "json", "math", "path", "schema", "testing", "text"];
