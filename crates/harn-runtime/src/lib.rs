@@ -1,1 +1,53 @@
-//! Puts the native functions of every crate into one VM.
+//! One machine with everything: the builtins of the language, the standard library, templates, prompts,
+//! model calls and agents, and the embedded `std/` modules and prompts.
+//!
+//! ```
+//! use harn_runtime::vm_builder;
+//! use harn_vm::{CaptureHost, Source, block_on, load};
+//!
+//! let vm = vm_builder(Box::new(CaptureHost::default())).build();
+//! let text = r#"return render_string("Hello {{ name }}!", {name: "Ada"})"#;
+//! let program = load(&vm, &Source { name: "demo".into(), text: text.into(), dir: ".".into() });
+//! let outcome = block_on(program.unwrap_or_else(|_| panic!("valid")).run(&vm, None, &[])).unwrap();
+//! assert_eq!(outcome.result.unwrap().to_string(), "Hello Ada!");
+//! ```
+//!
+//! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
+//! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
+//! calls see of the program, `driver.rs` runs the steps of an agent loop.
+
+mod assets;
+mod builtins;
+mod convert;
+mod driver;
+mod llm_host;
+mod template_state;
+
+use harn_value::Value;
+use harn_vm::{Builtin, Host, MethodTable, VmBuilder};
+
+pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
+pub use llm_host::llm_runtime;
+
+/// Returns all tables of builtins besides those of the language itself, in the order of the reference.
+pub fn tables() -> Vec<&'static [Builtin]> {
+    let mut tables = harn_stdlib::builtins();
+    tables.extend(builtins::tables());
+    tables
+}
+
+/// Returns the methods of all value types.
+pub fn methods() -> Vec<MethodTable> {
+    harn_stdlib::methods()
+}
+
+/// Returns the names that are values (`pi`, `e`).
+pub fn globals() -> Vec<(&'static str, Value)> {
+    harn_stdlib::globals()
+}
+
+/// Returns a builder of a machine with everything in it; callers add `argv` and the like.
+pub fn vm_builder(host: Box<dyn Host>) -> VmBuilder {
+    let builder = VmBuilder::new(host).builtins(tables()).methods(methods()).std_modules(std_module);
+    globals().into_iter().fold(builder, |builder, (name, value)| builder.global(name, value))
+}

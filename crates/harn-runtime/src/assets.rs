@@ -1,0 +1,78 @@
+//! What is embedded: the text of `std/` modules and of prompt assets.
+
+use std::borrow::Cow;
+
+use harn_prompt::{Prose, ProseError};
+use harn_template::{AssetLoader, Loader, Caller, RenderContext, TemplateCache};
+use harn_value::{Value, json};
+use serde_json::{Map, Value as Json};
+
+include!(concat!(env!("OUT_DIR"), "/stdlib.rs"));
+
+fn find(table: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
+    table.binary_search_by(|(known, _)| known.cmp(&name)).ok().map(|at| table[at].1)
+}
+
+/// Returns the source of the module `std/<name>`.
+pub fn std_module(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix("std/").unwrap_or(name);
+    // Sorted by file name, which puts `a-b.harn` and folders elsewhere than their names alone would.
+    MODULES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// Returns the names of all `std/` modules, sorted.
+pub fn std_module_names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = MODULES.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Returns the text of a prompt asset by its path behind `std/`.
+pub fn prompt_asset(path: &str) -> Option<&'static str> {
+    find(ASSETS, path)
+}
+
+/// Renders embedded prompts.
+#[derive(Default)]
+pub struct EmbeddedPrompts {
+    cache: TemplateCache,
+}
+
+impl EmbeddedPrompts {
+    fn text(&self, path: &str, bindings: &Value) -> Result<String, String> {
+        let loader = AssetLoader(&prompt_asset);
+        let loaded = loader.load(path, Caller::Module).map_err(|e| e.to_string())?;
+        let text: Cow<'static, str> = loaded.text;
+        let template = self.cache.get_or_parse(loaded.origin, text).map_err(|e| e.to_string())?;
+        let context = RenderContext { loader: &loader, cache: Some(&self.cache), ..RenderContext::default() };
+        template.render(bindings, &context).map_err(|e| e.to_string())
+    }
+}
+
+impl Prose for EmbeddedPrompts {
+    fn render(&self, name: &str, bindings: &Map<String, Json>) -> Result<String, ProseError> {
+        let bindings = json::from_serde(&Json::Object(bindings.clone()));
+        self.text(name, &bindings).map_err(|cause| ProseError { asset: name.to_owned(), cause })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_asset_is_found_and_renders_without_bindings() {
+        let prompts = EmbeddedPrompts::default();
+        assert!(ASSETS.len() > 20);
+        for (path, text) in ASSETS {
+            assert_eq!(prompt_asset(path), Some(*text), "{path}");
+            prompts.render(&format!("std/{path}"), &Map::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn unknown_assets_are_named() {
+        let error = EmbeddedPrompts::default().render("std/agent/no.harn.prompt", &Map::new()).unwrap_err();
+        assert!(error.to_string().contains("std/agent/no.harn.prompt"), "{error}");
+    }
+}

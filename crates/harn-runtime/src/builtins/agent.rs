@@ -1,0 +1,140 @@
+//! Agent loops.
+
+use harn_value::{Dict, Value};
+use harn_vm::builtin::Text;
+use harn_vm::closure::is_callable;
+use harn_vm::{Error, builtins};
+
+use crate::convert::{entry, thrown};
+use crate::driver::{self, AgentState};
+
+/// Options of an agent that `agent_config` hands on.
+const CONFIG_OPTIONS: [&str; 11] = [
+    "provider",
+    "model",
+    "thinking",
+    "tools",
+    "max_iterations",
+    "tool_format",
+    "structural_experiment",
+    "context_callback",
+    "context_filter",
+    "tool_retries",
+    "tool_backoff_ms",
+];
+
+builtins! {
+    /// Agents.
+    pub(crate) static AGENTS: "agents";
+
+    /// Sends a task to a model, runs the tools that it asks for, and repeats until it is finished.
+    ///
+    /// Returns `{status, text, visible_text, iterations, tools, llm, transcript, ...}`. Without
+    /// `persistent: true` the first reply without tool calls ends the loop; with it the model has to say
+    /// `##DONE##`.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "add", "Add", {
+    ///   parameters: {a: "int", b: "int"}, handler: { args -> args.a + args.b },
+    /// })
+    /// llm_mock({tool_calls: [{name: "add", arguments: {a: 2, b: 3}}]})
+    /// llm_mock({text: "It is 5."})
+    /// let r = agent_loop("2 + 3?", nil, {provider: "mock", tools: tools})
+    /// println("${r.status}: ${r.visible_text} ${r.tools_used}") // -> done: It is 5. [add]
+    /// ```
+    Llm async fn agent_loop(cx, prompt: Value, system: Value, options: Value) -> "dict" {
+        driver::run(&cx, &prompt, &system, &options).await?
+    }
+
+    /// Calls a closure with every live event of a session's loops.
+    ///
+    /// ```harn
+    /// agent_subscribe("s", { e -> if e.type == "turn_start" { println("turn ${e.iteration}") } })
+    /// let r = agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
+    /// println(r.status) // -> done
+    /// ```
+    State fn agent_subscribe(cx, session_id: Value, callback: Value) -> "nil" {
+        let Some(session) = session_id.as_str() else {
+            return Err(thrown("agent_subscribe(session_id, callback): session_id must be a string"));
+        };
+        if !is_callable(&callback) {
+            return Err(thrown("agent_subscribe(session_id, callback): callback must be a closure"));
+        }
+        cx.state::<AgentState>().subscribers.borrow_mut().push((session.to_string(), callback));
+    }
+
+    /// Queues a message of the runtime for the next turn of a session's loop.
+    ///
+    /// ```harn
+    /// agent_inject_feedback("s", "note", "Be quick.")
+    /// agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
+    /// println(llm_mock_calls()[0].messages[1].content.contains("Be quick.")) // -> true
+    /// ```
+    State fn agent_inject_feedback(cx, session_id: Value, kind: Value, content: Value) -> "nil" {
+        let (Some(session), Some(kind)) = (session_id.as_str(), kind.as_str()) else {
+            return Err(thrown("agent_inject_feedback(session_id, kind, content): session_id and kind must be strings"));
+        };
+        let entry = (session.to_string(), kind.to_string(), content.to_string());
+        cx.state::<AgentState>().feedback.borrow_mut().push(entry);
+    }
+
+    /// Returns the session of the running loop, nil outside of any.
+    ///
+    /// ```harn
+    /// println(agent_session_current_id()) // -> nil
+    /// ```
+    State fn agent_session_current_id(cx) -> "string | nil" {
+        cx.state::<AgentState>().running.borrow().last().cloned()
+    }
+
+    /// Makes an agent: a name and the configuration of its loops.
+    ///
+    /// ```harn
+    /// println(agent("scout", {provider: "mock"})) // -> {_type: agent, name: scout, provider: mock}
+    /// ```
+    Pure fn agent(cx, name: Text, config: Value) -> "dict" {
+        let mut dict = config.to_dict().map(|d| (*d).clone()).unwrap_or_default();
+        dict.insert("_type", "agent");
+        dict.insert("name", &*name);
+        dict
+    }
+
+    /// Returns the name of an agent.
+    ///
+    /// ```harn
+    /// println(agent_name(agent("scout", {}))) // -> scout
+    /// ```
+    Pure fn agent_name(cx, agent: Value) -> "string" {
+        checked("agent_name", &agent)?;
+        entry(&agent, "name")
+    }
+
+    /// Returns `{prompt, system, options}` for a task of an agent, ready for `agent_loop`.
+    ///
+    /// ```harn
+    /// let c = agent_config(agent("scout", {system: "Look.", provider: "mock"}), "Find it.")
+    /// println(agent_loop(c.prompt, c.system, c.options).status) // -> done
+    /// ```
+    Pure fn agent_config(cx, agent: Value, prompt: Value) -> "dict" {
+        checked("agent_config", &agent)?;
+        let mut options = Dict::new();
+        for key in CONFIG_OPTIONS {
+            let value = entry(&agent, key);
+            if !value.is_nil() {
+                options.insert(key, value);
+            }
+        }
+        let mut out = Dict::new();
+        out.insert("prompt", prompt);
+        out.insert("system", entry(&agent, "system"));
+        out.insert("options", options);
+        out
+    }
+}
+
+fn checked(function: &str, agent: &Value) -> Result<(), Error> {
+    if entry(agent, "_type").as_str().is_some_and(|t| t.as_str() == "agent") {
+        return Ok(());
+    }
+    Err(thrown(format!("{function}: first argument must be an agent (created with agent())")))
+}

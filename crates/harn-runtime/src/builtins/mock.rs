@@ -1,0 +1,68 @@
+//! The mock provider: answers without a network.
+
+use harn_value::Value;
+use harn_vm::{Error, builtins};
+
+use crate::convert::{from_json, to_json};
+use crate::llm_host::runtime;
+
+builtins! {
+    /// Mock answers of models.
+    pub(crate) static MOCK: "mock";
+
+    /// Queues an answer; while the queue is not empty no call reaches the network.
+    ///
+    /// Without `match` answers are used in order, with it (a glob over the messages) as often as they
+    /// fit, or once with `consume_match`.
+    ///
+    /// ```harn
+    /// llm_mock({text: "I do not know.", match: "*unknown*"})
+    /// println(llm_call("Something unknown", nil, {provider: "mock"}).text) // -> I do not know.
+    /// ```
+    State fn llm_mock(cx, answer: Value) -> "nil" {
+        runtime(cx).mock_push(&to_json(&answer)).map_err(Error::runtime)?;
+    }
+
+    /// Returns what the mock was asked: `{messages, system, tools, thinking}` per call.
+    ///
+    /// ```harn
+    /// llm_call("Hi", "Be brief.", {provider: "mock"})
+    /// println(llm_mock_calls()[0].system) // -> Be brief.
+    /// ```
+    State fn llm_mock_calls(cx) -> "list<dict>" {
+        runtime(cx).mock_calls().iter().map(from_json).collect::<Vec<Value>>()
+    }
+
+    /// Forgets queued answers and recorded calls.
+    ///
+    /// ```harn
+    /// llm_mock({text: "x"})
+    /// llm_mock_clear()
+    /// println(llm_call("Hi", nil, {provider: "mock"}).text) // -> Mock response to 1-word prompt: Hi
+    /// ```
+    State fn llm_mock_clear(cx) -> "nil" {
+        runtime(cx).mock_clear();
+    }
+
+    /// Puts the mock's answers and calls aside and starts with none.
+    ///
+    /// ```harn
+    /// llm_mock({text: "outer"})
+    /// llm_mock_push_scope()
+    /// println(llm_call("Hi", nil, {provider: "mock"}).text) // -> Mock response to 1-word prompt: Hi
+    /// llm_mock_pop_scope()
+    /// println(llm_call("Hi", nil, {provider: "mock"}).text) // -> outer
+    /// ```
+    State fn llm_mock_push_scope(cx) -> "nil" {
+        runtime(cx).mock_push_scope();
+    }
+
+    /// Brings back what the last `llm_mock_push_scope` put aside.
+    ///
+    /// ```harn
+    /// println(try { llm_mock_pop_scope() }) // -> Result.Err(llm_mock_pop_scope: no scope to pop)
+    /// ```
+    State fn llm_mock_pop_scope(cx) -> "nil" {
+        runtime(cx).mock_pop_scope().map_err(Error::thrown)?;
+    }
+}

@@ -1,0 +1,270 @@
+//! What is known about providers and models, and what calls have cost.
+
+use harn_value::Value;
+use harn_vm::builtin::Text;
+use harn_vm::{Error, builtins};
+
+use crate::convert::{entry, from_json, text, thrown};
+use crate::llm_host::{LlmState, runtime};
+
+builtins! {
+    /// Providers and models.
+    pub(crate) static MODELS: "models";
+
+    /// Returns what a route can do: tools, streaming, prompt caching, thinking and the like.
+    ///
+    /// ```harn
+    /// println(provider_capabilities("anthropic", "claude-opus-4-7").native_tools) // -> true
+    /// ```
+    Llm fn provider_capabilities(cx, provider: Text, model: Text) -> "dict" {
+        from_json(&runtime(cx).capabilities_json(&provider, &model))
+    }
+
+    /// Installs capability rules from TOML text, in front of the shipped ones.
+    ///
+    /// ```harn
+    /// provider_capabilities_install("[[provider.mine]]\nmodel_match = \"*\"\nnative_tools = true\n")
+    /// println(provider_capabilities("mine", "m").native_tools) // -> true
+    /// ```
+    Llm fn provider_capabilities_install(cx, source: Text) -> "nil" {
+        runtime(cx).install_capabilities(&source).map_err(thrown)?;
+    }
+
+    /// Drops installed capability rules.
+    ///
+    /// ```harn
+    /// provider_capabilities_clear()
+    /// println(provider_capabilities("openai", "gpt-4o").native_tools) // -> true
+    /// ```
+    Llm fn provider_capabilities_clear(cx) -> "nil" {
+        runtime(cx).clear_capabilities();
+    }
+
+    /// Makes a provider name known.
+    ///
+    /// ```harn
+    /// provider_register("mine")
+    /// println(llm_providers().contains("mine")) // -> true
+    /// ```
+    Llm fn provider_register(cx, name: Value) -> "bool" {
+        match name.as_str() {
+            Some(name) if !name.trim().is_empty() => runtime(cx).register_provider(name),
+            _ => return Err(Error::runtime("provider_register: name is required")),
+        }
+        true
+    }
+
+    /// Returns the names of all providers, sorted.
+    ///
+    /// ```harn
+    /// println(llm_providers().contains("openai")) // -> true
+    /// ```
+    Llm fn llm_providers(cx) -> "list<string>" {
+        names(runtime(cx).config().provider_names())
+    }
+
+    /// Returns the names of providers that can be used now, sorted.
+    ///
+    /// ```harn
+    /// println(llm_available_providers().contains("ollama")) // -> true
+    /// ```
+    Env fn llm_available_providers(cx) -> "list<string>" {
+        let runtime = runtime(cx);
+        names(runtime.config().available_providers(runtime.host()))
+    }
+
+    /// Returns the names of model aliases, sorted.
+    ///
+    /// ```harn
+    /// println(type_of(llm_known_models())) // -> list
+    /// ```
+    Llm fn llm_known_models(cx) -> "list<string>" {
+        names(runtime(cx).config().alias_names())
+    }
+
+    /// Returns the configuration of a provider, or of all.
+    ///
+    /// ```harn
+    /// println(llm_config("openai").auth_envs) // -> [OPENAI_API_KEY]
+    /// println(llm_config("nobody")) // -> nil
+    /// ```
+    Env fn llm_config(cx, provider: Value) -> "dict | nil" {
+        let runtime = runtime(cx);
+        let name = text(&provider);
+        from_json(&runtime.config().config_json(name.as_deref(), runtime.host()))
+    }
+
+    /// Returns providers, aliases and models in one dict.
+    ///
+    /// ```harn
+    /// println(llm_provider_catalog().providers.count() >= 6) // -> true
+    /// ```
+    Env fn llm_provider_catalog(cx) -> "dict" {
+        let runtime = runtime(cx);
+        from_json(&runtime.config().catalog_json(runtime.host()))
+    }
+
+    /// Resolves an alias or model id to `{id, provider, alias, tool_format, tier}`.
+    ///
+    /// ```harn
+    /// println(llm_resolve_model("gpt-4o").provider) // -> openai
+    /// ```
+    Env fn llm_resolve_model(cx, selector: Text) -> "dict" {
+        let runtime = runtime(cx);
+        from_json(&runtime.config().resolve_model_json(&selector, &runtime.capabilities(), runtime.host()))
+    }
+
+    /// Returns what is known about a model.
+    ///
+    /// ```harn
+    /// println(llm_model_info("gpt-4o").capabilities.native_tools) // -> true
+    /// ```
+    Env fn llm_model_info(cx, selector: Text) -> "dict" {
+        let runtime = runtime(cx);
+        from_json(&runtime.config().model_info_json(&selector, &runtime.capabilities(), runtime.host()))
+    }
+
+    /// Picks a model for an alias or a tier.
+    ///
+    /// ```harn
+    /// println(llm_pick_model("frontier").provider) // -> anthropic
+    /// ```
+    Env fn llm_pick_model(cx, target: Text, options: Value) -> "dict" {
+        let runtime = runtime(cx);
+        let provider = text(&entry(&options, "provider"));
+        from_json(&runtime.config().pick_model_json(&target, provider.as_deref(), runtime.host()))
+    }
+
+    /// Infers the provider from a model id.
+    ///
+    /// ```harn
+    /// println(llm_infer_provider("claude-sonnet-4-20250514")) // -> anthropic
+    /// ```
+    Env fn llm_infer_provider(cx, model: Text) -> "string" {
+        let runtime = runtime(cx);
+        runtime.config().infer_or_default(&model, runtime.host())
+    }
+
+    /// Returns the tier of a model: `small`, `mid`, `frontier`.
+    ///
+    /// ```harn
+    /// println(type_of(llm_model_tier("gpt-4o"))) // -> string
+    /// ```
+    Llm fn llm_model_tier(cx, model: Text) -> "string" {
+        runtime(cx).config().tier_of(&model)
+    }
+
+    /// Returns the model that a provider uses for quality checks.
+    ///
+    /// ```harn
+    /// println(try { llm_qc_default_model("") }) // -> Result.Err(llm_qc_default_model: provider name is required)
+    /// ```
+    Llm fn llm_qc_default_model(cx, provider: Text) -> "string | nil" {
+        if provider.trim().is_empty() {
+            return Err(thrown("llm_qc_default_model: provider name is required"));
+        }
+        runtime(cx).config().qc_default(&provider).map(str::to_owned)
+    }
+
+    /// Returns provider, model and whether a key is set, as the environment says.
+    ///
+    /// ```harn
+    /// println(type_of(llm_info().api_key_set)) // -> bool
+    /// ```
+    Env fn llm_info(cx) -> "dict" {
+        let runtime = runtime(cx);
+        from_json(&runtime.config().info_json(runtime.host()))
+    }
+
+    /// Sets or returns the requests per minute of a provider.
+    ///
+    /// ```harn
+    /// llm_rate_limit("mock", {rpm: 60})
+    /// println(llm_rate_limit("mock")) // -> 60
+    /// ```
+    Llm fn llm_rate_limit(cx, provider: Value, limit: Value) -> "any" {
+        let provider = match provider.as_str() {
+            Some(name) if !name.trim().is_empty() => name.to_string(),
+            _ => return Err(Error::runtime("llm_rate_limit: provider name is required")),
+        };
+        if limit.is_nil() {
+            return Ok(runtime(cx).rate_limit(&provider).into());
+        }
+        let rpm = limit.as_int().or_else(|| entry(&limit, "rpm").as_int());
+        let Some(rpm) = rpm else {
+            return Err(Error::runtime("llm_rate_limit: options must include 'rpm' (integer)"));
+        };
+        runtime(cx).set_rate_limit(&provider, rpm);
+        Value::bool(true)
+    }
+
+    /// Returns the trace events of the program so far.
+    ///
+    /// ```harn
+    /// llm_call("Hi", nil, {provider: "mock"})
+    /// println(agent_trace()[0].type) // -> llm_call
+    /// ```
+    State fn agent_trace(cx) -> "list<dict>" {
+        cx.state::<LlmState>().trace.borrow().iter().map(from_json).collect::<Vec<Value>>()
+    }
+}
+
+builtins! {
+    /// What calls cost.
+    pub(crate) static COSTS: "costs";
+
+    /// Estimates the cost of tokens in USD; 0 for unknown models.
+    ///
+    /// ```harn
+    /// println(llm_cost("gpt-4o-mini", 1000, 500)) // -> 0.00045
+    /// ```
+    Llm fn llm_cost(cx, model: Text, input_tokens: Value, output_tokens: Value) -> "float" {
+        runtime(cx).cost(&model, input_tokens.as_int().unwrap_or(0), output_tokens.as_int().unwrap_or(0))
+    }
+
+    /// Returns tokens, calls and cost of the run.
+    ///
+    /// ```harn
+    /// llm_call("Hi", nil, {provider: "mock"})
+    /// println(llm_session_cost().call_count) // -> 1
+    /// ```
+    Llm fn llm_session_cost(cx) -> "dict" {
+        from_json(&runtime(cx).ledger().session_json())
+    }
+
+    /// Returns tokens, calls and time of the run.
+    ///
+    /// ```harn
+    /// println(llm_usage().call_count) // -> 0
+    /// ```
+    Llm fn llm_usage(cx) -> "dict" {
+        from_json(&runtime(cx).ledger().usage_json())
+    }
+
+    /// Sets how much the run may cost in USD; calls that would pass it are refused.
+    ///
+    /// ```harn
+    /// llm_budget(0.5)
+    /// println(llm_budget_remaining()) // -> 0.5
+    /// ```
+    Llm fn llm_budget(cx, max_usd: Value) -> "nil" {
+        let Some(usd) = max_usd.as_number() else {
+            return Err(thrown("llm_budget: requires a numeric argument"));
+        };
+        runtime(cx).ledger().set_budget(usd);
+    }
+
+    /// Returns what is left of the budget, nil without one.
+    ///
+    /// ```harn
+    /// println(llm_budget_remaining()) // -> nil
+    /// ```
+    Llm fn llm_budget_remaining(cx) -> "float | nil" {
+        runtime(cx).ledger().remaining()
+    }
+}
+
+fn names(list: Vec<String>) -> Vec<Value> {
+    list.iter().map(Value::from).collect()
+}
+

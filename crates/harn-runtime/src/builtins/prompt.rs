@@ -1,0 +1,191 @@
+//! Prompt assembly: explanations, turns, layered prompts, project profiles.
+
+use std::path::{Path, PathBuf};
+
+use harn_prompt::profile::{Entry, FolderReader, collect, fingerprint};
+use harn_prompt::{ToolListing, TurnInput};
+use harn_value::Value;
+use harn_vm::builtin::Text;
+use harn_vm::{Cx, Error, Result, builtins};
+use serde_json::Value as Json;
+
+use crate::convert::{OrThrow, from_json, options, to_json};
+use crate::llm_host::LlmState;
+
+builtins! {
+    /// Prompt assembly.
+    pub(crate) static PROMPTS: "prompts";
+
+    /// Assembles the system prompt of the options of a call and explains each fragment of it.
+    ///
+    /// No model is called. `without: [tool]` adds the same prompt without those tools and the
+    /// difference; `detail: true` adds byte ranges and how stable the prompt is from turn to turn.
+    ///
+    /// ```harn
+    /// let e = prompt_explain({system: "You help.", tools: [{name: "todo", guidance: "Tick items."}]})
+    /// println(e.system) // -> You help.
+    /// println(e.fragments[1].reason) // -> tool(s) present: todo
+    /// ```
+    Pure fn prompt_explain(cx, options: Value) -> "dict" {
+        from_json(&harn_prompt::prompt_explain(&to_json(&options)).or_throw()?)
+    }
+
+    /// Builds the fragments of a turn's primary block, as `agent_loop` sends them.
+    ///
+    /// ```harn
+    /// let list = agent_build_turn_system_fragments(nil, {system: "Base.", persistent: true}, 0)
+    /// println(list.map({ f -> f.id })) // -> [primary:system, primary:loop_contract]
+    /// ```
+    Pure fn agent_build_turn_system_fragments(cx, session: Value, options: Value, iteration: Value) -> "list<dict>" {
+        let list = turn(cx, &session, &options)?;
+        list.iter().map(|f| from_json(&f.to_json())).collect::<Vec<Value>>()
+    }
+
+    /// Joins the fragments of a turn's primary block with blank lines.
+    ///
+    /// ```harn
+    /// println(agent_build_turn_system(nil, {system: "Base."}, 0)) // -> Base.
+    /// ```
+    Pure fn agent_build_turn_system(cx, session: Value, options: Value, iteration: Value) -> "string" {
+        let list = turn(cx, &session, &options)?;
+        let bodies: Vec<&str> = list.iter().map(|f| f.body.trim()).collect();
+        bodies.join("\n\n")
+    }
+
+    /// Renders a prompt from named layers in a fixed order, with a hash of its text.
+    ///
+    /// ```harn
+    /// let p = layered_prompt({identity: "You coordinate refunds.", safety: "Stay below the limit."})
+    /// println(p.text.lines()[0]) // -> # Identity
+    /// println(p.cache_key.count()) // -> 64
+    /// ```
+    Pure fn layered_prompt(cx, layers: Value) -> "dict" {
+        from_json(&harn_prompt::layered_prompt(&to_json(&layers)).or_throw()?.to_json())
+    }
+
+    /// Adds rows to the tools table of a prompt.
+    ///
+    /// ```harn
+    /// let p = augment_prompt_tools("You help.", [{name: "find", description: "Find."}])
+    /// println(p.text.contains("| find | Find. |  |")) // -> true
+    /// ```
+    Pure fn augment_prompt_tools(cx, text: Text, tools: Value) -> "dict" {
+        let rows = harn_prompt::layered::tool_rows(&to_json(&tools)).or_throw()?;
+        from_json(&harn_prompt::augment_prompt_tools(&text, rows).to_json())
+    }
+
+    /// Turns what a project folder shows (languages, remotes, credentials) into gated prompt fragments.
+    ///
+    /// ```harn
+    /// let p = project_context_profile(".", {fingerprint: {languages: ["rust"]}, credentials: []})
+    /// println(p.profile_ids.contains("rust")) // -> true
+    /// ```
+    Fs fn project_context_profile(cx, path: Text = ".", options: Value) -> "dict" {
+        let options = crate::convert::options(&options);
+        let folder = folder(cx, &path);
+        let reader = Files { cx };
+        let env = |name: &str| cx.host().env(name);
+        let signals = collect(&folder, &options, &reader, &env);
+        let state = cx.state::<LlmState>();
+        let shown = folder.display().to_string();
+        let profile = harn_prompt::profile::project_context_profile(&shown, &signals, &state.prompts);
+        from_json(&profile.or_throw()?)
+    }
+
+    /// Tells the languages, package managers and version control of a project folder.
+    ///
+    /// ```harn
+    /// println(type_of(project_fingerprint("."))) // -> dict
+    /// ```
+    Fs fn project_fingerprint(cx, path: Text = ".") -> "dict" {
+        let reader = Files { cx };
+        from_json(&Json::Object(fingerprint::project_fingerprint(&folder(cx, &path), &reader)))
+    }
+
+    /// Renders the catalog of skills that a model may load, within a number of characters.
+    ///
+    /// ```harn
+    /// println(render_always_on_catalog([])) // -> (none)
+    /// ```
+    Pure fn render_always_on_catalog(cx, skills: Value, budget: i64 = 2000) -> "string" {
+        let entries = catalog(&skills)?;
+        let budget = usize::try_from(budget).unwrap_or(0);
+        let state = cx.state::<LlmState>();
+        harn_prompt::turn::skill_catalog_text(&entries, budget, &state.prompts).or_throw()
+    }
+}
+
+fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
+    if harn_agent::skills::is_registry(skills) {
+        return harn_agent::skills::catalog("render_always_on_catalog", skills).or_throw();
+    }
+    let Some(list) = skills.as_list() else {
+        return Err(Error::thrown("render_always_on_catalog: argument must be a list of entries or a skill registry"));
+    };
+    let field = |entry: &Value, key: &str| crate::convert::text(&crate::convert::entry(entry, key)).unwrap_or_default();
+    Ok(list
+        .iter()
+        .map(|entry| harn_prompt::turn::CatalogEntry {
+            id: field(entry, "name"),
+            description: field(entry, "description"),
+            when_to_use: field(entry, "when_to_use"),
+        })
+        .collect())
+}
+
+fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Fragment>> {
+    let mut options = options(given);
+    if !given.is_nil() && given.to_dict().is_none() {
+        let text = format!("agent_build_turn_system_fragments: options must be a dict, got {}", given.type_name());
+        return Err(Error::thrown(text));
+    }
+    // The default of a loop without a model is the text format.
+    options.entry("tool_format").or_insert_with(|| "text".into());
+    let session = to_json(session);
+    let tools = options.get("tools").cloned().unwrap_or(Json::Null);
+    let defs = harn_llm::tools::parse_tools(&tools).or_throw()?;
+    let declared = harn_llm::tool_text::declarations(defs.iter().filter(|d| !d.defer_loading));
+    let text = |key: &str| declared[key].as_str().unwrap_or_default().to_owned();
+    let listing = ToolListing {
+        shared_types: text("shared_types"),
+        expanded: text("expanded_schemas"),
+        compact: text("compact_schemas"),
+        deferred: Vec::new(),
+    };
+    let options = Json::Object(options);
+    let input = TurnInput {
+        options: &options,
+        session_system: harn_prompt::turn::session_system(&session),
+        listing: &listing,
+    };
+    let state = cx.state::<LlmState>();
+    harn_prompt::turn_fragments(&input, &state.prompts).or_throw()
+}
+
+/// The folder that a path stands for: a file stands for its folder.
+fn folder(cx: &Cx, path: &str) -> PathBuf {
+    let path = cx.host().cwd().join(path);
+    let path = if path.is_file() { path.parent().map(Path::to_path_buf).unwrap_or(path) } else { path };
+    path.components().collect()
+}
+
+/// Files as the program's host shows them.
+struct Files<'a> {
+    cx: &'a Cx,
+}
+
+impl FolderReader for Files<'_> {
+    fn read(&self, file: &Path) -> Option<String> {
+        String::from_utf8(self.cx.host().read_file(file).ok()?).ok()
+    }
+
+    fn list(&self, folder: &Path) -> Vec<Entry> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .map(|entry| Entry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                is_dir: entry.path().is_dir(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! Rendering templates.
+
+use harn_template::{Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError};
+use harn_value::{Dict, Ref, Value};
+use harn_vm::{Cx, Error, Result, builtins};
+
+use crate::assets::prompt_asset;
+use crate::template_state::TemplateState;
+
+builtins! {
+    /// Templates.
+    pub(crate) static TEMPLATES: "templates";
+
+    /// Renders a template file or an embedded prompt (`std/…`).
+    ///
+    /// Relative paths start at the folder of the calling file; `@/` at the project's root.
+    ///
+    /// ```harn
+    /// let text = render("std/agent/prompts/default_nudge.harn.prompt", {done_sentinel: "##DONE##"})
+    /// println(text.contains("You have not output ##DONE## yet")) // -> true
+    /// ```
+    Fs fn render(cx, path: Value, bindings: Value) -> "string" {
+        file(cx, "render", &path, &bindings)
+    }
+
+    /// Renders a prompt template: as `render`, and marks the file as a prompt for bundles and checks.
+    ///
+    /// ```harn
+    /// let text = render_prompt("std/agent/prompts/progress_nudge.harn.prompt", {progress_tool: "report"})
+    /// println(text.contains("`report`")) // -> true
+    /// ```
+    Fs fn render_prompt(cx, path: Value, bindings: Value) -> "string" {
+        file(cx, "render_prompt", &path, &bindings)
+    }
+
+    /// Renders a template given as text.
+    ///
+    /// ```harn
+    /// println(render_string("Hello {{ name | upper }}!", {name: "Ada"})) // -> Hello ADA!
+    /// println(render_string("{{ for x in xs }}[{{ x }}]{{ end }}", {xs: [1, 2]})) // -> [1][2]
+    /// ```
+    Fs fn render_string(cx, template: Value, bindings: Value) -> "string" {
+        let text = template.to_string();
+        let bindings = checked("render_string", &bindings)?;
+        let loader = loader(cx);
+        let template = Template::inline(&text).map_err(|e| failed(&e))?;
+        with_context(cx, &loader, &bindings, "", |context| {
+            template.render(&bindings, context)
+        })
+    }
+
+    /// Renders a template and tells where each part of the text came from.
+    ///
+    /// ```harn
+    /// let r = render_with_provenance("std/agent/prompts/progress_nudge.harn.prompt", {progress_tool: "report"})
+    /// println("${r.prompt_id} ${r.template_uri}") // -> prompt-1 std://agent/prompts/progress_nudge.harn.prompt
+    /// println(r.spans.any({ s -> s.kind == "expr" && s.bound_value == "report" })) // -> true
+    /// ```
+    Fs fn render_with_provenance(cx, path: Value, bindings: Value) -> "dict" {
+        let bindings = checked("render_with_provenance", &bindings)?;
+        let loader = loader(cx);
+        let template = load(cx, "render_with_provenance", &path, &loader)?;
+        let rendered = with_context(cx, &loader, &bindings, template.uri(), |context| {
+            template.render_with_provenance(&bindings, context)
+        })?;
+        let mut out = Dict::new();
+        out.insert("text", rendered.text.as_str());
+        out.insert("template_uri", template.uri());
+        out.insert("prompt_id", cx.state::<TemplateState>().prompt_id());
+        out.insert("spans", spans(&rendered));
+        out
+    }
+
+    /// Notes that a rendered prompt was handed to a model, and returns how often it was.
+    ///
+    /// ```harn
+    /// println(prompt_mark_rendered("prompt-1")) // -> 1
+    /// println(prompt_mark_rendered("prompt-1")) // -> 2
+    /// ```
+    State fn prompt_mark_rendered(cx, prompt_id: Value) -> "int" {
+        let Some(id) = prompt_id.as_str() else {
+            return Err(Error::type_error("prompt_mark_rendered: prompt_id must be a string"));
+        };
+        cx.state::<TemplateState>().mark(id)
+    }
+
+    /// Opens the context in which templates see `llm`.
+    State fn push_context = "__push_llm_render_context"(cx, provider: Value, model: Value) -> "nil" {
+        let mut options = serde_json::Map::new();
+        options.insert("provider".into(), provider.to_string().into());
+        options.insert("model".into(), model.to_string().into());
+        let context = crate::llm_host::runtime(cx).render_context(&options.into());
+        let context = context.map_err(|e| Error::thrown(crate::convert::from_json(&e.to_thrown())))?;
+        cx.state::<TemplateState>().push(cx, crate::convert::from_json(&context));
+    }
+
+    /// Closes the innermost context of the task.
+    State fn pop_context = "__pop_llm_render_context"(cx) -> "nil" {
+        cx.state::<TemplateState>().pop(cx);
+    }
+}
+
+/// Renders a file or an embedded template.
+pub(crate) fn file(cx: &Cx, function: &str, path: &Value, bindings: &Value) -> Result<String> {
+    let bindings = checked(function, bindings)?;
+    let loader = loader(cx);
+    let template = load(cx, function, path, &loader)?;
+    with_context(cx, &loader, &bindings, template.uri(), |context| template.render(&bindings, context))
+}
+
+fn loader(cx: &Cx) -> FsLoader<'static> {
+    let dir = cx.caller_dir();
+    let dir = if dir.is_absolute() { dir } else { cx.host().cwd().join(dir) };
+    FsLoader::new(&prompt_asset, dir)
+}
+
+fn load(cx: &Cx, function: &str, path: &Value, loader: &FsLoader<'_>) -> Result<std::rc::Rc<Template>> {
+    let path = match path.as_str() {
+        Some(path) if !path.is_empty() => path.as_str(),
+        _ => return Err(Error::thrown(format!("{function}: path must be a non-empty string"))),
+    };
+    let loaded = loader.load(path, Caller::Module).map_err(|kind| unreadable(&kind))?;
+    cx.state::<TemplateState>().cache.get_or_parse(loaded.origin, loaded.text).map_err(|e| failed(&e))
+}
+
+/// Bindings are a dict or a struct; nil is the empty dict.
+fn checked(function: &str, bindings: &Value) -> Result<Value> {
+    if bindings.is_nil() {
+        return Ok(Ref::new(Dict::new()).into());
+    }
+    match bindings.to_dict() {
+        Some(dict) => Ok(dict.into()),
+        None => Err(Error::thrown(format!("{function}: bindings must be a dict, got {}", bindings.type_name()))),
+    }
+}
+
+fn with_context<T>(
+    cx: &Cx,
+    loader: &FsLoader<'_>,
+    bindings: &Value,
+    uri: &str,
+    render: impl FnOnce(&RenderContext<'_>) -> std::result::Result<T, TemplateError>,
+) -> Result<T> {
+    let state = cx.state::<TemplateState>();
+    let llm = state.llm(cx);
+    let shadowed = !llm.is_nil() && bindings.as_dict().is_some_and(|d| d.contains("llm"));
+    if shadowed && state.warns(uri) {
+        cx.host().write_err(&format!(
+            "[harn] warning: template.llm_scope: a binding named `llm` hides the injected one; rename it (template_uri={uri}, reason=user_binding_shadowed)\n"
+        ));
+    }
+    let interrupted = || cx.vm().interrupt().is_set();
+    let context = RenderContext {
+        loader,
+        llm: &llm,
+        cache: Some(&state.cache),
+        interrupted: Some(&interrupted),
+        ..RenderContext::default()
+    };
+    render(&context).map_err(|e| failed(&e))
+}
+
+fn failed(error: &TemplateError) -> Error {
+    if error.is_sandbox_violation() {
+        Error::category("tool_rejected", error.to_string())
+    } else {
+        Error::thrown(error.to_string())
+    }
+}
+
+/// A template that could not be had.
+fn unreadable(kind: &ErrorKind) -> Error {
+    match kind {
+        ErrorKind::Sandbox { .. } => Error::category("tool_rejected", kind.to_string()),
+        _ => Error::thrown(kind.to_string()),
+    }
+}
+
+fn spans(rendered: &Rendered) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::with_capacity(rendered.spans.len());
+    for span in &rendered.spans {
+        let parent = span.parent.and_then(|at| rendered.spans.get(at)).map(|parent| chained(parent, rendered));
+        let mut dict = span_dict(span);
+        if let Some(parent) = parent {
+            dict.insert("parent", parent);
+        }
+        out.push(dict.into());
+    }
+    out
+}
+
+/// A span with the includes around it.
+fn chained(span: &Span, rendered: &Rendered) -> Value {
+    let mut dict = span_dict(span);
+    if let Some(parent) = span.parent.and_then(|at| rendered.spans.get(at)) {
+        dict.insert("parent", chained(parent, rendered));
+    }
+    dict.into()
+}
+
+fn span_dict(span: &Span) -> Dict {
+    let mut dict = Dict::new();
+    dict.insert("kind", span.kind.as_str());
+    dict.insert("output_start", span.output_start);
+    dict.insert("output_end", span.output_end);
+    dict.insert("template_line", i64::from(span.template_line));
+    dict.insert("template_col", i64::from(span.template_col));
+    dict.insert("template_uri", &*span.template_uri);
+    if let Some(bound) = &span.bound_value {
+        dict.insert("bound_value", bound.as_str());
+    }
+    dict
+}

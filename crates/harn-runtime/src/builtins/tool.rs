@@ -1,0 +1,245 @@
+//! Tool registries.
+
+use std::cell::RefCell;
+
+use harn_agent::registry;
+use harn_prompt::Prose;
+use harn_value::Value;
+use harn_vm::builtin::{Rest, Text};
+use harn_vm::{Cx, Error, Result, builtins};
+use serde_json::{Map, Value as Json};
+
+use crate::convert::{OrThrow, thrown};
+use crate::llm_host::LlmState;
+
+/// The registry that `tool_ref` looks at.
+#[derive(Default)]
+pub(crate) struct BoundTools(pub(crate) RefCell<Option<Value>>);
+
+builtins! {
+    /// Tools.
+    pub(crate) static TOOLS: "tools";
+
+    /// Makes an empty tool registry.
+    ///
+    /// ```harn
+    /// println(tool_registry()) // -> {_type: tool_registry, tools: []}
+    /// ```
+    Pure fn tool_registry(cx) -> "dict" {
+        registry::empty()
+    }
+
+    /// Returns a registry with one more tool; a tool of the same name is replaced.
+    ///
+    /// The config has `parameters` (name to type or schema), `handler` (called with one dict of
+    /// arguments) or another `executor`, and optionally `returns`, `guidance`, `annotations`,
+    /// `defer_loading`, `namespace` and `compact`.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "add", "Add two numbers", {
+    ///   parameters: {a: "int", b: "int"},
+    ///   handler: { args -> args.a + args.b },
+    /// })
+    /// println(tool_describe(tools).lines()[1]) // -> - add(a: int, b: int): Add two numbers
+    /// ```
+    Pure fn tool_define(cx, args: Rest) -> "dict" {
+        registry::define(&args.0).or_throw()?
+    }
+
+    /// Returns the number of tools.
+    ///
+    /// ```harn
+    /// println(tool_count(tool_registry())) // -> 0
+    /// ```
+    Pure fn tool_count(cx, tools: Value) -> "int" {
+        registry::entries("tool_count", &tools).or_throw()?.len()
+    }
+
+    /// Returns the entries without their handlers.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "t", "d", {handler: { args -> 1 }})
+    /// println(tool_list(tools)) // -> [{description: d, executor: harn, name: t, parameters: {}}]
+    /// ```
+    Pure fn tool_list(cx, tools: Value) -> "list<dict>" {
+        registry::entries("tool_list", &tools).or_throw()?.iter().map(registry::public_entry).collect::<Vec<Value>>()
+    }
+
+    /// Returns an entry with its handler, nil when there is none of that name.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "t", "d", {handler: { args -> args.n + 1 }})
+    /// println(tool_find(tools, "t").handler({n: 1})) // -> 2
+    /// ```
+    Pure fn tool_find(cx, tools: Value, name: Text) -> "dict | nil" {
+        registry::find("tool_find", &tools, &name).or_throw()?
+    }
+
+    /// Returns a registry with only the named tools.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "t", "d", {handler: nil})
+    /// println(tool_count(tool_select(tools, ["t", "unknown"]))) // -> 1
+    /// ```
+    Pure fn tool_select(cx, args: Rest) -> "dict" {
+        let [tools, names, ..] = &args.0[..] else {
+            return Err(thrown("tool_select: requires registry and names list"));
+        };
+        registry::select(tools, names).or_throw()?
+    }
+
+    /// Returns a registry without a tool.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "t", "d", {handler: nil})
+    /// println(tool_count(tool_remove(tools, "t"))) // -> 0
+    /// ```
+    Pure fn tool_remove(cx, args: Rest) -> "dict" {
+        let [tools, name, ..] = &args.0[..] else {
+            return Err(thrown("tool_remove: requires registry and name"));
+        };
+        registry::remove(tools, &name.to_string()).or_throw()?
+    }
+
+    /// Returns a plain listing of the tools, sorted by name.
+    ///
+    /// ```harn
+    /// println(tool_describe(tool_registry())) // -> Available tools:
+    /// ```
+    Pure fn tool_describe(cx, tools: Value) -> "string" {
+        registry::describe(&tools).or_throw()
+    }
+
+    /// Returns a description of the tools in Markdown, for models that get no other contract.
+    ///
+    /// ```harn
+    /// println(tool_prompt(tool_registry())) // -> No tools are available.
+    /// ```
+    Pure fn tool_prompt(cx, tools: Value) -> "string" {
+        if tools.to_dict().is_none() {
+            return Err(thrown("tool_prompt: requires a tool registry"));
+        }
+        let listed = registry::listing("tool_prompt", &tools).or_throw()?;
+        let rows: Vec<Json> = listed
+            .into_iter()
+            .map(|tool| {
+                serde_json::json!({"name": tool.name, "description": tool.description,
+                                   "parameters": tool.parameters, "returns": tool.returns})
+            })
+            .collect();
+        let mut bindings = Map::new();
+        bindings.insert("tools".into(), rows.into());
+        let state = cx.state::<LlmState>();
+        let text = state.prompts.render("std/agent/prompts/tool_prompt.harn.prompt", &bindings).or_throw()?;
+        text.trim_end().to_owned()
+    }
+
+    /// Returns the tools as JSON Schema; `components` resolves `$ref`s.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "t", "d", {parameters: {n: "int"}, handler: nil})
+    /// println(tool_schema(tools).tools[0].inputSchema.properties) // -> {n: {type: integer}}
+    /// ```
+    Pure fn tool_schema(cx, tools: Value, components: Value) -> "dict" {
+        let components = (!components.is_nil()).then_some(&components);
+        registry::schema(&tools, components).or_throw()?
+    }
+
+    /// Returns the JSON calls between `<tool_call>` tags of a text.
+    ///
+    /// ```harn
+    /// println(tool_parse_call("<tool_call>{\"name\": \"t\"}</tool_call>")) // -> [{name: t}]
+    /// ```
+    Pure fn tool_parse_call(cx, text: Text) -> "list" {
+        registry::parse_calls(&text)
+    }
+
+    /// Returns a tool result in its tag.
+    ///
+    /// ```harn
+    /// println(tool_format_result("t", "ok")) // -> <tool_result>{"name": "t", "result": "ok"}</tool_result>
+    /// ```
+    Pure fn tool_format_result(cx, args: Rest) -> "string" {
+        let [name, result, ..] = &args.0[..] else {
+            return Err(thrown("tool_format_result: requires name and result"));
+        };
+        registry::format_result(&name.to_string(), &result.to_string())
+    }
+
+    /// Makes a registry the current one for `tool_ref` and `tool_def`; nil unbinds. Returns it.
+    ///
+    /// ```harn
+    /// tool_bind(tool_define(tool_registry(), "read", "d", {handler: nil}))
+    /// println(tool_ref("read")) // -> read
+    /// ```
+    State fn tool_bind(cx, tools: Value) -> "any" {
+        if !tools.is_nil() && !registry::is_registry(&tools) {
+            return Err(thrown("tool_bind: argument must be a tool registry (created with tool_registry())"));
+        }
+        *cx.state::<BoundTools>().0.borrow_mut() = (!tools.is_nil()).then(|| tools.clone());
+        tools
+    }
+
+    /// Returns a tool's name after checking that the current registry has it.
+    ///
+    /// ```harn
+    /// tool_bind(tool_registry())
+    /// println(try { tool_ref("read") }) // -> Result.Err(tool_ref: unknown tool "read". Registered tools: (none registered))
+    /// ```
+    State fn tool_ref(cx, name: Value) -> "string" {
+        bound(cx, "tool_ref", &name)?;
+        name.to_string()
+    }
+
+    /// Returns the entry of a tool of the current registry, without its handler.
+    ///
+    /// ```harn
+    /// tool_bind(tool_define(tool_registry(), "read", "Read a file", {handler: nil}))
+    /// println(tool_def("read").description) // -> Read a file
+    /// ```
+    State fn tool_def(cx, name: Value) -> "dict" {
+        registry::public_entry(&bound(cx, "tool_def", &name)?)
+    }
+
+    /// Shortens a text to its head, its tail and the lines between that look like diagnostics.
+    ///
+    /// ```harn
+    /// println(microcompact("short", 200)) // -> short
+    /// ```
+    Pure fn microcompact(cx, text: Text, max_chars: i64 = 20000) -> "string" {
+        harn_agent::microcompact::microcompact(&text, usize::try_from(max_chars).unwrap_or(0))
+    }
+}
+
+/// The entry that a name stands for in the current registry.
+fn bound(cx: &Cx, function: &str, name: &Value) -> Result<Value> {
+    let Some(name) = name.as_str() else {
+        return Err(thrown(format!("{function}: name must be a string literal")));
+    };
+    let state = cx.state::<BoundTools>();
+    let current = state.0.borrow();
+    let Some(tools) = current.as_ref() else {
+        return Err(thrown(format!(
+            "{function}: no tool registry bound to this scope. Call tool_bind(registry) first, or invoke inside an agent_loop."
+        )));
+    };
+    match registry::find(function, tools, name).or_throw()? {
+        Some(entry) => Ok(entry),
+        None => {
+            let entries = registry::entries(function, tools).or_throw()?;
+            let mut names: Vec<String> = entries.iter().filter_map(registry::name_of).collect();
+            names.sort();
+            let names = if names.is_empty() { "(none registered)".to_owned() } else { names.join(", ") };
+            Err(Error::thrown(format!("{function}: unknown tool \"{name}\". Registered tools: {names}")))
+        }
+    }
+}
+
+/// Results of tools as the model reads them: strings as they are, other values in printed form.
+pub(crate) fn result_text(value: &Value) -> String {
+    match value.as_str() {
+        Some(text) => text.to_string(),
+        None => value.to_string(),
+    }
+}
+

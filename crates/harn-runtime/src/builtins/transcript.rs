@@ -1,0 +1,313 @@
+//! Transcripts: conversations as immutable dicts.
+
+use harn_llm::transcript as pure;
+use harn_value::Value;
+use harn_vm::builtin::Text;
+use harn_vm::{Cx, Error, Result, builtins};
+use serde_json::Value as Json;
+
+use crate::builtins::failed;
+use crate::convert::{OrThrow, from_json, to_json};
+use crate::llm_host::{new_id, runtime};
+
+builtins! {
+    /// Transcripts.
+    pub(crate) static TRANSCRIPTS: "transcripts";
+
+    /// Makes an empty transcript.
+    ///
+    /// ```harn
+    /// println(transcript_messages(transcript())) // -> []
+    /// ```
+    Pure fn transcript(cx, metadata: Value) -> "dict" {
+        let metadata = (!metadata.is_nil()).then(|| to_json(&metadata));
+        from_json(&pure::empty(metadata, &|| new_id(cx.vm())))
+    }
+
+    /// Makes an empty message list.
+    ///
+    /// ```harn
+    /// println(add_user(conversation(), "Hi")) // -> [{content: Hi, role: user}]
+    /// ```
+    Pure fn conversation(cx) -> "list<dict>" {
+        Vec::<Value>::new()
+    }
+
+    /// Makes a transcript of messages.
+    ///
+    /// ```harn
+    /// println(transcript_stats(transcript_from_messages([{role: "user", content: "Hi"}])).message_count) // -> 1
+    /// ```
+    Pure fn transcript_from_messages(cx, messages: Value) -> "dict" {
+        made(pure::from_messages(&to_json(&messages), &|| new_id(cx.vm())))?
+    }
+
+    /// Returns the messages of a transcript.
+    ///
+    /// ```harn
+    /// let t = add_user(transcript(), "Hi")
+    /// println(transcript_messages(t)[0].content) // -> Hi
+    /// ```
+    Pure fn transcript_messages(cx, transcript: Value) -> "list<dict>" {
+        made(pure::field("transcript_messages", &to_json(&transcript), "messages"))?
+    }
+
+    /// Returns the events of a transcript: one per message, then what else happened.
+    ///
+    /// ```harn
+    /// println(transcript_events(add_user(transcript(), "Hi"))[0].kind) // -> message
+    /// ```
+    Pure fn transcript_events(cx, transcript: Value) -> "list<dict>" {
+        made(pure::field("transcript_events", &to_json(&transcript), "events"))?
+    }
+
+    /// Returns the assets of a transcript.
+    ///
+    /// ```harn
+    /// println(transcript_assets(transcript())) // -> []
+    /// ```
+    Pure fn transcript_assets(cx, transcript: Value) -> "list<dict>" {
+        made(pure::field("transcript_assets", &to_json(&transcript), "assets"))?
+    }
+
+    /// Returns the summary of a transcript, nil without one.
+    ///
+    /// ```harn
+    /// println(transcript_summary(transcript())) // -> nil
+    /// ```
+    Pure fn transcript_summary(cx, transcript: Value) -> "string | nil" {
+        made(pure::field("transcript_summary", &to_json(&transcript), "summary"))?
+    }
+
+    /// Returns the id of a transcript.
+    ///
+    /// ```harn
+    /// println(transcript_id(transcript()).count()) // -> 36
+    /// ```
+    Pure fn transcript_id(cx, transcript: Value) -> "string" {
+        made(pure::field("transcript_id", &to_json(&transcript), "id"))?
+    }
+
+    /// Returns the events of one kind.
+    ///
+    /// ```harn
+    /// println(transcript_events_by_kind(add_user(transcript(), "Hi"), "message").count()) // -> 1
+    /// ```
+    Pure fn transcript_events_by_kind(cx, transcript: Value, kind: Text) -> "list<dict>" {
+        from_json(&pure::events_by_kind(&to_json(&transcript), &kind).into())
+    }
+
+    /// Counts messages, tool calls and visible events.
+    ///
+    /// ```harn
+    /// println(transcript_stats(nil).message_count) // -> 0
+    /// ```
+    Pure fn transcript_stats(cx, transcript: Value) -> "dict" {
+        from_json(&pure::stats(&to_json(&transcript)))
+    }
+
+    /// Adds an asset; one of the same id is replaced.
+    ///
+    /// ```harn
+    /// let t = transcript_add_asset(transcript(), {id: "a", kind: "image"})
+    /// println(transcript_assets(t)[0].kind) // -> image
+    /// ```
+    Pure fn transcript_add_asset(cx, transcript: Value, asset: Value) -> "dict" {
+        made(pure::add_asset(&to_json(&transcript), &to_json(&asset), &|| new_id(cx.vm())))?
+    }
+
+    /// Renders what a person sees of a transcript, one line per event.
+    ///
+    /// ```harn
+    /// println(transcript_render_visible(add_user(transcript(), "Hi"))) // -> user: Hi
+    /// ```
+    Pure fn transcript_render_visible(cx, transcript: Value) -> "string" {
+        pure::render_visible(&checked("transcript_render_visible", &transcript)?)
+    }
+
+    /// Renders all events of a transcript, one line each.
+    ///
+    /// ```harn
+    /// println(transcript_render_full(add_user(transcript(), "Hi"))) // -> [public] user: Hi
+    /// ```
+    Pure fn transcript_render_full(cx, transcript: Value) -> "string" {
+        pure::render_full(&checked("transcript_render_full", &transcript)?)
+    }
+
+    /// Writes a transcript as JSON.
+    ///
+    /// ```harn
+    /// println(json_parse(transcript_export(transcript())).version) // -> 2
+    /// ```
+    Pure fn transcript_export(cx, transcript: Value) -> "string" {
+        pure::export(&checked("transcript_export", &transcript)?)
+    }
+
+    /// Reads a transcript from JSON.
+    ///
+    /// ```harn
+    /// println(transcript_import(transcript_export(transcript())).version) // -> 2
+    /// ```
+    Pure fn transcript_import(cx, text: Text) -> "dict" {
+        made(pure::import(&text))?
+    }
+
+    /// Copies a transcript under an id of its own.
+    ///
+    /// ```harn
+    /// println(transcript_fork(transcript()).state) // -> forked
+    /// ```
+    Pure fn transcript_fork(cx, transcript: Value, options: Value) -> "dict" {
+        made(pure::fork(&to_json(&transcript), &to_json(&options), &|| new_id(cx.vm())))?
+    }
+
+    /// Makes an empty transcript in state `active`.
+    ///
+    /// ```harn
+    /// println(transcript_reset().state) // -> active
+    /// ```
+    Pure fn transcript_reset(cx, options: Value) -> "dict" {
+        from_json(&pure::reset(&to_json(&options), &|| new_id(cx.vm())))
+    }
+
+    /// Marks a transcript as archived.
+    ///
+    /// ```harn
+    /// println(transcript_archive(transcript()).state) // -> archived
+    /// ```
+    Pure fn transcript_archive(cx, transcript: Value) -> "dict" {
+        made(pure::archive(&to_json(&transcript), &|| new_id(cx.vm())))?
+    }
+
+    /// Marks a transcript as abandoned.
+    ///
+    /// ```harn
+    /// println(transcript_abandon(transcript()).state) // -> abandoned
+    /// ```
+    Pure fn transcript_abandon(cx, transcript: Value) -> "dict" {
+        made(pure::abandon(&to_json(&transcript), &|| new_id(cx.vm())))?
+    }
+
+    /// Makes a transcript active again.
+    ///
+    /// ```harn
+    /// println(transcript_resume(transcript_archive(transcript())).state) // -> active
+    /// ```
+    Pure fn transcript_resume(cx, transcript: Value) -> "dict" {
+        made(pure::resume(&to_json(&transcript), &|| new_id(cx.vm())))?
+    }
+
+    /// Appends a message to a list or transcript.
+    ///
+    /// ```harn
+    /// println(add_message([], "developer", "Be brief.")) // -> [{content: Be brief., role: developer}]
+    /// ```
+    Pure fn add_message(cx, to: Value, role: Text, content: Value) -> "any" {
+        add(cx, "add_message", &to, &role, &content)?
+    }
+
+    /// Appends a user message to a list or transcript.
+    ///
+    /// ```harn
+    /// println(add_user([], "Hi")) // -> [{content: Hi, role: user}]
+    /// ```
+    Pure fn add_user(cx, to: Value, content: Value) -> "any" {
+        add(cx, "add_user", &to, "user", &content)?
+    }
+
+    /// Appends an assistant message to a list or transcript.
+    ///
+    /// ```harn
+    /// println(add_assistant([], "Hello")) // -> [{content: Hello, role: assistant}]
+    /// ```
+    Pure fn add_assistant(cx, to: Value, content: Value) -> "any" {
+        add(cx, "add_assistant", &to, "assistant", &content)?
+    }
+
+    /// Appends a system message to a list or transcript.
+    ///
+    /// ```harn
+    /// println(add_system([], "Be brief.")) // -> [{content: Be brief., role: system}]
+    /// ```
+    Pure fn add_system(cx, to: Value, content: Value) -> "any" {
+        add(cx, "add_system", &to, "system", &content)?
+    }
+
+    /// Appends a tool result to a list or transcript.
+    ///
+    /// ```harn
+    /// println(add_tool_result([], "c1", "5")[0].role) // -> tool_result
+    /// ```
+    Pure fn add_tool_result(cx, to: Value, tool_use_id: Text, content: Value) -> "any" {
+        let ids = || new_id(cx.vm());
+        made(pure::add_tool_result(&to_json(&to), &tool_use_id, to_json(&content), &ids))?
+    }
+
+    /// Lets a model summarise a transcript and keeps its last messages.
+    ///
+    /// ```harn
+    /// llm_mock({text: "They said hi."})
+    /// let t = transcript_summarize(add_user(transcript(), "Hi"), {provider: "mock"})
+    /// println(transcript_summary(t)) // -> They said hi.
+    /// ```
+    Llm async fn transcript_summarize(cx, transcript: Value, options: Value) -> "dict" {
+        let options = Json::Object(crate::convert::options(&options));
+        let runtime = runtime(&cx);
+        let result = runtime.transcript_summarize(&to_json(&transcript), &options).await;
+        from_json(&result.map_err(|e| failed(&e))?)
+    }
+
+    /// Replaces the older messages of a transcript by a summary.
+    ///
+    /// ```harn
+    /// var t = transcript()
+    /// for n in 1 to 4 { t = add_user(t, "message ${n}") }
+    /// let c = transcript_compact(t, {keep_last: 1, strategy: "truncate"})
+    /// println(transcript_messages(c).count()) // -> 2
+    /// ```
+    Llm async fn transcript_compact(cx, transcript: Value, options: Value) -> "dict" {
+        let options = Json::Object(crate::convert::options(&options));
+        let runtime = runtime(&cx);
+        let render = |path: &str, bindings: &Json| -> std::result::Result<String, String> {
+            let text = super::template::file(&cx, "transcript_compact", &path.into(), &from_json(bindings));
+            text.map_err(|e| e.caught().to_string())
+        };
+        let result = runtime.transcript_compact(&to_json(&transcript), &options, &render).await;
+        from_json(&result.map_err(|e| failed(&e))?.transcript)
+    }
+
+    /// Estimates the tokens of messages: bytes of their text divided by four.
+    ///
+    /// ```harn
+    /// println(estimate_tokens([{role: "user", content: "12345678"}])) // -> 2
+    /// ```
+    Pure fn estimate_tokens(cx, messages: Value) -> "int" {
+        let messages = to_json(&messages);
+        let bytes: usize = messages.as_array().into_iter().flatten().map(content_bytes).sum();
+        bytes / 4
+    }
+}
+
+fn content_bytes(message: &Json) -> usize {
+    match &message["content"] {
+        Json::String(text) => text.len(),
+        Json::Array(blocks) => blocks.iter().filter_map(|b| b["text"].as_str()).map(str::len).sum(),
+        _ => 0,
+    }
+}
+
+fn made(result: std::result::Result<Json, String>) -> Result<Value> {
+    Ok(from_json(&result.or_throw()?))
+}
+
+fn add(cx: &Cx, function: &str, to: &Value, role: &str, content: &Value) -> Result<Value> {
+    made(pure::add_message(function, &to_json(to), role, to_json(content), &|| new_id(cx.vm())))
+}
+
+fn checked(function: &str, transcript: &Value) -> Result<Json> {
+    let json = to_json(transcript);
+    if pure::is_transcript(&json) {
+        return Ok(json);
+    }
+    Err(Error::thrown(format!("{function}: argument must be a transcript")))
+}

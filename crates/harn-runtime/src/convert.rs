@@ -1,0 +1,75 @@
+//! The border between script values and JSON.
+//!
+//! What JSON cannot hold (closures, sets, ranges, floats that are not finite, …) crosses it as a foreign
+//! value, so that error texts still name its type; on the way back it is nil.
+
+use harn_value::{Dict, Value, View};
+use harn_vm::{Error, Result};
+use serde_json::{Map, Value as Json};
+
+/// Converts a script value.
+pub(crate) fn to_json(value: &Value) -> Json {
+    let foreign = || harn_prompt::value::foreign(value.type_name(), &value.to_string());
+    match value.view() {
+        View::Nil => Json::Null,
+        View::Bool(b) => b.into(),
+        View::Int(i) => i.into(),
+        View::Float(f) => serde_json::Number::from_f64(f).map_or_else(foreign, Json::Number),
+        View::Str(text) => text.as_str().into(),
+        View::List(items) => items.iter().map(to_json).collect(),
+        View::Dict(dict) => Json::Object(object(dict)),
+        View::Struct(_) => value.to_dict().map_or(Json::Null, |dict| Json::Object(object(&dict))),
+        _ => foreign(),
+    }
+}
+
+fn object(dict: &Dict) -> Map<String, Json> {
+    dict.iter().map(|(key, value)| (key.to_string(), to_json(value))).collect()
+}
+
+/// Converts back.
+pub(crate) fn from_json(json: &Json) -> Value {
+    if harn_prompt::value::as_foreign(json).is_some() {
+        return Value::NIL;
+    }
+    match json {
+        Json::Array(items) => Value::list(items.iter().map(from_json).collect()),
+        Json::Object(map) => map.iter().map(|(key, value)| (key.as_str(), from_json(value))).collect::<Dict>().into(),
+        plain => harn_value::json::from_serde(plain),
+    }
+}
+
+/// An option dict; anything else counts as empty.
+pub(crate) fn options(value: &Value) -> Map<String, Json> {
+    match to_json(value) {
+        Json::Object(map) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => map,
+        _ => Map::new(),
+    }
+}
+
+/// The entry of a dict, nil when there is none.
+pub(crate) fn entry(value: &Value, key: &str) -> Value {
+    value.to_dict().and_then(|dict| dict.get_str(key).cloned()).unwrap_or_default()
+}
+
+/// Text of a value: nil is none, other values their display form.
+pub(crate) fn text(value: &Value) -> Option<String> {
+    (!value.is_nil()).then(|| value.to_string())
+}
+
+/// The error that throws a plain string.
+pub(crate) fn thrown(text: impl std::fmt::Display) -> Error {
+    Error::thrown(text.to_string())
+}
+
+/// Turns an error of a pure crate into a thrown string.
+pub(crate) trait OrThrow<T> {
+    /// The value, or the error's text thrown.
+    fn or_throw(self) -> Result<T>;
+}
+
+impl<T, E: std::fmt::Display> OrThrow<T> for std::result::Result<T, E> {
+    fn or_throw(self) -> Result<T> {
+        self.map_err(thrown)
+    }
+}

@@ -1,0 +1,415 @@
+//! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_agent::config::{Format, Search};
+use harn_agent::tool::Backend;
+use harn_agent::{AgentLoop, Answer, LoopConfig, LoopError, Step, ToolReply, ToolRun, ToolStatus};
+use harn_llm::tools::ToolShape;
+use harn_llm::{Call, Category, LlmRuntime};
+use harn_value::Value;
+use harn_vm::closure::{Closure, is_callable};
+use harn_vm::{Cx, Error, Result};
+use serde_json::{Map, Value as Json, json};
+
+use crate::builtins::{BoundTools, call_dict, failed, result_text};
+use crate::convert::{entry, from_json, options as option_map, text, thrown, to_json};
+use crate::llm_host::{LlmState, new_id, runtime};
+use crate::template_state::OpenContext;
+
+/// Loops of a program: who listens, what waits to be told, and which loops are running.
+#[derive(Default)]
+pub(crate) struct AgentState {
+    pub(crate) subscribers: RefCell<Vec<(String, Value)>>,
+    pub(crate) feedback: RefCell<Vec<(String, String, String)>>,
+    pub(crate) running: RefCell<Vec<String>>,
+}
+
+/// What a loop needs of the script that started it.
+struct Driver {
+    cx: Cx,
+    llm: Rc<LlmRuntime>,
+    state: Rc<LlmState>,
+    agents: Rc<AgentState>,
+    session: String,
+    handlers: BTreeMap<String, Value>,
+    caller: Value,
+    shape_context: Value,
+    review_turn: Value,
+    recite: Value,
+}
+
+/// Runs a loop from its arguments to its result dict.
+///
+/// # Errors
+/// Wrong options, a model call that fails for good, or what a callback throws.
+pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
+    let llm = runtime(cx);
+    let options = option_map(given);
+    let route = llm.render_context(&Json::Object(options.clone()));
+    let format = default_format(cx, &llm, &options, route.as_ref().ok());
+    let system = text(system);
+    let mut config =
+        LoopConfig::new(&text(prompt).unwrap_or_default(), system.as_deref(), options, format).map_err(thrown)?;
+    config.search = search(&llm, &config)?;
+    let session = config.session_id.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
+    let tools = entry(given, "tools");
+    let callback = |keys: [&str; 2]| {
+        keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default()
+    };
+    let driver = Driver {
+        cx: cx.clone(),
+        llm,
+        state: cx.state::<LlmState>(),
+        agents: cx.state::<AgentState>(),
+        session: session.clone(),
+        handlers: handlers(&tools),
+        caller: callback(["llm_caller", "llm_caller"]),
+        shape_context: callback(["context_callback", "context_filter"]),
+        review_turn: callback(["post_turn_callback", "post_turn_callback"]),
+        recite: callback(["recitation", "recitation"]),
+    };
+    let _scope = Scope::open(cx, &session, &tools);
+    let _context = route.ok().map(|route| OpenContext::new(cx, from_json(&route)));
+    driver.drive(AgentLoop::new(config)).await
+}
+
+/// The format of tool calls when the options name none.
+fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Format {
+    let word = cx.host().env("HARN_AGENT_TOOL_FORMAT").filter(|word| !word.is_empty());
+    let word = word.or_else(|| {
+        let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
+        if provider == "mock" {
+            return Some("text".to_owned());
+        }
+        let selector = options.get("model").and_then(Json::as_str).unwrap_or(model);
+        Some(llm.config().tool_format(selector, model, provider, &llm.capabilities()))
+    });
+    if word.as_deref() == Some("native") { Format::Native } else { Format::Text }
+}
+
+/// The client's side of `tool_search`, when deferred tools are not the provider's business.
+fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
+    let wanted = config.options.get("tool_search").is_some_and(|o| !o.is_null() && *o != Json::Bool(false));
+    if !wanted || config.tools.is_empty() {
+        return Ok(None);
+    }
+    let mut options = Map::new();
+    for key in ["provider", "model", "model_tier", "tools", "tool_search"] {
+        if let Some(value) = config.options.get(key) {
+            options.insert(key.to_owned(), value.clone());
+        }
+    }
+    let prepared = llm.prepare(&Call::new("", None, Json::Object(options))).map_err(|e| failed(&e))?;
+    let tool = prepared.search.search_tool;
+    Ok(tool.map(|tool| Search { tool: tool.to_native(ToolShape::OpenAi), name: tool.name }))
+}
+
+/// The handlers of a registry or list of tools, by name.
+fn handlers(tools: &Value) -> BTreeMap<String, Value> {
+    let list = entry(tools, "tools");
+    let list = if tools.as_list().is_some() { tools.clone() } else { list };
+    let entries = list.as_list().map(|l| l.to_vec()).unwrap_or_default();
+    let named = entries.into_iter().filter_map(|tool| Some((text(&entry(&tool, "name"))?, entry(&tool, "handler"))));
+    named.filter(|(_, handler)| is_callable(handler)).collect()
+}
+
+/// A running loop: its registry is the current one, its session the innermost. Dropping it restores both,
+/// also when the loop is cancelled.
+struct Scope {
+    cx: Cx,
+    bound: Option<Value>,
+}
+
+impl Scope {
+    fn open(cx: &Cx, session: &str, tools: &Value) -> Scope {
+        let bound = cx.state::<BoundTools>();
+        let previous = bound.0.borrow().clone();
+        if harn_agent::registry::is_registry(tools) {
+            *bound.0.borrow_mut() = Some(tools.clone());
+        }
+        cx.state::<AgentState>().running.borrow_mut().push(session.to_owned());
+        Scope { cx: cx.clone(), bound: previous }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        *self.cx.state::<BoundTools>().0.borrow_mut() = self.bound.take();
+        self.cx.state::<AgentState>().running.borrow_mut().pop();
+    }
+}
+
+impl Driver {
+    async fn drive(&self, mut agent: AgentLoop) -> Result<Value> {
+        let started = self.cx.host().monotonic();
+        loop {
+            self.hand_over_feedback(&mut agent);
+            let step = agent.next_step(&self.state.prompts).map_err(|e| broken(&e));
+            self.publish(&mut agent).await;
+            let answer = match step? {
+                Step::Finished => break,
+                Step::Recite(context) => {
+                    let value = self.cx.call(&self.recite, [from_json(&context)]).await?;
+                    Answer::Recitation(text(&value))
+                }
+                Step::ShapeContext(context) => {
+                    Answer::Context(to_json(&self.cx.call(&self.shape_context, [from_json(&context)]).await?))
+                }
+                Step::ReviewTurn(turn) => {
+                    Answer::Review(to_json(&self.cx.call(&self.review_turn, [from_json(&turn)]).await?))
+                }
+                Step::CallModel(options) => self.call_model(options).await?,
+                Step::RunTools(runs) => Answer::Tools(self.run_tools(&agent, &runs).await?),
+            };
+            let taken = agent.answer(answer, &self.state.prompts);
+            self.publish(&mut agent).await;
+            taken.map_err(|e| broken(&e))?;
+        }
+        let duration = millis(self.cx.host().monotonic().saturating_sub(started));
+        let result = agent.outcome(duration, &|| new_id(self.cx.vm()));
+        self.trace(json!({
+            "type": "loop_complete", "status": result["status"], "iterations": result["iterations"],
+            "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
+            "successful_tools": result["tools"]["successful"],
+        }));
+        Ok(from_json(&result))
+    }
+
+    fn trace(&self, event: Json) {
+        self.state.trace.borrow_mut().push(event);
+    }
+
+    /// Gives the loop what `agent_inject_feedback` left for its session.
+    fn hand_over_feedback(&self, agent: &mut AgentLoop) {
+        let mut waiting = self.agents.feedback.borrow_mut();
+        waiting.retain(|(session, kind, text)| {
+            let mine = *session == self.session;
+            if mine {
+                agent.inject_feedback(kind, text);
+            }
+            !mine
+        });
+    }
+
+    /// Tells subscribers what happened; an error of theirs is reported and changes nothing.
+    async fn publish(&self, agent: &mut AgentLoop) {
+        for event in agent.take_events() {
+            let listeners = self.agents.subscribers.borrow().clone();
+            for (_, listener) in listeners.iter().filter(|(session, _)| *session == self.session) {
+                let told = self.cx.call(listener, [from_json(&event.to_json(&self.session))]).await;
+                if let Err(error) = told {
+                    self.cx.host().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
+                }
+            }
+        }
+    }
+
+    async fn call_model(&self, options: Json) -> Result<Answer> {
+        let started = self.cx.host().monotonic();
+        let result = if is_callable(&self.caller) {
+            let options = options.as_object().cloned().unwrap_or_default();
+            match self.cx.call(&self.caller, [call_dict(options)]).await {
+                Ok(value) => to_json(&value),
+                Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
+                    return Ok(Answer::OverBudget);
+                }
+                Err(error) => return Err(error),
+            }
+        } else {
+            match self.llm.llm_call(&Call { prompt: Json::Null, system: None, options }).await {
+                Ok(result) => result,
+                Err(error) if error.category() == Category::BudgetExceeded => return Ok(Answer::OverBudget),
+                Err(error) => return Err(failed(&error)),
+            }
+        };
+        let duration_ms = millis(self.cx.host().monotonic().saturating_sub(started));
+        Ok(Answer::Reply { result, duration_ms })
+    }
+
+    async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
+        let at_once = runs.len() > 1 && runs.iter().all(|r| r.backend == Backend::Handler && r.retries == 0);
+        let mut replies = Vec::with_capacity(runs.len());
+        if at_once {
+            let started = self.cx.host().monotonic();
+            let mut tasks = Vec::with_capacity(runs.len());
+            for run in runs {
+                let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
+                tasks.push(self.cx.spawn(&handler, self.arguments(agent, run, &handler)));
+            }
+            for task in tasks {
+                let result = self.cx.join(&task).await;
+                let duration = self.cx.host().monotonic().saturating_sub(started);
+                replies.push(reply(result, duration)?);
+            }
+        } else {
+            for run in runs {
+                replies.push(self.run_tool(agent, run).await?);
+            }
+        }
+        for (run, reply) in runs.iter().zip(&replies) {
+            self.trace(json!({
+                "type": "tool_execution", "tool_name": run.name, "tool_use_id": run.id,
+                "duration_ms": reply.duration_ms, "status": reply.status.as_str(),
+            }));
+        }
+        Ok(replies)
+    }
+
+    /// Runs one call, again when it fails and retries are left.
+    async fn run_tool(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
+        let mut attempt = 0;
+        loop {
+            let started = self.cx.host().monotonic();
+            let reply = match run.backend {
+                Backend::Handler => {
+                    let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
+                    let arguments = self.arguments(agent, run, &handler);
+                    let result = self.cx.call(&handler, arguments).await;
+                    reply(result, self.cx.host().monotonic().saturating_sub(started))?
+                }
+                Backend::Runtime => {
+                    let text = self.runtime_tool(run).unwrap_or_else(|problem| format!("Error: {problem}"));
+                    ToolReply { text, status: ToolStatus::Ok, duration_ms: 0 }
+                }
+                Backend::Host | Backend::Mcp | Backend::Provider => return Ok(unavailable(agent, run)),
+            };
+            let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
+            if !failed || attempt >= run.retries {
+                return Ok(reply);
+            }
+            let pause = run.backoff_ms.saturating_mul(1 << attempt.min(4));
+            self.cx.sleep(Duration::from_millis(pause)).await?;
+            attempt += 1;
+        }
+    }
+
+    /// The arguments of a handler: one dict, or for a `tool` declaration its parameters by name.
+    fn arguments(&self, agent: &AgentLoop, run: &ToolRun, handler: &Value) -> Vec<Value> {
+        let declared = agent.config().tool(&run.name).and_then(|t| t.entry.get("parameters"));
+        let declared = declared.and_then(Json::as_object);
+        let Some(names) = declared_parameters(handler, &run.name, declared) else {
+            return vec![from_json(&run.arguments)];
+        };
+        let mut values: Vec<Option<Json>> = names
+            .iter()
+            .map(|name| {
+                let default = || declared?.get(name)?.get("default").cloned();
+                run.arguments.get(name).cloned().or_else(default)
+            })
+            .collect();
+        while values.last().is_some_and(Option::is_none) {
+            values.pop();
+        }
+        values.iter().map(|value| value.as_ref().map_or(Value::NIL, from_json)).collect()
+    }
+
+    /// The tools that the runtime has itself.
+    fn runtime_tool(&self, run: &ToolRun) -> std::result::Result<String, String> {
+        let text_of = |key: &str| run.arguments.get(key).and_then(Json::as_str);
+        let number = |key: &str| run.arguments.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
+        match run.name.as_str() {
+            "read_file" => {
+                let path = text_of("path").ok_or("missing path")?;
+                self.read_file(path, number("offset"), number("limit"))
+            }
+            "list_directory" => list_directory(&self.cx.host().cwd().join(text_of("path").unwrap_or("."))),
+            _ => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
+        }
+    }
+
+    fn read_file(&self, path: &str, offset: Option<usize>, limit: Option<usize>) -> std::result::Result<String, String> {
+        let file = self.cx.host().cwd().join(path);
+        if file.is_dir() {
+            return list_directory(&file);
+        }
+        let bytes = self.cx.host().read_file(&file).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8 text"))?;
+        let first = offset.unwrap_or(1).max(1);
+        let limit = limit.unwrap_or(2000).min(2000);
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines.iter().enumerate().skip(first - 1).take(limit);
+        let mut out: Vec<String> = shown.map(|(n, line)| format!("{}\t{line}", n + 1)).collect();
+        let next = first + out.len();
+        if next <= lines.len() {
+            let more = lines.len() + 1 - next;
+            out.push(format!("[... {more} more lines not shown. Use offset={next} to continue reading]"));
+        }
+        Ok(out.join("\n"))
+    }
+}
+
+fn list_directory(folder: &Path) -> std::result::Result<String, String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|entry| {
+            let slash = if entry.path().is_dir() { "/" } else { "" };
+            format!("{}{slash}", entry.file_name().to_string_lossy())
+        })
+        .collect();
+    names.sort();
+    Ok(names.join("\n"))
+}
+
+/// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
+/// the declared parameters. Any other handler takes one dict (`None`), or nothing.
+fn declared_parameters(handler: &Value, tool: &str, declared: Option<&Map<String, Json>>) -> Option<Vec<String>> {
+    let closure = Closure::of(handler)?;
+    let names = &closure.proto.param_names;
+    if names.is_empty() && !closure.proto.rest {
+        return Some(Vec::new());
+    }
+    let declared = declared?;
+    let same = closure.proto.name == tool && names.len() == declared.len() && names.iter().all(|n| declared.contains_key(n));
+    same.then(|| names.clone())
+}
+
+fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
+    let duration_ms = millis(duration);
+    match result {
+        Ok(value) => Ok(ToolReply { text: result_text(&value), status: ToolStatus::Ok, duration_ms }),
+        Err(error) if !error.is_catchable() => Err(error),
+        Err(error) => {
+            let text = format!("Error: {}", error.uncaught_text());
+            Ok(ToolReply { text, status: ToolStatus::Error, duration_ms })
+        }
+    }
+}
+
+/// The refusal of a tool that nobody here can run.
+fn unavailable(agent: &AgentLoop, run: &ToolRun) -> ToolReply {
+    let name = &run.name;
+    let executor = agent.config().tool(name).and_then(|t| t.entry.get("executor")).and_then(Json::as_str);
+    let text = match executor {
+        Some("host_bridge") => format!(
+            "tool '{name}' is declared executor: \"host_bridge\" but no host bridge is connected to this environment."
+        ),
+        Some("provider_native") => {
+            format!("tool '{name}' is declared executor: \"provider_native\" and is run by the model's server only.")
+        }
+        _ => format!(
+            "Tool '{name}' is not available in the current environment. Use only the tools listed in the tool-calling contract." // prose-ok: contract text
+        ),
+    };
+    ToolReply { text, status: ToolStatus::Rejected, duration_ms: 0 }
+}
+
+fn over_budget(error: &Json) -> bool {
+    error["category"] == "budget_exceeded"
+}
+
+fn broken(error: &LoopError) -> Error {
+    match error {
+        LoopError::Callback(text) => Error::thrown(text.as_str()),
+        other => thrown(other),
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
