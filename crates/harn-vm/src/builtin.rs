@@ -280,6 +280,20 @@ impl FromArg for Rest {
     }
 }
 
+/// An argument that tells "missing" from nil.
+pub struct Maybe(pub Option<Value>);
+
+impl FromArg for Maybe {
+    const TYPE: &'static str = "any";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, _what: &ArgName) -> Result<Maybe> {
+        Ok(Maybe(Some(value)))
+    }
+    fn missing(_what: &ArgName) -> Result<Maybe> {
+        Ok(Maybe(None))
+    }
+}
+
 /// Text from any value: strings as they are, others in printed form.
 pub struct Text(pub Str);
 

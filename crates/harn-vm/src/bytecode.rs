@@ -133,6 +133,8 @@ ops! {
     IterPrep,
     /// R[a+2] = next item and jump by c; at the end skips the next instruction
     IterNext,
+    /// drop the loop state R[a] .. R[a+2], and run the cleanup of a generator that ended with it
+    EndLoop,
     // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
     /// call R[a] with b arguments; c: 1 + constant with the name for the error
     Call,

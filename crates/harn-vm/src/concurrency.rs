@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use harn_value::{Dict, EnumValue, Foreign, Ref, Value, View};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::builtin::{Builtin, Callable};
+use crate::builtin::{Builtin, Callable, Maybe};
 use crate::builtins;
 use crate::channel::{Channel, Received, StreamValue};
 use crate::cx::Cx;
@@ -149,11 +150,11 @@ pub fn millis(value: &Value) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }
 
-fn channel_arg(value: &Value, builtin: &str) -> Result<Channel> {
-    if value.is_nil() {
+fn channel_arg(value: &Maybe, builtin: &str) -> Result<Channel> {
+    let Some(value) = &value.0 else {
         let what = if builtin == "send" { "channel and value" } else { "a channel" };
         return Err(Error::thrown(format!("{builtin}: requires {what}")));
-    }
+    };
     value
         .downcast::<Channel>()
         .cloned()
@@ -221,8 +222,6 @@ impl Drop for Group {
         self.running.iter().for_each(|(_, task)| task.abort());
     }
 }
-
-use std::future::Future;
 
 async fn run_all(cx: &Cx, items: Vec<Value>, body: &Value, cap: usize) -> Result<Vec<Result<Value>>> {
     let count = items.len();
@@ -512,10 +511,11 @@ builtins! {
     /// ```harn
     /// println(send(channel(), 1)) // -> true
     /// ```
-    State async fn send(cx, ch: Value, value: Value) -> "bool" {
-        let channel = channel_arg(&ch, "send")?;
-        cx.task().check_wait()?;
-        channel.send(value).await
+    State async fn send(cx, ch: Maybe, value: Maybe) -> "bool" {
+        let Maybe(Some(value)) = value else {
+            return Err(Error::thrown("send: requires channel and value"));
+        };
+        channel_arg(&ch, "send")?.send(value).await
     }
 
     /// The next value of a channel; waits for one, nil once the channel is closed and drained.
@@ -525,7 +525,7 @@ builtins! {
     /// close_channel(ch)
     /// println(receive(ch)) // -> nil
     /// ```
-    State async fn receive(cx, ch: Value) -> "any" {
+    State async fn receive(cx, ch: Maybe) -> "any" {
         let channel = channel_arg(&ch, "receive")?;
         channel.receive().await
     }
@@ -535,7 +535,7 @@ builtins! {
     /// ```harn
     /// println(try_receive(channel())) // -> nil
     /// ```
-    State fn try_receive(cx, ch: Value) -> "any" {
+    State fn try_receive(cx, ch: Maybe) -> "any" {
         match channel_arg(&ch, "try_receive")?.try_receive() {
             Received::Item(value) => value,
             Received::Empty | Received::Closed => Value::NIL,
@@ -550,7 +550,7 @@ builtins! {
     /// close_channel(ch)
     /// for v in ch { println(v) } // -> 1
     /// ```
-    State fn close_channel(cx, ch: Value) -> "nil" {
+    State fn close_channel(cx, ch: Maybe) -> "nil" {
         channel_arg(&ch, "close_channel")?.close();
         Value::NIL
     }

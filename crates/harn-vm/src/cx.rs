@@ -155,9 +155,13 @@ impl Cx {
     /// # Errors
     /// The cancellation error when cancellation was requested before.
     pub async fn sleep(&self, time: Duration) -> Result<()> {
-        self.0.task.check_wait()?;
-        tokio::time::sleep(time).await;
-        Ok(())
+        let mut timer = std::pin::pin!(tokio::time::sleep(time));
+        // Cancellation wakes the task, and with it this future.
+        poll_fn(|context| match self.0.task.check_wait() {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(()) => timer.as_mut().poll(context).map(Ok),
+        })
+        .await
     }
 
     /// Cancellation, deadlines and the memory limit, for native code that runs long without waiting.

@@ -5,7 +5,7 @@
 //! calls push frames, native functions that call back are futures which the fiber polls in place, and
 //! generators are coroutines that it switches to.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -164,10 +164,18 @@ pub(crate) unsafe fn bind_args(proto: &Proto, args: *mut Value, count: usize) {
 thread_local! {
     /// Generators that were dropped with cleanup blocks pending.
     static ABANDONED: RefCell<Vec<Box<Coroutine>>> = const { RefCell::new(Vec::new()) };
+    static ANY_ABANDONED: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(crate) fn abandon(coroutine: Box<Coroutine>) {
     let _ = ABANDONED.try_with(|list| list.borrow_mut().push(coroutine));
+    let _ = ANY_ABANDONED.try_with(|any| any.set(true));
+}
+
+/// Whether cleanup of a dropped generator is pending.
+#[inline(always)]
+pub(crate) fn has_abandoned() -> bool {
+    ANY_ABANDONED.get()
 }
 
 /// A running program or task.
@@ -532,7 +540,9 @@ impl Fiber {
     }
 
     /// Runs the cleanup of generators that were dropped half-way.
-    fn run_abandoned(&mut self) {
+    #[cold]
+    pub(crate) fn run_abandoned(&mut self) {
+        ANY_ABANDONED.set(false);
         let Ok(list) = ABANDONED.try_with(|list| std::mem::take(&mut *list.borrow_mut())) else { return };
         for co in list {
             let mut fiber = Fiber::new(self.cx.vm(), self.cx.task(), Value::NIL, Vec::new());

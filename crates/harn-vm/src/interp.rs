@@ -16,7 +16,7 @@ use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
 use crate::closure::{Closure, Constructor, Variable, is_callable};
 use crate::error::{Error, Result};
-use crate::fiber::{ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, make_generator, stack_overflow};
+use crate::fiber::{ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, has_abandoned, make_generator, stack_overflow};
 use crate::generator::Generator;
 use crate::iter::Iter;
 use crate::ops::{self, Arith};
@@ -484,6 +484,15 @@ impl Fiber {
                     }
                 }
 
+                Op::EndLoop => {
+                    for i in 0..3 {
+                        reg!(ins.a() + i).put(Value::NIL);
+                    }
+                    if has_abandoned() {
+                        self.run_abandoned();
+                    }
+                }
+
                 Op::CallFunction => {
                     // SAFETY: the compiler got the number from `new_function`.
                     let callee = unsafe { self.cx.0.vm.function(ins.c()) };
@@ -637,6 +646,9 @@ impl Fiber {
                     if tags & Value::HEAP_BITS != 0 {
                         for i in 0..size {
                             reg!(i).put(Value::NIL);
+                        }
+                        if has_abandoned() {
+                            self.run_abandoned();
                         }
                     }
                     let flags = self.co.frames.pop().map_or(ENTRY, |f| f.flags);

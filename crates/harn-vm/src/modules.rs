@@ -430,12 +430,12 @@ impl Loader<'_> {
         }
         let file = &self.files[index];
         for (number, (import, target)) in file.imports.iter().enumerate() {
+            if let Ok(target) = target {
+                self.order(*target, done, failures, compiled, steps);
+            }
             if let Some(text) = failures.get(&(index, number)) {
                 steps.push(Step::Fail { text: text.clone(), module: file.scope.source, span: import.span });
                 return;
-            }
-            if let Ok(target) = target {
-                self.order(*target, done, failures, compiled, steps);
             }
         }
         if let Some(compiled) = &compiled[index] {

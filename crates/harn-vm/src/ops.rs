@@ -377,7 +377,6 @@ fn element<'a>(place: &'a mut Value, index: &Value) -> Result<&'a mut Value> {
             let name = name.clone();
             Ok(place.as_struct_mut().expect("checked above").make_mut().entry(&name))
         }
-        _ if place.is_nil() => Err(cannot_set(place, &index.to_string())),
         _ => Err(Error::type_error(format!("cannot assign into {}", place.type_name()))),
     }
 }
@@ -433,7 +432,7 @@ fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()
                     )));
                 }
                 if value.is_nil() {
-                    return Err(cannot_set(&value, &index.to_string()));
+                    return Err(Error::type_error("cannot assign into nil"));
                 }
                 get_index(&value, index)?
             }

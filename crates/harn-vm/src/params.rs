@@ -273,7 +273,7 @@ fn similar_key(name: &str, dict: &Ref<Dict>) -> String {
 }
 
 /// A type in source notation.
-pub fn type_text(ty: &TypeExpr) -> String {
+pub(crate) fn type_text(ty: &TypeExpr) -> String {
     let join = |types: &[TypeExpr], sep: &str| types.iter().map(type_text).collect::<Vec<_>>().join(sep);
     match &ty.kind {
         TypeKind::Named { name, args } if args.is_empty() => name.name.to_string(),

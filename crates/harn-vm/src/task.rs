@@ -40,6 +40,8 @@ pub struct Task {
     /// Collected output of a child; `None` in the root, which writes at once.
     output: RefCell<Option<String>>,
     cancelled: Cell<bool>,
+    /// When waits other than `sleep` and locks are interrupted, once cancellation was requested.
+    wait_until: Cell<Option<Instant>>,
     /// Checks left after a cancellation before a busy loop is interrupted.
     grace: Cell<u32>,
     aborted: Cell<bool>,
@@ -68,6 +70,7 @@ impl Task {
             globals,
             output: RefCell::new(output),
             cancelled: Cell::new(false),
+            wait_until: Cell::new(None),
             grace: Cell::new(GRACE_CHECKS),
             aborted: Cell::new(false),
             deadlines: RefCell::default(),
@@ -87,7 +90,9 @@ impl Task {
         let id = self.next_child.get();
         self.next_child.set(id + 1);
         let child = Task::with(id, Some(Rc::downgrade(self)), globals, Some(String::new()));
-        child.cancelled.set(self.cancelled.get());
+        if self.cancelled.get() {
+            child.cancel();
+        }
         *child.deadlines.borrow_mut() = self.deadlines.borrow().clone();
         child.next_token.set(self.next_token.get());
         let child = Rc::new(child);
@@ -130,9 +135,9 @@ impl Task {
         self.deadlines.borrow_mut().retain(|d| d.token != token);
     }
 
-    /// The earliest deadline.
+    /// When a wait in progress is to be interrupted at the latest.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.borrow().iter().map(|d| d.at).min()
+        self.deadlines.borrow().iter().map(|d| d.at).chain(self.wait_until.get()).min()
     }
 
     /// The error of an expired deadline; that deadline is spent.
@@ -157,6 +162,7 @@ impl Task {
     /// Requests cancellation of the task and its children.
     pub fn cancel(&self) {
         self.cancelled.set(true);
+        self.wait_until.set(Some(Instant::now() + GRACE));
         self.wake();
         for child in self.children.borrow().iter() {
             child.cancel();
@@ -194,15 +200,24 @@ impl Task {
         if self.aborted.get() {
             return Some(Error::new(crate::error::ErrorKind::Abort));
         }
-        self.expired().or_else(|| self.cancelled.get().then(|| Error::thrown(CANCELLED)))
+        if let Some(error) = self.expired() {
+            return Some(error);
+        }
+        let until = self.wait_until.get()?;
+        let now = Instant::now();
+        if now < until {
+            return None;
+        }
+        self.wait_until.set(Some(now + GRACE));
+        Some(Error::thrown(CANCELLED))
     }
 
-    /// The error with which a new wait must not start.
+    /// The error with which a `sleep` or a wait for a lock must not start or go on.
     ///
     /// # Errors
-    /// The cancellation or deadline error.
+    /// The cancellation error.
     pub(crate) fn check_wait(&self) -> Result<()> {
-        self.interruption().map_or(Ok(()), Err)
+        if self.cancelled.get() { Err(Error::thrown(CANCELLED)) } else { Ok(()) }
     }
 
     /// Called now and then while the task computes.

@@ -36,7 +36,7 @@ pub(crate) fn verify(proto: &Proto) -> Result<(), String> {
             return bad(at, "constant out of range");
         }
         let last_register = match op {
-            Op::RangePrep | Op::RangeNext | Op::IterPrep | Op::IterNext => a + 2,
+            Op::RangePrep | Op::RangeNext | Op::IterPrep | Op::IterNext | Op::EndLoop => a + 2,
             Op::Call | Op::CallFunction | Op::CallBuiltin | Op::CallMethod | Op::TailCall => a + b,
             Op::CallSpread | Op::CallBuiltinSpread | Op::SplitPair => a + 1,
             Op::CallMethodSpread => a + 2,

@@ -165,6 +165,13 @@ impl<'a> Compiler<'a> {
             };
             self.f().declare(name, binding, matches!(decl, DeclKind::Struct(_)), true);
         }
+        let hoisted: Vec<&Function> = decls()
+            .flat_map(|d| match d {
+                DeclKind::Fn(d) => vec![&d.func],
+                DeclKind::Impl(d) => d.methods.iter().map(|m| &m.decl.func).collect(),
+                _ => Vec::new(),
+            })
+            .collect();
         let mut variables: Vec<&Ident> = Vec::new();
         for stmt in stmts {
             if let StmtKind::Let { pattern, .. } = &stmt.kind {
@@ -176,7 +183,9 @@ impl<'a> Compiler<'a> {
                     PatternKind::Pair(a, b) => vec![a, b],
                 };
                 for name in names {
-                    if facts.nested.get(&name.name).is_some_and(|&first| first < stmt.span.end) {
+                    let earlier = facts.nested.get(&name.name).is_some_and(|&first| first < stmt.span.end);
+                    let table = self.facts;
+                    if earlier || hoisted.iter().any(|f| table.of(f).mentioned.contains(&name.name)) {
                         variables.push(name);
                     }
                 }
@@ -259,8 +268,8 @@ impl<'a> Compiler<'a> {
                 self.fail_redeclared(name);
             }
             if constant.contains(&name.name) {
-                let (module, index) = (self.module.id, self.vm.new_function());
-                self.f().declare(&name.name, Binding::Function { module, index }, true, true);
+                let index = self.vm.new_function();
+                self.f().declare(&name.name, Binding::Function { index }, true, true);
             } else {
                 let cell = self.f().facts.nested.contains_key(&name.name);
                 let reg = self.f().temp();

@@ -152,7 +152,7 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
             StmtKind::Decl(decl) => {
                 let name = decl.kind.name().name.clone();
                 let binding = match &decl.kind {
-                    DeclKind::Fn(_) => Binding::Function { module: id, index: vm.new_function() },
+                    DeclKind::Fn(_) => Binding::Function { index: vm.new_function() },
                     DeclKind::Pipeline(_) => Binding::Pipeline,
                     DeclKind::Struct(d) => {
                         let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();

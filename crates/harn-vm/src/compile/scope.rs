@@ -25,7 +25,7 @@ pub(crate) enum Binding {
     /// A module-level variable.
     Global { module: u32, index: u32, mutable: bool },
     /// A module-level function.
-    Function { module: u32, index: u32 },
+    Function { index: u32 },
     /// A struct type.
     Struct(Ref<StructType>),
     /// An enum type.

@@ -223,7 +223,11 @@ impl<'a> Compiler<'a> {
         if self.is_top_level() && self.module.names.contains_key(&name.name) {
             return self.top_fixed.get(&name.name).copied().unwrap_or(false);
         }
+        // The outermost scope of a function body counts as the parameters' own.
         self.f().in_scope(&name.name).is_some_and(|l| l.declared && l.fixed)
+            || (self.f().scopes.len() == 2
+                && self.f().is_function
+                && self.f().scopes[0].locals.iter().any(|l| l.name == name.name && l.fixed))
     }
 
     pub(super) fn fail_redeclared(&mut self, name: &Ident) {
@@ -613,9 +617,7 @@ impl<'a> Compiler<'a> {
         self.f().jump_to(Op::IterNext, state, pairs, top);
         self.f().jump_to(Op::JumpIfPresent, item, 0, top);
         self.end_loop(next);
-        for reg in [state, second, item] {
-            self.f().emit(Op::Clear, reg, 0, 0);
-        }
+        self.f().emit(Op::EndLoop, state, 0, 0);
     }
 
     /// The body with the loop variables bound from `item`, in a scope of its own.
