@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_syntax::{Severity, SourceFile, Span};
+use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
 use harn_value::{Dict, Value};
 use harn_vm::host::{CaptureHost, Host};
 use harn_vm::{Error, ErrorKind, Interrupt, Source, Vm, block_on, load};
@@ -111,7 +111,7 @@ impl Program {
     }
 
     /// A diagnostic about the text that runs as a problem of the text the user wrote.
-    fn problem(&self, mut diagnostic: harn_syntax::Diagnostic, plain: String) -> Problem {
+    fn problem(&self, mut diagnostic: Diagnostic, plain: String) -> Problem {
         diagnostic.span = diagnostic.span.map(|span| self.original(span));
         for (span, _) in &mut diagnostic.labels {
             *span = self.original(*span);
@@ -131,7 +131,7 @@ impl Program {
 
     /// Everything that can be said without running: all syntax errors, or else compile errors and findings.
     pub(crate) fn check(&self) -> Vec<Problem> {
-        let vm = builder(Box::new(CaptureHost::default())).build();
+        let vm = harn_runtime::vm_builder(Box::new(CaptureHost::default())).build();
         match self.load(&vm) {
             Ok((_, warnings)) => warnings,
             Err(problems) => problems,
@@ -154,29 +154,18 @@ impl Program {
     }
 }
 
-/// What the checker finds in a program that compiles.
-fn findings(_vm: &Vm, _source: &Source, _program: &harn_vm::Program) -> Vec<harn_syntax::Diagnostic> {
+fn findings(_vm: &Vm, _source: &Source, _program: &harn_vm::Program) -> Vec<Diagnostic> {
     Vec::new()
-}
-
-/// A machine with every builtin.
-fn builder(host: Box<dyn Host>) -> harn_vm::VmBuilder {
-    let mut builder =
-        harn_vm::VmBuilder::new(host).builtins(harn_stdlib::builtins()).methods(harn_stdlib::methods());
-    for (name, value) in harn_stdlib::globals() {
-        builder = builder.global(name, value);
-    }
-    builder
 }
 
 /// A machine for looking things up.
 pub(crate) fn bare_vm() -> Rc<Vm> {
-    builder(Box::new(CaptureHost::default())).build()
+    harn_runtime::vm_builder(Box::new(CaptureHost::default())).build()
 }
 
 /// A machine for a session that has no file.
 pub(crate) fn session_vm(host: Box<dyn Host>) -> Rc<Vm> {
-    given(builder(host), &RunOptions::default()).build()
+    given(harn_runtime::vm_builder(host), &RunOptions::default()).build()
 }
 
 /// Puts in what every program finds: `argv` and `context`.
@@ -200,19 +189,20 @@ pub(crate) fn run(
     warn: impl Fn(&Problem),
     ready: impl FnOnce(Interrupt),
 ) -> End {
-    let vm = given(builder(host), &options).build();
+    let vm = given(harn_runtime::vm_builder(host), &options).build();
     ready(vm.interrupt().clone());
     let (loaded, warnings) = match program.load(&vm) {
         Ok(loaded) => loaded,
         Err(problems) => return End::Refused(problems),
     };
+    if let Some(Err(text)) = options.mock.as_deref().map(|file| harn_runtime::replay_replies(&vm, file)) {
+        return End::Refused(vec![Problem::general(text)]);
+    }
     warnings.iter().for_each(warn);
     let outcome = match block_on(loaded.run(&vm, None, &[("task", task(&options))])) {
         Ok(outcome) => outcome,
         Err(error) => {
-            let diagnostic = harn_syntax::Diagnostic::error(format!("cannot start the event loop: {error}"));
-            let plain = diagnostic.message.clone();
-            return End::Refused(vec![Problem { diagnostic, file: None, plain, calls: Vec::new() }]);
+            return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
         }
     };
     let (code, err) = outcome.exit_code();

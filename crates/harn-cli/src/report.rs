@@ -30,6 +30,11 @@ pub(crate) struct Call {
 }
 
 impl Problem {
+    /// An error that has no place in a program.
+    pub(crate) fn general(text: String) -> Problem {
+        Problem { diagnostic: Diagnostic::error(text.clone()), file: None, plain: text, calls: Vec::new() }
+    }
+
     /// An uncaught error.
     pub(crate) fn of_error(vm: &Vm, error: &Error) -> Problem {
         let (mut diagnostic, file) = harn_vm::uncaught(vm, error);

@@ -10,7 +10,7 @@ const MAX_BYTES: u64 = 16 << 10;
 pub(crate) fn read(root: &Path, folder: &str, extension: &str) -> Vec<Vec<u8>> {
     let mut paths = Vec::new();
     collect(&root.join("corpus").join(folder), "", &mut paths);
-    for more in ["../conformance", "../examples"] {
+    for more in ["../conformance", "../examples", "../stdlib"] {
         collect(&root.join(more), extension, &mut paths);
     }
     paths.sort();

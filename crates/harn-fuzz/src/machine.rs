@@ -1,4 +1,203 @@
-//! The VM as a fuzz target.
+//! The VM as a fuzz target: programs run in a machine whose host does nothing.
+//!
+//! Inputs are mutations of real programs, so whatever reaches beyond the process (files, processes, the network) is
+//! kept out by the names of the builtins: a program that mentions one of those is parsed, not run.
 
-/// Nothing yet.
-pub(crate) fn check(_bytes: &[u8]) {}
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use harn_syntax::lexer::lex;
+use harn_syntax::token::TokenKind;
+use harn_vm::{Effect, Host, Interrupt, Source, block_on, load, uncaught};
+
+/// A program is stopped after this time. Many random programs do not end by themselves.
+const LIMIT: Duration = Duration::from_millis(400);
+
+/// After this time without an end the interruption does not work, which is a finding.
+const STUCK: Duration = Duration::from_secs(12);
+
+/// Most memory of a program's data.
+const MEMORY: usize = 256 << 20;
+
+/// Most output that is kept before printing ends the program.
+const OUTPUT: usize = 1 << 20;
+
+/// A host without a world: the clock stands still, there are no files and no variables.
+#[derive(Default)]
+struct NoHost(std::cell::Cell<usize>);
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::Error::from(io::ErrorKind::PermissionDenied))
+}
+
+impl Host for NoHost {
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.0.set(self.0.get() + text.len());
+        if self.0.get() > OUTPUT { refused() } else { Ok(()) }
+    }
+
+    fn write_err(&self, _text: &str) {}
+
+    fn read_line(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn env(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    fn now_ms(&self) -> i64 {
+        0
+    }
+
+    fn random(&self) -> u64 {
+        4
+    }
+
+    fn cwd(&self) -> PathBuf {
+        PathBuf::from("/nonexistent")
+    }
+
+    fn read_file(&self, _path: &Path) -> io::Result<Vec<u8>> {
+        refused()
+    }
+
+    fn write_file(&self, _path: &Path, _bytes: &[u8]) -> io::Result<()> {
+        refused()
+    }
+}
+
+/// Names that a program must not mention to be run.
+static FORBIDDEN: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let harmless =
+        |effect| matches!(effect, Effect::Pure | Effect::Output | Effect::Clock | Effect::Random | Effect::State);
+    harn_runtime::tables()
+        .into_iter()
+        .flatten()
+        .filter(|builtin| !harmless(builtin.effect))
+        .map(|builtin| builtin.name())
+        .collect()
+});
+
+/// Runs a program. It must end in a value or an error, twice in the same way if nothing interrupts it.
+pub(crate) fn check(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    if !harmless(&text) {
+        return;
+    }
+    harn_value::memory::set_limit(MEMORY);
+    run(&text);
+}
+
+/// Whether a program imports nothing and mentions nothing that reaches outside.
+fn harmless(text: &str) -> bool {
+    lex(text).tokens.iter().all(|token| match token.kind {
+        TokenKind::Import => false,
+        _ => !FORBIDDEN.contains(token.span.slice(text)),
+    })
+}
+
+/// Runs a program to its end.
+fn run(text: &str) {
+    let vm = harn_runtime::vm_builder(Box::<NoHost>::default()).build();
+    let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
+    let program = match load(&vm, &source) {
+        Ok(program) => program,
+        Err(error) => {
+            assert!(!error.canonical(text).is_empty(), "a refusal without a text");
+            return;
+        }
+    };
+    let _watched = Watched::start(vm.interrupt().clone());
+    let Ok(outcome) = block_on(program.run(&vm, None, &[])) else { return };
+    let (code, _) = outcome.exit_code();
+    assert!((0..=255).contains(&code), "the exit code is {code}");
+    match &outcome.result {
+        Ok(value) => drop(value.to_string()),
+        Err(error) => {
+            let (diagnostic, file) = uncaught(&vm, error);
+            let drawn = file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
+            assert!(drawn.starts_with("error: "), "an error without a text");
+        }
+    }
+    drop(outcome);
+    drop(program);
+    // A machine that is still referred to is a leak, and leaks add up here.
+    drop(Rc::try_unwrap(vm).ok());
+}
+
+/// What the thread that watches is told: a program starts, or has ended.
+enum Message {
+    Start(Interrupt),
+    End,
+}
+
+/// The way to the thread that interrupts programs.
+static WATCHER: LazyLock<Mutex<Sender<Message>>> = LazyLock::new(|| {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || watch(&receiver));
+    Mutex::new(sender)
+});
+
+/// While it lives, a program is watched.
+struct Watched;
+
+impl Watched {
+    fn start(interrupt: Interrupt) -> Watched {
+        tell(Message::Start(interrupt));
+        Watched
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        tell(Message::End);
+    }
+}
+
+fn tell(message: Message) {
+    // The watcher lives as long as the process.
+    let _ = WATCHER.lock().unwrap_or_else(PoisonError::into_inner).send(message);
+}
+
+fn watch(messages: &Receiver<Message>) {
+    while let Ok(message) = messages.recv() {
+        let Message::Start(interrupt) = message else { continue };
+        if messages.recv_timeout(LIMIT).is_ok() {
+            continue;
+        }
+        let since = Instant::now();
+        interrupt.interrupt();
+        if messages.recv_timeout(STUCK).is_err() {
+            eprintln!("a program goes on {:?} after it was interrupted", since.elapsed());
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_reach_outside_are_not_run() {
+        assert!(harmless("println([1].map({ x -> x }))"));
+        assert!(!harmless("write_file(\"a\", \"b\")"));
+        assert!(!harmless("let f = delete_file\nf(\"a\")"));
+        assert!(!harmless("import \"lib\""));
+        assert!(!harmless("println(\"${exec(\"ls\")}\")"));
+    }
+
+    #[test]
+    fn an_endless_program_is_stopped() {
+        let begin = Instant::now();
+        run("while true { }");
+        run("fn f() { try { f() } finally { f() } }\nf()");
+        assert!(begin.elapsed() < STUCK);
+    }
+}

@@ -6,6 +6,7 @@
 //! any input a child died on. Files: `generate.rs` makes programs, `mutate.rs` breaks texts, `corpus.rs` keeps
 //! inputs, `target.rs` says what must hold, `watch.rs` is the parent.
 
+mod alloc;
 mod corpus;
 mod generate;
 mod machine;
@@ -16,6 +17,9 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 /// What the command line asks for.
 struct Options {
