@@ -1,1 +1,37 @@
-//! Names, calls and templates checked before a program runs.
+//! What can be said of a program before it runs: names, calls, streams, dead code; and of the prompt templates it
+//! renders. Nothing is executed.
+//!
+//! - [`check_program`] runs before every `harn run`. It is one walk over the syntax tree of one file; imported files
+//!   are read only when a name is left that they could explain. An error of this pass means that the program is not
+//!   run, so it reports one only when the program cannot be right.
+//! - [`check_templates`] is the preflight of `harn check`: it reads what literal `render(...)` calls name, follows
+//!   includes, and compares the bindings with the names that the templates use.
+//! - [`lint_template_file`] runs the template rules of `harn lint` with the [`Settings`] of the manifest.
+//!
+//! The crate knows neither values nor the machine: names of builtins come in as [`Signatures`], embedded modules and
+//! prompts as functions of the [`World`].
+//!
+//! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`. A type
+//! checker fits in as further files there, with types beside the bindings of `scope.rs`.
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod codes;
+mod imports;
+mod lints;
+mod preflight;
+mod resolve;
+mod scope;
+mod settings;
+mod suggest;
+mod visit;
+mod walk;
+mod world;
+
+pub use codes::{CODES, CodeDoc};
+pub use lints::lint_template_file;
+pub use preflight::{Located, check_templates};
+pub use settings::{PreflightSeverity, RuleFilter, Settings};
+pub use walk::check_program;
+pub use world::{Signatures, Source, World};

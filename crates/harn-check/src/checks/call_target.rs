@@ -1,0 +1,92 @@
+//! Calls of names that do not exist, and literals of structs that do not exist.
+//!
+//! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
+//! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
+
+use harn_syntax::{Diagnostic, Span};
+
+use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT};
+use crate::imports;
+use crate::scope::Lookup;
+use crate::suggest::nearest;
+use crate::walk::Pass;
+
+/// A name that no scope knows.
+pub(crate) struct Unknown<'a> {
+    name: &'a str,
+    span: Span,
+    what: What<'a>,
+}
+
+/// What the name should be.
+enum What<'a> {
+    /// A function; with the functions of the scopes around the call.
+    Function(Vec<&'a str>),
+    /// A struct.
+    Struct,
+}
+
+/// Names that need no declaration, because values have them or the host provides them.
+fn is_special(name: &str) -> bool {
+    matches!(name, "_" | "Ok" | "Err" | "Some" | "None") || name.starts_with("__") || name.starts_with("hostlib_")
+}
+
+/// Looks up the name of a call.
+pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Lookup<'a> {
+    let found = pass.scopes.look_up(name, span.start);
+    let unknown = matches!(found, Lookup::Missing)
+        && !pass.world.signatures.is_builtin(name)
+        && !is_special(name)
+        && !pass.is_opaque();
+    if unknown {
+        let what = What::Function(pass.scopes.local_functions());
+        pass.unknown.push(Unknown { name, span, what });
+    }
+    found
+}
+
+/// Notes a struct literal whose struct no scope knows.
+pub(crate) fn unknown_struct<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
+    if !pass.is_opaque() {
+        pass.unknown.push(Unknown { name, span, what: What::Struct });
+    }
+}
+
+/// Reports what neither the rest of the file nor the imports explain.
+pub(crate) fn settle(pass: &mut Pass<'_>) {
+    let mut unknown = std::mem::take(&mut pass.unknown);
+    unknown.retain(|unknown| !pass.declared.contains(unknown.name));
+    if unknown.is_empty() {
+        return;
+    }
+    let Some(imported) = imports::names(pass.source, pass.world) else { return };
+    for unknown in unknown.into_iter().filter(|unknown| !imported.contains(unknown.name)) {
+        let Unknown { name, span, what } = unknown;
+        let diagnostic = match what {
+            What::Function(local) => {
+                let mut known = local;
+                known.extend(pass.scopes.file_functions());
+                known.extend(imported.iter().map(String::as_str));
+                known.extend(pass.world.signatures.builtin_names());
+                let message = format!("call target `{name}` is not defined or imported");
+                with_suggestion(CALL_TARGET, message, nearest(name, known), span)
+            }
+            What::Struct => {
+                let message = format!("unknown struct type `{name}`");
+                with_suggestion(UNKNOWN_STRUCT, message, nearest(name, pass.structs.iter().copied()), span)
+            }
+        };
+        pass.report(diagnostic);
+    }
+}
+
+fn with_suggestion(code: &'static str, message: String, near: Option<&str>, span: Span) -> Diagnostic {
+    match near {
+        Some(near) => Diagnostic::error(format!("{message} — did you mean `{near}`?"))
+            .with_help(format!("did you mean `{near}`?"))
+            .with_fix(format!("write `{near}`"), vec![(span, near.to_owned())]),
+        None => Diagnostic::error(message),
+    }
+    .with_code(code)
+    .at(span)
+}

@@ -1,0 +1,28 @@
+//! Calls of functions marked `@deprecated(since: s, use: n)`.
+
+use harn_syntax::Diagnostic;
+use harn_syntax::ast::{AttrValue, Attribute, Expr};
+
+use crate::codes::DEPRECATED;
+use crate::scope::{Kind, Lookup};
+use crate::walk::Pass;
+
+/// Looks at the attributes of what is called.
+pub(crate) fn check<'a>(pass: &mut Pass<'a>, call: &Expr, found: &Lookup<'a>) {
+    let Lookup::Is(Kind::Fn(decl, attrs)) = found else { return };
+    let Some(attr) = attrs.iter().find(|attr| attr.name.name == "deprecated") else { return };
+    let since = text(attr, "since").map(|since| format!(" (since {since})")).unwrap_or_default();
+    let message = format!("`{}` is deprecated{since}", decl.name.name);
+    let mut diagnostic = Diagnostic::warning(message).with_code(DEPRECATED).at(call.span);
+    diagnostic.help = text(attr, "use").map(|other| format!("use `{other}` instead"));
+    pass.report(diagnostic);
+}
+
+/// The text of an argument by its name.
+fn text<'a>(attr: &'a Attribute, name: &str) -> Option<&'a str> {
+    let arg = attr.args.iter().find(|arg| arg.name.as_ref().is_some_and(|known| known.name == name))?;
+    match &arg.value {
+        AttrValue::Str(text) | AttrValue::Name(text) => Some(text),
+        _ => None,
+    }
+}

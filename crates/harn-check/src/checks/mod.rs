@@ -1,0 +1,11 @@
+//! The checks of a program, one per file. Each looks at one kind of node; the walk calls it there.
+
+pub(crate) mod argument_count;
+pub(crate) mod assign_to_let;
+pub(crate) mod attribute;
+pub(crate) mod call_target;
+pub(crate) mod deprecated;
+pub(crate) mod not_executed;
+pub(crate) mod stream_emit;
+pub(crate) mod struct_literal;
+pub(crate) mod unreachable;

@@ -1,0 +1,147 @@
+//! Bindings against templates: names that a template uses and its bindings lack, and bindings that no template uses.
+//!
+//! A missing name is no error when a template is rendered: it is nil, or its directive is written out as it stands.
+//! So these are warnings, and a name is not missed where the template itself asks whether it is there: its first use
+//! is a condition, or has a `default`.
+
+use std::rc::Rc;
+
+use harn_syntax::{Diagnostic, SourceFile, Span};
+use harn_template::{FreeName, FreeNames};
+
+use super::calls::RenderCall;
+use super::templates::Parsed;
+use crate::codes::{MISSING_BINDING, UNUSED_BINDING};
+use crate::suggest::nearest;
+
+/// For each dict literal that is the bindings of calls, what these calls use of it.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    file: Option<Rc<SourceFile>>,
+    literal: Span,
+    /// The names that may be useless, with their places.
+    keys: Vec<(String, Span)>,
+    /// The templates that the bindings go to.
+    paths: Vec<String>,
+    used: Vec<String>,
+    /// Names that a template misses.
+    missing: Vec<String>,
+    /// Whether everything that may use the bindings is known.
+    complete: bool,
+}
+
+impl Ledger {
+    /// Notes that it is not known what a call uses.
+    pub(crate) fn incomplete(&mut self, file: Option<&Rc<SourceFile>>, call: &RenderCall<'_>) {
+        if let Some(entry) = self.entry(file, call) {
+            entry.complete = false;
+        }
+    }
+
+    fn entry(&mut self, file: Option<&Rc<SourceFile>>, call: &RenderCall<'_>) -> Option<&mut Entry> {
+        let bindings = call.bindings.as_ref()?;
+        let name = |file: Option<&Rc<SourceFile>>| file.map(|file| file.name().to_owned());
+        let known =
+            self.entries.iter().position(|e| e.literal == bindings.literal && name(e.file.as_ref()) == name(file));
+        let at = known.unwrap_or_else(|| {
+            self.entries.push(Entry {
+                file: file.cloned(),
+                literal: bindings.literal,
+                keys: bindings.keys.iter().map(|key| (key.name.to_string(), key.span)).collect(),
+                paths: Vec::new(),
+                used: Vec::new(),
+                missing: Vec::new(),
+                complete: bindings.only_rendered,
+            });
+            self.entries.len() - 1
+        });
+        Some(&mut self.entries[at])
+    }
+
+    /// Compares the bindings of a call with the names that its template uses; returns what is missing.
+    pub(crate) fn compare(
+        &mut self,
+        file: Option<&Rc<SourceFile>>,
+        call: &RenderCall<'_>,
+        free: &FreeNames,
+        templates: &[Rc<Parsed>],
+    ) -> Vec<Diagnostic> {
+        let Some(bindings) = &call.bindings else { return Vec::new() };
+        let Some(entry) = self.entry(file, call) else { return Vec::new() };
+        entry.complete &= free.complete;
+        if !entry.paths.iter().any(|path| path == call.path) {
+            entry.paths.push(call.path.to_string());
+        }
+        let is_bound = |name: &str| bindings.keys.iter().any(|key| key.name == name);
+        let mut diagnostics = Vec::new();
+        let mut reported: Vec<&str> = Vec::new();
+        for name in &free.names {
+            if is_bound(&name.name) {
+                entry.used.push(name.name.clone());
+                continue;
+            }
+            entry.missing.push(name.name.clone());
+            if reported.contains(&name.name.as_str()) || is_optional(name, templates) {
+                continue;
+            }
+            reported.push(&name.name);
+            let message =
+                format!("preflight: template '{}' uses `{}`, which the bindings lack", call.path, name.name);
+            let uri = &name.template_uri;
+            let mut diagnostic = Diagnostic::warning(message)
+                .with_code(MISSING_BINDING)
+                .with_label(bindings.place, "preflight")
+                .with_note(format!("used at {uri}:{}:{}", name.line, name.col));
+            let unused = bindings.keys.iter().map(|key| key.name.as_str());
+            let unused = unused.filter(|key| !free.names.iter().any(|name| name.name == *key));
+            diagnostic.help = nearest(&name.name, unused).map(|near| {
+                format!("the binding `{near}` is not used by the template: is it meant to be `{}`?", name.name)
+            });
+            diagnostics.push(diagnostic);
+        }
+        diagnostics
+    }
+
+    /// The bindings that no template uses.
+    pub(crate) fn unused(self) -> Vec<(Option<Rc<SourceFile>>, Diagnostic)> {
+        let mut found = Vec::new();
+        for entry in self.entries.into_iter().filter(|entry| entry.complete) {
+            let paths: Vec<String> = entry.paths.iter().map(|path| format!("'{path}'")).collect();
+            let word = if paths.len() == 1 { "template" } else { "the templates" };
+            for (key, span) in &entry.keys {
+                if key == "llm" || key.starts_with('_') || entry.used.contains(key) {
+                    continue;
+                }
+                let message = format!("preflight: binding `{key}` is not used by {word} {}", paths.join(", "));
+                let mut diagnostic =
+                    Diagnostic::warning(message).with_code(UNUSED_BINDING).with_label(*span, "preflight");
+                let near = nearest(key, entry.missing.iter().map(String::as_str));
+                diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
+                found.push((entry.file.clone(), diagnostic));
+            }
+        }
+        found
+    }
+}
+
+/// Whether the first use of a name shows that it may be absent.
+fn is_optional(name: &FreeName, templates: &[Rc<Parsed>]) -> bool {
+    if name.bare {
+        return false;
+    }
+    let Some(parsed) = templates.iter().find(|parsed| parsed.shown.name() == &*name.template_uri) else {
+        return false;
+    };
+    let start = parsed.shown.offset(name.line as usize, name.col as usize).unwrap_or_default() as usize;
+    let rest = parsed.shown.text().get(start..).unwrap_or_default();
+    let directive = rest.split("}}").next().unwrap_or_default();
+    let inside = directive.trim_start_matches('{').trim_start_matches('-').trim_start();
+    let word = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+    let defaulted = inside.split('|').skip(1).any(|filter| filter.trim_start().starts_with("default"));
+    // What an include passes on may be asked for there.
+    matches!(word, "if" | "elif" | "include") || defaulted
+}

@@ -1,0 +1,122 @@
+//! The preflight of `harn check`: what a program needs from its surroundings, as far as literals tell. Imports of the
+//! program and of everything it imports must resolve, and the templates that literal `render(...)` calls name must
+//! exist, parse, include what exists, and fit their bindings.
+//!
+//! A run does not do this: a program may well catch the error of a template that is missing.
+
+mod bindings;
+mod calls;
+mod templates;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_syntax::ast::Program;
+use harn_syntax::{Diagnostic, Severity, SourceFile};
+
+use crate::codes::UNRESOLVED_IMPORT;
+use crate::imports::{Modules, identity};
+use crate::resolve;
+use crate::settings::{PreflightSeverity, Settings};
+use crate::suggest::nearest;
+use crate::world::{Source, World};
+use templates::Templates;
+
+/// A diagnostic and the file it speaks about.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// The file; `None` for the checked program itself.
+    pub file: Option<Rc<SourceFile>>,
+    /// What to tell.
+    pub diagnostic: Diagnostic,
+}
+
+/// Runs the preflight on a program and the files it imports. Findings come file by file, the program first, each with
+/// the templates that it renders; every template is reported once.
+pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settings) -> Vec<Located> {
+    if settings.preflight == PreflightSeverity::Off {
+        return Vec::new();
+    }
+    let mut modules = Modules::new(world);
+    let mut templates = Templates::new(world, settings);
+    let entry = File { tree: source.tree, dir: source.dir, name: source.name, text: source.text, shown: None };
+    let mut seen: BTreeSet<PathBuf> = std::fs::canonicalize(source.name).into_iter().collect();
+    let mut waiting = entry.check(world, &mut templates);
+    let mut next = 0;
+    while let Some(target) = waiting.get(next).cloned() {
+        next += 1;
+        // Embedded modules are the runtime's own.
+        if matches!(target, resolve::Target::Std(_)) || !seen.insert(identity(&target)) {
+            continue;
+        }
+        let Some(module) = modules.load(&target).filter(|module| !module.broken) else { continue };
+        let shown = Rc::new(SourceFile::new(module.name.clone(), module.text.clone()));
+        let file = File { tree: &module.tree, dir: &module.dir, name: &module.name, text: &module.text, shown: Some(shown) };
+        waiting.extend(file.check(world, &mut templates));
+    }
+    let mut found = templates.finish();
+    if settings.preflight == PreflightSeverity::Warning {
+        for located in &mut found {
+            if located.diagnostic.severity == Severity::Error {
+                located.diagnostic.severity = Severity::Warning;
+            }
+        }
+    }
+    found
+}
+
+/// A program file during the preflight.
+pub(crate) struct File<'a> {
+    tree: &'a Program,
+    dir: &'a Path,
+    name: &'a str,
+    text: &'a str,
+    /// How diagnostics show it; `None` for the checked program.
+    shown: Option<Rc<SourceFile>>,
+}
+
+impl File<'_> {
+    /// Checks imports and templates of one file; returns the files that it imports.
+    fn check(&self, world: &World<'_>, templates: &mut Templates<'_>) -> Vec<resolve::Target> {
+        let mut targets = Vec::new();
+        for import in self.tree.imports() {
+            match resolve::find(&import.path, self.dir, world) {
+                Some(target) => targets.push(target),
+                None => {
+                    let message = format!("preflight: unresolved import '{}'", import.path);
+                    let mut diagnostic = Diagnostic::error(message)
+                        .with_code(UNRESOLVED_IMPORT)
+                        .with_label(import.path_span, "preflight");
+                    diagnostic.help = self.import_help(&import.path);
+                    templates.report(self.shown.clone(), diagnostic);
+                }
+            }
+        }
+        for call in calls::collect(self.tree) {
+            templates.call(self, &call);
+        }
+        targets
+    }
+
+    /// A file beside the importer with a name like the one that does not exist.
+    fn import_help(&self, path: &str) -> Option<String> {
+        if path.starts_with("std/") {
+            return None;
+        }
+        let wanted = self.dir.join(path);
+        let stem = wanted.file_stem()?.to_str()?;
+        let folder = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        let stems: Vec<String> = entries
+            .filter(|file| file.extension().is_some_and(|extension| extension == "harn"))
+            .filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()))
+            .collect();
+        let near = nearest(stem, stems.iter().map(String::as_str))?;
+        let import = match path.rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{near}"),
+            None => near.to_owned(),
+        };
+        Some(format!("did you mean `{import}`?"))
+    }
+}

@@ -1,0 +1,246 @@
+//! The templates that calls name, and those that these include: found, parsed, and reported once each.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::rc::Rc;
+
+use harn_syntax::source_map::line_column;
+use harn_syntax::{Diagnostic, SourceFile, Span};
+use harn_template::{Assets, Caller, ErrorKind, FILTERS, FsLoader, LintSettings, Loaded, Loader, Origin, Template};
+use rustc_hash::FxHashMap;
+
+use super::bindings::Ledger;
+use super::calls::RenderCall;
+use super::{File, Located};
+use crate::codes::{TEMPLATE_FILTER, TEMPLATE_INCLUDE, TEMPLATE_MISSING, TEMPLATE_PATH, TEMPLATE_SYNTAX};
+use crate::lints;
+use crate::settings::Settings;
+use crate::suggest::nearest;
+use crate::world::World;
+
+/// A template that parsed.
+pub(crate) struct Parsed {
+    pub(crate) template: Template,
+    /// How diagnostics show it.
+    pub(crate) shown: Rc<SourceFile>,
+}
+
+/// The templates seen so far, and all findings of the preflight.
+pub(crate) struct Templates<'a> {
+    settings: &'a Settings,
+    assets: Embedded,
+    /// By identity; `None` when it does not parse.
+    parsed: FxHashMap<String, Option<Rc<Parsed>>>,
+    ledger: Ledger,
+    /// Names of the files with findings, in order.
+    files: Vec<Option<String>>,
+    found: Vec<Located>,
+}
+
+/// The embedded prompts of the world.
+struct Embedded(fn(&str) -> Option<&'static str>);
+
+impl Assets for Embedded {
+    fn get(&self, path: &str) -> Option<std::borrow::Cow<'static, str>> {
+        (self.0)(path).map(std::borrow::Cow::Borrowed)
+    }
+}
+
+impl<'a> Templates<'a> {
+    pub(crate) fn new(world: &World<'a>, settings: &'a Settings) -> Self {
+        Self {
+            settings,
+            assets: Embedded(world.prompt_asset),
+            parsed: FxHashMap::default(),
+            ledger: Ledger::default(),
+            files: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    pub(crate) fn report(&mut self, file: Option<Rc<SourceFile>>, diagnostic: Diagnostic) {
+        let name = file.as_ref().map(|file| file.name().to_owned());
+        if !self.files.contains(&name) {
+            self.files.push(name);
+        }
+        self.found.push(Located { file, diagnostic });
+    }
+
+    /// All findings: file by file in the order of their first finding, each in source order.
+    pub(crate) fn finish(mut self) -> Vec<Located> {
+        for (file, diagnostic) in std::mem::take(&mut self.ledger).unused() {
+            self.report(file, diagnostic);
+        }
+        let files = self.files;
+        let place = |located: &Located| {
+            let name = located.file.as_ref().map(|file| file.name());
+            let file = files.iter().position(|known| known.as_deref() == name);
+            (file, located.diagnostic.span.map(|span| span.start))
+        };
+        self.found.sort_by_key(place);
+        self.found
+    }
+
+    /// Checks what a call renders.
+    pub(crate) fn call(&mut self, file: &File<'_>, call: &RenderCall<'_>) {
+        let Some((entry, dir)) = self.target(file, call) else {
+            return self.ledger.incomplete(file.shown.as_ref(), call);
+        };
+        let assets = Embedded(self.assets.0);
+        let loader = FsLoader::new(&assets, dir);
+        let (line, column) = line_column(file.text, call.path_span.start);
+        let note = format!("rendered by {}:{line}:{column}", file.name);
+        let origin = entry.origin.clone();
+        let Some(parsed) = self.check(entry, call.path, &note) else {
+            return self.ledger.incomplete(file.shown.as_ref(), call);
+        };
+        self.includes(&parsed, &origin, &loader);
+        if call.bindings.is_some() {
+            let free = parsed.template.free_names(&loader);
+            let texts: Vec<Rc<Parsed>> = self.parsed.values().flatten().cloned().collect();
+            for diagnostic in self.ledger.compare(file.shown.as_ref(), call, &free, &texts) {
+                self.report(file.shown.clone(), diagnostic);
+            }
+        }
+    }
+
+    /// Finds and reads the template of a call; also the folder that its relative path starts from.
+    fn target(&mut self, file: &File<'_>, call: &RenderCall<'_>) -> Option<(Loaded, std::path::PathBuf)> {
+        let assets = Embedded(self.assets.0);
+        let at_call = |code, message: String| {
+            Diagnostic::error(format!("preflight: {message}")).with_code(code).with_label(call.path_span, "preflight")
+        };
+        let path = call.path.as_str();
+        let mut places = Vec::new();
+        let plain = !path.starts_with('@') && !Path::new(path).is_absolute();
+        let roots = self.settings.bundle_root.as_deref().filter(|_| plain).into_iter().chain([file.dir]);
+        for dir in roots {
+            let loader = FsLoader::new(&assets, dir);
+            let problem = match loader.resolve(path, Caller::Module) {
+                Err(problem) => at_call(TEMPLATE_PATH, problem.to_string()),
+                Ok(Some(place)) if !place.exists() => {
+                    places.push(place.display().to_string());
+                    continue;
+                }
+                Ok(_) => match loader.load(path, Caller::Module) {
+                    Ok(loaded) => return Some((loaded, dir.to_owned())),
+                    Err(ErrorKind::UnknownAsset { .. }) => {
+                        let asset = format!("std://{}", path.trim_start_matches("std/"));
+                        let message = format!("{} '{path}' does not exist at {asset}", call.what);
+                        at_call(TEMPLATE_MISSING, message)
+                    }
+                    Err(problem) => at_call(TEMPLATE_MISSING, problem.to_string()),
+                },
+            };
+            self.report(file.shown.clone(), problem);
+            return None;
+        }
+        let message = format!("{} '{path}' does not exist at {}", call.what, places.join(", "));
+        let mut diagnostic = at_call(TEMPLATE_MISSING, message);
+        diagnostic.help = similar_file(file.dir, path).map(|near| format!("did you mean `{near}`?"));
+        self.report(file.shown.clone(), diagnostic);
+        None
+    }
+
+    /// Parses a template, unless that was done before, and reports what is wrong with its text.
+    fn check(&mut self, loaded: Loaded, path: &str, note: &str) -> Option<Rc<Parsed>> {
+        if let Some(known) = self.parsed.get(&loaded.identity) {
+            return known.clone();
+        }
+        let shown = Rc::new(SourceFile::new(loaded.origin.uri(), loaded.text.clone()));
+        let parsed = match Template::parse(loaded.origin.clone(), loaded.text) {
+            Ok(template) => {
+                self.filters(&loaded.origin, &shown);
+                Some(Rc::new(Parsed { template, shown }))
+            }
+            Err(error) => {
+                let message = format!("preflight: template '{path}' has a syntax error: {error}");
+                let diagnostic = Diagnostic::error(message)
+                    .with_code(TEMPLATE_SYNTAX)
+                    .with_label(span(error.span()), "preflight")
+                    .with_note(note);
+                self.report(Some(shown), diagnostic);
+                None
+            }
+        };
+        self.parsed.insert(loaded.identity, parsed.clone());
+        parsed
+    }
+
+    /// Reports filters that do not exist.
+    fn filters(&mut self, origin: &Origin, shown: &Rc<SourceFile>) {
+        let off = matches!(origin, Origin::File(path) if self.settings.is_disabled(TEMPLATE_FILTER, path));
+        if off || matches!(origin, Origin::Asset(_)) {
+            return;
+        }
+        let findings = harn_template::lint(origin.clone(), shown.text(), &LintSettings::default());
+        for finding in findings.iter().filter(|finding| finding.rule == TEMPLATE_FILTER) {
+            let mut diagnostic = lints::diagnostic(finding);
+            let name = shown.text().get(finding.span.clone()).unwrap_or_default();
+            let near = nearest(name, FILTERS.iter().map(|filter| filter.name));
+            diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
+            self.report(Some(shown.clone()), diagnostic);
+        }
+    }
+
+    /// Checks the templates that one includes with literal paths, at any depth.
+    fn includes(&mut self, entry: &Rc<Parsed>, entry_origin: &Origin, loader: &FsLoader<'_>) {
+        let mut waiting = VecDeque::from([entry.clone()]);
+        let mut visited = vec![entry.shown.name().to_owned()];
+        while let Some(parent) = waiting.pop_front() {
+            for site in parent.template.includes() {
+                let Some(path) = site.path else { continue };
+                let caller = Caller::Include { parent: parent.template.origin(), entry: entry_origin };
+                match loader.load(&path, caller) {
+                    Ok(loaded) => {
+                        let note = format!("included by {}:{}:{}", parent.shown.name(), site.line, site.col);
+                        if let Some(parsed) = self.check(loaded, &path, &note)
+                            && !visited.iter().any(|name| name == parsed.shown.name())
+                        {
+                            visited.push(parsed.shown.name().to_owned());
+                            waiting.push_back(parsed);
+                        }
+                    }
+                    Err(problem) => {
+                        let diagnostic = Diagnostic::error(format!("preflight: {problem}"))
+                            .with_code(TEMPLATE_INCLUDE)
+                            .with_label(span(site.span), "preflight");
+                        if !self.is_known(&parent.shown, &diagnostic) {
+                            self.report(Some(parent.shown.clone()), diagnostic);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the same was reported before: a template may be rendered by several calls.
+    fn is_known(&self, file: &SourceFile, diagnostic: &Diagnostic) -> bool {
+        self.found.iter().any(|known| {
+            known.file.as_ref().is_some_and(|other| other.name() == file.name()) && known.diagnostic == *diagnostic
+        })
+    }
+}
+
+fn span(range: std::ops::Range<usize>) -> Span {
+    Span::new(range.start as u32, range.end as u32)
+}
+
+/// A file beside the missing one with a name much like it, as the path should be written.
+fn similar_file(dir: &Path, path: &str) -> Option<String> {
+    let wanted = dir.join(path);
+    let folder = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = wanted.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    // A missing or wrong extension is as likely as a misspelt name.
+    let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let mut same_stem: Vec<&str> = names.iter().map(String::as_str).filter(|other| stem(other) == stem(name)).collect();
+    same_stem.retain(|other| other.ends_with(".prompt"));
+    same_stem.sort_unstable();
+    let near = nearest(name, names.iter().map(String::as_str)).or(same_stem.first().copied())?;
+    Some(match path.rsplit_once('/') {
+        Some((folder, _)) => format!("{folder}/{near}"),
+        None => near.to_owned(),
+    })
+}

@@ -1,0 +1,194 @@
+//! Which names are visible where (language guide, "Variables and scope").
+//!
+//! The names of a block are entered when the walk enters it, declarations and variables alike: a function may be
+//! called before it is declared, and a closure may mention a variable that is set later. So a lookup can tell for sure
+//! whether a name exists; *what* it stands for it tells only when one declaration comes into question.
+
+use harn_syntax::ast::*;
+use rustc_hash::FxHashMap;
+
+/// What a name stands for, as far as checks ask.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind<'a> {
+    /// A function, with its attributes.
+    Fn(&'a FnDecl, &'a [Attribute]),
+    /// A struct.
+    Struct(&'a StructDecl),
+    /// A variable declared with `let`.
+    Let,
+    /// A variable that holds a closure.
+    Closure,
+    /// An imported name.
+    Imported,
+    /// Anything else.
+    Other,
+}
+
+impl Kind<'_> {
+    /// Whether the name is worth suggesting where something is called.
+    fn is_callable(self) -> bool {
+        matches!(self, Kind::Fn(..) | Kind::Struct(_) | Kind::Closure | Kind::Imported)
+    }
+}
+
+/// A name in a scope.
+struct Binding<'a> {
+    name: &'a str,
+    kind: Kind<'a>,
+    /// The offset from which on it is set; 0 for what holds in the whole block.
+    from: u32,
+}
+
+/// The result of a lookup.
+pub(crate) enum Lookup<'a> {
+    /// No such name.
+    Missing,
+    /// It exists, but it depends on the moment what it stands for.
+    Unsure,
+    /// It stands for this.
+    Is(Kind<'a>),
+}
+
+/// The scopes around the node that is looked at, the file's own first.
+pub(crate) struct Scopes<'a> {
+    bindings: Vec<Binding<'a>>,
+    /// Where each scope begins, but for the file's own.
+    frames: Vec<usize>,
+    /// The file's own names: the first binding, and whether it is the only one.
+    file: FxHashMap<&'a str, (u32, bool)>,
+}
+
+impl<'a> Scopes<'a> {
+    /// Enters the file.
+    pub(crate) fn new(program: &'a Program) -> Self {
+        let mut scopes = Self { bindings: Vec::new(), frames: Vec::new(), file: FxHashMap::default() };
+        scopes.hoist(&program.items);
+        for name in program.imports().flat_map(|import| import.names.iter().flatten()) {
+            scopes.bind(&name.name, Kind::Imported);
+        }
+        for (at, binding) in scopes.bindings.iter().enumerate() {
+            scopes.file.entry(binding.name).and_modify(|entry| entry.1 = false).or_insert((at as u32, true));
+        }
+        scopes
+    }
+
+    /// Enters a scope.
+    pub(crate) fn enter(&mut self) {
+        self.frames.push(self.bindings.len());
+    }
+
+    /// Leaves it.
+    pub(crate) fn leave(&mut self) {
+        if let Some(start) = self.frames.pop() {
+            self.bindings.truncate(start);
+        }
+    }
+
+    /// Binds a name in the innermost scope, for all of it.
+    pub(crate) fn bind(&mut self, name: &'a str, kind: Kind<'a>) {
+        self.bind_from(name, kind, 0);
+    }
+
+    fn bind_from(&mut self, name: &'a str, kind: Kind<'a>, from: u32) {
+        if name != "_" {
+            self.bindings.push(Binding { name, kind, from });
+        }
+    }
+
+    /// Binds the names of a pattern, for all of the scope.
+    pub(crate) fn bind_pattern(&mut self, pattern: &'a Pattern) {
+        names_of(pattern, &mut |name| self.bind(&name.name, Kind::Other));
+    }
+
+    /// Binds the names of a match pattern.
+    pub(crate) fn bind_match_pattern(&mut self, pattern: &'a MatchPattern) {
+        let (patterns, rest): (Vec<&'a MatchPattern>, _) = match &pattern.kind {
+            MatchPatternKind::Bind(name) => return self.bind(&name.name, Kind::Other),
+            MatchPatternKind::Dict { entries, rest } => (entries.iter().map(|(_, inner)| inner).collect(), rest),
+            MatchPatternKind::List { items, rest } => (items.iter().collect(), rest),
+            MatchPatternKind::Variant { fields, .. } => (fields.iter().flatten().collect(), &None),
+            MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,
+        };
+        patterns.into_iter().for_each(|inner| self.bind_match_pattern(inner));
+        rest.iter().for_each(|name| self.bind(&name.name, Kind::Other));
+    }
+
+    /// Binds what the statements of the innermost scope declare.
+    pub(crate) fn hoist(&mut self, stmts: &'a [Stmt]) {
+        for stmt in stmts {
+            match &stmt.kind {
+                StmtKind::Let { mutable, pattern, value, .. } => {
+                    let kind = match &value.kind {
+                        ExprKind::Closure { .. } if !mutable => Kind::Closure,
+                        _ if !mutable => Kind::Let,
+                        _ => Kind::Other,
+                    };
+                    names_of(pattern, &mut |name| self.bind_from(&name.name, kind, stmt.span.end));
+                }
+                StmtKind::Decl(decl) => match &decl.kind {
+                    DeclKind::Impl(_) => {}
+                    DeclKind::Fn(d) => self.bind(&d.name.name, Kind::Fn(d, &decl.attrs)),
+                    DeclKind::Struct(d) => self.bind(&d.name.name, Kind::Struct(d)),
+                    other => self.bind(&other.name().name, Kind::Other),
+                },
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks up a name that is mentioned at `offset`.
+    pub(crate) fn look_up(&self, name: &str, offset: u32) -> Lookup<'a> {
+        let mut end = self.bindings.len();
+        for &start in self.frames.iter().rev() {
+            let mut found = self.bindings[start..end].iter().rev().filter(|binding| binding.name == name);
+            if let Some(binding) = found.next() {
+                return Self::judge(binding, found.next().is_none(), offset);
+            }
+            end = start;
+        }
+        match self.file.get(name) {
+            Some(&(at, only)) => Self::judge(&self.bindings[at as usize], only, offset),
+            None => Lookup::Missing,
+        }
+    }
+
+    fn judge(binding: &Binding<'a>, only: bool, offset: u32) -> Lookup<'a> {
+        if only && binding.from <= offset { Lookup::Is(binding.kind) } else { Lookup::Unsure }
+    }
+
+    /// The functions of the scopes inside the file's own.
+    pub(crate) fn local_functions(&self) -> Vec<&'a str> {
+        let start = self.frames.first().copied().unwrap_or(self.bindings.len());
+        Self::functions(&self.bindings[start..])
+    }
+
+    /// The functions of the file, imported ones included.
+    pub(crate) fn file_functions(&self) -> Vec<&'a str> {
+        let end = self.frames.first().copied().unwrap_or(self.bindings.len());
+        Self::functions(&self.bindings[..end])
+    }
+
+    fn functions(bindings: &[Binding<'a>]) -> Vec<&'a str> {
+        bindings.iter().filter(|binding| binding.kind.is_callable()).map(|binding| binding.name).collect()
+    }
+}
+
+/// Calls `visit` with every name that a pattern binds.
+pub(crate) fn names_of<'a>(pattern: &'a Pattern, visit: &mut dyn FnMut(&'a Ident)) {
+    let rest = match &pattern.kind {
+        PatternKind::Name(name) => return visit(name),
+        PatternKind::Pair(first, second) => {
+            visit(first);
+            return visit(second);
+        }
+        PatternKind::Dict { fields, rest } => {
+            fields.iter().for_each(|field| visit(&field.name));
+            rest
+        }
+        PatternKind::List { elems, rest } => {
+            elems.iter().for_each(|elem| visit(&elem.name));
+            rest
+        }
+    };
+    rest.iter().for_each(visit);
+}

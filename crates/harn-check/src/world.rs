@@ -1,0 +1,38 @@
+//! What the checker is told about everything outside of the file it looks at.
+
+use std::path::Path;
+
+use harn_syntax::ast::Program;
+
+/// The names that exist without declaration.
+pub trait Signatures {
+    /// Whether `name` is a builtin function or a global such as `argv`.
+    fn is_builtin(&self, name: &str) -> bool;
+
+    /// All such names, for suggestions. Called only after something is wrong.
+    fn builtin_names(&self) -> Vec<&str>;
+}
+
+/// The surroundings of a check: names of builtins, and what is embedded.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// Names of builtins and globals.
+    pub signatures: &'a dyn Signatures,
+    /// The source of `std/<name>`.
+    pub std_module: fn(&str) -> Option<&'static str>,
+    /// The text of an embedded prompt, by its path behind `std/`.
+    pub prompt_asset: fn(&str) -> Option<&'static str>,
+}
+
+/// The file that is checked.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// Its name as shown in diagnostics.
+    pub name: &'a str,
+    /// The folder that its imports and templates start from; empty for the current one.
+    pub dir: &'a Path,
+    /// Its text.
+    pub text: &'a str,
+    /// The tree of that text, parsed without errors.
+    pub tree: &'a Program,
+}
