@@ -186,6 +186,8 @@ pub(crate) struct Fiber {
     outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
     pub(crate) globals: Vec<*mut Vec<Value>>,
+    /// The VM's functions. None are added while a fiber runs.
+    pub(crate) functions: *const Value,
     /// Scratch space for interpolation.
     pub(crate) text: String,
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -210,6 +212,7 @@ impl Fiber {
             outer: Vec::new(),
             fuel: SLICE,
             globals: Vec::new(),
+            functions: std::ptr::null(),
             text: String::new(),
             timer: None,
             start: Some((callee, args)),
@@ -219,6 +222,7 @@ impl Fiber {
     /// Pointers to the variables of all modules; the entry file's are the task's own.
     pub(crate) fn refresh_globals(&mut self) {
         let vm = self.cx.vm().clone();
+        self.functions = vm.functions();
         let modules = vm.modules.borrow();
         self.globals = modules.iter().map(|m| m.globals.get()).collect();
         if let Some(entry) = self.globals.first_mut() {

@@ -345,7 +345,7 @@ impl Fiber {
                 }
                 Op::GetFunction => {
                     // SAFETY: the compiler got the number from `new_function`.
-                    let v = unsafe { self.cx.0.vm.function(ins.c()) }.clone();
+                    let v = unsafe { &*self.functions.add(ins.c()) }.clone();
                     reg!(ins.a()).put(v);
                 }
                 Op::SetFunction => {
@@ -495,7 +495,7 @@ impl Fiber {
 
                 Op::CallFunction => {
                     // SAFETY: the compiler got the number from `new_function`.
-                    let callee = unsafe { self.cx.0.vm.function(ins.c()) };
+                    let callee = unsafe { &*self.functions.add(ins.c()) };
                     match Closure::of(callee) {
                         Some(closure) => {
                             let target: *const Proto = &raw const *closure.proto;

@@ -274,12 +274,10 @@ impl Vm {
         self.retired.borrow_mut().push(old);
     }
 
-    /// # Safety
-    /// `index` was given out by `new_function`.
-    #[inline(always)]
-    pub(crate) unsafe fn function(&self, index: usize) -> &Value {
-        // SAFETY: by contract; functions are only added while nothing of the program runs on this reference.
-        unsafe { (&(*self.functions.get())).get_unchecked(index) }
+    /// The function values; the pointer holds until the next function is added.
+    pub(crate) fn functions(&self) -> *const Value {
+        // SAFETY: as above.
+        unsafe { (*self.functions.get()).as_ptr() }
     }
 
     pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
