@@ -355,7 +355,8 @@ impl ResponseBuilder {
             out.model = answered;
         }
         out.usage = self.usage;
-        out.stop_reason = self.stop.map(|s| s.as_str().to_string());
+        let stop = self.stop;
+        out.stop_reason = stop.as_ref().map(|s| s.as_str().to_string());
         let mut calls = self.calls.into_iter().map(|(index, call)| {
             let id = call.id.unwrap_or_else(|| format!("call_{index}"));
             ToolCall { id, name: call.name.unwrap_or_default(), arguments: parse_arguments(&call.arguments) }
@@ -392,7 +393,9 @@ impl ResponseBuilder {
                 out.stop_reason = Some("end_turn".to_string());
             }
         }
-        let empty = out.blocks.is_empty() && out.text.is_empty();
+        // A refusal or a filtered reply may well be empty.
+        let refused = matches!(stop, Some(StopReason::Other(_)));
+        let empty = out.blocks.is_empty() && out.text.is_empty() && !refused;
         if let Some(n) = out.usage.output.filter(|n| *n > 0 && empty) {
             return Err(empty_completion(provider, model, n).with_usage(out.usage));
         }

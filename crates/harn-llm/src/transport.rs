@@ -400,3 +400,33 @@ fn broken(provider: &str, problem: ChunkError, timeout: Duration) -> LlmError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_made_on_first_use_and_kept() {
+        let transport = Transport::default();
+        assert!(transport.proxied.get().is_none() && transport.direct.get().is_none());
+        for (url, direct) in [("https://api.example.com/v1", false), ("http://127.0.0.1:9/", true)] {
+            transport.client(&Url::parse(url).unwrap()).unwrap();
+            assert_eq!(transport.direct.get().is_some(), direct, "{url}");
+        }
+        assert!(transport.proxied.get().is_some());
+    }
+
+    #[test]
+    fn this_machine_is_recognised() {
+        for (url, here) in [
+            ("http://localhost:1", true),
+            ("http://a.localhost", true),
+            ("http://[::1]:8", true),
+            ("http://127.9.9.9", true),
+            ("http://10.0.0.1", false),
+            ("http://localhost.example.com", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), here, "{url}");
+        }
+    }
+}

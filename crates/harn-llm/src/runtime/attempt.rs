@@ -217,6 +217,7 @@ impl LlmRuntime {
         for warning in &wire.warnings {
             if warning.once { self.warn_once(&warning.text) } else { self.host.warn(&warning.text) }
         }
+        self.log_shapes(request);
         let mut auth: Vec<_> = route.auth.iter().cloned().collect();
         auth.extend(self.sign_request(route, &wire.url, &wire.body.to_string())?);
         let exchange = self.transport.exchange(request, wire, auth, self.host.now_ms(), sink);
@@ -226,6 +227,29 @@ impl LlmRuntime {
                 None => exchange.await?,
             };
         builder.finish(&route.provider, &route.model)
+    }
+
+    /// With `HARN_DEBUG_MESSAGE_SHAPES`: says what kinds of messages go out, never what is in them.
+    fn log_shapes(&self, request: &Request) {
+        let wanted = crate::config::env(self.host(), "HARN_DEBUG_MESSAGE_SHAPES");
+        if wanted.is_none_or(|v| v == "0" || v == "false") {
+            return;
+        }
+        let shape = |message: &serde_json::Value| {
+            let role = crate::json::str_at(message, "role").unwrap_or("user");
+            let content = match message.get("content") {
+                Some(serde_json::Value::Array(blocks)) => {
+                    let kinds: Vec<&str> =
+                        blocks.iter().map(|b| crate::json::str_at(b, "type").unwrap_or("text")).collect();
+                    kinds.join("+")
+                }
+                Some(other) => crate::json::type_name(other).to_string(),
+                None => "none".to_string(),
+            };
+            format!("{role}({content})")
+        };
+        let shapes: Vec<String> = request.messages.iter().map(shape).collect();
+        self.host.warn(&format!("message shapes to {}: {}", request.route.provider, shapes.join(" ")));
     }
 
     /// Says once that a local model is being loaded when its reply takes long.

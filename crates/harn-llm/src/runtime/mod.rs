@@ -233,7 +233,8 @@ impl LlmRuntime {
 
     /// Returns the requests per minute in force for a provider (`llm_rate_limit(p)`).
     pub fn rate_limit(&self, provider: &str) -> Option<i64> {
-        let name = format!("HARN_RATE_LIMIT_{}", provider.to_uppercase());
+        // Names of variables cannot hold the dashes of provider names.
+        let name = format!("HARN_RATE_LIMIT_{}", provider.to_uppercase().replace('-', "_"));
         self.limits.get(provider, self.host.env(&name), self.config().rpm(provider))
     }
 

@@ -85,6 +85,9 @@ impl TaggedReply {
     }
 }
 
+/// Most departures reported to the model.
+const MAX_VIOLATIONS: usize = 50;
+
 const TAGS: [&str; 4] = ["tool_call", "assistant_prose", "user_response", "done"];
 
 /// Returns whether the text contains one of the four opening tags.
@@ -96,8 +99,10 @@ pub fn has_opening_tag(text: &str) -> bool {
 pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     let (visible, _) = split(text);
     let visible = visible.replace("</think>", "").replace("<think>", "");
-    let mut reader = Reader { text: &visible, tools, out: TaggedReply::default(), calls: 0 };
+    let mut reader =
+        Reader { text: &visible, tools, out: TaggedReply::default(), calls: 0, unclosed: Vec::new() };
     reader.run();
+    reader.out.violations.truncate(MAX_VIOLATIONS);
     reader.out
 }
 
@@ -106,6 +111,8 @@ struct Reader<'a> {
     tools: &'a [String],
     out: TaggedReply,
     calls: usize,
+    /// Tags of which no closing one is left, so that it is not looked for again.
+    unclosed: Vec<&'static str>,
 }
 
 impl Reader<'_> {
@@ -137,7 +144,11 @@ impl Reader<'_> {
             let open = format!("<{tag}>");
             let Some(inner) = rest.strip_prefix(open.as_str()) else { continue };
             let close = format!("</{tag}>");
-            let Some(end) = inner.find(&close) else {
+            let end = if self.unclosed.contains(&tag) { None } else { inner.find(&close) };
+            let Some(end) = end else {
+                if !self.unclosed.contains(&tag) {
+                    self.unclosed.push(tag);
+                }
                 self.out.violations.push(format!("Unclosed <{tag}> tag: expected {close}"));
                 return skip_tag(rest);
             };
@@ -269,6 +280,16 @@ mod tests {
         );
         assert_eq!((reply.prose().as_str(), reply.done_marker()), ("b", Some("##DONE##")));
         assert!(read("<done> </done>").violations[0].contains("<done>"));
+    }
+
+    #[test]
+    fn hostile_text_is_read_in_linear_time() {
+        for piece in
+            ["<tool_call>", "read({ a: <<E\n", "line without any call\n", "<think></think>", "<b", "<a>", "`"]
+        {
+            let reply = read(&piece.repeat(40_000));
+            assert!(reply.violations.len() <= MAX_VIOLATIONS);
+        }
     }
 
     #[test]

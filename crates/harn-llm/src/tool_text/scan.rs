@@ -19,6 +19,11 @@ const LABELS: [&str; 10] = [
     "shell:",
 ];
 
+/// Longest name of a tool that is looked for.
+const MAX_NAME: usize = 256;
+/// After so many calls that cannot be read, the rest of the text is not looked at.
+const MAX_ERRORS: usize = 50;
+
 /// What a scan found.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Found {
@@ -35,7 +40,7 @@ pub(super) fn is_known(name: &str, tools: &[String]) -> bool {
 
 /// The name of a known tool at the beginning of `text`, directly followed by a parenthesis.
 pub(super) fn known_name_at<'a>(text: &'a str, tools: &[String]) -> Option<&'a str> {
-    let end = text.find('(')?;
+    let end = crate::json::clip(text, MAX_NAME).find('(')?;
     let name = &text[..end];
     is_known(name, tools).then_some(name)
 }
@@ -52,7 +57,7 @@ pub(super) fn bare_calls(text: &str, tools: &[String]) -> Found {
     let text = unwrap_fence(text);
     let mut found = Found::default();
     let mut at = 0;
-    while at < text.len() {
+    while at < text.len() && found.errors.len() < MAX_ERRORS {
         let line_end = text[at..].find('\n').map_or(text.len(), |n| at + n + 1);
         match line_call(text, at, tools) {
             LineCall::Call(call) => {

@@ -83,8 +83,13 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     }
     merge_overrides(&mut body, &request.overrides);
     let betas = beta_features(request);
-    let headers =
-        if betas.is_empty() { vec![] } else { vec![("anthropic-beta".to_string(), betas.join(","))] };
+    let mut headers = Vec::new();
+    if !request.route.extra_headers.iter().any(|(name, _)| name == "anthropic-version") {
+        headers.push(("anthropic-version".to_string(), "2023-06-01".to_string()));
+    }
+    if !betas.is_empty() {
+        headers.push(("anthropic-beta".to_string(), betas.join(",")));
+    }
     Ok(WireRequest {
         url: request.route.url(&request.route.endpoint),
         headers,
@@ -494,7 +499,7 @@ mod tests {
     fn betas_are_ordered_and_single() {
         let o = json!({"thinking": true, "anthropic_beta_features": ["b", "a", "b"], "interleaved_thinking": true});
         let wire = encode(&sample::request("anthropic", "claude-opus-4-7", o)).unwrap();
-        assert_eq!(wire.headers, [("anthropic-beta".to_string(), format!("b,a,{INTERLEAVED}"))]);
+        assert_eq!(wire.headers.last(), Some(&("anthropic-beta".to_string(), format!("b,a,{INTERLEAVED}"))));
     }
 
     #[test]

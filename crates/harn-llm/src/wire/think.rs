@@ -31,26 +31,25 @@ pub struct ThinkSplitter {
 impl ThinkSplitter {
     /// Adds text and returns what is certain by now.
     pub fn feed(&mut self, text: &str) -> Vec<Piece> {
-        self.held.push_str(text);
+        let all = std::mem::take(&mut self.held) + text;
+        let mut rest = all.as_str();
         let mut out = Vec::new();
         loop {
             let tag = if self.inside { CLOSE } else { OPEN };
-            if let Some(at) = self.held.find(tag) {
-                let before: String = self.held.drain(..at).collect();
-                self.held.drain(..tag.len());
-                self.give(&before, &mut out);
-                self.inside = !self.inside;
-                self.seen_span = true;
-                if self.inside {
-                    self.leading.clear();
-                }
-                continue;
+            let Some(at) = rest.find(tag) else { break };
+            self.give(&rest[..at], &mut out);
+            rest = &rest[at + tag.len()..];
+            self.inside = !self.inside;
+            self.seen_span = true;
+            if self.inside {
+                self.leading.clear();
             }
-            let keep = held_back(&self.held, tag);
-            let certain: String = self.held.drain(..self.held.len() - keep).collect();
-            self.give(&certain, &mut out);
-            return out;
         }
+        let keep = held_back(rest, if self.inside { CLOSE } else { OPEN });
+        let (certain, held) = rest.split_at(rest.len() - keep);
+        self.give(certain, &mut out);
+        self.held = held.to_string();
+        out
     }
 
     /// Ends the text: what was held back is given out.
