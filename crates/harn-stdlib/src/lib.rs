@@ -9,7 +9,9 @@
 //! subjects. Read `args.rs` first: it has the argument types the tables are written with.
 
 mod args;
+mod bridge;
 mod builtins;
+mod http;
 mod iterators;
 mod methods;
 mod modules;
@@ -20,6 +22,7 @@ mod state;
 mod streams;
 mod text;
 
+pub use bridge::{Answer, HostBridge, attach_host};
 pub use builtins::{builtins, globals};
 pub use methods::methods;
 pub use modules::{module, module_names};

@@ -17,4 +17,17 @@ macro_rules! modules {
     };
 }
 
-modules!["async", "checkpoint", "collections", "context", "json", "math", "path", "schema", "testing", "text"];
+modules![
+    "async",
+    "checkpoint",
+    "collections",
+    "context",
+    "host",
+    "json",
+    "math",
+    "path",
+    "runtime",
+    "schema",
+    "testing",
+    "text"
+];

@@ -5,6 +5,7 @@ use harn_vm::Builtin;
 
 mod assert;
 mod bytes;
+mod circuit;
 mod convert;
 mod csv;
 mod dates;
@@ -12,6 +13,9 @@ mod digests;
 mod durations;
 mod env;
 mod files;
+mod host;
+mod host_process;
+mod http;
 mod iter;
 mod json;
 mod lists;
@@ -29,7 +33,9 @@ mod stream;
 mod strings;
 mod terminal;
 mod time;
+mod url;
 
+pub(crate) use files::resolve as resolve_path;
 pub(crate) use lists::entry_dicts;
 pub(crate) use regex::compiled as compiled_regex;
 
@@ -58,6 +64,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         bytes::ENCODINGS,
         digests::DIGESTS,
         csv::CSV,
+        url::URLS,
         random::UUIDS,
         time::TIME,
         dates::DATES,
@@ -67,7 +74,10 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         env::ENVIRONMENT,
         process::PROCESS,
         assert::ERRORS,
+        http::HTTP,
+        host::HOST,
         store::STORE,
+        circuit::CIRCUITS,
     ]
 }
 

@@ -8,6 +8,7 @@ use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use super::files::resolve;
+use super::host_process::default_shell_path;
 use crate::args::{MaybeText, printed};
 
 builtins! {
@@ -74,19 +75,8 @@ fn texts(values: &[Value]) -> Vec<String> {
 }
 
 async fn run_line(cx: &Cx, dir: &Path, line: &str) -> Result<Dict> {
-    let Some(shell) = default_shell(cx) else {
-        return Err(Error::runtime("shell: no shell candidates available"));
-    };
+    let shell = default_shell_path(cx)?;
     run(cx, dir, &shell, &["-c".to_owned(), line.to_owned()], "shell failed").await
-}
-
-/// The shell that runs lines: `HARN_DEFAULT_SHELL`, `SHELL`, those the system lists, then the usual ones.
-fn default_shell(cx: &Cx) -> Option<String> {
-    let named = ["HARN_DEFAULT_SHELL", "SHELL"].into_iter().filter_map(|name| cx.host().env(name));
-    let listed = std::fs::read_to_string("/etc/shells").unwrap_or_default();
-    let listed = listed.lines().map(str::trim).filter(|line| line.starts_with('/')).map(str::to_owned);
-    let usual = ["/bin/zsh", "/bin/bash", "/usr/bin/bash", "/bin/sh"].map(str::to_owned);
-    named.chain(listed).chain(usual).find(|shell| Path::new(shell).is_file())
 }
 
 /// Runs a program to its end. When the task is cancelled this future is dropped, which kills it.

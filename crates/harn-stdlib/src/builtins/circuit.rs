@@ -1,0 +1,122 @@
+//! Circuit breakers: named counters that stop calls to something that keeps failing.
+
+use std::cell::RefCell;
+
+use harn_vm::builtin::Text;
+use harn_vm::{Cx, builtins};
+use rustc_hash::FxHashMap;
+
+use crate::args::Int;
+
+builtins! {
+    /// Circuit breakers.
+    pub(crate) static CIRCUITS: "circuits";
+
+    /// Makes or resets a circuit breaker, and gives its name.
+    ///
+    /// It opens after `threshold` (5) failures and may be tried again after `reset_ms` (30000).
+    ///
+    /// ```harn
+    /// circuit_breaker("api", 1)
+    /// println([circuit_record_failure("api"), circuit_check("api")]) // -> [true, open]
+    /// ```
+    State fn circuit_breaker(cx, name: Text = "default", threshold: Int, reset_ms: Int) -> "string" {
+        let breaker = Breaker { threshold: threshold.or(5), reset_ms: reset_ms.or(30_000), failures: 0, opened: None };
+        cx.state::<Breakers>().0.borrow_mut().insert(name.to_string(), breaker);
+        name.0
+    }
+
+    /// Gives the state of a breaker: `closed`, `open` or `half_open`.
+    ///
+    /// ```harn
+    /// println(circuit_check("unknown")) // -> closed
+    /// ```
+    State fn circuit_check(cx, name: Text) -> "string" {
+        let now = now(cx);
+        let breakers = cx.state::<Breakers>();
+        let breakers = breakers.0.borrow();
+        breakers.get(&*name).map_or("closed", |breaker| breaker.state(now))
+    }
+
+    /// Counts a failure; true exactly when it opens the breaker.
+    ///
+    /// ```harn
+    /// circuit_breaker("api", 2)
+    /// println([circuit_record_failure("api"), circuit_record_failure("api")]) // -> [false, true]
+    /// ```
+    State fn circuit_record_failure(cx, name: Text) -> "bool" {
+        let now = now(cx);
+        let breakers = cx.state::<Breakers>();
+        let mut breakers = breakers.0.borrow_mut();
+        breakers.get_mut(&*name).is_some_and(|breaker| breaker.fail(now))
+    }
+
+    /// Notes a success: the breaker is closed and its count 0.
+    ///
+    /// ```harn
+    /// circuit_breaker("api", 1)
+    /// circuit_record_failure("api")
+    /// circuit_record_success("api")
+    /// println(circuit_check("api")) // -> closed
+    /// ```
+    State fn circuit_record_success(cx, name: Text) -> "nil" {
+        close(cx, &name);
+    }
+
+    /// Closes a breaker and sets its count to 0.
+    ///
+    /// ```harn
+    /// circuit_breaker("api", 1)
+    /// circuit_record_failure("api")
+    /// circuit_reset("api")
+    /// println(circuit_check("api")) // -> closed
+    /// ```
+    State fn circuit_reset(cx, name: Text) -> "nil" {
+        close(cx, &name);
+    }
+}
+
+/// The breakers of a program.
+#[derive(Default)]
+struct Breakers(RefCell<FxHashMap<String, Breaker>>);
+
+struct Breaker {
+    threshold: i64,
+    reset_ms: i64,
+    failures: i64,
+    /// When it opened, by the monotonic clock in milliseconds.
+    opened: Option<i64>,
+}
+
+impl Breaker {
+    fn state(&self, now: i64) -> &'static str {
+        match self.opened {
+            None => "closed",
+            Some(at) if now - at >= self.reset_ms => "half_open",
+            Some(_) => "open",
+        }
+    }
+
+    fn fail(&mut self, now: i64) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        let opens = match self.state(now) {
+            "closed" => self.failures >= self.threshold,
+            state => state == "half_open",
+        };
+        if opens {
+            self.opened = Some(now);
+        }
+        opens
+    }
+}
+
+fn now(cx: &Cx) -> i64 {
+    crate::state::monotonic_ms(cx)
+}
+
+fn close(cx: &Cx, name: &str) {
+    if let Some(breaker) = cx.state::<Breakers>().0.borrow_mut().get_mut(name) {
+        breaker.failures = 0;
+        breaker.opened = None;
+    }
+}

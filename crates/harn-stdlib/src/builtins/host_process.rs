@@ -1,0 +1,258 @@
+//! The operations `process.*` of the host: running programs with more control than `exec` gives.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use harn_value::{Dict, Value};
+use harn_vm::{Cx, Error, Result};
+
+use super::dates::iso_millis;
+use super::files::{resolve, show};
+use super::host::required;
+use crate::args::printed;
+
+/// The shell chosen at run time.
+#[derive(Default)]
+struct Chosen(RefCell<Option<String>>);
+
+fn failed(text: impl std::fmt::Display) -> Error {
+    Error::runtime(format!("host_call process.exec{text}"))
+}
+
+/// `process.exec`: runs a program or a line to its end, or until its time is over.
+pub(super) async fn exec(cx: &Cx, params: &Dict) -> Result<Dict> {
+    let get = |name: &str| params.get_str(name).filter(|value| !value.is_nil());
+    let argv = command_line(cx, params)?;
+    let mut command = tokio::process::Command::new(&argv[0]);
+    command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true);
+    let dir = get("cwd").map_or_else(|| cx.host().cwd(), |dir| resolve(cx, &printed(dir)));
+    command.current_dir(dir);
+    if let Some(env) = get("env") {
+        let Some(env) = env.to_dict() else { return Err(failed(" env must be a dict")) };
+        if get("env_mode").is_none_or(|mode| mode.as_str().map(|m| m.as_str()) == Some("replace")) {
+            command.env_clear();
+        }
+        for (name, value) in env.iter() {
+            let Some(value) = value.as_str() else {
+                return Err(failed(format_args!(" env value for \"{name}\" must be a string")));
+            };
+            command.env(name.as_str(), value.as_str());
+        }
+    }
+    let limit = get("timeout").or_else(|| get("timeout_ms"));
+    let limit = limit.and_then(|t| t.as_int().or_else(|| t.as_duration())).map(|ms| ms.max(0).unsigned_abs());
+    run(cx, command, limit).await
+}
+
+/// Program and arguments.
+fn command_line(cx: &Cx, params: &Dict) -> Result<Vec<String>> {
+    let mode = params.get_str("mode").map_or_else(|| "shell".into(), printed);
+    match mode.as_str() {
+        "argv" => {
+            let Some(argv) = params.get_str("argv").and_then(Value::as_list) else {
+                return Err(failed(" missing argv"));
+            };
+            let argv: Vec<String> = argv.iter().map(|part| printed(part).to_string()).collect();
+            match argv.first().map(String::as_str) {
+                None => Err(failed(" argv must not be empty")),
+                Some("") => Err(failed(" argv[0] must not be empty")),
+                Some(_) => Ok(argv),
+            }
+        }
+        "shell" => {
+            let command = printed(required(params, "command")?);
+            let shell = shell_of(cx, params)?;
+            let mut argv = vec![shell.path];
+            argv.extend(flags(params).into_iter().map(str::to_owned));
+            argv.push(command.to_string());
+            Ok(argv)
+        }
+        other => Err(failed(format_args!(" unsupported mode \"{other}\""))),
+    }
+}
+
+fn flags(params: &Dict) -> Vec<&'static str> {
+    let on = |name: &str| params.get_str(name).is_some_and(Value::truthy);
+    let mut flags = Vec::new();
+    if on("login") {
+        flags.push("-l");
+    }
+    if on("interactive") {
+        flags.push("-i");
+    }
+    flags.push("-c");
+    flags
+}
+
+async fn run(cx: &Cx, mut command: tokio::process::Command, limit: Option<u64>) -> Result<Dict> {
+    let _ = cx.host().flush();
+    let started = cx.host().now_ms();
+    let child = command.spawn().map_err(|reason| failed(format_args!(": {reason}")))?;
+    let pid = child.id().map(i64::from);
+    let output = child.wait_with_output();
+    let output = match limit {
+        // Dropping the future at the end of its time kills the program.
+        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), output).await.ok(),
+        None => Some(output.await),
+    };
+    let ended = cx.host().now_ms();
+    let timed_out = output.is_none();
+    let (mut stdout, mut stderr, mut code) = (String::new(), String::new(), -1);
+    if let Some(output) = output {
+        let output = output.map_err(|reason| failed(format_args!(": {reason}")))?;
+        stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        code = i64::from(output.status.code().unwrap_or(-1));
+    }
+    let mut dict = Dict::new();
+    dict.insert("command_id", format!("cmd-{}", pid.unwrap_or_default()));
+    dict.insert("status", if timed_out { "timed_out" } else { "completed" });
+    dict.insert("pid", pid);
+    dict.insert("process_group_id", pid);
+    dict.insert("handle_id", Value::NIL);
+    dict.insert("started_at", iso_millis(started));
+    dict.insert("ended_at", iso_millis(ended));
+    dict.insert("duration_ms", ended - started);
+    dict.insert("exit_code", code);
+    dict.insert("exit_status", code);
+    dict.insert("legacy_status", code);
+    dict.insert("signal", Value::NIL);
+    dict.insert("timed_out", timed_out);
+    dict.insert("combined", format!("{stdout}{stderr}"));
+    dict.insert("stdout", stdout);
+    dict.insert("stderr", stderr);
+    dict.insert("success", code == 0);
+    Ok(dict)
+}
+
+/// A shell that lines can be run with.
+struct Shell {
+    id: String,
+    path: String,
+    source: &'static str,
+}
+
+impl Shell {
+    fn new(path: &str, source: &'static str) -> Shell {
+        let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+        Shell { id: name.unwrap_or_else(|| path.to_owned()), path: path.to_owned(), source }
+    }
+
+    fn to_dict(&self) -> Dict {
+        let arguments = |parts: &[&str]| Value::list(parts.iter().map(|part| Value::str(part)).collect());
+        let mut dict = Dict::new();
+        dict.insert("id", self.id.as_str());
+        dict.insert("label", self.id.as_str());
+        dict.insert("path", self.path.as_str());
+        dict.insert(
+            "platform",
+            if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS },
+        );
+        dict.insert("available", Path::new(&self.path).is_file());
+        dict.insert("supports_login", true);
+        dict.insert("supports_interactive", true);
+        dict.insert("default_args", arguments(&["-c"]));
+        dict.insert("login_args", arguments(&["-l", "-c"]));
+        dict.insert("source", self.source);
+        dict
+    }
+}
+
+/// The shells of this machine in the order of preference, each name once.
+fn shells(cx: &Cx) -> Vec<Shell> {
+    let mut found: Vec<Shell> = Vec::new();
+    let mut add = |path: &str, source| {
+        let shell = Shell::new(path, source);
+        if Path::new(path).is_file() && !found.iter().any(|known| known.id == shell.id) {
+            found.push(shell);
+        }
+    };
+    for name in ["HARN_DEFAULT_SHELL", "SHELL"] {
+        if let Some(path) = cx.host().env(name) {
+            add(&path, "environment");
+        }
+    }
+    let listed = std::fs::read_to_string("/etc/shells").unwrap_or_default();
+    listed.lines().map(str::trim).filter(|line| line.starts_with('/')).for_each(|path| add(path, "system"));
+    ["/bin/zsh", "/bin/bash", "/usr/bin/bash", "/bin/sh"].into_iter().for_each(|path| add(path, "fallback"));
+    found
+}
+
+fn default_shell(cx: &Cx) -> Result<Shell> {
+    let chosen = cx.state::<Chosen>().0.borrow().clone();
+    let mut shells = shells(cx);
+    let place = chosen.and_then(|id| shells.iter().position(|shell| shell.id == id)).unwrap_or(0);
+    if shells.is_empty() {
+        return Err(Error::runtime("shell: no shell candidates available"));
+    }
+    Ok(shells.swap_remove(place))
+}
+
+/// The path of the default shell.
+pub(super) fn default_shell_path(cx: &Cx) -> Result<String> {
+    default_shell(cx).map(|shell| shell.path)
+}
+
+fn by_id(cx: &Cx, id: &str) -> Result<Shell> {
+    shells(cx)
+        .into_iter()
+        .find(|shell| shell.id == id)
+        .ok_or_else(|| failed(format_args!(": unknown shell id \"{id}\"")))
+}
+
+/// The shell that the parameters name: by id, by path, or the default one.
+fn shell_of(cx: &Cx, params: &Dict) -> Result<Shell> {
+    if let Some(id) = params.get_str("shell_id").filter(|id| !id.is_nil()) {
+        return by_id(cx, &printed(id));
+    }
+    match params.get_str("shell").filter(|shell| !shell.is_nil()) {
+        None => default_shell(cx),
+        Some(shell) => {
+            let dict = shell.to_dict();
+            let part = |name: &str| dict.as_ref().and_then(|d| d.get_str(name)).map(printed);
+            match (part("path"), part("id")) {
+                (Some(path), _) => Ok(Shell::new(&show(&resolve(cx, &path)), "parameter")),
+                (None, Some(id)) => by_id(cx, &id),
+                (None, None) => Err(failed(": shell mode requires `shell` or `shell_id`")),
+            }
+        }
+    }
+}
+
+/// `process.list_shells`
+pub(super) fn list_shells(cx: &Cx) -> Dict {
+    let mut dict = Dict::new();
+    let shells = shells(cx);
+    dict.insert("default_shell_id", default_shell(cx).ok().map(|shell| shell.id));
+    dict.insert("shells", shells.iter().map(|shell| shell.to_dict().into()).collect::<Vec<Value>>());
+    dict
+}
+
+/// `process.get_default_shell`
+pub(super) fn get_default_shell(cx: &Cx) -> Result<Dict> {
+    default_shell(cx).map(|shell| shell.to_dict())
+}
+
+/// `process.set_default_shell`
+pub(super) fn set_default_shell(cx: &Cx, params: &Dict) -> Result<Dict> {
+    let shell = by_id(cx, &printed(required(params, "shell_id")?))?;
+    *cx.state::<Chosen>().0.borrow_mut() = Some(shell.id.clone());
+    Ok(shell.to_dict())
+}
+
+/// `process.shell_invocation`: how a line would be run.
+pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
+    let command = printed(required(params, "command")?);
+    let shell = shell_of(cx, params)?;
+    let mut args: Vec<Value> = flags(params).into_iter().map(Value::str).collect();
+    args.push(command.into());
+    let mut dict = Dict::new();
+    dict.insert("program", shell.path.as_str());
+    dict.insert("command_arg_index", args.len() - 1);
+    dict.insert("args", args);
+    dict.insert("shell", shell.to_dict());
+    Ok(dict)
+}

@@ -1,0 +1,173 @@
+//! HTTP requests, and mocks that answer them in tests.
+
+use harn_value::{Dict, Ref, Value};
+use harn_vm::builtin::{Rest, Text};
+use harn_vm::{Cx, Error, Result, builtins};
+
+use super::files::resolve;
+use crate::args::{MaybeText, printed};
+use crate::http::{Mocks, Options, download, send};
+
+builtins! {
+    /// HTTP.
+    pub(crate) static HTTP: "http";
+
+    /// Sends a GET request: `{status, headers, body, ok}`.
+    ///
+    /// Options are `headers`, `query`, `auth`, `timeout_ms`, `retry: {max, backoff_ms}`, `retry_on`,
+    /// `retry_methods`, `follow_redirects`, `max_redirects` and `proxy`. Every status is a result, not
+    /// an error.
+    ///
+    /// ```harn
+    /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
+    /// println(http_get("https://api.test/x")) // -> {body: hi, headers: {x-a: 1}, ok: true, status: 200}
+    /// ```
+    Net async fn http_get(cx, url: MaybeText, options: Value) -> "dict" {
+        request(&cx, "http_get", "GET", url, None, &options).await?
+    }
+
+    /// Sends a DELETE request: `{status, headers, body, ok}`.
+    ///
+    /// ```harn
+    /// http_mock("DELETE", "https://api.test/1", {status: 404})
+    /// println(http_delete("https://api.test/1").ok) // -> false
+    /// ```
+    Net async fn http_delete(cx, url: MaybeText, options: Value) -> "dict" {
+        request(&cx, "http_delete", "DELETE", url, None, &options).await?
+    }
+
+    /// Sends a POST request with a body: `http_post(url, body?, options?)`.
+    ///
+    /// A dict or list as body is sent as JSON. With two arguments a dict is the options.
+    ///
+    /// ```harn
+    /// http_mock("POST", "*", {status: 201})
+    /// println(http_post("https://api.test/x", "data").status) // -> 201
+    /// println(http_mock_calls()[0].body) // -> data
+    /// ```
+    Net async fn http_post(cx, url: MaybeText, arguments: Rest) -> "dict" {
+        with_body(&cx, "http_post", "POST", url, &arguments.0).await?
+    }
+
+    /// Sends a PUT request with a body: `http_put(url, body?, options?)`.
+    ///
+    /// ```harn
+    /// http_mock("PUT", "*", {})
+    /// println(http_put("https://api.test/x", [1], {headers: {a: "b"}}).status) // -> 200
+    /// println(http_mock_calls()[0].body) // -> [1]
+    /// ```
+    Net async fn http_put(cx, url: MaybeText, arguments: Rest) -> "dict" {
+        with_body(&cx, "http_put", "PUT", url, &arguments.0).await?
+    }
+
+    /// Sends a PATCH request with a body: `http_patch(url, body?, options?)`.
+    ///
+    /// ```harn
+    /// http_mock("PATCH", "*", {})
+    /// println(http_patch("https://api.test/x", {body: {a: 1}}).ok) // -> true
+    /// println(http_mock_calls()[0].body) // -> {"a":1}
+    /// ```
+    Net async fn http_patch(cx, url: MaybeText, arguments: Rest) -> "dict" {
+        with_body(&cx, "http_patch", "PATCH", url, &arguments.0).await?
+    }
+
+    /// Sends a request of any method.
+    ///
+    /// ```harn
+    /// http_mock("*", "*", {status: 204})
+    /// println(http_request("options", "https://api.test/x").status) // -> 204
+    /// println(http_mock_calls()[0].method) // -> OPTIONS
+    /// ```
+    Net async fn http_request(cx, method: MaybeText, url: MaybeText, options: Value) -> "dict" {
+        let Some(method) = method.0 else {
+            return Err(Error::thrown("http_request: method is required"));
+        };
+        request(&cx, "http_request", &method, url, None, &options).await?
+    }
+
+    /// Downloads a body to a file as it comes: `{status, headers, bytes_written, ok}`.
+    ///
+    /// ```harn
+    /// http_mock("GET", "*", {body: "abc"})
+    /// let p = path_join(temp_dir(), "harn_doc_http_download")
+    /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
+    /// delete_file(p)
+    /// ```
+    Net async fn http_download(cx, url: MaybeText, path: MaybeText, options: Value) -> "dict" {
+        let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
+        let Some(path) = path.0 else {
+            return Err(Error::thrown("http_download: destination path is required"));
+        };
+        let given = dict_of(&options);
+        let method = given.get_str("method").map_or_else(|| "GET".into(), printed);
+        let options = Options::of(&cx, &given, None)?;
+        download(&cx, &method, &url, &resolve(&cx, &path), &options).await?
+    }
+
+    /// Answers requests whose method and URL match, instead of the network.
+    ///
+    /// `*` as method means any; in the pattern it stands for any text. The response is `{status, body,
+    /// headers}`, or `{responses}`: one per request, the last one repeats.
+    ///
+    /// ```harn
+    /// http_mock("get", "https://a.test/*", {responses: [{status: 503}, {body: "ok"}]})
+    /// println(http_get("https://a.test/x", {retry: {max: 1, backoff_ms: 1}}).body) // -> ok
+    /// ```
+    State fn http_mock(cx, method: Text, pattern: Text, response: Value) -> "nil" {
+        cx.state::<Mocks>().add(&method, &pattern, &response);
+    }
+
+    /// Lists the requests that mocks answered: `{method, url, headers, body}`.
+    ///
+    /// Secrets are shown as `[redacted]` unless the option `include_sensitive` is true.
+    ///
+    /// ```harn
+    /// http_mock("*", "*", {})
+    /// http_get("https://a.test/?token=x", {auth: {bearer: "y"}})
+    /// println(http_mock_calls()[0].headers) // -> {authorization: [redacted]}
+    /// println(http_mock_calls({include_sensitive: true})[0].url) // -> https://a.test/?token=x
+    /// ```
+    State fn http_mock_calls(cx, options: Value) -> "list<dict>" {
+        let options = dict_of(&options);
+        let option = |name: &str| options.get_str(name).map(Value::truthy);
+        let shown = option("include_sensitive") == Some(true) || option("redact_sensitive") == Some(false);
+        cx.state::<Mocks>().calls(shown)
+    }
+
+    /// Removes all HTTP mocks and forgets the calls.
+    ///
+    /// ```harn
+    /// http_mock("*", "*", {})
+    /// http_mock_clear()
+    /// println(http_mock_calls()) // -> []
+    /// ```
+    State fn http_mock_clear(cx) -> "nil" {
+        cx.state::<Mocks>().clear();
+    }
+}
+
+fn dict_of(options: &Value) -> Ref<Dict> {
+    options.to_dict().unwrap_or_else(|| Ref::new(Dict::new()))
+}
+
+async fn request(
+    cx: &Cx,
+    name: &str,
+    method: &str,
+    url: MaybeText,
+    body: Option<&Value>,
+    options: &Value,
+) -> Result<Dict> {
+    let Some(url) = url.0 else { return Err(Error::thrown(format!("{name}: URL is required"))) };
+    let options = Options::of(cx, &dict_of(options), body)?;
+    send(cx, method, &url, &options).await
+}
+
+async fn with_body(cx: &Cx, name: &str, method: &str, url: MaybeText, arguments: &[Value]) -> Result<Dict> {
+    match arguments {
+        [] => request(cx, name, method, url, None, &Value::NIL).await,
+        [options] if options.to_dict().is_some() => request(cx, name, method, url, None, options).await,
+        [body] => request(cx, name, method, url, Some(body), &Value::NIL).await,
+        [body, options, ..] => request(cx, name, method, url, Some(body), options).await,
+    }
+}

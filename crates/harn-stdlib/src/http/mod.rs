@@ -1,0 +1,9 @@
+//! The HTTP client behind the `http_*` builtins: options, mocks, the sending with its retries.
+
+mod mock;
+mod options;
+mod send;
+
+pub(crate) use mock::Mocks;
+pub(crate) use options::Options;
+pub(crate) use send::{download, send};
