@@ -12,13 +12,21 @@ use mimalloc::MiMalloc;
 /// An allocation of this many bytes means that the program has much data.
 const LARGE: usize = 1 << 20;
 
-static SMALL: AtomicBool = AtomicBool::new(false);
+static SMALL: AtomicBool = AtomicBool::new(true);
 
-/// Goes without huge pages for now.
-pub(crate) fn start_small() {
-    SMALL.store(true, Ordering::Relaxed);
-    huge_pages(false);
-}
+/// Goes without huge pages for now. The loader calls it before the allocator's own initialiser, whose first touch of
+/// memory would otherwise be of huge pages already.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions of this type, which the C runtime calls once, in order of their
+// number, before `main`; `start_small` needs nothing of Rust's runtime.
+#[unsafe(link_section = ".init_array.00100")]
+static BEFORE_ALL: extern "C" fn() = {
+    extern "C" fn start_small() {
+        huge_pages(false);
+    }
+    start_small
+};
 
 /// Turns huge pages on, once.
 #[cold]
@@ -35,6 +43,7 @@ fn huge_pages(on: bool) {
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, off, unused, unused, unused) };
 }
 
+/// Elsewhere huge pages are the system's business.
 #[cfg(not(target_os = "linux"))]
 fn huge_pages(_on: bool) {}
 

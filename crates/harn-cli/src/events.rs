@@ -1,6 +1,6 @@
 //! `harn run --json`: one envelope per line on standard output, numbered without gaps.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
 
@@ -54,18 +54,44 @@ impl Events {
     }
 }
 
-/// The real system, except that output becomes events.
-pub(crate) struct EventHost(pub(crate) Events);
+/// Most bytes of output that wait for the end of their line.
+const LONGEST: usize = 8192;
+
+/// The real system, except that output becomes events: one for each line, or for what stands when the program waits.
+pub(crate) struct EventHost {
+    events: Events,
+    line: RefCell<String>,
+}
+
+impl EventHost {
+    /// A host whose output goes to these events.
+    pub(crate) fn new(events: Events) -> EventHost {
+        EventHost { events, line: RefCell::default() }
+    }
+}
 
 impl Host for EventHost {
     fn write_out(&self, text: &str) -> io::Result<()> {
-        if self.0.quiet { Ok(()) } else { self.0.send("stdout", json!({"payload": text})) }
+        if self.events.quiet {
+            return Ok(());
+        }
+        let mut line = self.line.borrow_mut();
+        line.push_str(text);
+        let whole = text.ends_with('\n') || line.len() > LONGEST;
+        drop(line);
+        if whole { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let text = std::mem::take(&mut *self.line.borrow_mut());
+        if text.is_empty() { Ok(()) } else { self.events.send("stdout", json!({"payload": text})) }
     }
 
     fn write_err(&self, text: &str) {
-        if !self.0.quiet {
+        if !self.events.quiet {
             // When standard output is closed the next `write_out` ends the program.
-            let _ = self.0.send("stderr", json!({"payload": text}));
+            let _ = self.flush();
+            let _ = self.events.send("stderr", json!({"payload": text}));
         }
     }
 }

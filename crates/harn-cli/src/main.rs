@@ -26,7 +26,6 @@ use args::{Cli, Command};
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 fn main() -> ExitCode {
-    alloc::start_small();
     let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
     let code = match cli.command {
         Command::Run(args) => cmd::run::run(args),

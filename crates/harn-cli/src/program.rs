@@ -129,33 +129,68 @@ impl Program {
         problem
     }
 
-    /// Everything that can be said without running: all syntax errors, or else compile errors and findings.
-    pub(crate) fn check(&self) -> Vec<Problem> {
-        let vm = harn_runtime::vm_builder(Box::new(CaptureHost::default())).build();
+    /// Everything that can be said without running: all syntax errors, or else compile errors, findings and what is
+    /// wrong with templates. Also whether the project wants warnings to count as errors.
+    pub(crate) fn check(&self) -> (Vec<Problem>, bool) {
+        let vm = bare_vm();
+        let (settings, complaint) = harn_check::Settings::find(&self.source.dir);
+        let complaint = complaint.map(|d| Problem { file: None, plain: d.message.clone(), diagnostic: d, calls: Vec::new() });
+        let mut problems: Vec<Problem> = complaint.into_iter().collect();
         match self.load(&vm) {
-            Ok((_, warnings)) => warnings,
-            Err(problems) => problems,
+            Ok((program, findings)) => {
+                problems.extend(findings);
+                let located = harn_check::check_templates(&self.checked(&program), &world(&Names(&vm)), &settings);
+                problems.extend(located.into_iter().map(|l| match l.file {
+                    None => self.problem(l.diagnostic.clone(), l.diagnostic.message),
+                    Some(file) => {
+                        let plain = l.diagnostic.message.clone();
+                        Problem { diagnostic: l.diagnostic, file: Some(file), plain, calls: Vec::new() }
+                    }
+                }));
+            }
+            Err(errors) => problems.extend(errors),
         }
+        (problems, settings.strict)
     }
 
-    /// Parses, checks and compiles; gives the program and warnings, or the problems that forbid to run it.
+    /// The program as the checker takes it.
+    fn checked<'a>(&'a self, program: &'a harn_vm::Program) -> harn_check::Source<'a> {
+        harn_check::Source { name: &self.source.name, dir: &self.source.dir, text: &self.source.text, tree: &program.tree }
+    }
+
+    /// Parses, compiles and checks; gives the program and what was found, or the errors that forbid to compile it.
     fn load(&self, vm: &Rc<Vm>) -> Result<(harn_vm::Program, Vec<Problem>), Vec<Problem>> {
         let program = load(vm, &self.source).map_err(|error| {
             let file = SourceFile::new(self.source.name.clone(), self.source.text.clone());
             let mut plain = error.canonical(&self.source.text);
             error.diagnostics(&file).into_iter().map(|d| self.problem(d, std::mem::take(&mut plain))).collect::<Vec<_>>()
         })?;
-        let findings: Vec<Problem> =
-            findings(vm, &self.source, &program).into_iter().map(|d| self.problem(d.clone(), d.message)).collect();
-        if findings.iter().any(|p| p.diagnostic.severity == Severity::Error) {
-            return Err(findings);
-        }
-        Ok((program, findings))
+        let found = harn_check::check_program(&self.checked(&program), &world(&Names(vm)));
+        let problems = found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect();
+        Ok((program, problems))
     }
 }
 
-fn findings(_vm: &Vm, _source: &Source, _program: &harn_vm::Program) -> Vec<Diagnostic> {
-    Vec::new()
+/// The names of a machine, for the checker.
+struct Names<'a>(&'a Vm);
+
+impl harn_check::Signatures for Names<'_> {
+    fn is_builtin(&self, name: &str) -> bool {
+        self.0.builtin(name).is_some() || self.0.global(name).is_some()
+    }
+
+    fn builtin_names(&self) -> Vec<&str> {
+        self.0.builtin_names().collect()
+    }
+}
+
+/// What the checker is told about the machine.
+fn world<'a>(names: &'a Names<'a>) -> harn_check::World<'a> {
+    harn_check::World {
+        signatures: names,
+        std_module: harn_runtime::std_module,
+        prompt_asset: harn_runtime::prompt_asset,
+    }
 }
 
 /// A machine for looking things up.
@@ -192,6 +227,9 @@ pub(crate) fn run(
     let vm = given(harn_runtime::vm_builder(host), &options).build();
     ready(vm.interrupt().clone());
     let (loaded, warnings) = match program.load(&vm) {
+        Ok((_, found)) if found.iter().any(|p| p.diagnostic.severity == Severity::Error) => {
+            return End::Refused(found);
+        }
         Ok(loaded) => loaded,
         Err(problems) => return End::Refused(problems),
     };
@@ -264,7 +302,10 @@ pub(crate) fn run_captured(
     let output = warnings.into_inner() + &host.0.borrow();
     let error = match end {
         End::Result { .. } => None,
-        End::Refused(problems) => Some(problems.into_iter().next().map_or_else(String::new, |p| p.plain)),
+        End::Refused(problems) => {
+            let first = problems.into_iter().find(|p| p.diagnostic.severity == Severity::Error);
+            Some(first.map_or_else(String::new, |p| p.plain))
+        }
         End::Failed(problem) => Some(problem.plain),
         End::Stopped => Some("interrupted".to_owned()),
     };

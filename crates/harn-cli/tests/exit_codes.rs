@@ -28,7 +28,7 @@ fn an_err_result_is_printed_and_gives_one() {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "", "{code: 7}\n"));
     let ran = run_text("fn f() { Err(\"bad\") }\nprintln(\"before\")\nf()?\nprintln(\"after\")\n");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "before\n", "bad\n"));
-    let ran = run_text("pipeline default() {\n  return Err()\n}\n");
+    let ran = run_text("pipeline default() {\n  return Err(\"\")\n}\n");
     assert_eq!((ran.code, ran.err.as_str()), (1, "error\n"));
 }
 

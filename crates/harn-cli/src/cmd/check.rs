@@ -20,6 +20,8 @@ struct Checked {
     problems: Vec<Problem>,
     /// The file could not be read.
     unreadable: Option<String>,
+    /// Warnings count as errors.
+    strict: bool,
 }
 
 /// Checks files; 1 if there was an error.
@@ -37,7 +39,7 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
         return 1;
     }
     let files: Vec<Checked> = paths.into_iter().map(check_file).collect();
-    let failed = files.iter().any(|f| f.unreadable.is_some() || f.problems.iter().any(is_error));
+    let failed = files.iter().any(|f| f.unreadable.is_some() || f.problems.iter().any(|p| f.strict || is_error(p)));
     if args.json { print_json(&files, !failed) } else { print_text(&files) }
     u8::from(failed)
 }
@@ -65,8 +67,11 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
 
 fn check_file(path: PathBuf) -> Checked {
     match Program::read(&path) {
-        Ok(program) => Checked { path, problems: program.check(), unreadable: None },
-        Err(text) => Checked { path, problems: Vec::new(), unreadable: Some(text) },
+        Ok(program) => {
+            let (problems, strict) = program.check();
+            Checked { path, problems, unreadable: None, strict }
+        }
+        Err(text) => Checked { path, problems: Vec::new(), unreadable: Some(text), strict: false },
     }
 }
 

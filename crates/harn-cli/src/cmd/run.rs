@@ -47,7 +47,7 @@ impl Sink {
     fn host(&self) -> Box<dyn Host> {
         match self {
             Sink::Text => Box::new(SystemHost::new()),
-            Sink::Events(events) => Box::new(EventHost(events.clone())),
+            Sink::Events(events) => Box::new(EventHost::new(events.clone())),
         }
     }
 

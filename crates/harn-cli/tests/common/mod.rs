@@ -8,21 +8,21 @@ use std::process::{Command, Stdio};
 
 /// What a run of the binary did.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Ran {
     /// Code and both streams, for snapshots.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("exit code: {}\n--- stdout\n{}--- stderr\n{}", self.code, self.out, self.err)
     }
 }
 
 /// The command, without colour and away from the user's own files.
-pub fn command(args: &[&str]) -> Command {
+pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harn"));
     command.args(args).env("NO_COLOR", "1").env_remove("FORCE_COLOR").env_remove("HARN_TASK");
     for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HARN_LLM_PROVIDER", "HARN_LLM_MODEL"] {
@@ -32,24 +32,24 @@ pub fn command(args: &[&str]) -> Command {
 }
 
 /// Runs the binary to its end.
-pub fn harn(args: &[&str]) -> Ran {
+pub(crate) fn harn(args: &[&str]) -> Ran {
     finish(command(args), b"")
 }
 
 /// Runs the binary in a folder.
-pub fn harn_in(folder: &Path, args: &[&str]) -> Ran {
+pub(crate) fn harn_in(folder: &Path, args: &[&str]) -> Ran {
     let mut command = command(args);
     command.current_dir(folder);
     finish(command, b"")
 }
 
 /// Runs the binary with standard input.
-pub fn harn_with(args: &[&str], input: &str) -> Ran {
+pub(crate) fn harn_with(args: &[&str], input: &str) -> Ran {
     finish(command(args), input.as_bytes())
 }
 
 /// Runs a command to its end.
-pub fn finish(mut command: Command, input: &[u8]) -> Ran {
+pub(crate) fn finish(mut command: Command, input: &[u8]) -> Ran {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("harn starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
@@ -65,7 +65,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
 }
 
 /// A scratch folder with files in it.
-pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a scratch folder");
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -76,12 +76,12 @@ pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// Runs one program from a file named `main.harn`.
-pub fn run_text(text: &str) -> Ran {
+pub(crate) fn run_text(text: &str) -> Ran {
     let folder = folder(&[("main.harn", text)]);
     harn_in(folder.path(), &["run", "main.harn"])
 }
 
 /// The top of the repository.
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
