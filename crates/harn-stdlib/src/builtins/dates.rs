@@ -115,7 +115,7 @@ builtins! {
     /// ```harn
     /// println(date_from_components({year: 2024, month: 1, day: 15}, "Asia/Tokyo")) // -> 1705244400
     /// ```
-    Pure fn date_from_components(cx, parts: Value, zone: Value) -> "int | float" {
+    Pure fn date_from_components(cx, parts: Value, zone: Value) -> "any" {
         let Some(parts) = parts.to_dict() else {
             let text = format!("date_from_components: expected dict, got {}", parts.type_name());
             return Err(Error::thrown(text));
@@ -134,7 +134,7 @@ builtins! {
     /// ```harn
     /// println(date_add(0, 1m)) // -> 60
     /// ```
-    Pure fn date_add(cx, time: Given, duration: Given) -> "int | float" {
+    Pure fn date_add(cx, time: Given, duration: Given) -> "any" {
         let time = timestamp("date_add", &given("date_add", time)?)?;
         let Some(duration) = duration.0 else {
             return Err(Error::thrown("date_add: missing duration argument"));

@@ -34,7 +34,7 @@ builtins! {
     /// ```harn
     /// println(is_err(read_file_result("/no/such/file"))) // -> true
     /// ```
-    Fs fn read_file_result(cx, path: Text) -> "Result<string, string>" {
+    Fs fn read_file_result(cx, path: Text) -> "Result" {
         match read_text(cx, &path) {
             Ok(text) => Value::ok(text.into()),
             Err(message) => Value::err(message.into()),
@@ -62,7 +62,7 @@ builtins! {
     /// println(read_lines(p)) // -> [a, b]
     /// delete_file(p)
     /// ```
-    Fs fn read_lines(cx, path: Text) -> "list<string>" {
+    Fs fn read_lines(cx, path: Text) -> "list" {
         let path = resolve(cx, &path);
         let text = read_utf8(cx, &path).map_err(|e| failed("read_lines:", &path, &e))?;
         text.lines().map(Value::str).collect::<Vec<_>>()
@@ -217,7 +217,7 @@ builtins! {
     /// println(list_dir(p)) // -> [a.txt, b]
     /// delete_file(p)
     /// ```
-    Fs fn list_dir(cx, path: Text = ".") -> "list<string>" {
+    Fs fn list_dir(cx, path: Text = ".") -> "list" {
         let path = resolve(cx, &path);
         let names = sorted_names(&path).map_err(|e| failed("Failed to list directory", &path, &e))?;
         names.into_iter().map(Value::from).collect::<Vec<_>>()
@@ -266,7 +266,7 @@ builtins! {
     /// println(walk_dir(p).map({ e -> e.depth })) // -> [0, 1]
     /// delete_file(p)
     /// ```
-    Fs fn walk_dir(cx, root: MaybeText, options: Value) -> "list<dict>" {
+    Fs fn walk_dir(cx, root: MaybeText, options: Value) -> "list" {
         let Some(root) = root.0 else {
             return Err(Error::thrown("walk_dir: root path is required"));
         };
@@ -294,7 +294,7 @@ builtins! {
     /// println(glob("*.txt", p).map(basename)) // -> [a.txt]
     /// delete_file(p)
     /// ```
-    Fs fn glob(cx, pattern: MaybeText, base: Given) -> "list<string>" {
+    Fs fn glob(cx, pattern: MaybeText, base: Given) -> "list" {
         let Some(pattern) = pattern.0 else {
             return Err(Error::thrown("glob: pattern is required"));
         };

@@ -116,7 +116,7 @@ builtins! {
     /// host_call("db.read", {key: "a"})
     /// println(host_mock_calls()) // -> [{capability: db, operation: read, params: {key: a}}]
     /// ```
-    State fn host_mock_calls(cx) -> "list<dict>" {
+    State fn host_mock_calls(cx) -> "list" {
         cx.state::<Mocks>().scopes.borrow_mut().current().calls.clone()
     }
 

@@ -18,7 +18,7 @@ builtins! {
     /// ```harn
     /// println(keys({b: 1, a: 2})) // -> [a, b]
     /// ```
-    Pure fn keys(cx, dict: Value) -> "list<string>" {
+    Pure fn keys(cx, dict: Value) -> "list" {
         dict.to_dict().map_or_else(Vec::new, |d| d.keys().map(Value::from).collect())
     }
 
@@ -36,7 +36,7 @@ builtins! {
     /// ```harn
     /// for e in entries({a: 1}) { println("${e.key}=${e.value}") } // -> a=1
     /// ```
-    Pure fn entries(cx, dict: Value) -> "list<dict>" {
+    Pure fn entries(cx, dict: Value) -> "list" {
         dict.to_dict().map_or_else(Vec::new, |d| entry_dicts(&d))
     }
 
@@ -47,7 +47,7 @@ builtins! {
     /// ```harn
     /// println(chunk([1, 2, 3], 2)) // -> [[1, 2], [3]]
     /// ```
-    Pure fn chunk(cx, items: Given, size: Int) -> "list<list>" {
+    Pure fn chunk(cx, items: Given, size: Int) -> "list" {
         sequences::chunks(&list("chunk", items)?, size.positive_or(1))?
     }
 
@@ -59,7 +59,7 @@ builtins! {
     /// println(window([1, 2, 3, 4], 2)) // -> [[1, 2], [2, 3], [3, 4]]
     /// println(window([1, 2, 3, 4], 2, 2)) // -> [[1, 2], [3, 4]]
     /// ```
-    Pure fn window(cx, items: Given, size: Int, step: Int) -> "list<list>" {
+    Pure fn window(cx, items: Given, size: Int, step: Int) -> "list" {
         sequences::windows(&list("window", items)?, size.positive_or(2), step.positive_or(1))?
     }
 

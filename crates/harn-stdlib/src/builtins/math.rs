@@ -16,7 +16,7 @@ builtins! {
     /// ```harn
     /// println([abs(-3), abs(2.5), abs("x")]) // -> [3, 2.5, nil]
     /// ```
-    Pure fn abs(cx, n: Value) -> "int | float | nil" {
+    Pure fn abs(cx, n: Value) -> "any" {
         match n.view() {
             View::Int(i) => i.checked_abs().map_or(Value::float(-(i as f64)), Value::int),
             View::Float(f) => Value::float(f.abs()),
@@ -31,7 +31,7 @@ builtins! {
     /// ```harn
     /// println([min(2, 1), min(1, 2.0), min(1)]) // -> [1, 1.0, nil]
     /// ```
-    Pure fn min(cx, a: Value, b: Value) -> "int | float | nil" {
+    Pure fn min(cx, a: Value, b: Value) -> "any" {
         pick(&a, &b, Ordering::Less)
     }
 
@@ -42,7 +42,7 @@ builtins! {
     /// ```harn
     /// println([max(2, 1), max(1, 2.0), max(1, "2")]) // -> [2, 2.0, nil]
     /// ```
-    Pure fn max(cx, a: Value, b: Value) -> "int | float | nil" {
+    Pure fn max(cx, a: Value, b: Value) -> "any" {
         pick(&a, &b, Ordering::Greater)
     }
 
@@ -51,7 +51,7 @@ builtins! {
     /// ```harn
     /// println([floor(2.7), floor(-2.1), floor(3)]) // -> [2, -3, 3]
     /// ```
-    Pure fn floor(cx, n: Value) -> "int | nil" {
+    Pure fn floor(cx, n: Value) -> "int" {
         to_whole(&n, f64::floor)?
     }
 
@@ -60,7 +60,7 @@ builtins! {
     /// ```harn
     /// println([ceil(2.1), ceil(-2.7)]) // -> [3, -2]
     /// ```
-    Pure fn ceil(cx, n: Value) -> "int | nil" {
+    Pure fn ceil(cx, n: Value) -> "int" {
         to_whole(&n, f64::ceil)?
     }
 
@@ -69,7 +69,7 @@ builtins! {
     /// ```harn
     /// println([round(2.5), round(-2.5), round(2.4)]) // -> [3, -3, 2]
     /// ```
-    Pure fn round(cx, n: Value) -> "int | nil" {
+    Pure fn round(cx, n: Value) -> "int" {
         to_whole(&n, f64::round)?
     }
 
@@ -78,7 +78,7 @@ builtins! {
     /// ```harn
     /// println([sqrt(9), sqrt(-1)]) // -> [3.0, NaN]
     /// ```
-    Pure fn sqrt(cx, n: Value) -> "float | nil" {
+    Pure fn sqrt(cx, n: Value) -> "float" {
         n.as_number().map(f64::sqrt)
     }
 
@@ -89,7 +89,7 @@ builtins! {
     /// ```harn
     /// println([pow(2, 10), pow(2, -1), pow(2, 0.5) > 1.41]) // -> [1024, 0.5, true]
     /// ```
-    Pure fn pow(cx, a: Value, b: Value) -> "int | float | nil" {
+    Pure fn pow(cx, a: Value, b: Value) -> "any" {
         match (a.as_int(), b.as_int()) {
             (Some(a), Some(b)) if b >= 0 => {
                 let exact = u32::try_from(b).ok().and_then(|b| a.checked_pow(b));
@@ -107,7 +107,7 @@ builtins! {
     /// ```harn
     /// println([sign(-2.5), sign(0), sign(7)]) // -> [-1, 0, 1]
     /// ```
-    Pure fn sign(cx, n: Value) -> "int | float | nil" {
+    Pure fn sign(cx, n: Value) -> "any" {
         match n.view() {
             View::Int(i) => Value::int(i.signum()),
             View::Float(f) if f.is_nan() => n,
@@ -121,7 +121,7 @@ builtins! {
     /// ```harn
     /// println(sin(0)) // -> 0.0
     /// ```
-    Pure fn sin(cx, n: Value) -> "float | nil" {
+    Pure fn sin(cx, n: Value) -> "float" {
         n.as_number().map(f64::sin)
     }
 
@@ -130,7 +130,7 @@ builtins! {
     /// ```harn
     /// println(cos(0)) // -> 1.0
     /// ```
-    Pure fn cos(cx, n: Value) -> "float | nil" {
+    Pure fn cos(cx, n: Value) -> "float" {
         n.as_number().map(f64::cos)
     }
 
@@ -139,7 +139,7 @@ builtins! {
     /// ```harn
     /// println(tan(0)) // -> 0.0
     /// ```
-    Pure fn tan(cx, n: Value) -> "float | nil" {
+    Pure fn tan(cx, n: Value) -> "float" {
         n.as_number().map(f64::tan)
     }
 
@@ -148,7 +148,7 @@ builtins! {
     /// ```harn
     /// println([asin(0), asin(2)]) // -> [0.0, NaN]
     /// ```
-    Pure fn asin(cx, n: Value) -> "float | nil" {
+    Pure fn asin(cx, n: Value) -> "float" {
         n.as_number().map(f64::asin)
     }
 
@@ -157,7 +157,7 @@ builtins! {
     /// ```harn
     /// println(acos(1)) // -> 0.0
     /// ```
-    Pure fn acos(cx, n: Value) -> "float | nil" {
+    Pure fn acos(cx, n: Value) -> "float" {
         n.as_number().map(f64::acos)
     }
 
@@ -166,7 +166,7 @@ builtins! {
     /// ```harn
     /// println(atan(0)) // -> 0.0
     /// ```
-    Pure fn atan(cx, n: Value) -> "float | nil" {
+    Pure fn atan(cx, n: Value) -> "float" {
         n.as_number().map(f64::atan)
     }
 
@@ -175,7 +175,7 @@ builtins! {
     /// ```harn
     /// println([ln(1), ln(0), ln(-1)]) // -> [0.0, -inf, NaN]
     /// ```
-    Pure fn ln(cx, n: Value) -> "float | nil" {
+    Pure fn ln(cx, n: Value) -> "float" {
         n.as_number().map(f64::ln)
     }
 
@@ -184,7 +184,7 @@ builtins! {
     /// ```harn
     /// println(log2(8)) // -> 3.0
     /// ```
-    Pure fn log2(cx, n: Value) -> "float | nil" {
+    Pure fn log2(cx, n: Value) -> "float" {
         n.as_number().map(f64::log2)
     }
 
@@ -193,7 +193,7 @@ builtins! {
     /// ```harn
     /// println(log10(1000)) // -> 3.0
     /// ```
-    Pure fn log10(cx, n: Value) -> "float | nil" {
+    Pure fn log10(cx, n: Value) -> "float" {
         n.as_number().map(f64::log10)
     }
 
@@ -202,7 +202,7 @@ builtins! {
     /// ```harn
     /// println(exp(0)) // -> 1.0
     /// ```
-    Pure fn exp(cx, n: Value) -> "float | nil" {
+    Pure fn exp(cx, n: Value) -> "float" {
         n.as_number().map(f64::exp)
     }
 
@@ -211,7 +211,7 @@ builtins! {
     /// ```harn
     /// println(atan2(0, 1)) // -> 0.0
     /// ```
-    Pure fn atan2(cx, y: Value, x: Value) -> "float | nil" {
+    Pure fn atan2(cx, y: Value, x: Value) -> "float" {
         match (y.as_number(), x.as_number()) {
             (Some(y), Some(x)) => Some(y.atan2(x)),
             _ => None,

@@ -182,7 +182,7 @@ builtins! {
     /// ```harn
     /// println(path_segments("/a//b/")) // -> [a, b]
     /// ```
-    Pure fn path_segments(cx, path: Text) -> "list<string>" {
+    Pure fn path_segments(cx, path: Text) -> "list" {
         segments(&posix(&path)).map(Value::str).collect::<Vec<_>>()
     }
 

@@ -161,7 +161,7 @@ builtins! {
     /// ```harn
     /// println(random_shuffle(rng_seed(1), [1, 2, 3]).sort()) // -> [1, 2, 3]
     /// ```
-    Random fn random_shuffle(cx, arguments: Rest) -> "list | nil" {
+    Random fn random_shuffle(cx, arguments: Rest) -> "list" {
         let mut arguments = arguments.0;
         let bits = Bits::of(cx, &mut arguments);
         arguments.first().and_then(Value::as_list).map(|list| {

@@ -25,7 +25,7 @@ builtins! {
     /// println(regex_match("z", "abc")) // -> nil
     /// println(regex_match("ab", "xABx", "i")) // -> [AB]
     /// ```
-    Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list<string> | nil" {
+    Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list | nil" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::NIL) };
         let regex = compile(&pattern, &flags)?;
         let matches: Vec<Value> = regex.find_iter(&s).map(|m| Value::str(m.as_str())).collect();
@@ -40,7 +40,7 @@ builtins! {
     /// ```harn
     /// println(regex_replace("(\\w+)@(\\w+)", "$2 at $1", "me@home")) // -> home at me
     /// ```
-    Pure fn regex_replace(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string | nil" {
+    Pure fn regex_replace(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string" {
         replace_all(pattern, replacement, s)?
     }
 
@@ -49,7 +49,7 @@ builtins! {
     /// ```harn
     /// println(regex_replace_all("[aeiou]", "_", "banana")) // -> b_n_n_
     /// ```
-    Pure fn regex_replace_all(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string | nil" {
+    Pure fn regex_replace_all(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string" {
         replace_all(pattern, replacement, s)?
     }
 
@@ -62,7 +62,7 @@ builtins! {
     /// println(c[0]) // -> {groups: [a, 1], key: a, match: a=1}
     /// println(c[1].groups) // -> [b, nil]
     /// ```
-    Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list<dict>" {
+    Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::list(Vec::new())) };
         let regex = compile(&pattern, "")?;
         regex.captures_iter(&s).map(|found| capture(&regex, &found)).collect::<Vec<_>>()
@@ -73,7 +73,7 @@ builtins! {
     /// ```harn
     /// println(regex_split("a, b;c", "[,;] *")) // -> [a, b, c]
     /// ```
-    Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list<string> | nil" {
+    Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list" {
         let (Some(s), Some(pattern)) = (s.0, pattern.0) else { return Ok(Value::NIL) };
         compile(&pattern, &flags)?.split(&s).map(Value::str).collect::<Vec<_>>()
     }

@@ -68,7 +68,7 @@ builtins! {
     /// println(store_list()) // -> [a, b]
     /// store_clear()
     /// ```
-    Fs fn store_list(cx) -> "list<string>" {
+    Fs fn store_list(cx) -> "list" {
         store(cx).keys()
     }
 
@@ -120,7 +120,7 @@ builtins! {
     /// println(checkpoint_list()) // -> [a, b]
     /// checkpoint_clear()
     /// ```
-    Fs fn checkpoint_list(cx) -> "list<string>" {
+    Fs fn checkpoint_list(cx) -> "list" {
         checkpoints(cx).keys()
     }
 

@@ -176,7 +176,7 @@ builtins! {
     /// let both = stream.broadcast(iter([1, 2]), 2)
     /// println([both[0].to_list(), both[1].to_list()]) // -> [[1, 2], [1, 2]]
     /// ```
-    Pure fn broadcast = "stream.broadcast"(cx, source: Given, n: Given) -> "list<iter>" {
+    Pure fn broadcast = "stream.broadcast"(cx, source: Given, n: Given) -> "list" {
         let items = over("stream.broadcast", source)?;
         let n = present("stream.broadcast", 2, n)?;
         let count = n.as_int().filter(|n| *n > 0).map(size);

@@ -48,7 +48,7 @@ builtins! {
     /// println(split("a,,b", ",")) // -> [a, , b]
     /// println(split("to be")) // -> [to, be]
     /// ```
-    Pure fn split(cx, s: Text, separator: Text = " ") -> "list<string>" {
+    Pure fn split(cx, s: Text, separator: Text = " ") -> "list" {
         text::split(&s, &separator)?
     }
 
@@ -210,7 +210,7 @@ builtins! {
     /// ```harn
     /// println(len(unicode_graphemes("e\u{301}x"))) // -> 2
     /// ```
-    Pure fn unicode_graphemes(cx, s: Text) -> "list<string>" {
+    Pure fn unicode_graphemes(cx, s: Text) -> "list" {
         s.graphemes(true).map(Value::str).collect::<Vec<_>>()
     }
 

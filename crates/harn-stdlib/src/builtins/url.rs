@@ -52,7 +52,7 @@ builtins! {
     /// ```harn
     /// println(query_parse("?a=1&b=x+y&a=%C3%BC")) // -> [{key: a, value: 1}, {key: b, value: x y}, {key: a, value: ü}]
     /// ```
-    Pure fn query_parse(cx, s: Text) -> "list<dict>" {
+    Pure fn query_parse(cx, s: Text) -> "list" {
         let query = s.strip_prefix('?').unwrap_or(&s);
         let pair = |(key, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
             Value::dict([("key", &*key), ("value", &*value)].into_iter().collect())

@@ -16,7 +16,7 @@ builtins! {
     /// ```harn
     /// println({b: 1, a: 2}.keys()) // -> [a, b]
     /// ```
-    Pure fn keys(cx, this: Ref<Dict>) -> "list<string>" {
+    Pure fn keys(cx, this: Ref<Dict>) -> "list" {
         this.keys().map(Value::from).collect::<Vec<_>>()
     }
 
@@ -34,7 +34,7 @@ builtins! {
     /// ```harn
     /// println({a: 1}.entries()) // -> [{key: a, value: 1}]
     /// ```
-    Pure fn entries(cx, this: Ref<Dict>) -> "list<dict>" {
+    Pure fn entries(cx, this: Ref<Dict>) -> "list" {
         entry_dicts(&this)
     }
 

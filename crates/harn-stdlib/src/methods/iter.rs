@@ -264,7 +264,7 @@ builtins! {
     /// ```harn
     /// println((1 to 100).sum()) // -> 5050
     /// ```
-    Pure async fn sum(cx, this: Items) -> "int | float" {
+    Pure async fn sum(cx, this: Items) -> "any" {
         let mut sum = Value::int(0);
         let mut items = Pull::new(&this.0);
         while let Some(item) = items.next(&cx).await? {

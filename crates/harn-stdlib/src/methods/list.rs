@@ -125,7 +125,7 @@ builtins! {
     /// ```harn
     /// println([[1, 2].sum(), [1, 0.5, "x"].sum(), [].sum()]) // -> [3, 1.5, 0]
     /// ```
-    Pure fn sum(cx, this: List) -> "int | float" {
+    Pure fn sum(cx, this: List) -> "any" {
         total(&this)
     }
 
@@ -245,7 +245,7 @@ builtins! {
     /// ```harn
     /// println(["a"].enumerate()) // -> [{index: 0, value: a}]
     /// ```
-    Pure fn enumerate(cx, this: List) -> "list<dict>" {
+    Pure fn enumerate(cx, this: List) -> "list" {
         room_for(this.len().saturating_mul(8))?;
         let dict = |(index, value): (usize, &Value)| {
             let entries = [("index", Value::from(index)), ("value", value.clone())];
@@ -259,7 +259,7 @@ builtins! {
     /// ```harn
     /// println([1, 2].zip(["a", "b", "c"])) // -> [[1, a], [2, b]]
     /// ```
-    Pure fn zip(cx, this: List, other: Value) -> "list<list>" {
+    Pure fn zip(cx, this: List, other: Value) -> "list" {
         let other = other.as_list().map_or(&[][..], |list| list);
         let both = |(a, b): (&Value, &Value)| Value::list(vec![a.clone(), b.clone()]);
         this.iter().zip(other).map(both).collect::<Vec<_>>()
@@ -477,7 +477,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].partition({ x -> x > 1 })) // -> [[2, 3], [1]]
     /// ```
-    Pure async fn partition(cx, this: List, f: Value) -> "list<list>" {
+    Pure async fn partition(cx, this: List, f: Value) -> "list" {
         callable("list.partition", &f)?;
         let (mut yes, mut no) = (Vec::new(), Vec::new());
         for item in this.iter() {
@@ -531,7 +531,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].chunk(2)) // -> [[1, 2], [3]]
     /// ```
-    Pure fn chunk(cx, this: List, n: Int) -> "list<list>" {
+    Pure fn chunk(cx, this: List, n: Int) -> "list" {
         sequences::chunks(&this, n.positive_or(1))?
     }
 
@@ -540,7 +540,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].each_slice(2)) // -> [[1, 2], [3]]
     /// ```
-    Pure fn each_slice(cx, this: List, n: Int) -> "list<list>" {
+    Pure fn each_slice(cx, this: List, n: Int) -> "list" {
         sequences::chunks(&this, n.positive_or(1))?
     }
 
@@ -549,7 +549,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].window(2)) // -> [[1, 2], [2, 3]]
     /// ```
-    Pure fn window(cx, this: List, n: Int, step: Int) -> "list<list>" {
+    Pure fn window(cx, this: List, n: Int, step: Int) -> "list" {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 
@@ -558,7 +558,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].each_cons(3)) // -> [[1, 2, 3]]
     /// ```
-    Pure fn each_cons(cx, this: List, n: Int, step: Int) -> "list<list>" {
+    Pure fn each_cons(cx, this: List, n: Int, step: Int) -> "list" {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 
@@ -567,7 +567,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3, 4].sliding_window(2, 2)) // -> [[1, 2], [3, 4]]
     /// ```
-    Pure fn sliding_window(cx, this: List, n: Int, step: Int) -> "list<list>" {
+    Pure fn sliding_window(cx, this: List, n: Int, step: Int) -> "list" {
         sequences::windows(&this, n.positive_or(2), step.positive_or(1))?
     }
 }

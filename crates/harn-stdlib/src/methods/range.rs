@@ -50,7 +50,7 @@ builtins! {
     /// ```harn
     /// println([(3 to 5).first(), (3 to 2).first()]) // -> [3, nil]
     /// ```
-    Pure fn first(cx, this: This) -> "int | nil" {
+    Pure fn first(cx, this: This) -> "any" {
         (!this.0.is_empty()).then_some(this.0.start)
     }
 
@@ -59,7 +59,7 @@ builtins! {
     /// ```harn
     /// println([(3 to 5).last(), range(5).last()]) // -> [5, 4]
     /// ```
-    Pure fn last(cx, this: This) -> "int | nil" {
+    Pure fn last(cx, this: This) -> "any" {
         this.0.last()
     }
 

@@ -96,7 +96,7 @@ builtins! {
     /// println("a,b".split()) // -> [a, b]
     /// println("a b".split(" ").count) // -> 2
     /// ```
-    Pure fn split(cx, this: Str, separator: Text = ",") -> "list<string>" {
+    Pure fn split(cx, this: Str, separator: Text = ",") -> "list" {
         text::split(&this, &separator)?
     }
 
@@ -105,7 +105,7 @@ builtins! {
     /// ```harn
     /// println("a\nb\r\n".lines()) // -> [a, b]
     /// ```
-    Pure fn lines(cx, this: Str) -> "list<string>" {
+    Pure fn lines(cx, this: Str) -> "list" {
         this.lines().map(Value::str).collect::<Vec<_>>()
     }
 
@@ -114,7 +114,7 @@ builtins! {
     /// ```harn
     /// println("héy".chars()) // -> [h, é, y]
     /// ```
-    Pure fn chars(cx, this: Str) -> "list<string>" {
+    Pure fn chars(cx, this: Str) -> "list" {
         room_for(this.char_count())?;
         let mut buffer = [0; 4];
         this.as_str().chars().map(|c| Value::str(c.encode_utf8(&mut buffer))).collect::<Vec<_>>()
@@ -125,7 +125,7 @@ builtins! {
     /// ```harn
     /// println(["abc".char_at(1), "abc".char_at(9), "abc".char_at(-1)]) // -> [b, nil, nil]
     /// ```
-    Pure fn char_at(cx, this: Str, position: Int) -> "string | nil" {
+    Pure fn char_at(cx, this: Str, position: Int) -> "any" {
         let at = usize::try_from(position.or(0)).ok().filter(|at| *at < this.char_count());
         at.map(|at| Str::new(this.char_range(at, at + 1)))
     }
