@@ -144,7 +144,7 @@ impl Fiber {
                 } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
                     let v = l.float_bits() + r.float_bits();
                     reg!($ins.a()).set_float(v);
-                } else if $ins.a() == $ins.b() && l.is_heap() {
+                } else if $ins.a() == $ins.b() && l.is_heap() && !std::ptr::eq(l, r) {
                     check!(ops::add_assign(reg!($ins.a()), r));
                 } else {
                     let v = check!(ops::arith(Arith::Add, l, r));

@@ -101,7 +101,8 @@ fn int_arith(op: Arith, x: i64, y: i64) -> Result<Value> {
     })
 }
 
-/// `place = place + r`, appending in place when `place` holds the only reference.
+/// `place = place + r`, appending in place when `place` holds the only reference. `r` is another register
+/// than `place`: appending a list to itself must not read what it writes.
 #[inline(never)]
 pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
     match r.view() {
