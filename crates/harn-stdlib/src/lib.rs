@@ -13,6 +13,7 @@ mod bridge;
 mod builtins;
 mod http;
 mod iterators;
+mod jq;
 mod methods;
 mod modules;
 pub mod schema;

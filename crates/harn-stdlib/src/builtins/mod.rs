@@ -17,6 +17,7 @@ mod host;
 mod host_process;
 mod http;
 mod iter;
+mod jq;
 mod json;
 mod lists;
 mod math;
@@ -28,11 +29,13 @@ mod regex;
 mod result;
 mod schema;
 pub(crate) mod sets;
+mod spans;
 mod store;
 mod stream;
 mod strings;
 mod terminal;
 mod time;
+mod toml;
 mod url;
 
 pub(crate) use files::resolve as resolve_path;
@@ -58,12 +61,14 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         math::STATISTICS,
         random::RANDOM,
         json::JSON,
+        jq::JQ,
         schema::SCHEMAS,
         regex::REGEX,
         bytes::BYTES,
         bytes::ENCODINGS,
         digests::DIGESTS,
         csv::CSV,
+        toml::TOML,
         url::URLS,
         random::UUIDS,
         time::TIME,
@@ -78,6 +83,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         host::HOST,
         store::STORE,
         circuit::CIRCUITS,
+        spans::SPANS,
     ]
 }
 

@@ -191,7 +191,8 @@ builtins! {
     }
 }
 
-fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> Result<()> {
+/// Writes a log line, unless the level hides it.
+pub(super) fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> Result<()> {
     if level < cx.state::<State>().log_level.get() {
         return Ok(());
     }
@@ -201,6 +202,9 @@ fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> Result<()> 
     harn_value::json::write_string(LEVELS[level], &mut line);
     line.push_str(",\"msg\":");
     harn_value::json::write_string(message, &mut line);
+    if let Some((trace_id, span_id)) = super::spans::current(cx) {
+        line.push_str(&format!(",\"trace_id\":\"{trace_id}\",\"span_id\":\"{span_id}\""));
+    }
     if let Some(fields) = fields.as_dict() {
         for (key, value) in fields.iter() {
             line.push(',');
