@@ -41,7 +41,9 @@ pub(crate) enum Command {
 
 /// Arguments of `harn run`.
 #[derive(Debug, Args)]
-#[command(override_usage = "harn run [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn run [OPTIONS] -e <CODE> [-- ARGS...]")]
+#[command(
+    override_usage = "harn run [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn run [OPTIONS] -e <CODE> [-- ARGS...]"
+)]
 pub(crate) struct RunArgs {
     /// The program; `-` reads it from standard input.
     pub(crate) file: Option<PathBuf>,
@@ -154,8 +156,12 @@ fn parse_size(text: &str) -> Result<usize, String> {
         Some('G') => (&upper[..upper.len() - 1], 30),
         _ => (upper, 0),
     };
-    let number: usize = digits.trim().parse().map_err(|_| format!("expected a size such as 512M or 2G, got '{text}'"))?;
-    number.checked_mul(1 << shift).filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is not a possible size"))
+    let number: usize =
+        digits.trim().parse().map_err(|_| format!("expected a size such as 512M or 2G, got '{text}'"))?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|n| *n > 0)
+        .ok_or_else(|| format!("'{text}' is not a possible size"))
 }
 
 #[cfg(test)]

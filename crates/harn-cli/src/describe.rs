@@ -30,8 +30,10 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
     }
     if found.is_empty() {
         let methods = methods_by_type(vm);
-        let qualified: Vec<String> =
-            methods.iter().flat_map(|(ty, names)| names.keys().map(move |name| format!("{ty}.{name}"))).collect();
+        let qualified: Vec<String> = methods
+            .iter()
+            .flat_map(|(ty, names)| names.keys().map(move |name| format!("{ty}.{name}")))
+            .collect();
         let mut names: Vec<&str> = vm.builtin_names().collect();
         names.extend(KEYWORDS.iter().map(|k| k.name));
         if wanted_type.is_some() {
@@ -47,7 +49,8 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
 
 /// Lists every name by topic.
 pub(crate) fn overview(vm: &Vm) -> String {
-    let mut out = String::from("`harn explain NAME` describes a builtin, `harn explain list.map` a method.\n");
+    let mut out =
+        String::from("`harn explain NAME` describes a builtin, `harn explain list.map` a method.\n");
     let mut section = |title: &str, names: Vec<&str>| {
         let _ = write!(out, "\n{title}\n{}", columns(&names));
     };

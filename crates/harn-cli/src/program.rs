@@ -94,7 +94,8 @@ impl Program {
             (code, None)
         } else {
             let imports = parsed.program.imports().map(|import| import.span.end).max().unwrap_or(0) as usize;
-            let skip = code[imports..].len() - code[imports..].trim_start_matches([';', ' ', '\t', '\r', '\n']).len();
+            let skip = code[imports..].len()
+                - code[imports..].trim_start_matches([';', ' ', '\t', '\r', '\n']).len();
             let at = if imports == 0 { 0 } else { imports + skip };
             (format!("{}{INLINE_HEAD}{}\n}}", &code[..at], &code[at..]), Some(at as u32))
         };
@@ -106,7 +107,8 @@ impl Program {
         let Some(at) = self.head else { return span };
         let head = INLINE_HEAD.len() as u32;
         let end = self.file.text().len() as u32;
-        let back = |offset: u32| if offset > at { offset.saturating_sub(head).max(at).min(end) } else { offset };
+        let back =
+            |offset: u32| if offset > at { offset.saturating_sub(head).max(at).min(end) } else { offset };
         Span::new(back(span.start), back(span.end))
     }
 
@@ -134,12 +136,18 @@ impl Program {
     pub(crate) fn check(&self) -> (Vec<Problem>, bool) {
         let vm = bare_vm();
         let (settings, complaint) = harn_check::Settings::find(&self.source.dir);
-        let complaint = complaint.map(|d| Problem { file: None, plain: d.message.clone(), diagnostic: d, calls: Vec::new() });
+        let complaint = complaint.map(|d| Problem {
+            file: None,
+            plain: d.message.clone(),
+            diagnostic: d,
+            calls: Vec::new(),
+        });
         let mut problems: Vec<Problem> = complaint.into_iter().collect();
         match self.load(&vm) {
             Ok((program, findings)) => {
                 problems.extend(findings);
-                let located = harn_check::check_templates(&self.checked(&program), &world(&Names(&vm)), &settings);
+                let located =
+                    harn_check::check_templates(&self.checked(&program), &world(&Names(&vm)), &settings);
                 problems.extend(located.into_iter().map(|l| match l.file {
                     None => self.problem(l.diagnostic.clone(), l.diagnostic.message),
                     Some(file) => {
@@ -155,7 +163,12 @@ impl Program {
 
     /// The program as the checker takes it.
     fn checked<'a>(&'a self, program: &'a harn_vm::Program) -> harn_check::Source<'a> {
-        harn_check::Source { name: &self.source.name, dir: &self.source.dir, text: &self.source.text, tree: &program.tree }
+        harn_check::Source {
+            name: &self.source.name,
+            dir: &self.source.dir,
+            text: &self.source.text,
+            tree: &program.tree,
+        }
     }
 
     /// Parses, compiles and checks; gives the program and what was found, or the errors that forbid to compile it.
@@ -163,7 +176,11 @@ impl Program {
         let program = load(vm, &self.source).map_err(|error| {
             let file = SourceFile::new(self.source.name.clone(), self.source.text.clone());
             let mut plain = error.canonical(&self.source.text);
-            error.diagnostics(&file).into_iter().map(|d| self.problem(d, std::mem::take(&mut plain))).collect::<Vec<_>>()
+            error
+                .diagnostics(&file)
+                .into_iter()
+                .map(|d| self.problem(d, std::mem::take(&mut plain)))
+                .collect::<Vec<_>>()
         })?;
         let found = harn_check::check_program(&self.checked(&program), &world(&Names(vm)));
         let problems = found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect();

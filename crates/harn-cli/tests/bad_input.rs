@@ -47,9 +47,24 @@ fn a_binary_file() {
 #[test]
 fn everything_unclosed() {
     for text in [
-        "fn f() {", "let xs = [1, 2", "println(", "let d = {a: 1", "let s = \"abc", "let s = \"\"\"abc", "/* comment",
-        "let s = \"${", "let s = \"${f(", "match x {", "if true {", "{ x ->", "r\"abc", "struct S {", "enum E {",
-        "f(\"${\"${", "@a(", "import {",
+        "fn f() {",
+        "let xs = [1, 2",
+        "println(",
+        "let d = {a: 1",
+        "let s = \"abc",
+        "let s = \"\"\"abc",
+        "/* comment",
+        "let s = \"${",
+        "let s = \"${f(",
+        "match x {",
+        "if true {",
+        "{ x ->",
+        "r\"abc",
+        "struct S {",
+        "enum E {",
+        "f(\"${\"${",
+        "@a(",
+        "import {",
     ] {
         let ran = refused(text.as_bytes());
         assert!(ran.err.starts_with("error: "), "{text}: {}", ran.err);

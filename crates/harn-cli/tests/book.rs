@@ -83,7 +83,9 @@ fn the_hand_written_pages() {
 #[test]
 fn links_lead_somewhere() {
     let root = repository();
-    for page in ["README.md", "docs/README.md", "docs/getting-started.md", "docs/language-tour.md", "docs/cli.md"] {
+    for page in
+        ["README.md", "docs/README.md", "docs/getting-started.md", "docs/language-tour.md", "docs/cli.md"]
+    {
         let path = root.join(page);
         let text = std::fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -47,7 +47,10 @@ fn selections_and_filters() {
         assert_eq!(ran.code, 0, "{selection}: {}", ran.err);
     }
     for (selection, text) in [
-        ("nowhere", "Conformance target not found: nowhere. Expected a file or directory under conformance\n"),
+        (
+            "nowhere",
+            "Conformance target not found: nowhere. Expected a file or directory under conformance\n",
+        ),
         ("..", "Conformance target must be inside conformance: ..\n"),
         ("b/fails.error", "Conformance target must be a .harn file or directory: b/fails.error\n"),
     ] {

@@ -36,7 +36,8 @@ fn tasks_and_await() {
 
 #[test]
 fn commands() {
-    let ran = harn_with(&["repl"], ":help\n:type [1]\nlet x = 1\n:reset\nx\n:doc split\n:nonsense\n:quit\n99\n");
+    let ran =
+        harn_with(&["repl"], ":help\n:type [1]\nlet x = 1\n:reset\nx\n:doc split\n:nonsense\n:quit\n99\n");
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains(":doc NAME"), "{}", ran.out);
     assert!(ran.out.contains("\nlist\n"), "{}", ran.out);

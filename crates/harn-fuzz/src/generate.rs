@@ -6,7 +6,14 @@ use crate::rng::Rng;
 
 /// Writes a random program.
 pub(crate) fn program(rng: &mut Rng) -> String {
-    let mut writer = Writer { rng, out: String::new(), indent: 0, scopes: vec![Vec::new()], functions: Vec::new(), next: 0 };
+    let mut writer = Writer {
+        rng,
+        out: String::new(),
+        indent: 0,
+        scopes: vec![Vec::new()],
+        functions: Vec::new(),
+        next: 0,
+    };
     writer.program();
     writer.out
 }
@@ -14,8 +21,24 @@ pub(crate) fn program(rng: &mut Rng) -> String {
 /// Writes a random template.
 pub(crate) fn template(rng: &mut Rng) -> String {
     const VALUES: &[&str] = &[
-        "name", "n", "xs", "xs[0]", "user.tags", "user.tags[-1]", "missing", "\"text\"", "3", "1.5", "nil", "true",
-        "loop.index", "x", "name | upper", "xs | join: \", \"", "missing | default: \"d\"", "n > 2 and not missing",
+        "name",
+        "n",
+        "xs",
+        "xs[0]",
+        "user.tags",
+        "user.tags[-1]",
+        "missing",
+        "\"text\"",
+        "3",
+        "1.5",
+        "nil",
+        "true",
+        "loop.index",
+        "x",
+        "name | upper",
+        "xs | join: \", \"",
+        "missing | default: \"d\"",
+        "n > 2 and not missing",
     ];
     let mut out = String::new();
     let mut open = 0;
@@ -46,35 +69,125 @@ pub(crate) fn template(rng: &mut Rng) -> String {
 
 /// Members that exist on some type; called on values of any type.
 const METHODS: &[&str] = &[
-    "len", "count", "empty", "first", "last", "reverse", "sort", "unique", "compact", "flatten", "enumerate", "keys",
-    "values", "entries", "chars", "lines", "trim", "upper", "lower", "to_string", "to_list", "iter", "sum", "min",
-    "max", "tally", "pop", "next", "to_set", "area", "moved",
+    "len",
+    "count",
+    "empty",
+    "first",
+    "last",
+    "reverse",
+    "sort",
+    "unique",
+    "compact",
+    "flatten",
+    "enumerate",
+    "keys",
+    "values",
+    "entries",
+    "chars",
+    "lines",
+    "trim",
+    "upper",
+    "lower",
+    "to_string",
+    "to_list",
+    "iter",
+    "sum",
+    "min",
+    "max",
+    "tally",
+    "pop",
+    "next",
+    "to_set",
+    "area",
+    "moved",
 ];
 
 /// Methods with one argument that is a value.
 const METHODS_VALUE: &[&str] = &[
-    "contains", "index_of", "push", "take", "skip", "join", "split", "repeat", "starts_with", "chunk", "window",
-    "has", "get", "merge", "remove", "add", "union", "difference", "zip", "chain", "slice", "char_at", "pad_left",
-    "chunks", "windows",
+    "contains",
+    "index_of",
+    "push",
+    "take",
+    "skip",
+    "join",
+    "split",
+    "repeat",
+    "starts_with",
+    "chunk",
+    "window",
+    "has",
+    "get",
+    "merge",
+    "remove",
+    "add",
+    "union",
+    "difference",
+    "zip",
+    "chain",
+    "slice",
+    "char_at",
+    "pad_left",
+    "chunks",
+    "windows",
 ];
 
 /// Methods with one argument that is a function.
 const METHODS_FUNCTION: &[&str] = &[
-    "map", "filter", "flat_map", "find", "find_index", "any", "all", "none", "sort_by", "min_by", "max_by",
-    "partition", "group_by", "map_values", "map_keys", "take_while", "skip_while", "for_each",
+    "map",
+    "filter",
+    "flat_map",
+    "find",
+    "find_index",
+    "any",
+    "all",
+    "none",
+    "sort_by",
+    "min_by",
+    "max_by",
+    "partition",
+    "group_by",
+    "map_values",
+    "map_keys",
+    "take_while",
+    "skip_while",
+    "for_each",
 ];
 
 /// Builtins that touch nothing outside of the program, with their number of arguments.
 const BUILTINS: &[(&str, usize)] = &[
-    ("len", 1), ("type_of", 1), ("to_string", 1), ("to_int", 1), ("to_float", 1), ("json_stringify", 1),
-    ("json_parse", 1), ("keys", 1), ("values", 1), ("iter", 1), ("pair", 2), ("range", 1), ("set", 2), ("abs", 1),
-    ("floor", 1), ("min", 2), ("max", 2), ("split", 2), ("replace", 3), ("contains", 2), ("Ok", 1), ("Err", 1),
-    ("is_ok", 1), ("unwrap_or", 2), ("assert_eq", 2), ("join", 2), ("uppercase", 1), ("trim", 1), ("substring", 3),
+    ("len", 1),
+    ("type_of", 1),
+    ("to_string", 1),
+    ("to_int", 1),
+    ("to_float", 1),
+    ("json_stringify", 1),
+    ("json_parse", 1),
+    ("keys", 1),
+    ("values", 1),
+    ("iter", 1),
+    ("pair", 2),
+    ("range", 1),
+    ("set", 2),
+    ("abs", 1),
+    ("floor", 1),
+    ("min", 2),
+    ("max", 2),
+    ("split", 2),
+    ("replace", 3),
+    ("contains", 2),
+    ("Ok", 1),
+    ("Err", 1),
+    ("is_ok", 1),
+    ("unwrap_or", 2),
+    ("assert_eq", 2),
+    ("join", 2),
+    ("uppercase", 1),
+    ("trim", 1),
+    ("substring", 3),
 ];
 
-const BINARY: &[&str] = &[
-    "+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "&&", "||", "??", "in", "not in",
-];
+const BINARY: &[&str] =
+    &["+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "&&", "||", "??", "in", "not in"];
 
 struct Writer<'r> {
     rng: &'r mut Rng,
@@ -277,7 +390,8 @@ impl Writer<'_> {
             }
             20 => {
                 let body = self.expr(d);
-                let kind = self.rng.pick(&["parallel 3", "parallel each [1, 2, 3]", "parallel settle [1, 2]"]);
+                let kind =
+                    self.rng.pick(&["parallel 3", "parallel each [1, 2, 3]", "parallel settle [1, 2]"]);
                 self.line(&format!("println({kind} {{ i -> {body} }})"));
             }
             21 => self.block("deadline 100ms", d, false, &[]),
@@ -368,7 +482,11 @@ impl Writer<'_> {
         self.scopes.push(vec![(name.clone(), false)]);
         let body = self.expr(depth);
         self.scopes.pop();
-        if self.rng.chance(30) { format!("fn({name}) {{ return {body} }}") } else { format!("{{ {name} -> {body} }}") }
+        if self.rng.chance(30) {
+            format!("fn({name}) {{ return {body} }}")
+        } else {
+            format!("{{ {name} -> {body} }}")
+        }
     }
 
     fn atom(&mut self) -> String {

@@ -74,8 +74,9 @@ impl Host for NoHost {
 
 /// Names that a program must not mention to be run.
 static FORBIDDEN: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
-    let harmless =
-        |effect| matches!(effect, Effect::Pure | Effect::Output | Effect::Clock | Effect::Random | Effect::State);
+    let harmless = |effect| {
+        matches!(effect, Effect::Pure | Effect::Output | Effect::Clock | Effect::Random | Effect::State)
+    };
     harn_runtime::tables()
         .into_iter()
         .flatten()
@@ -121,7 +122,8 @@ fn run(text: &str) {
         Ok(value) => drop(value.to_string()),
         Err(error) => {
             let (diagnostic, file) = uncaught(&vm, error);
-            let drawn = file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
+            let drawn =
+                file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
             assert!(drawn.starts_with("error: "), "an error without a text");
         }
     }

@@ -93,7 +93,10 @@ fn read_arguments(mut args: impl Iterator<Item = String>) -> Result<Option<Optio
             "--input" => options.input = Some(value()?.into()),
             "--child" => options.child = Some((value()?.into(), number(value()?)?)),
             name => options.targets.push(
-                target::TARGETS.iter().find(|t| t.name == name).ok_or_else(|| format!("no such target: {name}"))?,
+                target::TARGETS
+                    .iter()
+                    .find(|t| t.name == name)
+                    .ok_or_else(|| format!("no such target: {name}"))?,
             ),
         }
     }

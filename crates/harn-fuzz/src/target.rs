@@ -27,7 +27,13 @@ pub(crate) struct Target {
 pub(crate) static TARGETS: &[Target] = &[
     Target { name: "lexer", corpus: "program", extension: ".harn", generate: program, check: check_lexer },
     Target { name: "parser", corpus: "program", extension: ".harn", generate: program, check: check_parser },
-    Target { name: "template", corpus: "template", extension: ".harn.prompt", generate: template, check: check_template },
+    Target {
+        name: "template",
+        corpus: "template",
+        extension: ".harn.prompt",
+        generate: template,
+        check: check_template,
+    },
     Target { name: "vm", corpus: "program", extension: ".harn", generate: program, check: machine::check },
 ];
 
@@ -53,7 +59,10 @@ fn check_lexer(bytes: &[u8]) {
             break;
         }
         assert!(from >= end && to >= from, "tokens overlap at {from}");
-        assert!(text.is_char_boundary(from) && text.is_char_boundary(to), "a token splits a character at {from}");
+        assert!(
+            text.is_char_boundary(from) && text.is_char_boundary(to),
+            "a token splits a character at {from}"
+        );
         if lexed.errors.is_empty() {
             assert_trivia(&text[end..from], end, &lexed);
         }
@@ -105,7 +114,9 @@ fn with_comments(text: &str) -> String {
     let lexed = lex(text);
     let mut out = String::with_capacity(text.len() * 2);
     let mut end = 0;
-    for token in lexed.tokens.iter().filter(|t| t.spaced && t.kind != TokenKind::Newline && t.kind != TokenKind::Eof) {
+    for token in
+        lexed.tokens.iter().filter(|t| t.spaced && t.kind != TokenKind::Newline && t.kind != TokenKind::Eof)
+    {
         let at = token.span.start as usize;
         out.push_str(&text[end..at]);
         out.push_str("/* c */ ");

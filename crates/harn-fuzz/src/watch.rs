@@ -149,7 +149,9 @@ fn resident_bytes(pid: u32) -> u64 {
 fn keep(root: &Path, target: &Target, bytes: &[u8]) -> std::io::Result<PathBuf> {
     let folder = root.join("artifacts");
     fs::create_dir_all(&folder)?;
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     let path = folder.join(format!("{}-{hash:016x}", target.name));
     fs::write(&path, bytes)?;
     Ok(path)

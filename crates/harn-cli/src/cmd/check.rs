@@ -39,8 +39,13 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
         return 1;
     }
     let files: Vec<Checked> = paths.into_iter().map(check_file).collect();
-    let failed = files.iter().any(|f| f.unreadable.is_some() || f.problems.iter().any(|p| f.strict || is_error(p)));
-    if args.json { print_json(&files, !failed) } else { print_text(&files) }
+    let failed =
+        files.iter().any(|f| f.unreadable.is_some() || f.problems.iter().any(|p| f.strict || is_error(p)));
+    if args.json {
+        print_json(&files, !failed)
+    } else {
+        print_text(&files)
+    }
     u8::from(failed)
 }
 
@@ -113,7 +118,8 @@ fn print_json(files: &[Checked], ok: bool) {
     let unreadable = files.iter().filter(|f| f.unreadable.is_some()).count();
     let errors = count(Severity::Error) + unreadable;
     let summary = json!({"files": files.len(), "errors": errors, "warnings": count(Severity::Warning)});
-    let error = (!ok).then(|| json!({"code": "check_failed", "message": format!("{errors} errors"), "details": null}));
+    let error = (!ok)
+        .then(|| json!({"code": "check_failed", "message": format!("{errors} errors"), "details": null}));
     let document = json!({
         "schemaVersion": 1, "ok": ok, "data": {"files": rows, "summary": summary}, "error": error, "warnings": [],
     });

@@ -29,7 +29,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> u8 {
 
 /// Writes the pages into a folder and removes others that were generated; with `check` only compares.
 fn write_reference(pages: &[(String, String)], folder: &Path, check: bool) -> Result<String, String> {
-    let cannot = |what: &str, path: &Path, e: std::io::Error| format!("cannot {what} {}: {e}", path.display());
+    let cannot =
+        |what: &str, path: &Path, e: std::io::Error| format!("cannot {what} {}: {e}", path.display());
     let mut stale = Vec::new();
     for (name, text) in pages {
         let path = folder.join(name);

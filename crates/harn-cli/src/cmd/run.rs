@@ -31,7 +31,8 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         Err(text) => return sink.unreadable(&text),
     };
     let options = RunOptions { argv: args.args, task: args.task, mock: args.llm_mock };
-    let end = program::run(&program, options, sink.host(), |problem| sink.warn(problem), signal::stop_on_signal);
+    let end =
+        program::run(&program, options, sink.host(), |problem| sink.warn(problem), signal::stop_on_signal);
     sink.finish(end)
 }
 

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::args::{TestArgs, usage_error};
 use crate::conformance::case::{self, Case};
 use crate::conformance::filter::Filter;
-use crate::conformance::run::{self, Result as CaseResult};
 use crate::conformance::junit;
+use crate::conformance::run::{self, Result as CaseResult};
 use crate::style::Colour;
 
 /// The folder of the suite.
@@ -44,7 +44,8 @@ fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String
         None => root.clone(),
         Some(given) => inside(&root, given)?,
     };
-    let cases: Vec<Case> = case::find(&root, &target)?.into_iter().filter(|c| filter.takes(&c.name)).collect();
+    let cases: Vec<Case> =
+        case::find(&root, &target)?.into_iter().filter(|c| filter.takes(&c.name)).collect();
     if cases.is_empty() {
         return Err(format!("No .harn conformance tests found under {}", target.display()));
     }
@@ -54,11 +55,12 @@ fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String
 /// The path of a selection, which is relative to the current folder or to the suite and lies inside of the suite.
 fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
     let shown = given.display();
-    let path = [given.to_owned(), root.join(given)]
-        .into_iter()
-        .find(|path| path.exists())
-        .ok_or_else(|| format!("Conformance target not found: {shown}. Expected a file or directory under {ROOT}"))?;
-    let absolute = |path: &Path| path.canonicalize().map_err(|e| format!("cannot read {}: {e}", path.display()));
+    let path =
+        [given.to_owned(), root.join(given)].into_iter().find(|path| path.exists()).ok_or_else(|| {
+            format!("Conformance target not found: {shown}. Expected a file or directory under {ROOT}")
+        })?;
+    let absolute =
+        |path: &Path| path.canonicalize().map_err(|e| format!("cannot read {}: {e}", path.display()));
     let (whole, part) = (absolute(root)?, absolute(&path)?);
     let Ok(relative) = part.strip_prefix(&whole) else {
         return Err(format!("Conformance target must be inside {ROOT}: {shown}"));
@@ -71,7 +73,9 @@ fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
 
 /// Runs the cases and writes all reports; whether one failed.
 fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
-    let jobs = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(8)), usize::from);
+    let jobs = args
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(8)), usize::from);
     let begin = Instant::now();
     let results = run::run(cases, jobs, Duration::from_millis(args.timeout));
     let total = begin.elapsed();
@@ -83,7 +87,8 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
         let _ = std::io::stdout().write_all(text.as_bytes());
     }
     if let Some(path) = &args.junit {
-        let rows: Vec<junit::Row> = results.iter().map(|r| (r.name.as_str(), r.time, r.failure.as_deref())).collect();
+        let rows: Vec<junit::Row> =
+            results.iter().map(|r| (r.name.as_str(), r.time, r.failure.as_deref())).collect();
         let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(cannot)?;
@@ -101,8 +106,11 @@ fn plain_text(args: &TestArgs, results: &[CaseResult], total: Duration) -> Strin
     let mut out = String::new();
     for result in results {
         let mark = if result.failure.is_none() { colour.good("PASS") } else { colour.error("FAIL") };
-        let time =
-            if args.verbose || args.timing { format!(" ({} ms)", result.time.as_millis()) } else { String::new() };
+        let time = if args.verbose || args.timing {
+            format!(" ({} ms)", result.time.as_millis())
+        } else {
+            String::new()
+        };
         out += &format!("  {mark}  {}{time}\n", result.name);
     }
     let failures: Vec<&CaseResult> = results.iter().filter(|r| r.failure.is_some()).collect();
@@ -157,8 +165,9 @@ fn json_text(results: &[CaseResult], total: Duration) -> String {
             })
         })
         .collect();
-    let error = (failed > 0)
-        .then(|| json!({"code": "tests_failed", "message": format!("{failed} tests failed"), "details": null}));
+    let error = (failed > 0).then(
+        || json!({"code": "tests_failed", "message": format!("{failed} tests failed"), "details": null}),
+    );
     let document = json!({
         "schemaVersion": 2,
         "ok": failed == 0,

@@ -23,7 +23,9 @@ pub(crate) struct Outcome {
 impl Expectation {
     /// Reads the text of an `.error` file.
     pub(crate) fn error(text: &str) -> Expectation {
-        Expectation::Error(text.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect())
+        Expectation::Error(
+            text.lines().map(str::trim_end).filter(|l| !l.is_empty()).map(str::to_owned).collect(),
+        )
     }
 
     /// `None` if the outcome is as expected, else what to show.
@@ -31,9 +33,10 @@ impl Expectation {
         match (self, &outcome.error) {
             (Expectation::Output(_), Some(error)) => Some(format!("{path}: runtime error: {error}")),
             (Expectation::Output(expected), None) => difference(expected, &outcome.output),
-            (Expectation::Error(patterns), None) => {
-                Some(format!("{path}: expected error containing '{}', but succeeded", patterns.join("' or '")))
-            }
+            (Expectation::Error(patterns), None) => Some(format!(
+                "{path}: expected error containing '{}', but succeeded",
+                patterns.join("' or '")
+            )),
             (Expectation::Error(patterns), Some(error)) => {
                 let found = patterns.iter().any(|p| matches(p, error));
                 (!found).then(|| {
@@ -155,7 +158,12 @@ mod tests {
         assert_eq!(Expectation::error("Cannot add int and nil").mismatch("p", &failed(text)), None);
         assert_eq!(Expectation::error("no\nCannot add\n").mismatch("p", &failed(text)), None);
         assert_eq!(Expectation::error(r"re:add \w+ and nil").mismatch("p", &failed(text)), None);
-        assert!(Expectation::error("Cannot subtract").mismatch("p", &failed(text)).unwrap().contains("actual error"));
+        assert!(
+            Expectation::error("Cannot subtract")
+                .mismatch("p", &failed(text))
+                .unwrap()
+                .contains("actual error")
+        );
         let succeeded = Expectation::error("x").mismatch("a.harn", &printed("")).unwrap();
         assert_eq!(succeeded, "a.harn: expected error containing 'x', but succeeded");
     }

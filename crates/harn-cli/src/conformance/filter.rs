@@ -22,7 +22,8 @@ impl Filter {
             Some(regex) => regex.to_owned(),
             None => text.split('|').map(glob_regex).collect::<Vec<_>>().join("|"),
         };
-        let regex = Regex::new(&pattern).map_err(|e| format!("invalid regular expression in --filter: {e}"))?;
+        let regex =
+            Regex::new(&pattern).map_err(|e| format!("invalid regular expression in --filter: {e}"))?;
         Ok(Filter::Pattern(regex))
     }
 

@@ -54,8 +54,10 @@ mod tests {
 
     #[test]
     fn failures_are_escaped() {
-        let rows =
-            [("a.harn", Duration::from_millis(5), None), ("b.harn", Duration::from_millis(7), Some("<\"&\u{1}>"))];
+        let rows = [
+            ("a.harn", Duration::from_millis(5), None),
+            ("b.harn", Duration::from_millis(7), Some("<\"&\u{1}>")),
+        ];
         let xml = report(&rows);
         assert!(xml.contains("tests=\"2\" failures=\"1\" time=\"0.012\""), "{xml}");
         assert!(xml.contains("<testcase name=\"a.harn\" time=\"0.005\"/>"), "{xml}");

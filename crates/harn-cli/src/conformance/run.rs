@@ -72,7 +72,8 @@ fn run_case(case: &Case, index: usize, slot: &Mutex<Option<Running>>, limit: Dur
         let entry = Running { index, until: begin + limit, interrupt: interrupt.clone(), stopped: false };
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| program::run_captured(&case.path, case.mock.as_deref(), running)));
+    let outcome =
+        catch_unwind(AssertUnwindSafe(|| program::run_captured(&case.path, case.mock.as_deref(), running)));
     let entry = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     let time = begin.elapsed();
     let failure = match outcome {

@@ -38,7 +38,11 @@ pub(crate) struct Known {
 pub(crate) type Shared = Arc<Mutex<Known>>;
 
 /// Reads inputs and sends each, waiting until it was evaluated, until the user ends the session.
-pub(crate) fn read(known: Shared, inputs: &UnboundedSender<String>, done: &Receiver<()>) -> Result<(), String> {
+pub(crate) fn read(
+    known: Shared,
+    inputs: &UnboundedSender<String>,
+    done: &Receiver<()>,
+) -> Result<(), String> {
     let colour = Colour::of(&std::io::stdout());
     let config = Config::builder()
         .max_history_size(HISTORY)
@@ -48,7 +52,8 @@ pub(crate) fn read(known: Shared, inputs: &UnboundedSender<String>, done: &Recei
         .completion_type(CompletionType::List)
         .color_mode(if colour.on() { ColorMode::Enabled } else { ColorMode::Disabled })
         .build();
-    let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config).map_err(|e| e.to_string())?;
+    let mut editor: Editor<Assistant, FileHistory> =
+        Editor::with_config(config).map_err(|e| e.to_string())?;
     editor.set_helper(Some(Assistant { known, colour }));
     let history = history_file();
     if let Some(path) = &history {
@@ -130,7 +135,9 @@ impl Hinter for Assistant {
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input();
-        let more = !text.starts_with(':') && input::state(text) == input::State::Incomplete && !text.ends_with("\n\n");
+        let more = !text.starts_with(':')
+            && input::state(text) == input::State::Incomplete
+            && !text.ends_with("\n\n");
         Ok(if more { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
@@ -148,7 +155,12 @@ impl Highlighter for Assistant {
 impl Completer for Assistant {
     type Candidate = Pair;
 
-    fn complete(&self, line: &str, at: usize, _context: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _context: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, names) = candidates(&known, line, at);
         let pairs = names.into_iter().map(|name| Pair { display: name.clone(), replacement: name }).collect();

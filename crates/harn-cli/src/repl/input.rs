@@ -11,7 +11,8 @@ pub(crate) enum State {
 
 /// Operators that no statement ends with.
 const OPEN_ENDS: &[&str] = &[
-    "+", "-", "*", "/", "%", "=", "==", "!=", "<", "<=", ">=", "&&", "||", "|>", "??", "->", ",", ".", "?.", "\\",
+    "+", "-", "*", "/", "%", "=", "==", "!=", "<", "<=", ">=", "&&", "||", "|>", "??", "->", ",", ".", "?.",
+    "\\",
 ];
 
 /// Looks at an input.
@@ -164,14 +165,25 @@ mod tests {
 
     #[test]
     fn closed_texts_are_complete() {
-        for text in ["", "1 + 2", "let s = \"a { b\"", "f(\n1)", "// {", "/* { */ 1", "\"${ {a: 1}[\"}\"] }\"", "x // ("] {
+        for text in [
+            "",
+            "1 + 2",
+            "let s = \"a { b\"",
+            "f(\n1)",
+            "// {",
+            "/* { */ 1",
+            "\"${ {a: 1}[\"}\"] }\"",
+            "x // (",
+        ] {
             assert_eq!(state(text), State::Complete, "{text}");
         }
     }
 
     #[test]
     fn open_texts_ask_for_more() {
-        for text in ["fn f() {", "[1,", "f(", "\"\"\"\nabc", "/* open", "let x =", "xs\n  |>", "\"${ f(", "1 + \\"] {
+        for text in
+            ["fn f() {", "[1,", "f(", "\"\"\"\nabc", "/* open", "let x =", "xs\n  |>", "\"${ f(", "1 + \\"]
+        {
             assert_eq!(state(text), State::Incomplete, "{text}");
         }
     }

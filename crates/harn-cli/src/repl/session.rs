@@ -13,7 +13,8 @@ use super::editor::Known;
 use crate::{describe, program};
 
 /// What `:help` prints.
-const HELP: &str = "Type a declaration, a statement or an expression. The value of an expression is printed and bound to
+const HELP: &str =
+    "Type a declaration, a statement or an expression. The value of an expression is printed and bound to
 _1, _2, ... Names stay for the session and may be declared again; `await(task)` works at the prompt.
 
   :help        this text
@@ -149,7 +150,8 @@ fn members(vm: &Vm, value: &Value) -> Vec<String> {
         members.extend(instance.ty.methods.borrow().keys().map(ToString::to_string));
         members.extend(instance.fields().into_iter().map(|(name, _)| name.to_string()));
     }
-    let tables = vm.method_tables().iter().filter(|t| t.type_name == value.type_name() || t.type_name == "any");
+    let tables =
+        vm.method_tables().iter().filter(|t| t.type_name == value.type_name() || t.type_name == "any");
     members.extend(tables.flat_map(|t| t.methods.iter().map(|method| method.name().to_owned())));
     members.sort();
     members.dedup();

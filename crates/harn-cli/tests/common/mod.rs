@@ -50,8 +50,12 @@ pub(crate) fn harn_with(args: &[&str], input: &str) -> Ran {
 
 /// Runs a command to its end.
 pub(crate) fn finish(mut command: Command, input: &[u8]) -> Ran {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("harn starts");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("harn starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let input = input.to_vec();
     let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
