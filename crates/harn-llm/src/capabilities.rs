@@ -1,6 +1,7 @@
 //! What a route (provider and model) can do, looked up in an ordered table of rules.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -242,6 +243,10 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
+static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| {
+    Arc::new(Rules::parse(include_str!("data/capabilities.toml")).expect("the shipped table is valid"))
+});
+
 #[derive(Debug, Clone, Default)]
 struct Rules {
     by_provider: BTreeMap<String, Vec<Rule>>,
@@ -280,7 +285,7 @@ impl Rules {
 /// The matrix: shipped rules, and rules of the user in front of them.
 #[derive(Debug, Clone)]
 pub struct CapabilityMatrix {
-    shipped: Rules,
+    shipped: Arc<Rules>,
     /// Rules installed by the program.
     installed: Rules,
     /// Rules of `harn.toml`: the project's, then packages'.
@@ -290,9 +295,7 @@ pub struct CapabilityMatrix {
 impl CapabilityMatrix {
     /// Returns the shipped rules alone.
     pub fn shipped() -> CapabilityMatrix {
-        let shipped =
-            Rules::parse(include_str!("data/capabilities.toml")).expect("the shipped table is valid");
-        CapabilityMatrix { shipped, installed: Rules::default(), manifest: Rules::default() }
+        CapabilityMatrix { shipped: SHIPPED.clone(), installed: Rules::default(), manifest: Rules::default() }
     }
 
     /// Adds rules from manifests, the project's text first, then those of packages. Each text holds the
@@ -349,7 +352,7 @@ impl CapabilityMatrix {
     /// Finds the capabilities of a route.
     pub fn lookup(&self, provider: &str, model: &str) -> Capabilities {
         let id = model.to_lowercase();
-        let layers = [&self.installed, &self.manifest, &self.shipped];
+        let layers = [&self.installed, &self.manifest, &*self.shipped];
         let find = |name: &str| layers.iter().find_map(|rules| rules.find(name, &id));
         if provider == "mock" {
             // The mock imitates whichever provider's naming the model follows.

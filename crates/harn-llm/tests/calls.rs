@@ -61,6 +61,16 @@ async fn a_queue_answers_for_every_provider_without_keys_or_gates() {
 }
 
 #[tokio::test]
+async fn a_queue_that_runs_dry_leaves_the_key_missing() {
+    let (runtime, _) = runtime(&[]);
+    mocks(&runtime, &[json!({"text": "no json"})]);
+    let options = json!({"provider": "openai", "response_format": "json"});
+    let error = call(&runtime, "x", options).await.unwrap_err();
+    assert_eq!(error.category().as_str(), "auth");
+    assert!(error.message().starts_with("Missing API key: set OPENAI_API_KEY"), "{error}");
+}
+
+#[tokio::test]
 async fn gates_close_in_order() {
     let (runtime, _) = runtime(KEYS);
     let gate = |name: &str, model: &str, provider: &str| {

@@ -17,6 +17,7 @@ pub use route::{Choice, Key};
 pub use tier::tier_rank;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -186,6 +187,10 @@ struct File {
     model_defaults: BTreeMap<String, toml::Table>,
 }
 
+static BUILTIN: LazyLock<File> = LazyLock::new(|| {
+    toml::from_str(include_str!("../data/providers.toml")).expect("the shipped table is valid TOML")
+});
+
 /// The merged configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -221,9 +226,8 @@ impl Config {
         if over.default_provider.is_some() {
             base.default_provider = over.default_provider;
         }
-        let builtin = Config::builtin_providers();
         for (name, provider) in over.providers {
-            let merged = match builtin.get(&name) {
+            let merged = match BUILTIN.providers.get(&name) {
                 Some(original) => provider.inherit(original),
                 None => provider,
             };
@@ -239,10 +243,6 @@ impl Config {
         }
         base.model_defaults.extend(over.model_defaults);
         self.loaded_from = Some(origin.to_string());
-    }
-
-    fn builtin_providers() -> BTreeMap<String, Provider> {
-        Config::builtin().file.providers
     }
 
     /// Makes a provider name known.

@@ -1,6 +1,6 @@
 //! The runtime of model calls: state that outlives a call, and the sequence of one.
 //!
-//! `prepare.rs` turns arguments into a [`Request`], `attempt.rs` makes one attempt (rate limit, budget,
+//! `prepare.rs` and `route.rs` turn arguments into a [`Request`](crate::Request), `attempt.rs` makes one attempt (rate limit, budget,
 //! mock, network, fallback), `calls.rs` wraps attempts in retries and schema rounds, `completion.rs`
 //! and `stream.rs` are the two relatives of `llm_call`.
 
@@ -10,6 +10,7 @@ mod clouds;
 mod completion;
 mod health;
 mod prepare;
+mod route;
 mod stream;
 mod summary;
 

@@ -1,4 +1,4 @@
-//! From arguments to a [`Request`]: route, gates, tools, output channel, system text.
+//! From arguments to a [`Request`]: gates, tools, output channel, system text. The route is `route.rs`'s.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Call, LlmRuntime};
-use crate::capabilities::Capabilities;
 use crate::config::env;
 use crate::error::{CallError, OptionError};
 use crate::host::Fragment;
@@ -15,7 +14,6 @@ use crate::json::{Object, str_at};
 use crate::message::{Role, any_image, normalise};
 use crate::options::{CallOptions, OutputKind, Thinking, ToolFormat, request_messages};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
-use crate::secret::Secret;
 use crate::structured::schema::{is_strict, to_json_schema};
 use crate::tool_vault::{SearchPlan, Situation, plan};
 use crate::tools::ToolShape;
@@ -87,33 +85,6 @@ impl LlmRuntime {
         Ok(
             json!({"provider": choice.provider, "model": choice.model, "family": family, "capabilities": caps}),
         )
-    }
-
-    fn choose(&self, options: &CallOptions) -> Result<crate::config::Choice, CallError> {
-        let config = self.config();
-        let choice = match crate::config::routing_decision(&config, options, self.host())? {
-            Some((choice, decision)) => {
-                if let Some(log) = &mut *self.log.borrow_mut() {
-                    log.write(self.host.now_ms(), "routing_decision", decision);
-                }
-                choice
-            }
-            None => match config.choose(options, self.host()) {
-                Ok(choice) => choice,
-                // A scripted answer needs no model.
-                Err(_) if self.mock_is_active() && options.provider.is_some() => crate::config::Choice {
-                    provider: options.provider.clone().unwrap_or_default(),
-                    model: "mock".into(),
-                    model_is_default: true,
-                    warnings: Vec::new(),
-                },
-                Err(e) => return Err(e.into()),
-            },
-        };
-        for warning in &choice.warnings {
-            self.warn_once(warning);
-        }
-        Ok(choice)
     }
 
     fn prepare_options(&self, call: &Call, options: CallOptions) -> Result<Prepared, CallError> {
@@ -238,70 +209,6 @@ impl LlmRuntime {
         }
     }
 
-    /// Finds address, key and wire format of a route.
-    fn route(
-        &self,
-        choice: &crate::config::Choice,
-        caps: Capabilities,
-        options: &CallOptions,
-        mocked: bool,
-    ) -> Result<Route, CallError> {
-        let config = self.config();
-        let provider = choice.provider.as_str();
-        let table = match config.provider(provider) {
-            Some(table) => table.clone(),
-            None if mocked || config.knows(provider) => crate::config::Provider::default(),
-            None => {
-                return Err(CallError::Option(format!(
-                    "llm_call: unknown provider \"{provider}\"; known providers: {}",
-                    config.provider_names().join(", ")
-                )));
-            }
-        };
-        let key = if mocked || self.calls_disabled() || self.transport_is_replaying() {
-            None
-        } else {
-            config.key(provider, self.host())?.map(|k| k.secret)
-        };
-        let auth = key.as_ref().map(|key| match table.auth_style() {
-            "header" => {
-                let name = table.auth_header.clone().unwrap_or_else(|| "x-api-key".into());
-                (name.to_lowercase(), key.clone())
-            }
-            _ => ("authorization".to_string(), Secret::new(format!("Bearer {}", key.reveal()))),
-        });
-        let base = options
-            .base_url
-            .as_deref()
-            .map(crate::config::clean_url)
-            .unwrap_or_else(|| table.base_url(self.host()));
-        let endpoint = table.chat_endpoint().to_string();
-        let mut route = Route {
-            provider: provider.to_string(),
-            model: choice.model.clone(),
-            model_is_default: choice.model_is_default,
-            caps,
-            style: if provider == "mock" { WireStyle::OpenAiChat } else { WireStyle::of(&endpoint) },
-            base_url: base.trim_end_matches('/').to_string(),
-            endpoint,
-            completion_endpoint: table.completion_endpoint.clone(),
-            auth: auth.filter(|(_, secret)| !secret.is_empty()),
-            key,
-            extra_headers: table.extra_headers.into_iter().flatten().collect(),
-        };
-        self.adapt_cloud_route(&mut route);
-        Ok(route)
-    }
-
-    pub(super) fn calls_disabled(&self) -> bool {
-        let value = env(self.host(), "HARN_LLM_CALLS_DISABLED").unwrap_or_default().to_lowercase();
-        matches!(value.as_str(), "1" | "true" | "yes" | "on")
-    }
-
-    pub(super) fn transport_is_replaying(&self) -> bool {
-        matches!(&*self.transport.cassette.borrow(), Some(crate::record::Cassette::Replay(_)))
-    }
-
     fn plan_tools(&self, route: &Route, options: &CallOptions) -> Result<SearchPlan, CallError> {
         let shape = if route.provider == "mock" { ToolShape::OpenAi } else { route.style.tool_shape() };
         let forced = options
@@ -378,76 +285,6 @@ impl LlmRuntime {
                 "option `{name}` is not supported by `{}` (provider `{}`). See `harn check --provider-matrix` for compatibility.",
                 route.model, route.provider
             ))),
-        }
-    }
-
-    fn ollama_settings(&self, options: &CallOptions) -> OllamaSettings {
-        let overrides = options.overrides("ollama");
-        let get = |key: &str| overrides.and_then(|o| o.get(key));
-        let inner = |key: &str| get("options").and_then(|o| o.get(key));
-        let from_env = |names: &[&str]| names.iter().find_map(|n| env(self.host(), n));
-        let positive = |v: &Value| {
-            v.as_i64().or_else(|| v.as_str().and_then(|s| s.trim().parse().ok())).filter(|n: &i64| *n > 0)
-        };
-        let ctx_env = from_env(&["HARN_OLLAMA_NUM_CTX", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_NUM_CTX"]);
-        let alive_env = from_env(&["HARN_OLLAMA_KEEP_ALIVE", "OLLAMA_KEEP_ALIVE"]);
-        let grace = from_env(&["HARN_OLLAMA_UNLOAD_GRACE_MS", "OLLAMA_UNLOAD_GRACE_MS"]);
-        let num_ctx = get("num_ctx").or_else(|| inner("num_ctx")).and_then(positive);
-        let num_ctx =
-            num_ctx.or_else(|| ctx_env.as_ref().and_then(|v| v.parse().ok()).filter(|n: &i64| *n > 0));
-        let grace = grace.and_then(|v| v.parse::<u64>().ok()).unwrap_or(10_000);
-        OllamaSettings {
-            num_ctx: num_ctx.unwrap_or(32768),
-            keep_alive: crate::wire::ollama::keep_alive(
-                get("keep_alive").cloned().or_else(|| alive_env.clone().map(Value::from)),
-            ),
-            customised: ["num_ctx", "keep_alive", "options"].iter().any(|k| get(k).is_some())
-                || ctx_env.is_some()
-                || alive_env.is_some(),
-            unload_grace: (grace > 0).then(|| Duration::from_millis(grace)),
-        }
-    }
-
-    /// Switches to the endpoint that the call needs, where a provider has several.
-    fn choose_endpoint(
-        &self,
-        route: &mut Route,
-        options: &CallOptions,
-        search: &SearchPlan,
-        native: bool,
-        messages: &[Value],
-        ollama: &OllamaSettings,
-    ) {
-        if route.provider == "openai"
-            && route.style == WireStyle::OpenAiChat
-            && (options.responses_api || search.native)
-        {
-            route.style = WireStyle::OpenAiResponses;
-            route.endpoint = "/responses".to_string();
-        }
-        if route.provider != "ollama" {
-            return;
-        }
-        let has_native_tools = native && !search.tools.is_empty();
-        let raw_hint = route.caps.recommended_endpoint.as_deref() == Some("/api/generate-raw");
-        if raw_hint
-            && !route.caps.text_tool_wire_format_supported
-            && !has_native_tools
-            && !any_image(messages)
-        {
-            route.style = WireStyle::OllamaRaw;
-            route.endpoint = "/api/generate".to_string();
-            return;
-        }
-        let long = crate::cost::estimate_call(options.system.as_deref(), messages, &search.tools) > 2000;
-        let needs_native = ollama.customised
-            || options.thinking.is_on()
-            || options.output.is_structured()
-            || any_image(messages)
-            || long;
-        if route.style == WireStyle::OpenAiChat && needs_native {
-            route.style = WireStyle::OllamaChat;
-            route.endpoint = "/api/chat".to_string();
         }
     }
 

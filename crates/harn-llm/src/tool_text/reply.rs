@@ -184,10 +184,11 @@ impl Reader<'_> {
 
     fn call_block(&mut self, body: &str) {
         let mut found = bare_calls(body, self.tools);
+        let explained = !found.errors.is_empty();
         self.out.errors.append(&mut found.errors);
         match found.calls.len() {
             0 => {
-                if self.out.errors.is_empty() {
+                if !explained {
                     let body = clip(body.trim(), 200);
                     self.out
                         .errors

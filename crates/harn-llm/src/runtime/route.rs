@@ -1,0 +1,188 @@
+//! Where a call goes: provider and model, address and key, and which of a provider's endpoints.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::LlmRuntime;
+use crate::capabilities::Capabilities;
+use crate::config::env;
+use crate::error::{CallError, OptionError};
+use crate::message::any_image;
+use crate::options::CallOptions;
+use crate::request::{OllamaSettings, Route};
+use crate::secret::Secret;
+use crate::tool_vault::SearchPlan;
+use crate::wire::WireStyle;
+
+impl LlmRuntime {
+    pub(super) fn choose(&self, options: &CallOptions) -> Result<crate::config::Choice, CallError> {
+        let config = self.config();
+        let choice = match crate::config::routing_decision(&config, options, self.host())? {
+            Some((choice, decision)) => {
+                if let Some(log) = &mut *self.log.borrow_mut() {
+                    log.write(self.host.now_ms(), "routing_decision", decision);
+                }
+                choice
+            }
+            None => match config.choose(options, self.host()) {
+                Ok(choice) => choice,
+                // A scripted answer needs no model.
+                Err(_) if self.mock_is_active() && options.provider.is_some() => crate::config::Choice {
+                    provider: options.provider.clone().unwrap_or_default(),
+                    model: "mock".into(),
+                    model_is_default: true,
+                    warnings: Vec::new(),
+                },
+                Err(e) => return Err(e.into()),
+            },
+        };
+        for warning in &choice.warnings {
+            self.warn_once(warning);
+        }
+        Ok(choice)
+    }
+
+    /// Finds address, key and wire format of a route.
+    pub(super) fn route(
+        &self,
+        choice: &crate::config::Choice,
+        caps: Capabilities,
+        options: &CallOptions,
+        mocked: bool,
+    ) -> Result<Route, CallError> {
+        let config = self.config();
+        let provider = choice.provider.as_str();
+        let table = match config.provider(provider) {
+            Some(table) => table.clone(),
+            None if mocked || config.knows(provider) => crate::config::Provider::default(),
+            None => {
+                return Err(CallError::Option(format!(
+                    "llm_call: unknown provider \"{provider}\"; known providers: {}",
+                    config.provider_names().join(", ")
+                )));
+            }
+        };
+        let base = options
+            .base_url
+            .as_deref()
+            .map(crate::config::clean_url)
+            .unwrap_or_else(|| table.base_url(self.host()));
+        let endpoint = table.chat_endpoint().to_string();
+        let mut route = Route {
+            provider: provider.to_string(),
+            model: choice.model.clone(),
+            model_is_default: choice.model_is_default,
+            caps,
+            style: if provider == "mock" { WireStyle::OpenAiChat } else { WireStyle::of(&endpoint) },
+            base_url: base.trim_end_matches('/').to_string(),
+            endpoint,
+            completion_endpoint: table.completion_endpoint.clone(),
+            auth: None,
+            key: None,
+            extra_headers: table.extra_headers.into_iter().flatten().collect(),
+        };
+        drop(config);
+        if !(mocked || self.calls_disabled() || self.transport_is_replaying()) {
+            self.authorise(&mut route)?;
+        }
+        self.adapt_cloud_route(&mut route);
+        Ok(route)
+    }
+
+    /// Finds the key of a route and the header it travels in.
+    pub(super) fn authorise(&self, route: &mut Route) -> Result<(), OptionError> {
+        let config = self.config();
+        let Some(key) = config.key(&route.provider, self.host())? else { return Ok(()) };
+        let table = config.provider(&route.provider);
+        let header = table.filter(|t| t.auth_style() == "header");
+        route.auth = Some(match header {
+            Some(table) => {
+                let name = table.auth_header.as_deref().unwrap_or("x-api-key");
+                (name.to_lowercase(), key.secret.clone())
+            }
+            None => ("authorization".to_string(), Secret::new(format!("Bearer {}", key.secret.reveal()))),
+        });
+        route.key = Some(key.secret);
+        Ok(())
+    }
+
+    pub(super) fn calls_disabled(&self) -> bool {
+        let value = env(self.host(), "HARN_LLM_CALLS_DISABLED").unwrap_or_default().to_lowercase();
+        matches!(value.as_str(), "1" | "true" | "yes" | "on")
+    }
+
+    pub(super) fn transport_is_replaying(&self) -> bool {
+        matches!(&*self.transport.cassette.borrow(), Some(crate::record::Cassette::Replay(_)))
+    }
+
+    pub(super) fn ollama_settings(&self, options: &CallOptions) -> OllamaSettings {
+        let overrides = options.overrides("ollama");
+        let get = |key: &str| overrides.and_then(|o| o.get(key));
+        let inner = |key: &str| get("options").and_then(|o| o.get(key));
+        let from_env = |names: &[&str]| names.iter().find_map(|n| env(self.host(), n));
+        let positive = |v: &Value| {
+            v.as_i64().or_else(|| v.as_str().and_then(|s| s.trim().parse().ok())).filter(|n: &i64| *n > 0)
+        };
+        let ctx_env = from_env(&["HARN_OLLAMA_NUM_CTX", "OLLAMA_CONTEXT_LENGTH", "OLLAMA_NUM_CTX"]);
+        let alive_env = from_env(&["HARN_OLLAMA_KEEP_ALIVE", "OLLAMA_KEEP_ALIVE"]);
+        let grace = from_env(&["HARN_OLLAMA_UNLOAD_GRACE_MS", "OLLAMA_UNLOAD_GRACE_MS"]);
+        let num_ctx = get("num_ctx").or_else(|| inner("num_ctx")).and_then(positive);
+        let num_ctx =
+            num_ctx.or_else(|| ctx_env.as_ref().and_then(|v| v.parse().ok()).filter(|n: &i64| *n > 0));
+        let grace = grace.and_then(|v| v.parse::<u64>().ok()).unwrap_or(10_000);
+        OllamaSettings {
+            num_ctx: num_ctx.unwrap_or(32768),
+            keep_alive: crate::wire::ollama::keep_alive(
+                get("keep_alive").cloned().or_else(|| alive_env.clone().map(Value::from)),
+            ),
+            customised: ["num_ctx", "keep_alive", "options"].iter().any(|k| get(k).is_some())
+                || ctx_env.is_some()
+                || alive_env.is_some(),
+            unload_grace: (grace > 0).then(|| Duration::from_millis(grace)),
+        }
+    }
+
+    /// Switches to the endpoint that the call needs, where a provider has several.
+    pub(super) fn choose_endpoint(
+        &self,
+        route: &mut Route,
+        options: &CallOptions,
+        search: &SearchPlan,
+        native: bool,
+        messages: &[Value],
+        ollama: &OllamaSettings,
+    ) {
+        if route.provider == "openai"
+            && route.style == WireStyle::OpenAiChat
+            && (options.responses_api || search.native)
+        {
+            route.style = WireStyle::OpenAiResponses;
+            route.endpoint = "/responses".to_string();
+        }
+        if route.provider != "ollama" {
+            return;
+        }
+        let has_native_tools = native && !search.tools.is_empty();
+        let raw_hint = route.caps.recommended_endpoint.as_deref() == Some("/api/generate-raw");
+        if raw_hint
+            && !route.caps.text_tool_wire_format_supported
+            && !has_native_tools
+            && !any_image(messages)
+        {
+            route.style = WireStyle::OllamaRaw;
+            route.endpoint = "/api/generate".to_string();
+            return;
+        }
+        let long = crate::cost::estimate_call(options.system.as_deref(), messages, &search.tools) > 2000;
+        let needs_native = ollama.customised
+            || options.thinking.is_on()
+            || options.output.is_structured()
+            || any_image(messages)
+            || long;
+        if route.style == WireStyle::OpenAiChat && needs_native {
+            route.style = WireStyle::OllamaChat;
+            route.endpoint = "/api/chat".to_string();
+        }
+    }
+}
