@@ -29,10 +29,26 @@ fn main() {
     let file = harn_syntax::SourceFile::new(source.name.as_str(), source.text.as_str());
     let program = match load(&vm, &source) {
         Ok(p) => p,
-        Err(e) => { for d in e.diagnostics(&file) { eprint!("{}", d.render(&file, false)); } std::process::exit(1) }
+        Err(e) => {
+            for d in e.diagnostics(&file) {
+                eprint!("{}", d.render(&file, false));
+            }
+            std::process::exit(1)
+        }
     };
-    if std::env::var("LIST").is_ok() { println!("{}", program.listing()); }
+    if std::env::var("LIST").is_ok() {
+        println!("{}", program.listing());
+    }
     let outcome = block_on(program.run(&vm, None, &[])).unwrap();
-    if let Err(e) = &outcome.result { let (d, f) = uncaught(&vm, e); eprint!("{}", match f { Some(f) => d.render(&f, false), None => d.render_plain(false) }); }
+    if let Err(e) = &outcome.result {
+        let (d, f) = uncaught(&vm, e);
+        eprint!(
+            "{}",
+            match f {
+                Some(f) => d.render(&f, false),
+                None => d.render_plain(false),
+            }
+        );
+    }
     std::process::exit(outcome.exit_code().0);
 }

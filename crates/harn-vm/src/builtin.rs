@@ -369,7 +369,22 @@ macro_rules! into_result {
     )*};
 }
 
-into_result!(Value, Str, String, &str, i64, usize, f64, bool, (), Vec<Value>, Dict, Set, Ref<Dict>, Ref<Vec<Value>>);
+into_result!(
+    Value,
+    Str,
+    String,
+    &str,
+    i64,
+    usize,
+    f64,
+    bool,
+    (),
+    Vec<Value>,
+    Dict,
+    Set,
+    Ref<Dict>,
+    Ref<Vec<Value>>
+);
 
 impl<T: Into<Value>> IntoResult for Option<T> {
     #[inline]

@@ -94,7 +94,9 @@ impl Error {
 
     /// The dict `{category, message}` that `throw_error` throws.
     pub fn structured(category: &str, message: &str) -> Error {
-        Error::thrown(Value::dict([("category", category), ("message", message)].into_iter().collect::<Dict>()))
+        Error::thrown(Value::dict(
+            [("category", category), ("message", message)].into_iter().collect::<Dict>(),
+        ))
     }
 
     /// Ends the program with this exit code.
@@ -150,7 +152,9 @@ impl Error {
             ErrorKind::Runtime(t) => Value::from(format!("Runtime error: {t}")),
             ErrorKind::Type(t) => Value::from(format!("Type error: {t}")),
             ErrorKind::Plain(t) => Value::str(t),
-            ErrorKind::Category { category, message } => Value::from(format!("Error [{category}]: {message}")),
+            ErrorKind::Category { category, message } => {
+                Value::from(format!("Error [{category}]: {message}"))
+            }
             ErrorKind::Exit(code) => Value::from(format!("exit {code}")),
             ErrorKind::Abort => Value::str("kind:cancelled:VM cancelled by host"),
         }
@@ -190,7 +194,10 @@ impl std::error::Error for Error {}
 
 impl From<harn_value::memory::OverLimit> for Error {
     fn from(over: harn_value::memory::OverLimit) -> Error {
-        Error::runtime(format!("memory limit exceeded: the program may use {} bytes (see --max-memory)", over.limit))
+        Error::runtime(format!(
+            "memory limit exceeded: the program may use {} bytes (see --max-memory)",
+            over.limit
+        ))
     }
 }
 

@@ -109,8 +109,13 @@ impl Coroutine {
     pub(crate) fn has_cleanup(&self) -> bool {
         self.frames.iter().filter(|f| f.flags & NATIVE == 0).any(|frame| {
             // SAFETY: the VM keeps functions alive; the frame's code pointer lies in its function.
-            let (proto, pc) = unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
-            pc > 0 && proto.handlers.iter().any(|h| h.kind == HandlerKind::Finally && h.start < pc && pc <= h.end)
+            let (proto, pc) =
+                unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
+            pc > 0
+                && proto
+                    .handlers
+                    .iter()
+                    .any(|h| h.kind == HandlerKind::Finally && h.start < pc && pc <= h.end)
         })
     }
 
@@ -163,6 +168,7 @@ pub(crate) unsafe fn bind_args(proto: &Proto, args: *mut Value, count: usize) {
 
 thread_local! {
     /// Generators that were dropped with cleanup blocks pending.
+    #[allow(clippy::vec_box, reason = "coroutines move between owners as boxes")]
     static ABANDONED: RefCell<Vec<Box<Coroutine>>> = const { RefCell::new(Vec::new()) };
     static ANY_ABANDONED: Cell<bool> = const { Cell::new(false) };
 }
@@ -183,6 +189,7 @@ pub(crate) struct Fiber {
     pub(crate) cx: Cx,
     pub(crate) co: Box<Coroutine>,
     /// Coroutines that wait for the current one, outermost first.
+    #[allow(clippy::vec_box, reason = "coroutines are switched by swapping boxes")]
     outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
     pub(crate) globals: Vec<*mut Vec<Value>>,
@@ -233,7 +240,7 @@ impl Fiber {
     fn begin(&mut self, callee: Value, args: Vec<Value>) {
         self.refresh_globals();
         // An entry of no registers whose only job is to receive the result of the call.
-        self.co = Box::new(Coroutine::new(args.len() + 8));
+        *self.co = Coroutine::new(args.len() + 8);
         self.co.frames.push(Frame {
             proto: std::ptr::null(),
             closure: std::ptr::null(),
@@ -413,7 +420,11 @@ impl Fiber {
         let taken = g.coroutine.borrow_mut().take();
         let Some(mut co) = taken else {
             // Ended, or running further out.
-            let result = if g.done.get() { Ok(Value::ABSENT) } else { Err(Error::runtime("generator is already running")) };
+            let result = if g.done.get() {
+                Ok(Value::ABSENT)
+            } else {
+                Err(Error::runtime("generator is already running"))
+            };
             return self.deliver(delivery, result);
         };
         if self.outer.len() >= 10_000 {
@@ -494,7 +505,8 @@ impl Fiber {
             };
             let catchable = error.is_catchable();
             let handler = proto.handlers.iter().find(|h| {
-                (h.start as usize..h.end as usize).contains(&pc) && (catchable || h.kind == HandlerKind::Finally)
+                (h.start as usize..h.end as usize).contains(&pc)
+                    && (catchable || h.kind == HandlerKind::Finally)
             });
             if let Some(handler) = handler {
                 let register = frame.base as usize + handler.register as usize;
@@ -627,7 +639,9 @@ impl Future for Fiber {
                         this.cx.vm().interrupt().register(context.waker());
                         if this.cx.vm().is_interrupted() {
                             this.pop_native();
-                            if let Step::Done(result) = this.native_returned(Err(Error::new(ErrorKind::Abort))) {
+                            if let Step::Done(result) =
+                                this.native_returned(Err(Error::new(ErrorKind::Abort)))
+                            {
                                 return Poll::Ready(this.finish(result));
                             }
                             continue;
@@ -662,7 +676,10 @@ impl Held {
 
     /// The value that `catch` binds.
     pub(crate) fn caught(value: &Value) -> Value {
-        value.downcast::<Held>().and_then(|held| held.0.borrow().as_ref().map(Error::caught)).unwrap_or_default()
+        value
+            .downcast::<Held>()
+            .and_then(|held| held.0.borrow().as_ref().map(Error::caught))
+            .unwrap_or_default()
     }
 }
 

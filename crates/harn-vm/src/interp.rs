@@ -8,6 +8,9 @@
 //! (after which `regs` is computed anew); the VM keeps every function alive. References made from
 //! `regs` never live across an instruction that runs other code of the program.
 
+#![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
+#![allow(clippy::collapsible_if, reason = "the outer test is the fast path, the inner one the slow call")]
+
 use std::rc::Rc;
 
 use harn_value::{EnumValue, Range, Ref, StructValue, Tag, Value, View};
@@ -16,7 +19,10 @@ use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
 use crate::closure::{Closure, Constructor, Variable, is_callable};
 use crate::error::{Error, Result};
-use crate::fiber::{ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, has_abandoned, make_generator, stack_overflow};
+use crate::fiber::{
+    ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, has_abandoned, make_generator,
+    stack_overflow,
+};
 use crate::generator::Generator;
 use crate::iter::Iter;
 use crate::ops::{self, Arith};
@@ -193,11 +199,7 @@ impl Fiber {
         macro_rules! eq {
             ($l:expr, $r:expr) => {{
                 let (l, r) = ($l, $r);
-                if l.tag() == Tag::Int && r.tag() == Tag::Int {
-                    l.int_bits() == r.int_bits()
-                } else {
-                    l == r
-                }
+                if l.tag() == Tag::Int && r.tag() == Tag::Int { l.int_bits() == r.int_bits() } else { l == r }
             }};
         }
         macro_rules! branch {
@@ -521,7 +523,8 @@ impl Fiber {
                             let count = ins.b();
                             self.cx.0.caller.set(proto);
                             // SAFETY: the arguments lie in the frame.
-                            let args = unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                            let args =
+                                unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
                             let result = check!(f(&self.cx, args));
                             for i in 1..=count {
                                 reg!(ins.a() + i).put(Value::NIL);
@@ -558,7 +561,8 @@ impl Fiber {
                                 let count = ins.b();
                                 self.cx.0.caller.set(proto);
                                 // SAFETY: the arguments lie in the frame.
-                                let args = unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                                let args =
+                                    unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
                                 let result = check!(f(&self.cx, args));
                                 for i in 1..=count {
                                     reg!(ins.a() + i).put(Value::NIL);
@@ -655,7 +659,11 @@ impl Fiber {
                     if flags != 0 {
                         // SAFETY: the callee's register.
                         unsafe { (*regs.sub(1)).put(Value::NIL) };
-                        return if flags & TO_NATIVE != 0 { Event::ToNative(result) } else { Event::Done(result) };
+                        return if flags & TO_NATIVE != 0 {
+                            Event::ToNative(result)
+                        } else {
+                            Event::Done(result)
+                        };
                     }
                     // SAFETY: the register before the frame belongs to the caller.
                     unsafe { (*regs.sub(1)).put(result) };
@@ -876,6 +884,9 @@ impl Fiber {
                 }
                 Op::ReleasePath => {
                     // SAFETY: as above.
+                    if !reg!(ins.b()).is_heap() {
+                        continue;
+                    }
                     let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     ops::release_path(place, path, regs, reg!(ins.b()), reg!(ins.b() + 1));
@@ -885,6 +896,11 @@ impl Fiber {
                     // SAFETY: used at once.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     let old = reg!(ins.b());
+                    if old.tag() == Tag::Int && reg!(right).tag() == Tag::Int {
+                        let sum = old.int_bits().wrapping_add(reg!(right).int_bits());
+                        place.set_int(sum);
+                        continue;
+                    }
                     if place.same(old) && ops::appends(old, reg!(right)) {
                         place.put(Value::NIL);
                     }
@@ -932,7 +948,7 @@ impl Fiber {
                     branch!(ins, v.as_dict().is_none() && v.as_struct().is_none());
                 }
                 Op::JumpNotList => {
-                    branch!(ins, !reg!(ins.a()).as_list().is_some_and(|l| l.len() >= ins.b()));
+                    branch!(ins, reg!(ins.a()).as_list().is_none_or(|l| l.len() < ins.b()));
                 }
                 Op::JumpNotVariant => {
                     let hit = match (reg!(ins.a()).as_enum(), constant!(ins.b()).as_enum()) {
@@ -942,7 +958,10 @@ impl Fiber {
                     branch!(ins, !hit);
                 }
                 Op::EnumField => {
-                    let v = reg!(ins.b()).as_enum().and_then(|e| e.fields.get(ins.c()).cloned()).unwrap_or_default();
+                    let v = reg!(ins.b())
+                        .as_enum()
+                        .and_then(|e| e.fields.get(ins.c()).cloned())
+                        .unwrap_or_default();
                     reg!(ins.a()).put(v);
                 }
 
@@ -968,7 +987,8 @@ impl Fiber {
                 }
                 Op::WrapOk => {
                     let v = reg!(ins.b()).take();
-                    let v = if v.as_enum().is_some_and(|e| e.as_result().is_some()) { v } else { Value::ok(v) };
+                    let v =
+                        if v.as_enum().is_some_and(|e| e.as_result().is_some()) { v } else { Value::ok(v) };
                     reg!(ins.a()).put(v);
                 }
                 Op::WrapErr => {
@@ -1058,7 +1078,9 @@ impl Fiber {
     fn closure_for(&self, proto: &Proto, receiver: &Value) -> Value {
         if let Some(s) = receiver.as_struct() {
             let methods = s.ty.methods.borrow();
-            let method = methods.values().find(|m| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)));
+            let method = methods
+                .values()
+                .find(|m| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)));
             if let Some(method) = method {
                 return method.clone();
             }
@@ -1068,7 +1090,14 @@ impl Fiber {
 
     /// Calls what is not a closure of the program.
     #[inline(never)]
-    fn call_other(&mut self, regs: *mut Value, a: usize, count: usize, name: usize, proto: *const Proto) -> Result<Called> {
+    fn call_other(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        name: usize,
+        proto: *const Proto,
+    ) -> Result<Called> {
         // SAFETY: the callee lies in the frame.
         let callee = unsafe { (*regs.add(a)).clone() };
         if let Some(builtin) = Builtin::of(&callee) {
@@ -1092,7 +1121,14 @@ impl Fiber {
         Err(Error::type_error(format!("Cannot call {callee}")))
     }
 
-    fn call_native(&mut self, regs: *mut Value, a: usize, count: usize, builtin: &'static Builtin, proto: *const Proto) -> Result<Called> {
+    fn call_native(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        builtin: &'static Builtin,
+        proto: *const Proto,
+    ) -> Result<Called> {
         self.cx.0.caller.set(proto);
         // SAFETY: the arguments lie in the frame.
         let args = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
@@ -1124,7 +1160,14 @@ impl Fiber {
 
     /// A method of a value that is not a struct with such a method.
     #[inline(never)]
-    fn call_method(&mut self, regs: *mut Value, a: usize, count: usize, site: &MethodSite, proto: *const Proto) -> Result<Called> {
+    fn call_method(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        site: &MethodSite,
+        proto: *const Proto,
+    ) -> Result<Called> {
         // SAFETY: the receiver lies in the frame.
         let receiver = unsafe { &*regs.add(a + 1) };
         match self.cx.0.vm.method(receiver.type_name(), &site.name) {
@@ -1142,7 +1185,14 @@ impl Fiber {
     /// No built-in or `impl` method: a callable entry of a dict or field of a struct, or an error.
     #[cold]
     #[inline(never)]
-    fn call_missing(&mut self, regs: *mut Value, a: usize, count: usize, site: &MethodSite, proto: *const Proto) -> Result<Called> {
+    fn call_missing(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        site: &MethodSite,
+        proto: *const Proto,
+    ) -> Result<Called> {
         // SAFETY: receiver and arguments lie in the frame.
         let receiver = unsafe { (*regs.add(a + 1)).clone() };
         let stored = match receiver.view() {
@@ -1166,7 +1216,11 @@ impl Fiber {
                 }
                 return Ok(Called::Value);
             }
-            return Err(Error::type_error(format!("unknown method `{}` on {}", site.name, receiver.type_name())));
+            return Err(Error::type_error(format!(
+                "unknown method `{}` on {}",
+                site.name,
+                receiver.type_name()
+            )));
         };
         // SAFETY: as above; the arguments move down over the receiver.
         unsafe {
@@ -1181,7 +1235,13 @@ impl Fiber {
     }
 
     /// Calls the value in register `a`, pushing a frame if it is a closure.
-    fn call_value(&mut self, regs: *mut Value, a: usize, count: usize, proto: *const Proto) -> Result<Called> {
+    fn call_value(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        proto: *const Proto,
+    ) -> Result<Called> {
         // SAFETY: the callee lies in the frame; the VM keeps functions alive.
         let callee = unsafe { (*regs.add(a)).clone() };
         let Some(closure) = Closure::of(&callee) else { return self.call_other(regs, a, count, 0, proto) };
@@ -1232,7 +1292,13 @@ impl Fiber {
     }
 
     #[inline(never)]
-    fn call_spread(&mut self, regs: *mut Value, a: usize, name: usize, proto: *const Proto) -> Result<Called> {
+    fn call_spread(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        name: usize,
+        proto: *const Proto,
+    ) -> Result<Called> {
         let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
         // SAFETY: the callee lies in the frame.
         if Closure::of(unsafe { &*regs.add(a) }).is_some() {
@@ -1243,13 +1309,25 @@ impl Fiber {
     }
 
     #[inline(never)]
-    fn call_builtin_spread(&mut self, regs: *mut Value, a: usize, builtin: &'static Builtin, proto: *const Proto) -> Result<Called> {
+    fn call_builtin_spread(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        builtin: &'static Builtin,
+        proto: *const Proto,
+    ) -> Result<Called> {
         let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
         self.call_native(regs, a, count, builtin, proto)
     }
 
     #[inline(never)]
-    fn call_method_spread(&mut self, regs: *mut Value, a: usize, site: &MethodSite, proto: *const Proto) -> Result<Called> {
+    fn call_method_spread(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        site: &MethodSite,
+        proto: *const Proto,
+    ) -> Result<Called> {
         let (regs, count) = self.spread_args(regs, a + 2, a + 2)?;
         // SAFETY: the receiver lies in the frame.
         let receiver = unsafe { (*regs.add(a + 1)).clone() };
@@ -1269,7 +1347,8 @@ impl Fiber {
     #[inline(never)]
     fn next_item(&mut self, regs: *mut Value, a: usize, pairs: bool) -> Result<Next> {
         // SAFETY: the loop state lies in the frame.
-        let (source, position, item) = unsafe { (&*regs.add(a), &mut *regs.add(a + 1), &mut *regs.add(a + 2)) };
+        let (source, position, item) =
+            unsafe { (&*regs.add(a), &mut *regs.add(a + 1), &mut *regs.add(a + 2)) };
         let at = position.int_bits();
         let next = match source.view() {
             View::Range(r) => match r.start.checked_add(at).filter(|i| r.contains(*i)) {

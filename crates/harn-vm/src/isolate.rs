@@ -70,7 +70,9 @@ impl Isolation {
             }
             View::Struct(s) => {
                 let slots = self.all(|| s.slots.iter())?;
-                Some(StructValue { ty: Ref::clone(&s.ty), slots: slots.into(), extra: s.extra.clone() }.into())
+                Some(
+                    StructValue { ty: Ref::clone(&s.ty), slots: slots.into(), extra: s.extra.clone() }.into(),
+                )
             }
             _ => None,
         }

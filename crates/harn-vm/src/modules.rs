@@ -75,7 +75,8 @@ impl LoadError {
                 .iter()
                 .map(|e| {
                     let line = file.line(e.span.start);
-                    Diagnostic::error(format!("compile error: Compile error at line {line}: {}", e.text)).at(e.span)
+                    Diagnostic::error(format!("compile error: Compile error at line {line}: {}", e.text))
+                        .at(e.span)
                 })
                 .collect(),
         }
@@ -183,11 +184,19 @@ impl Loader<'_> {
         self.parse_and_add(&found.display().to_string(), &text, &parent, canonical, false)
     }
 
-    fn parse_and_add(&mut self, name: &str, text: &str, dir: &Path, key: PathBuf, embedded: bool) -> Result<usize, String> {
+    fn parse_and_add(
+        &mut self,
+        name: &str,
+        text: &str,
+        dir: &Path,
+        key: PathBuf,
+        embedded: bool,
+    ) -> Result<usize, String> {
         let parsed = harn_syntax::parse(text);
         if let Some(error) = parsed.errors.first() {
             let canonical = error.canonical(text);
-            let lexical = canonical.starts_with("Unterminated") || canonical.starts_with("Unexpected character");
+            let lexical =
+                canonical.starts_with("Unterminated") || canonical.starts_with("Unexpected character");
             let stage = if lexical { "lex" } else { "parse" };
             let place = if embedded { format!(" in {name}") } else { String::new() };
             return Err(format!("Import {stage} error{place}: {canonical}"));
@@ -230,7 +239,8 @@ impl Loader<'_> {
     /// Type aliases and interfaces of imported files.
     fn link_aliases(&mut self) {
         for index in 0..self.files.len() {
-            let targets: Vec<usize> = self.files[index].imports.iter().filter_map(|(_, t)| t.as_ref().ok().copied()).collect();
+            let targets: Vec<usize> =
+                self.files[index].imports.iter().filter_map(|(_, t)| t.as_ref().ok().copied()).collect();
             for target in targets {
                 let aliases: Vec<_> =
                     self.files[target].scope.aliases.iter().map(|(n, t)| (n.clone(), t.clone())).collect();
@@ -255,16 +265,25 @@ impl Loader<'_> {
                 let exported = self.exports(module, &mut Vec::new())?;
                 let mut out = Vec::new();
                 for name in wanted {
-                    let own = self.files[module].scope.names.get(&name.name).filter(|b| self.may_select(module, &name.name, b));
-                    let found = own.cloned().or_else(|| {
-                        exported.iter().find(|(n, _)| *n == name.name).map(|(_, b)| b.clone())
-                    });
+                    let own = self.files[module]
+                        .scope
+                        .names
+                        .get(&name.name)
+                        .filter(|b| self.may_select(module, &name.name, b));
+                    let found = own
+                        .cloned()
+                        .or_else(|| exported.iter().find(|(n, _)| *n == name.name).map(|(_, b)| b.clone()));
                     match found {
                         Some(binding) => out.push((name.name.clone(), binding)),
                         None if import.is_pub => {
-                            return Err(format!("Re-export error: '{}' is not exported by '{path}'", name.name));
+                            return Err(format!(
+                                "Re-export error: '{}' is not exported by '{path}'",
+                                name.name
+                            ));
                         }
-                        None => return Err(format!("Import error: '{}' is not defined in {path}", name.name)),
+                        None => {
+                            return Err(format!("Import error: '{}' is not defined in {path}", name.name));
+                        }
                     }
                 }
                 out
@@ -273,7 +292,9 @@ impl Loader<'_> {
         for (name, binding) in names {
             if file.scope.names.contains_key(&name) {
                 if import.is_pub {
-                    return Err(format!("Re-export collision: '{name}' is defined here and also re-exported from '{path}'"));
+                    return Err(format!(
+                        "Re-export collision: '{name}' is defined here and also re-exported from '{path}'"
+                    ));
                 }
                 if matches!(binding, Binding::Type { .. } | Binding::Pipeline) {
                     continue;
@@ -366,7 +387,10 @@ impl Loader<'_> {
         Ok(out)
     }
 
-    fn compile_all(&mut self, failures: &mut FxHashMap<(usize, usize), String>) -> Result<Vec<Option<CompiledModule>>, Vec<CompileError>> {
+    fn compile_all(
+        &mut self,
+        failures: &mut FxHashMap<(usize, usize), String>,
+    ) -> Result<Vec<Option<CompiledModule>>, Vec<CompileError>> {
         let mut out = Vec::new();
         let mut broken = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
@@ -378,7 +402,8 @@ impl Loader<'_> {
                 Err(errors) => {
                     let first = errors.into_iter().next();
                     let text = first.map_or_else(String::new, |e| {
-                        let source = self.vm.source(file.scope.source).map(|(_, s)| s).unwrap_or_else(|| "".into());
+                        let source =
+                            self.vm.source(file.scope.source).map(|(_, s)| s).unwrap_or_else(|| "".into());
                         let (line, _) = harn_syntax::source_map::line_column(&source, e.span.start);
                         format!("Import compile error: Compile error at line {line}: {}", e.text)
                     });
@@ -447,7 +472,9 @@ impl Loader<'_> {
 fn same_binding(a: &Binding, b: &Binding) -> bool {
     match (a, b) {
         (Binding::Function { index: x, .. }, Binding::Function { index: y, .. }) => x == y,
-        (Binding::Global { module: m, index: x, .. }, Binding::Global { module: n, index: y, .. }) => (m, x) == (n, y),
+        (Binding::Global { module: m, index: x, .. }, Binding::Global { module: n, index: y, .. }) => {
+            (m, x) == (n, y)
+        }
         (Binding::Struct(x), Binding::Struct(y)) => harn_value::Ref::same(x, y),
         (Binding::Enum(x), Binding::Enum(y)) => harn_value::Ref::same(x, y),
         (Binding::Type { .. }, Binding::Type { .. }) | (Binding::Pipeline, Binding::Pipeline) => true,
@@ -461,7 +488,8 @@ fn find_file(path: &str, dir: &Path) -> Result<PathBuf, String> {
     if direct.is_file() {
         return Ok(direct);
     }
-    let with_extension = if direct.extension().is_none() { direct.with_extension("harn") } else { direct.clone() };
+    let with_extension =
+        if direct.extension().is_none() { direct.with_extension("harn") } else { direct.clone() };
     if with_extension.is_file() {
         return Ok(with_extension);
     }

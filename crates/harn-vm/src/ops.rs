@@ -449,8 +449,12 @@ pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value,
     let mut target = &mut *place;
     for (i, step) in path.iter().enumerate() {
         // A missing key in the middle would be added by the walk: find out first.
-        if i + 1 < path.len() && matches!(step, PathStep::Field(_) | PathStep::Index(_)) && is_missing(target, step, regs) {
-            return check_path(target, &path[i..], regs).and_then(|()| Err(Error::runtime("assignment failed")));
+        if i + 1 < path.len()
+            && matches!(step, PathStep::Field(_) | PathStep::Index(_))
+            && is_missing(target, step, regs)
+        {
+            return check_path(target, &path[i..], regs)
+                .and_then(|()| Err(Error::runtime("assignment failed")));
         }
         target = step_into(target, step, regs)?;
     }
@@ -462,7 +466,9 @@ fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
     match (place.view(), step) {
         (View::Dict(d), PathStep::Field(name)) => d.get(name).is_none(),
         // SAFETY: as in `step_into`.
-        (View::Dict(d), PathStep::Index(reg)) => d.get(&key_text(unsafe { &*regs.add(*reg as usize) })).is_none(),
+        (View::Dict(d), PathStep::Index(reg)) => {
+            d.get(&key_text(unsafe { &*regs.add(*reg as usize) })).is_none()
+        }
         (View::Struct(s), PathStep::Field(name)) => s.get(name).is_none(),
         _ => false,
     }
@@ -470,7 +476,13 @@ fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
 
 /// If `old + right` appends and the value at the path is `old`, takes it away from the path so that
 /// `old` is its only holder.
-pub(crate) fn release_path(place: &mut Value, path: &[PathStep], regs: *const Value, old: &Value, right: &Value) {
+pub(crate) fn release_path(
+    place: &mut Value,
+    path: &[PathStep],
+    regs: *const Value,
+    old: &Value,
+    right: &Value,
+) {
     if !old.is_heap() || !appends(old, right) {
         return;
     }
@@ -512,7 +524,10 @@ pub(crate) fn rest_dict(v: &Value, named: &Value) -> Value {
 
 pub(crate) fn expect_pattern(v: &Value, braces: bool) -> Error {
     let (pattern, kind) = if braces { ("{...}", "dict") } else { ("[...]", "list") };
-    Error::type_error(format!("cannot destructure {} with {pattern} pattern — expected {kind}", v.type_name()))
+    Error::type_error(format!(
+        "cannot destructure {} with {pattern} pattern — expected {kind}",
+        v.type_name()
+    ))
 }
 
 pub(crate) fn split_pair(v: &Value) -> Result<(Value, Value)> {

@@ -21,8 +21,11 @@ pub(crate) fn find(path: &str, dir: &Path) -> Result<Option<PathBuf>, String> {
                 return Err(format!("Import error: package path '{path}' must stay inside the package"));
             }
             let direct = packages.join(path);
-            let candidates =
-                [direct.join("lib.harn"), direct.clone(), PathBuf::from(format!("{}.harn", direct.display()))];
+            let candidates = [
+                direct.join("lib.harn"),
+                direct.clone(),
+                PathBuf::from(format!("{}.harn", direct.display())),
+            ];
             let root = packages.join(path.split('/').next().unwrap_or(path));
             for candidate in candidates {
                 if candidate.is_file() {

@@ -75,9 +75,11 @@ impl Check {
                     _ => None,
                 }
             }
-            TypeKind::Union(members) => {
-                members.iter().map(|m| Check::of(m, is_interface)).collect::<Option<Vec<_>>>().map(Check::Union)
-            }
+            TypeKind::Union(members) => members
+                .iter()
+                .map(|m| Check::of(m, is_interface))
+                .collect::<Option<Vec<_>>>()
+                .map(Check::Union),
             TypeKind::Shape(fields) => Some(Check::Shape(
                 fields
                     .iter()
@@ -187,11 +189,13 @@ fn value_problem(check: &Check, name: &str, value: &Value) -> String {
             format!("'{name}': {}", problems.join("; "))
         }
         check => match check.literals() {
-            Some(literals) => format!("'{name}': value must be one of {}, got {value}", Value::list(literals))
-                .split(", got ")
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            Some(literals) => {
+                format!("'{name}': value must be one of {}, got {value}", Value::list(literals))
+                    .split(", got ")
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
+            }
             None => format!("'{name}' expected {}, got {} ({value})", check.kind(), value.type_name()),
         },
     }
@@ -282,7 +286,9 @@ pub(crate) fn type_text(ty: &TypeExpr) -> String {
         TypeKind::Shape(fields) => {
             let fields: Vec<String> = fields
                 .iter()
-                .map(|f| format!("{}{}: {}", f.name.name, if f.optional { "?" } else { "" }, type_text(&f.ty)))
+                .map(|f| {
+                    format!("{}{}: {}", f.name.name, if f.optional { "?" } else { "" }, type_text(&f.ty))
+                })
                 .collect();
             format!("{{{}}}", fields.join(", "))
         }

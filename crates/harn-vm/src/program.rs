@@ -71,10 +71,18 @@ impl Program {
         let result = self.run_in(vm, &task, entry, args).await;
         Cx::new(vm.clone(), task.clone()).end_children().await;
         let flushed = vm.host.flush();
-        Outcome { result: if flushed.is_err() && result.is_ok() { Err(Error::closed_output()) } else { result } }
+        Outcome {
+            result: if flushed.is_err() && result.is_ok() { Err(Error::closed_output()) } else { result },
+        }
     }
 
-    async fn run_in(&self, vm: &Rc<Vm>, task: &Rc<Task>, entry: Option<&str>, args: &[(&str, Value)]) -> Result<Value> {
+    async fn run_in(
+        &self,
+        vm: &Rc<Vm>,
+        task: &Rc<Task>,
+        entry: Option<&str>,
+        args: &[(&str, Value)],
+    ) -> Result<Value> {
         let mut last = Value::NIL;
         for step in &self.steps {
             match step {
@@ -82,7 +90,12 @@ impl Program {
                 Step::Fail { text, module, span } => {
                     let mut error = Error::runtime(text.clone());
                     let file = vm.source(*module).map_or_else(|| "".into(), |(file, _)| file);
-                    error.push_trace(TraceEntry { function: "pipeline".to_owned(), file, module: *module, span: *span });
+                    error.push_trace(TraceEntry {
+                        function: "pipeline".to_owned(),
+                        file,
+                        module: *module,
+                        span: *span,
+                    });
                     return Err(error);
                 }
             }
@@ -150,15 +163,25 @@ impl Session {
         self.scope.file = name.as_str().into();
         let mut imports = Vec::new();
         if parsed.program.imports().next().is_some() {
-            let only: String = parsed.program.imports().map(|i| format!("{}\n", i.span.slice(text))).collect();
-            imports = crate::modules::load_imports(&self.vm, &only, &mut self.scope).map_err(EvalError::Load)?;
+            let only: String =
+                parsed.program.imports().map(|i| format!("{}\n", i.span.slice(text))).collect();
+            imports =
+                crate::modules::load_imports(&self.vm, &only, &mut self.scope).map_err(EvalError::Load)?;
         }
         compile::declare(&self.vm, &parsed.program, &mut self.scope, true);
-        let compiled = compile::compile(&self.vm, &parsed.program, &self.scope, &FxHashMap::default(), Mode::Interactive)
-            .map_err(|errors| EvalError::Load(LoadError::Compile(errors)))?;
+        let compiled = compile::compile(
+            &self.vm,
+            &parsed.program,
+            &self.scope,
+            &FxHashMap::default(),
+            Mode::Interactive,
+        )
+        .map_err(|errors| EvalError::Load(LoadError::Compile(errors)))?;
         for step in &imports {
             match step {
-                Step::Run(proto) => drop(call(&self.vm, &self.task, proto, Vec::new()).await.map_err(EvalError::Run)?),
+                Step::Run(proto) => {
+                    drop(call(&self.vm, &self.task, proto, Vec::new()).await.map_err(EvalError::Run)?)
+                }
                 Step::Fail { text, .. } => return Err(EvalError::Run(Error::runtime(text.clone()))),
             }
         }
@@ -193,9 +216,9 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     let mut diagnostic = Diagnostic::error(text).at(place.span);
     let callers = &error.trace()[1..];
     let shown = |entry: &TraceEntry, name: &str| {
-        let line = vm.source(entry.module).map_or(0, |(_, text)| {
-            harn_syntax::source_map::line_column(&text, entry.span.start).0
-        });
+        let line = vm
+            .source(entry.module)
+            .map_or(0, |(_, text)| harn_syntax::source_map::line_column(&text, entry.span.start).0);
         let _ = name;
         format!("called from {} at {}:{line}", entry.function, entry.file)
     };

@@ -49,7 +49,9 @@ fn build(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Value {
         },
         TypeKind::Nil => named(if json { "null" } else { "nil" }),
         TypeKind::Fn { .. } => named("any"),
-        TypeKind::Str(text) => dict([("type", Value::str("string")), ("enum", Value::list(vec![Value::str(text)]))]),
+        TypeKind::Str(text) => {
+            dict([("type", Value::str("string")), ("enum", Value::list(vec![Value::str(text)]))])
+        }
         TypeKind::Int(i) => dict([
             ("type", Value::str(if json { "integer" } else { "int" })),
             ("enum", Value::list(vec![Value::int(*i)])),

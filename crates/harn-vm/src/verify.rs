@@ -136,14 +136,22 @@ fn registers_of(op: Op) -> (bool, bool, bool) {
         Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Pow => (true, true, true),
         Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::In => (true, true, true),
         Op::AddK | Op::SubK | Op::MulK | Op::DivK | Op::RemK => (true, true, false),
-        Op::JumpLt | Op::JumpLe | Op::JumpNotLt | Op::JumpNotLe | Op::JumpEq | Op::JumpNe => (true, true, false),
-        Op::Propagate | Op::StructFromDict | Op::CaughtValue | Op::WrapOk | Op::WrapErr => (true, true, false),
-        Op::DictSet | Op::NewRange | Op::NewRangeExclusive | Op::GetIndex | Op::GetIndexTake => (true, true, true),
+        Op::JumpLt | Op::JumpLe | Op::JumpNotLt | Op::JumpNotLe | Op::JumpEq | Op::JumpNe => {
+            (true, true, false)
+        }
+        Op::Propagate | Op::StructFromDict | Op::CaughtValue | Op::WrapOk | Op::WrapErr => {
+            (true, true, false)
+        }
+        Op::DictSet | Op::NewRange | Op::NewRangeExclusive | Op::GetIndex | Op::GetIndexTake => {
+            (true, true, true)
+        }
         Op::Slice | Op::SetIndex | Op::AddToCell => (true, true, true),
         Op::GetField | Op::GetFieldTake | Op::GetFieldOpt | Op::SetField | Op::SetPath | Op::GetPath => {
             (true, true, false)
         }
-        Op::ReleasePath | Op::PatternField | Op::PatternItem | Op::RestDict | Op::RestList => (true, true, false),
+        Op::ReleasePath | Op::PatternField | Op::PatternItem | Op::RestDict | Op::RestList => {
+            (true, true, false)
+        }
         Op::SplitPair | Op::EnumField => (true, true, false),
         Op::SetUpCell => (false, true, false),
         Op::Jump | Op::Fail | Op::ReturnNil => (false, false, false),

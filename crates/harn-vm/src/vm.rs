@@ -282,7 +282,12 @@ impl Vm {
 
     pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
         let mut modules = self.modules.borrow_mut();
-        modules.push(Module { file: file.into(), source: source.into(), globals: Rc::default(), global_names: Vec::new() });
+        modules.push(Module {
+            file: file.into(),
+            source: source.into(),
+            globals: Rc::default(),
+            global_names: Vec::new(),
+        });
         modules.len() as u32 - 1
     }
 

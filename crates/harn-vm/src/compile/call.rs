@@ -141,7 +141,14 @@ impl<'a> Compiler<'a> {
         self.deliver(base, dst);
     }
 
-    pub(super) fn method_call(&mut self, object: &'a Expr, name: &'a Ident, args: &'a [Arg], optional: bool, dst: Reg) {
+    pub(super) fn method_call(
+        &mut self,
+        object: &'a Expr,
+        name: &'a Ident,
+        args: &'a [Arg],
+        optional: bool,
+        dst: Reg,
+    ) {
         let moved = self.moved.take();
         if let Some(enum_name) = object.as_name()
             && let Some(Binding::Enum(ty)) = self.resolve_type(enum_name)
@@ -211,7 +218,13 @@ impl<'a> Compiler<'a> {
         // The value comes first; the callee's register lies below it.
         if let Some(name) = func.as_name() {
             match self.resolve(name) {
-                Some(Binding::Struct(_) | Binding::Function { .. } | Binding::Local { .. } | Binding::Up { .. } | Binding::Global { .. }) => {
+                Some(
+                    Binding::Struct(_)
+                    | Binding::Function { .. }
+                    | Binding::Local { .. }
+                    | Binding::Up { .. }
+                    | Binding::Global { .. },
+                ) => {
                     self.expr(func, base);
                 }
                 _ => self.expr(func, base),
@@ -358,7 +371,10 @@ impl<'a> Compiler<'a> {
     /// `return e`
     pub(super) fn return_expr(&mut self, e: &'a Expr) {
         let mark = self.f().next;
-        if self.f().control.iter().all(|c| matches!(c, super::control::Control::Loop { .. })) && self.f().try_depth == 0 && !self.f().generator {
+        if self.f().control.iter().all(|c| matches!(c, super::control::Control::Loop { .. }))
+            && self.f().try_depth == 0
+            && !self.f().generator
+        {
             self.tail(e, true);
         } else {
             let t = self.f().temp();

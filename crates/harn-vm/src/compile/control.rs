@@ -1,7 +1,7 @@
 //! Ways out of a piece of code: loops, `finally`, `defer`, and the jumps through them.
 
-use super::scope::Reg;
 use super::Compiler;
+use super::scope::Reg;
 use crate::bytecode::{Handler, HandlerKind, Op};
 
 /// Something that `break`, `continue`, `return` and `?` have to know on their way out.

@@ -178,7 +178,9 @@ impl<'a> Compiler<'a> {
                 let facts = self.f().facts;
                 let names = match &pattern.kind {
                     PatternKind::Name(name) => vec![name],
-                    PatternKind::Dict { fields, rest } => fields.iter().map(|f| &f.name).chain(rest).collect(),
+                    PatternKind::Dict { fields, rest } => {
+                        fields.iter().map(|f| &f.name).chain(rest).collect()
+                    }
                     PatternKind::List { elems, rest } => elems.iter().map(|e| &e.name).chain(rest).collect(),
                     PatternKind::Pair(a, b) => vec![a, b],
                 };
@@ -283,7 +285,8 @@ impl<'a> Compiler<'a> {
         let mut dynamic = dynamic.into_iter();
         for (d, func) in &fns {
             if constant.contains(&d.name.name) {
-                let Some(Binding::Function { index, .. }) = self.f().find_local(&d.name.name, false).cloned() else {
+                let Some(Binding::Function { index, .. }) = self.f().find_local(&d.name.name, false).cloned()
+                else {
                     continue;
                 };
                 let proto = self.function(func, &d.name.name, Role::Function);
@@ -303,9 +306,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn is_enclosing_variable(&self, name: &Name) -> bool {
-        self.funcs.iter().any(|f| {
-            matches!(f.find_local(name, true), Some(Binding::Local { .. } | Binding::Up { .. }))
-        })
+        self.funcs
+            .iter()
+            .any(|f| matches!(f.find_local(name, true), Some(Binding::Local { .. } | Binding::Up { .. })))
     }
 
     pub(super) fn impl_block(&mut self, d: &'a ImplDecl) {

@@ -4,9 +4,9 @@ use harn_syntax::Span;
 use harn_syntax::ast::*;
 use harn_value::Value;
 
+use super::Compiler;
 use super::facts::has_block;
 use super::scope::{Binding, Reg};
-use super::Compiler;
 use crate::bytecode::{FailKind, Op};
 
 impl<'a> Compiler<'a> {
@@ -376,7 +376,9 @@ impl<'a> Compiler<'a> {
         };
         if let Some((plain, with_constant)) = ops {
             // `a + b + c`: the sum so far sits in a register of its own, where the interpreter appends in place.
-            let l = if matches!(lhs.kind, ExprKind::Binary { op: BinaryOp::Add, .. }) && !self.f().is_variable(dst) {
+            let l = if matches!(lhs.kind, ExprKind::Binary { op: BinaryOp::Add, .. })
+                && !self.f().is_variable(dst)
+            {
                 self.expr(lhs, dst);
                 dst
             } else {
@@ -592,7 +594,10 @@ impl<'a> Compiler<'a> {
             match item {
                 DictItem::Entry { key, value } => {
                     let t = self.f().temp();
-                    match value.as_name().and_then(|n| (key.name == "output_schema").then(|| self.alias_schema(n)).flatten()) {
+                    match value
+                        .as_name()
+                        .and_then(|n| (key.name == "output_schema").then(|| self.alias_schema(n)).flatten())
+                    {
                         Some(schema) => self.load_const(schema, t),
                         None => self.expr(value, t),
                     }

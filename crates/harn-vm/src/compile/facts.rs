@@ -318,13 +318,17 @@ pub(super) fn has_block(expr: &Expr) -> bool {
         }),
         ExprKind::Parallel(p) => has_block(&p.source),
         ExprKind::Unary { operand, .. } | ExprKind::Propagate { operand, .. } => has_block(operand),
-        ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => has_block(lhs) || has_block(rhs),
+        ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => {
+            has_block(lhs) || has_block(rhs)
+        }
         ExprKind::Ternary { cond, then, other } => has_block(cond) || has_block(then) || has_block(other),
         ExprKind::Range { start: a, end: b, .. } | ExprKind::Pipe { value: a, func: b, .. } => {
             has_block(a) || has_block(b)
         }
         ExprKind::Call { callee, args, .. } => has_block(callee) || args.iter().any(|a| has_block(&a.value)),
-        ExprKind::MethodCall { object, args, .. } => has_block(object) || args.iter().any(|a| has_block(&a.value)),
+        ExprKind::MethodCall { object, args, .. } => {
+            has_block(object) || args.iter().any(|a| has_block(&a.value))
+        }
         ExprKind::Member { object, .. } => has_block(object),
         ExprKind::Index { object, index, .. } => has_block(object) || has_block(index),
         ExprKind::Slice { object, start, end, .. } => {

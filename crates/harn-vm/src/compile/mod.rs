@@ -138,7 +138,9 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
             StmtKind::Let { mutable, pattern, .. } => {
                 let names: Vec<&Ident> = match &pattern.kind {
                     PatternKind::Name(name) => vec![name],
-                    PatternKind::Dict { fields, rest } => fields.iter().map(|f| &f.name).chain(rest).collect(),
+                    PatternKind::Dict { fields, rest } => {
+                        fields.iter().map(|f| &f.name).chain(rest).collect()
+                    }
                     PatternKind::List { elems, rest } => elems.iter().map(|e| &e.name).chain(rest).collect(),
                     PatternKind::Pair(a, b) => vec![a, b],
                 };
@@ -156,7 +158,10 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                     DeclKind::Pipeline(_) => Binding::Pipeline,
                     DeclKind::Struct(d) => {
                         let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();
-                        Binding::Struct(harn_value::Ref::new(harn_value::StructType::new(vm.intern(&name), fields)))
+                        Binding::Struct(harn_value::Ref::new(harn_value::StructType::new(
+                            vm.intern(&name),
+                            fields,
+                        )))
                     }
                     DeclKind::Enum(d) => Binding::Enum(harn_value::Ref::new(harn_value::EnumType {
                         name: vm.intern(&name),
@@ -242,7 +247,9 @@ impl<'a> Compiler<'a> {
     fn lookup_type(&self, name: &str) -> Option<Binding> {
         let local = self.funcs.iter().rev().find_map(|f| f.find_local(name, true));
         match local.or_else(|| self.module.names.get(name)) {
-            Some(binding @ (Binding::Struct(_) | Binding::Enum(_) | Binding::Type { .. })) => Some(binding.clone()),
+            Some(binding @ (Binding::Struct(_) | Binding::Enum(_) | Binding::Type { .. })) => {
+                Some(binding.clone())
+            }
             Some(_) => None,
             None if name == "Result" => Some(Binding::Enum(EnumValue::result_type())),
             None => None,
@@ -256,8 +263,10 @@ impl<'a> Compiler<'a> {
 
     /// `` (did you mean `x`?)`` for an unknown name.
     fn hint(&self, name: &str) -> String {
-        let locals = self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| &s.locals).map(|l| l.name.to_string());
-        let mut names: Vec<String> = locals.chain(self.module.names.keys().map(ToString::to_string)).collect();
+        let locals =
+            self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| &s.locals).map(|l| l.name.to_string());
+        let mut names: Vec<String> =
+            locals.chain(self.module.names.keys().map(ToString::to_string)).collect();
         names.extend(self.vm.builtin_names().map(str::to_owned));
         names.extend(self.vm.global_names());
         names.sort();
@@ -330,7 +339,10 @@ impl<'a> Compiler<'a> {
         for item in &program.items {
             if let StmtKind::Let { pattern, .. } = &item.kind
                 && let PatternKind::Name(name) = &pattern.kind
-                && matches!(self.module.names.get(&name.name), Some(Binding::Function { .. } | Binding::Struct(_)))
+                && matches!(
+                    self.module.names.get(&name.name),
+                    Some(Binding::Function { .. } | Binding::Struct(_))
+                )
                 && mode != Mode::Interactive
             {
                 self.top_fixed.insert(name.name.clone(), true);
@@ -351,7 +363,8 @@ impl<'a> Compiler<'a> {
         let mut base = pipeline.extends.as_ref();
         while let Some(name) = base {
             let Some(&(parent, module)) = self.pipelines.get(&name.name) else {
-                let text = format!("pipeline '{}' extends unknown pipeline '{}'", chain[0].0.name.name, name.name);
+                let text =
+                    format!("pipeline '{}' extends unknown pipeline '{}'", chain[0].0.name.name, name.name);
                 self.error(name.span, &text);
                 break;
             };

@@ -35,7 +35,13 @@ impl<'a> Compiler<'a> {
         targets
     }
 
-    fn store_item(&mut self, target: &(&'a Ident, Option<Target>), value: Reg, default: Option<&'a Expr>, mutable: bool) {
+    fn store_item(
+        &mut self,
+        target: &(&'a Ident, Option<Target>),
+        value: Reg,
+        default: Option<&'a Expr>,
+        mutable: bool,
+    ) {
         if let Some(default) = default {
             let given = self.f().jump(Op::JumpIfNotNil, value, 0);
             self.expr(default, value);
@@ -47,7 +53,13 @@ impl<'a> Compiler<'a> {
     }
 
     /// Takes the value in `from` apart.
-    pub(super) fn destructure(&mut self, pattern: &'a Pattern, from: Reg, targets: Targets<'a>, mutable: bool) {
+    pub(super) fn destructure(
+        &mut self,
+        pattern: &'a Pattern,
+        from: Reg,
+        targets: Targets<'a>,
+        mutable: bool,
+    ) {
         let mark = self.f().next;
         self.f().at(pattern.span);
         let item = self.f().temp();
@@ -155,7 +167,12 @@ impl<'a> Compiler<'a> {
         // A variable of the match is immutable: the value's own register serves, unless it is captured.
         let cell = self.needs_cell(&name.name);
         if !cell && !self.f().is_variable(value) {
-            self.f().declare(&name.name, Binding::Local { reg: value, mutable: false, cell: false }, true, true);
+            self.f().declare(
+                &name.name,
+                Binding::Local { reg: value, mutable: false, cell: false },
+                true,
+                true,
+            );
             return;
         }
         self.bind(name, false, value);
@@ -163,7 +180,13 @@ impl<'a> Compiler<'a> {
 
     /// Falls through when the value in `from` matches; jumps to `fails` otherwise. Registers of bound
     /// parts stay reserved until the arm's scope closes.
-    fn test_pattern(&mut self, pattern: &'a MatchPattern, from: Reg, alternative: bool, fails: &mut Vec<usize>) {
+    fn test_pattern(
+        &mut self,
+        pattern: &'a MatchPattern,
+        from: Reg,
+        alternative: bool,
+        fails: &mut Vec<usize>,
+    ) {
         self.f().at(pattern.span);
         match &pattern.kind {
             MatchPatternKind::Wildcard => {}
@@ -207,7 +230,8 @@ impl<'a> Compiler<'a> {
                     self.test_pattern(sub, part, alternative, fails);
                 }
                 if let Some(rest) = rest {
-                    let keys = entries.iter().map(|(key, _)| Value::from(self.vm.intern(&key.name))).collect();
+                    let keys =
+                        entries.iter().map(|(key, _)| Value::from(self.vm.intern(&key.name))).collect();
                     let k = self.f().constant(Value::list(keys));
                     let part = self.f().temp();
                     self.f().emit(Op::RestDict, part, from, k);

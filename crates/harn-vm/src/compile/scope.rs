@@ -284,7 +284,14 @@ impl<'a> Func<'a> {
         self.captured.iter().find(|(n, _, k)| n == name && *k == key).map(|(_, b, _)| b.clone())
     }
 
-    pub(super) fn add_capture(&mut self, name: &Name, capture: Capture, mutable: bool, cell: bool, key: u32) -> Binding {
+    pub(super) fn add_capture(
+        &mut self,
+        name: &Name,
+        capture: Capture,
+        mutable: bool,
+        cell: bool,
+        key: u32,
+    ) -> Binding {
         let binding = Binding::Up { index: self.captures.len() as u16, mutable, cell };
         self.captures.push(capture);
         self.captured.push((name.clone(), binding.clone(), key));

@@ -309,7 +309,13 @@ impl<'a> Compiler<'a> {
 
     // ---- assignment ----
 
-    fn assign(&mut self, target: &'a harn_syntax::ast::Target, op: Option<BinaryOp>, op_span: harn_syntax::Span, value: &'a Expr) {
+    fn assign(
+        &mut self,
+        target: &'a harn_syntax::ast::Target,
+        op: Option<BinaryOp>,
+        op_span: harn_syntax::Span,
+        value: &'a Expr,
+    ) {
         let name = &target.root.name;
         let Some(binding) = self.resolve(name) else {
             let t = self.f().temp();
@@ -320,7 +326,9 @@ impl<'a> Compiler<'a> {
             return;
         };
         let mutable = match binding {
-            Binding::Local { mutable, .. } | Binding::Up { mutable, .. } | Binding::Global { mutable, .. } => mutable,
+            Binding::Local { mutable, .. }
+            | Binding::Up { mutable, .. }
+            | Binding::Global { mutable, .. } => mutable,
             _ => false,
         };
         if !mutable {
@@ -338,7 +346,14 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn assign_variable(&mut self, name: &Name, binding: &Binding, op: Option<BinaryOp>, span: harn_syntax::Span, value: &'a Expr) {
+    fn assign_variable(
+        &mut self,
+        name: &Name,
+        binding: &Binding,
+        op: Option<BinaryOp>,
+        span: harn_syntax::Span,
+        value: &'a Expr,
+    ) {
         if let Binding::Local { reg, cell: false, .. } = *binding {
             match op {
                 Some(op) => {
@@ -353,7 +368,9 @@ impl<'a> Compiler<'a> {
         // Captured and module variables: `x += e` and `x = x + e` append in place.
         let added = match (op, &value.kind) {
             (Some(BinaryOp::Add), _) => Some(value),
-            (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if lhs.as_name() == Some(name) => Some(&**rhs),
+            (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if lhs.as_name() == Some(name) => {
+                Some(&**rhs)
+            }
             _ => None,
         };
         match (op, added) {
@@ -370,7 +387,11 @@ impl<'a> Compiler<'a> {
             (Some(op), _) => {
                 let old = self.f().temp();
                 self.load_binding(name, binding, old);
-                if let (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, ExprKind::Int(_) | ExprKind::Float(_)) = (op, &value.kind) {
+                if let (
+                    BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul,
+                    ExprKind::Int(_) | ExprKind::Float(_),
+                ) = (op, &value.kind)
+                {
                     let number = match value.kind {
                         ExprKind::Int(i) => Value::int(i),
                         ExprKind::Float(f) => Value::float(f),
@@ -418,7 +439,9 @@ impl<'a> Compiler<'a> {
             // An error leaves the function here, so nobody sees the variable half-way.
             match &value.kind {
                 // x = x + a + b: append one after the other.
-                ExprKind::Binary { op: BinaryOp::Add, lhs, .. } if matches!(lhs.kind, ExprKind::Binary { .. }) => {
+                ExprKind::Binary { op: BinaryOp::Add, lhs, .. }
+                    if matches!(lhs.kind, ExprKind::Binary { .. }) =>
+                {
                     let mut parts = Vec::new();
                     let mut left = value;
                     while let ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, op_span } = &left.kind {
@@ -440,7 +463,11 @@ impl<'a> Compiler<'a> {
                 ExprKind::Call { callee, args, .. } => {
                     let uses = args.iter().filter(|a| mentions(&a.value, name)).count();
                     let direct = args.iter().any(|a| !a.spread && a.value.as_name() == Some(name));
-                    if uses == 1 && direct && !mentions(callee, name) && args.iter().all(|a| !a.spread && !has_block(&a.value)) {
+                    if uses == 1
+                        && direct
+                        && !mentions(callee, name)
+                        && args.iter().all(|a| !a.spread && !has_block(&a.value))
+                    {
                         self.moved = Some(reg);
                     }
                 }
@@ -488,7 +515,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// `root.a[i].b = e` and its compound forms.
-    fn assign_path(&mut self, target: &'a harn_syntax::ast::Target, binding: &Binding, op: Option<BinaryOp>, span: harn_syntax::Span, value: &'a Expr) {
+    fn assign_path(
+        &mut self,
+        target: &'a harn_syntax::ast::Target,
+        binding: &Binding,
+        op: Option<BinaryOp>,
+        span: harn_syntax::Span,
+        value: &'a Expr,
+    ) {
         let place = self.cell_of(binding);
         let added = match (op, &value.kind) {
             (Some(_), _) => Some((value, op.unwrap_or(BinaryOp::Add))),
@@ -500,7 +534,12 @@ impl<'a> Compiler<'a> {
         };
         let Some((operand, op)) = added else {
             let v = self.operand(value);
-            let v = if self.f().is_variable(v) && target.path.iter().any(|s| matches!(s, TargetStep::Index { index, .. } if has_block(index))) {
+            let v = if self.f().is_variable(v)
+                && target
+                    .path
+                    .iter()
+                    .any(|s| matches!(s, TargetStep::Index { index, .. } if has_block(index)))
+            {
                 let t = self.f().temp();
                 self.f().emit(Op::Move, t, v, 0);
                 t
@@ -512,6 +551,10 @@ impl<'a> Compiler<'a> {
             self.store_path(target, place, v, take);
             return;
         };
+        if let ([step], Binding::Local { cell: false, .. }) = (&target.path[..], binding) {
+            self.update_part(step, place, operand, op, span);
+            return;
+        }
         // Indices once, then the old value, then the right side.
         let steps = self.path_steps(target);
         let path = self.path(steps);
@@ -528,6 +571,61 @@ impl<'a> Compiler<'a> {
         self.f().at(target.path.last().map_or(target.span, TargetStep::span));
         self.f().emit(Op::SetPath, place, old, path | TAKE);
         self.f().emit(Op::Clear, right, 0, 0);
+    }
+
+    /// `place.name op= e` and `place[i] op= e` for a variable in a register of its own.
+    fn update_part(
+        &mut self,
+        step: &'a TargetStep,
+        place: Reg,
+        operand: &'a Expr,
+        op: BinaryOp,
+        span: harn_syntax::Span,
+    ) {
+        let field = match step {
+            TargetStep::Member(name) => Err(self.text_constant(&name.name)),
+            TargetStep::Index { index, .. } => {
+                let i = self.operand(index);
+                Ok(if self.f().is_variable(i) && has_block(operand) {
+                    let t = self.f().temp();
+                    self.f().emit(Op::Move, t, i, 0);
+                    t
+                } else {
+                    i
+                })
+            }
+        };
+        let old = self.f().temp();
+        self.f().at(step.span());
+        match field {
+            Ok(i) => self.f().emit(Op::GetIndex, old, place, u32::from(i)),
+            Err(k) => self.f().emit(Op::GetField, old, place, k),
+        };
+        let number = matches!(operand.kind, ExprKind::Int(_) | ExprKind::Float(_));
+        let right = if op == BinaryOp::Add && !number {
+            let right = self.f().temp();
+            self.expr(operand, right);
+            let path = self.path(vec![match (field, step) {
+                (Ok(i), _) => PathStep::Index(i),
+                (_, TargetStep::Member(name)) => PathStep::Field(self.vm.intern(&name.name)),
+                _ => return,
+            }]);
+            self.f().at(span);
+            self.f().emit(Op::ReleasePath, place, old, path);
+            right
+        } else {
+            self.operand(operand)
+        };
+        self.f().at(span);
+        self.arithmetic(op, old, old, right);
+        self.f().at(step.span());
+        match field {
+            Ok(i) => self.f().emit(Op::SetIndex, place, i, u32::from(old) | TAKE),
+            Err(k) => self.f().emit(Op::SetField, place, old, k | TAKE),
+        };
+        if !number && op == BinaryOp::Add {
+            self.f().emit(Op::Clear, right, 0, 0);
+        }
     }
 
     fn store_path(&mut self, target: &'a harn_syntax::ast::Target, place: Reg, value: Reg, take: u32) {
@@ -627,7 +725,12 @@ impl<'a> Compiler<'a> {
             PatternKind::Name(name) if name.name == "_" => {}
             PatternKind::Name(name) if self.needs_cell(&name.name) => self.bind(name, true, item),
             PatternKind::Name(name) => {
-                self.f().declare(&name.name, Binding::Local { reg: item, mutable: true, cell: false }, false, true);
+                self.f().declare(
+                    &name.name,
+                    Binding::Local { reg: item, mutable: true, cell: false },
+                    false,
+                    true,
+                );
             }
             _ => {
                 let targets = self.pattern_targets(pattern, true);
@@ -660,7 +763,13 @@ impl<'a> Compiler<'a> {
         self.f().land_all(done);
     }
 
-    pub(super) fn try_expr(&mut self, body: &'a Block, catch: Option<&'a Catch>, finally: Option<&'a Block>, dst: Option<Reg>) {
+    pub(super) fn try_expr(
+        &mut self,
+        body: &'a Block,
+        catch: Option<&'a Catch>,
+        finally: Option<&'a Block>,
+        dst: Option<Reg>,
+    ) {
         match (catch, finally) {
             (_, Some(finally)) => self.with_finally(
                 |c| match catch {
@@ -725,7 +834,12 @@ impl<'a> Compiler<'a> {
             if self.needs_cell(&name.name) {
                 self.bind(name, false, caught);
             } else {
-                self.f().declare(&name.name, Binding::Local { reg: caught, mutable: false, cell: false }, true, true);
+                self.f().declare(
+                    &name.name,
+                    Binding::Local { reg: caught, mutable: false, cell: false },
+                    true,
+                    true,
+                );
             }
         }
         self.block(&catch.body, dst);
@@ -751,12 +865,15 @@ fn same_place(target: &harn_syntax::ast::Target, e: &Expr) -> bool {
     let mut e = e;
     for step in target.path.iter().rev() {
         match (step, &e.kind) {
-            (TargetStep::Member(name), ExprKind::Member { object, name: other, optional: false }) if name.name == other.name => {
+            (TargetStep::Member(name), ExprKind::Member { object, name: other, optional: false })
+                if name.name == other.name =>
+            {
                 e = object;
             }
-            (TargetStep::Index { index, .. }, ExprKind::Index { object, index: other, optional: false, .. })
-                if same_simple(index, other) =>
-            {
+            (
+                TargetStep::Index { index, .. },
+                ExprKind::Index { object, index: other, optional: false, .. },
+            ) if same_simple(index, other) => {
                 e = object;
             }
             _ => return false,
