@@ -1,5 +1,4 @@
-//! Embeds the folder `stdlib/`: Harn modules and prompt assets, each by its path without the extension
-//! of modules.
+//! Embeds the folder `stdlib/`: the modules of `stdlib/std/` by their name, prompt assets by their path.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ fn main() -> io::Result<()> {
         let Ok(relative) = file.strip_prefix(&root) else { continue };
         let name = relative.to_string_lossy().replace('\\', "/");
         let path = fs::canonicalize(&file)?;
-        let (table, name) = match name.strip_suffix(".harn") {
+        let (table, name) = match name.strip_suffix(".harn").and_then(|n| n.strip_prefix("std/")) {
             Some(module) => (&mut modules, module.to_owned()),
             None if name.ends_with(".prompt") => (&mut assets, name),
             None => continue,

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn repetition_is_warned_blocked_and_skipped() {
         let (mut d, limits, args) = (Detector::default(), Limits::default(), json!({"a": 1}));
-        let mut run = |d: &mut Detector, text: &str| {
+        let run = |d: &mut Detector, text: &str| {
             if let Some((_, text)) = d.skips(limits, "t", &args) {
                 return text;
             }

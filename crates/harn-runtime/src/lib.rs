@@ -27,7 +27,7 @@ use harn_value::Value;
 use harn_vm::{Builtin, Host, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
-pub use llm_host::llm_runtime;
+pub use llm_host::{llm_runtime, replay_replies};
 
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.
 pub fn tables() -> Vec<&'static [Builtin]> {

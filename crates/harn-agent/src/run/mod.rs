@@ -306,7 +306,9 @@ impl AgentLoop {
         let config = &self.config;
         let mut options = config.options.clone();
         options.insert("system".into(), config.system.clone().or_else(|| self.option_text("system")).into());
-        options.insert("tool_format".into(), config.format.as_str().into());
+        // Without tools there is no text protocol, so its tags must not be asked for.
+        let format = if config.tools.is_empty() { Format::Native } else { config.format };
+        options.insert("tool_format".into(), format.as_str().into());
         options.insert("recitation".into(), recitation.into());
         options.insert("tools".into(), self.visible_tools().into());
         let listing = match config.format {

@@ -69,7 +69,13 @@ impl AgentLoop {
         let mut visible = result["visible_text"].as_str().unwrap_or(text).to_owned();
         let (mut errors, mut violations, mut fallback) = (Vec::new(), Vec::new(), false);
         match self.config.format {
-            Format::Text => (errors, violations) = (strings("tool_parse_errors"), strings("protocol_violations")),
+            Format::Text => {
+                errors = strings("tool_parse_errors");
+                // A reply that calls through the provider's channel does not speak the text protocol.
+                if calls.iter().all(|call| call.id.starts_with("tc_")) {
+                    violations = strings("protocol_violations");
+                }
+            }
             Format::Native => {
                 // Calls read from text have the ids of the text grammar.
                 calls.retain(|call| !call.id.starts_with("tc_"));
@@ -87,7 +93,7 @@ impl AgentLoop {
         }
         let sentinel = self.config.sentinel.as_str();
         let lines: Vec<&str> = visible.lines().filter(|line| line.trim() != sentinel).collect();
-        Reply { result, text, visible: lines.join("\n").trim().to_owned(), calls, errors, violations: std::mem::take(&mut violations), fallback }
+        Reply { result, text, visible: lines.join("\n").trim().to_owned(), calls, errors, violations, fallback }
     }
 
     /// Names that may be called in text.

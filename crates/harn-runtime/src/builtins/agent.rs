@@ -49,9 +49,10 @@ builtins! {
     /// Calls a closure with every live event of a session's loops.
     ///
     /// ```harn
-    /// agent_subscribe("s", { e -> if e.type == "turn_start" { println("turn ${e.iteration}") } })
-    /// let r = agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
-    /// println(r.status) // -> done
+    /// var seen = []
+    /// agent_subscribe("s", { e -> seen = seen + [e.type] })
+    /// agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
+    /// println(seen) // -> [turn_start, agent_message_chunk]
     /// ```
     State fn agent_subscribe(cx, session_id: Value, callback: Value) -> "nil" {
         let Some(session) = session_id.as_str() else {

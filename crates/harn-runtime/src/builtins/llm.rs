@@ -109,7 +109,8 @@ builtins! {
 
     /// Calls a model and returns a channel that delivers the reply piece by piece.
     ///
-    /// The channel closes with the reply. Dropping or closing it closes the connection.
+    /// A call that fails before its first word throws; the channel closes with the reply. Dropping or
+    /// closing it closes the connection.
     ///
     /// ```harn
     /// llm_mock({text: "one two"})
@@ -123,23 +124,33 @@ builtins! {
         runtime.prepare(&call).map_err(|e| failed(&e))?;
         let channel = Channel::new("llm_stream", 64);
         let sender = channel.sender();
-        let host = cx.vm().clone();
+        let (give, mut take) = tokio::sync::mpsc::unbounded_channel();
+        let mut deliver = move |item| {
+            // The receiver lives as long as the stream: nobody misses an item.
+            let _ = give.send(item);
+        };
+        let vm = cx.vm().clone();
+        let (first_give, first_take) = tokio::sync::oneshot::channel();
         tokio::task::spawn_local(async move {
-            let (give, mut take) = tokio::sync::mpsc::unbounded_channel();
-            let mut deliver = move |item| {
-                // The receiver lives in this task: it is gone only when the stream is.
-                let _ = give.send(item);
-            };
             let forward = async {
+                let mut first = Some(first_give);
+                let mut begin = |failure: Option<CallError>| match first.take() {
+                    Some(first) => first.send(failure).err().flatten(),
+                    None => failure,
+                };
                 while let Some(item) = take.recv().await {
                     match item {
                         StreamItem::Chunk(text) => {
+                            begin(None);
                             if !sender.send(Value::str(&text)).await {
                                 return;
                             }
                         }
                         StreamItem::Failed(error) => {
-                            host.host().write_err(&format!("[harn] warning: llm_stream: {}\n", error.message()));
+                            if let Some(error) = begin(Some(error)) {
+                                let text = error.message();
+                                vm.host().write_err(&format!("[harn] warning: llm: stream broke off: {text}\n"));
+                            }
                             return;
                         }
                     }
@@ -163,6 +174,10 @@ builtins! {
             }
             sender.close();
         });
+        // A call that fails before its first word fails here, as an error that can be caught.
+        if let Ok(Some(error)) = first_take.await {
+            return Err(failed(&error));
+        }
         channel.into_value()
     }
 

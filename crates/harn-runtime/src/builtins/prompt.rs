@@ -23,7 +23,7 @@ builtins! {
     ///
     /// ```harn
     /// let e = prompt_explain({system: "You help.", tools: [{name: "todo", guidance: "Tick items."}]})
-    /// println(e.system) // -> You help.
+    /// println(e.system == "You help.\n\nTick items.") // -> true
     /// println(e.fragments[1].reason) // -> tool(s) present: todo
     /// ```
     Pure fn prompt_explain(cx, options: Value) -> "dict" {

@@ -83,7 +83,7 @@ builtins! {
     /// Returns a plain listing of the skills, sorted by name.
     ///
     /// ```harn
-    /// println(skill_describe(skill_registry())) // -> Available skills:
+    /// println(skill_describe(skill_registry()).lines()) // -> [Available skills:, (none)]
     /// ```
     Pure fn skill_describe(cx, skills: Value) -> "string" {
         skills::describe(&skills).or_throw()

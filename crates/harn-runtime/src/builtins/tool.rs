@@ -104,7 +104,7 @@ builtins! {
     /// Returns a plain listing of the tools, sorted by name.
     ///
     /// ```harn
-    /// println(tool_describe(tool_registry())) // -> Available tools:
+    /// println(tool_describe(tool_registry()).lines()) // -> [Available tools:, (none)]
     /// ```
     Pure fn tool_describe(cx, tools: Value) -> "string" {
         registry::describe(&tools).or_throw()

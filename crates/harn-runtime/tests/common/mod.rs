@@ -1,0 +1,79 @@
+//! Runs programs in a machine with everything, in a scratch folder and with a chosen environment.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_value::Value;
+use harn_vm::{CaptureHost, Host, Source, block_on, load, uncaught};
+
+struct TestHost {
+    capture: Rc<CaptureHost>,
+    dir: PathBuf,
+    env: BTreeMap<String, String>,
+}
+
+impl Host for TestHost {
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.capture.write_out(text)
+    }
+
+    fn write_err(&self, text: &str) {
+        self.capture.write_err(text);
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.env.get(name).cloned()
+    }
+
+    fn cwd(&self) -> PathBuf {
+        self.dir.clone()
+    }
+}
+
+/// How a program ended.
+pub(crate) struct Run {
+    /// Its standard output.
+    pub(crate) output: String,
+    /// What it wrote to standard error.
+    pub(crate) errors: String,
+    /// The message of the error that ended it.
+    pub(crate) error: Option<String>,
+}
+
+/// Runs `text` as the file `name` of the folder `dir`, with these environment variables only.
+pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)], mock: Option<&Path>) -> Run {
+    let scratch = tempfile::tempdir().unwrap();
+    let capture = Rc::new(CaptureHost::default());
+    let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let host = TestHost { capture: capture.clone(), dir: scratch.path().to_owned(), env };
+    let vm = harn_runtime::vm_builder(Box::new(host)).global("argv", Value::list(Vec::new())).build();
+    let source = Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
+    let ready = mock.map_or(Ok(()), |file| harn_runtime::replay_replies(&vm, file));
+    let error = match (ready, load(&vm, &source)) {
+        (Err(error), _) => Some(error),
+        (_, Err(error)) => Some(error.canonical(text)),
+        (_, Ok(program)) => match block_on(program.run(&vm, None, &[])) {
+            Ok(outcome) => match outcome.result {
+                Err(error) if error.is_catchable() => Some(uncaught(&vm, &error).0.message),
+                _ => None,
+            },
+            Err(error) => Some(error.to_string()),
+        },
+    };
+    Run { output: capture.output(), errors: capture.errors(), error }
+}
+
+/// Runs a program that makes no call over the network.
+pub(crate) fn run(text: &str) -> Run {
+    run_with("test.harn", text, Path::new("/"), &[("HARN_LLM_CALLS_DISABLED", "1")], None)
+}
+
+/// The output of a program that must not fail.
+pub(crate) fn output(text: &str, env: &[(&str, &str)]) -> String {
+    let run = run_with("test.harn", text, Path::new("/"), env, None);
+    assert_eq!(run.error, None, "{}{}", run.output, run.errors);
+    run.output
+}
