@@ -20,7 +20,8 @@ fn main() -> io::Result<()> {
             None if name.ends_with(".prompt") => (&mut assets, name),
             None => continue,
         };
-        writeln!(table, "    ({name:?}, include_str!({:?})),", path.display().to_string()).map_err(io::Error::other)?;
+        writeln!(table, "    ({name:?}, include_str!({:?})),", path.display().to_string())
+            .map_err(io::Error::other)?;
     }
     let text = format!(
         "pub(crate) static MODULES: &[(&str, &str)] = &[\n{modules}];\n\

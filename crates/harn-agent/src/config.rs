@@ -192,7 +192,9 @@ impl LoopConfig {
             Some("text") => Format::Text,
             _ => default_format,
         };
-        for (key, default) in [("llm_retries", 2), ("llm_backoff_ms", 2000), ("schema_retries", schema_retries)] {
+        for (key, default) in
+            [("llm_retries", 2), ("llm_backoff_ms", 2000), ("schema_retries", schema_retries)]
+        {
             options.entry(key).or_insert_with(|| default.into());
         }
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
@@ -206,7 +208,8 @@ impl LoopConfig {
             max_iterations: limit("max_iterations", iterations),
             max_nudges: limit("max_nudges", nudges),
             nudge: text(&options, "nudge"),
-            sentinel: text(&options, "done_sentinel").unwrap_or_else(|| harn_prompt::turn::DEFAULT_SENTINEL.to_owned()),
+            sentinel: text(&options, "done_sentinel")
+                .unwrap_or_else(|| harn_prompt::turn::DEFAULT_SENTINEL.to_owned()),
             format,
             fallback,
             tools,
@@ -274,12 +277,17 @@ fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError>
 }
 
 fn turn_policy(value: Option<&Json>) -> TurnPolicy {
-    let Some(map) = value.and_then(Json::as_object) else { return TurnPolicy { allow_sentinel: true, ..TurnPolicy::default() } };
+    let Some(map) = value.and_then(Json::as_object) else {
+        return TurnPolicy { allow_sentinel: true, ..TurnPolicy::default() };
+    };
     TurnPolicy {
         given: true,
         require_action: flag(map, "require_action_or_yield"),
         allow_sentinel: map.get("allow_done_sentinel") != Some(&Json::Bool(false)),
-        max_prose_chars: map.get("max_prose_chars").and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok()),
+        max_prose_chars: map
+            .get("max_prose_chars")
+            .and_then(Json::as_u64)
+            .and_then(|n| usize::try_from(n).ok()),
     }
 }
 
@@ -305,7 +313,9 @@ fn tools(value: Option<&Json>, policy: &Policy) -> Result<Vec<LoopTool>, ConfigE
             (harn_llm::json::list_at(registry, "tools"), true)
         }
         Some(_) => {
-            return Err(ConfigError("tools must be a tool_registry or a list of tool definition dicts".to_owned()));
+            return Err(ConfigError(
+                "tools must be a tool_registry or a list of tool definition dicts".to_owned(),
+            ));
         }
     };
     entries.iter().map(|entry| LoopTool::from_entry(entry, from_registry, &policy.annotations)).collect()
@@ -340,7 +350,10 @@ mod tests {
             "agent_loop: native_tool_fallback must be one of allow, allow_once, reject; got `no`"
         );
         assert_eq!(error(json!({"context_callback": "x"})), "context_callback must be a closure");
-        assert_eq!(error(json!({"tools": 3})), "tools must be a tool_registry or a list of tool definition dicts");
+        assert_eq!(
+            error(json!({"tools": 3})),
+            "tools must be a tool_registry or a list of tool definition dicts"
+        );
     }
 
     #[test]

@@ -65,7 +65,11 @@ impl Detector {
         if self.repeats(tool, arguments) && self.result == *result {
             self.count += 1;
         } else {
-            *self = Detector { last: Some((tool.to_owned(), arguments.clone())), result: result.clone(), count: 1 };
+            *self = Detector {
+                last: Some((tool.to_owned(), arguments.clone())),
+                result: result.clone(),
+                count: 1,
+            };
         }
         let count = self.count;
         if limits.warn == 0 || count < limits.warn.min(limits.block) {
@@ -102,9 +106,15 @@ mod tests {
             result
         };
         assert_eq!(run(&mut d, "same\nmore"), "same\nmore");
-        assert!(run(&mut d, "same\nmore").ends_with("The result says: \"same\". Try a DIFFERENT tool or DIFFERENT parameters."));
+        assert!(
+            run(&mut d, "same\nmore")
+                .ends_with("The result says: \"same\". Try a DIFFERENT tool or DIFFERENT parameters.")
+        );
         assert!(run(&mut d, "same\nmore").starts_with("BLOCKED: t() has failed 3 times identically."));
-        assert!(run(&mut d, "never run").starts_with("BLOCKED: t() was NOT executed (repeated 4 times identically)."));
+        assert!(
+            run(&mut d, "never run")
+                .starts_with("BLOCKED: t() was NOT executed (repeated 4 times identically).")
+        );
         assert!(run(&mut d, "never run").contains("repeated 5 times"));
     }
 

@@ -24,8 +24,10 @@ fn escape(text: &str) -> String {
 
 /// Puts the results of a text-format turn into one message.
 pub fn tool_results(results: &[(String, String)]) -> Json {
-    let parts: Vec<String> =
-        results.iter().map(|(name, text)| format!("[result of {name}]\n{text}\n[end of {name} result]")).collect();
+    let parts: Vec<String> = results
+        .iter()
+        .map(|(name, text)| format!("[result of {name}]\n{text}\n[end of {name} result]"))
+        .collect();
     message("tool_results", &parts.join("\n\n"))
 }
 

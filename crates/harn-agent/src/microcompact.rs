@@ -57,7 +57,8 @@ fn is_diagnostic(line: &str) -> bool {
         parts.next().is_some_and(|file| file.contains('.'))
             && parts.next().is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     });
-    has_place && ["error", "exception", "expected", "undefined", "cannot"].iter().any(|word| lower.contains(word))
+    has_place
+        && ["error", "exception", "expected", "undefined", "cannot"].iter().any(|word| lower.contains(word))
 }
 
 #[cfg(test)]
@@ -85,7 +86,11 @@ mod tests {
         let mut text: String = (0..100).map(|n| format!("line {n}\n")).collect();
         text.insert_str(text.len() / 2, "\nsrc/a.rs:12: error: boom\n");
         let short = microcompact(&text, 200);
-        assert!(short.contains("[diagnostic lines preserved]\nsrc/a.rs:12: error: boom\n[... output compacted ...]"));
+        assert!(
+            short.contains(
+                "[diagnostic lines preserved]\nsrc/a.rs:12: error: boom\n[... output compacted ...]"
+            )
+        );
     }
 
     #[test]

@@ -94,8 +94,10 @@ impl Policy {
         if let Some(policy) = options.get("policy").and_then(Json::as_object) {
             out.tools = strings(policy.get("tools"));
             out.side_effect_level = policy.get("side_effect_level").and_then(Json::as_str).map(str::to_owned);
-            out.capabilities = policy.get("capabilities").and_then(Json::as_object).cloned().unwrap_or_default();
-            out.annotations = policy.get("tool_annotations").and_then(Json::as_object).cloned().unwrap_or_default();
+            out.capabilities =
+                policy.get("capabilities").and_then(Json::as_object).cloned().unwrap_or_default();
+            out.annotations =
+                policy.get("tool_annotations").and_then(Json::as_object).cloned().unwrap_or_default();
             for entry in policy.get("tool_arg_constraints").and_then(Json::as_array).into_iter().flatten() {
                 let text = |key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);
                 if let Some(tool) = text("tool") {
@@ -115,7 +117,8 @@ impl Policy {
         match options.get("permissions") {
             None | Some(Json::Null) => {}
             Some(Json::Object(map)) => {
-                out.rules = Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))? };
+                out.rules =
+                    Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))? };
             }
             Some(_) => return Err("agent_loop: permissions must be a dict".to_owned()),
         }
@@ -144,7 +147,9 @@ impl Policy {
                 let allowed = strings(self.capabilities.get(capability));
                 for operation in strings(Some(operations)) {
                     if !allowed.contains(&operation) {
-                        return Err(format!("tool '{name}' exceeds capability ceiling: {capability}.{operation}"));
+                        return Err(format!(
+                            "tool '{name}' exceeds capability ceiling: {capability}.{operation}"
+                        ));
                     }
                 }
             }
@@ -165,7 +170,8 @@ impl Constraint {
     fn check(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
         let map = arguments.as_object();
         let first_text = || map.into_iter().flatten().find(|(_, v)| v.is_string()).map(|(k, _)| k.clone());
-        let key = self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
+        let key =
+            self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
         let Some(key) = key else { return Ok(()) };
         let value = map.and_then(|m| m.get(&key)).map(harn_prompt::value::display).unwrap_or_default();
         if self.patterns.iter().any(|pattern| glob(pattern, &value)) {
@@ -191,7 +197,8 @@ impl Approval {
             for key in &tool.annotations.path_params {
                 let Some(path) = arguments.get(key).map(harn_prompt::value::display) else { continue };
                 if !self.write_paths.iter().any(|p| glob(p, &path)) {
-                    let reason = format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
+                    let reason =
+                        format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
                     return deny(reason, "auto_denied");
                 }
             }
@@ -225,7 +232,9 @@ fn rules(value: Option<&Json>) -> Result<Vec<Rule>, String> {
         Some(Json::String(tool)) => Ok(vec![always(tool)]),
         Some(Json::Array(list)) => list
             .iter()
-            .map(|item| item.as_str().map(always).ok_or("agent_loop: list entries must be strings".to_owned()))
+            .map(|item| {
+                item.as_str().map(always).ok_or("agent_loop: list entries must be strings".to_owned())
+            })
             .collect(),
         Some(Json::Object(map)) => map
             .iter()
@@ -335,19 +344,39 @@ mod tests {
 
     #[test]
     fn globs() {
-        assert!(glob("*", "x") && glob("a*", "abc") && glob("*c", "abc") && glob("a*c", "abc") && glob("abc", "abc"));
+        assert!(
+            glob("*", "x")
+                && glob("a*", "abc")
+                && glob("*c", "abc")
+                && glob("a*c", "abc")
+                && glob("abc", "abc")
+        );
         assert!(!glob("a*c", "abd") && !glob("abc", "abcd") && !glob("a*bc*c", "abc"));
     }
 
     #[test]
     fn the_ceiling_names_what_it_forbids() {
         let tool = json!({"name": "w", "handler": null, "annotations": {"side_effect_level": "network", "capabilities": {"net": ["get"]}}});
-        let deny = |policy: Json| reason(json!({"policy": policy}), tool.clone(), json!({"path": "z"})).unwrap_or_default();
-        assert!(deny(json!({"tools": ["r"]})).starts_with("tool 'w' exceeds tool ceiling. Use one of the declared tools"));
-        assert!(deny(json!({"side_effect_level": "read_only"})).starts_with("tool 'w' exceeds side-effect ceiling: read_only"));
-        assert!(deny(json!({"capabilities": {"net": ["post"]}})).starts_with("tool 'w' exceeds capability ceiling: net.get"));
-        let constrained = deny(json!({"tool_arg_constraints": [{"tool": "w", "arg_key": "path", "arg_patterns": ["a*"]}]}));
-        assert!(constrained.starts_with("tool 'w' path 'z' does not match allowed patterns: [\"a*\"]. Only the path argument"));
+        let deny = |policy: Json| {
+            reason(json!({"policy": policy}), tool.clone(), json!({"path": "z"})).unwrap_or_default()
+        };
+        assert!(
+            deny(json!({"tools": ["r"]}))
+                .starts_with("tool 'w' exceeds tool ceiling. Use one of the declared tools")
+        );
+        assert!(
+            deny(json!({"side_effect_level": "read_only"}))
+                .starts_with("tool 'w' exceeds side-effect ceiling: read_only")
+        );
+        assert!(
+            deny(json!({"capabilities": {"net": ["post"]}}))
+                .starts_with("tool 'w' exceeds capability ceiling: net.get")
+        );
+        let constrained =
+            deny(json!({"tool_arg_constraints": [{"tool": "w", "arg_key": "path", "arg_patterns": ["a*"]}]}));
+        assert!(constrained.starts_with(
+            "tool 'w' path 'z' does not match allowed patterns: [\"a*\"]. Only the path argument"
+        ));
         assert_eq!(deny(json!({"tools": ["w"], "side_effect_level": "network"})), "");
     }
 
@@ -355,21 +384,27 @@ mod tests {
     fn approval_lists_are_asked_in_order() {
         let tool = json!({"name": "edit", "handler": null, "annotations": {"kind": "edit", "arg_schema": {"path_params": ["p"]}}});
         let deny = |approval: Json| {
-            reason(json!({"approval_policy": approval}), tool.clone(), json!({"p": "src/a"})).unwrap_or_default()
+            reason(json!({"approval_policy": approval}), tool.clone(), json!({"p": "src/a"}))
+                .unwrap_or_default()
         };
         assert_eq!(deny(json!({"auto_deny": ["ed*"]})), "tool 'edit' matches deny pattern 'ed*'");
         assert_eq!(
             deny(json!({"write_path_allowlist": ["docs/*"]})),
             "tool 'edit' targets 'src/a' which is not in the write-path allowlist"
         );
-        assert_eq!(deny(json!({"require_approval": ["*"]})), "approval required but no host bridge is available");
+        assert_eq!(
+            deny(json!({"require_approval": ["*"]})),
+            "approval required but no host bridge is available"
+        );
         assert_eq!(deny(json!({"require_approval": ["*"], "auto_approve": ["edit"]})), "");
     }
 
     #[test]
     fn rules_deny_before_they_allow() {
         let tool = json!({"name": "run", "handler": null});
-        let deny = |p: Json| reason(json!({"permissions": p}), tool.clone(), json!({"cmd": "rm x"})).unwrap_or_default();
+        let deny = |p: Json| {
+            reason(json!({"permissions": p}), tool.clone(), json!({"cmd": "rm x"})).unwrap_or_default()
+        };
         assert_eq!(deny(json!({"deny": ["r*"], "allow": ["*"]})), "permission denied by deny rule: r*");
         assert_eq!(deny(json!({"deny": {"run": "rm *"}})), "permission denied by deny rule: run");
         assert_eq!(
@@ -378,6 +413,10 @@ mod tests {
         );
         assert_eq!(deny(json!({"allow": ["run"]})), "");
         let bad = json!({"permissions": {"allow": [1]}});
-        assert!(Policy::from_options(bad.as_object().unwrap()).unwrap_err().contains("list entries must be strings"));
+        assert!(
+            Policy::from_options(bad.as_object().unwrap())
+                .unwrap_err()
+                .contains("list entries must be strings")
+        );
     }
 }

@@ -7,7 +7,8 @@ use harn_value::{Dict, Ref, Value};
 use crate::registry::{Result, fail, is_tagged, tagged, text_of, with_items};
 
 const TYPE: &str = "skill_registry";
-const TEXT_FIELDS: [&str; 7] = ["short", "description", "when_to_use", "prompt", "invocation", "model", "effort"];
+const TEXT_FIELDS: [&str; 7] =
+    ["short", "description", "when_to_use", "prompt", "invocation", "model", "effort"];
 const LIST_FIELDS: [&str; 4] = ["paths", "allowed_tools", "mcp", "requires_mcp"];
 
 /// Makes an empty registry.
@@ -26,7 +27,9 @@ pub fn is_registry(value: &Value) -> bool {
 /// `<function>: argument must be a skill registry (created with skill_registry())`
 pub fn entries(function: &str, registry: &Value) -> Result<Ref<Vec<Value>>> {
     if !is_registry(registry) {
-        return fail(format!("{function}: argument must be a skill registry (created with skill_registry())"));
+        return fail(format!(
+            "{function}: argument must be a skill registry (created with skill_registry())"
+        ));
     }
     let list = registry.as_dict().and_then(|d| d.get_str("skills")).and_then(Value::as_list);
     Ok(list.cloned().unwrap_or_else(|| Ref::new(Vec::new())))
@@ -83,7 +86,9 @@ fn check(config: &Dict) -> Result<()> {
         let tool = tool.to_string();
         match tool.split_once(':') {
             Some(("namespace", "")) => {
-                return fail("skill_define: 'allowed_tools' entry 'namespace:' missing a tag after the colon");
+                return fail(
+                    "skill_define: 'allowed_tools' entry 'namespace:' missing a tag after the colon",
+                );
             }
             None | Some(("namespace", _)) => {}
             Some(_) => {
@@ -209,7 +214,12 @@ pub fn render(body: &str, args: &[String], variable: impl Fn(&str) -> Option<Str
 }
 
 /// Writes what stands for a placeholder; returns its length behind the `$`, 0 when it is none.
-fn placeholder(tail: &str, args: &[String], variable: &impl Fn(&str) -> Option<String>, out: &mut String) -> usize {
+fn placeholder(
+    tail: &str,
+    args: &[String],
+    variable: &impl Fn(&str) -> Option<String>,
+    out: &mut String,
+) -> usize {
     if tail.starts_with('$') {
         out.push('$');
         return 1;

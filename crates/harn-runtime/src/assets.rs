@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use harn_prompt::{Prose, ProseError};
-use harn_template::{AssetLoader, Loader, Caller, RenderContext, TemplateCache};
+use harn_template::{AssetLoader, Caller, Loader, RenderContext, TemplateCache};
 use harn_value::{Value, json};
 use serde_json::{Map, Value as Json};
 

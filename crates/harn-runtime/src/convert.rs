@@ -34,7 +34,9 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
     match json {
         Json::Array(items) => Value::list(items.iter().map(from_json).collect()),
-        Json::Object(map) => map.iter().map(|(key, value)| (key.as_str(), from_json(value))).collect::<Dict>().into(),
+        Json::Object(map) => {
+            map.iter().map(|(key, value)| (key.as_str(), from_json(value))).collect::<Dict>().into()
+        }
         plain => harn_value::json::from_serde(plain),
     }
 }

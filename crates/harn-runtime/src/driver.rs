@@ -53,14 +53,13 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let route = llm.render_context(&Json::Object(options.clone()));
     let format = default_format(cx, &llm, &options, route.as_ref().ok());
     let system = text(system);
-    let mut config =
-        LoopConfig::new(&text(prompt).unwrap_or_default(), system.as_deref(), options, format).map_err(thrown)?;
+    let mut config = LoopConfig::new(&text(prompt).unwrap_or_default(), system.as_deref(), options, format)
+        .map_err(thrown)?;
     config.search = search(&llm, &config)?;
     let session = config.session_id.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
     let tools = entry(given, "tools");
-    let callback = |keys: [&str; 2]| {
-        keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default()
-    };
+    let callback =
+        |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
     let driver = Driver {
         cx: cx.clone(),
         llm,
@@ -114,7 +113,8 @@ fn handlers(tools: &Value) -> BTreeMap<String, Value> {
     let list = entry(tools, "tools");
     let list = if tools.as_list().is_some() { tools.clone() } else { list };
     let entries = list.as_list().map(|l| l.to_vec()).unwrap_or_default();
-    let named = entries.into_iter().filter_map(|tool| Some((text(&entry(&tool, "name"))?, entry(&tool, "handler"))));
+    let named =
+        entries.into_iter().filter_map(|tool| Some((text(&entry(&tool, "name"))?, entry(&tool, "handler"))));
     named.filter(|(_, handler)| is_callable(handler)).collect()
 }
 
@@ -311,7 +311,8 @@ impl Driver {
     /// The tools that the runtime has itself.
     fn runtime_tool(&self, run: &ToolRun) -> std::result::Result<String, String> {
         let text_of = |key: &str| run.arguments.get(key).and_then(Json::as_str);
-        let number = |key: &str| run.arguments.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
+        let number =
+            |key: &str| run.arguments.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
         match run.name.as_str() {
             "read_file" => {
                 let path = text_of("path").ok_or("missing path")?;
@@ -322,7 +323,12 @@ impl Driver {
         }
     }
 
-    fn read_file(&self, path: &str, offset: Option<usize>, limit: Option<usize>) -> std::result::Result<String, String> {
+    fn read_file(
+        &self,
+        path: &str,
+        offset: Option<usize>,
+        limit: Option<usize>,
+    ) -> std::result::Result<String, String> {
         let file = self.cx.host().cwd().join(path);
         if file.is_dir() {
             return list_directory(&file);
@@ -358,14 +364,20 @@ fn list_directory(folder: &Path) -> std::result::Result<String, String> {
 
 /// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
 /// the declared parameters. Any other handler takes one dict (`None`), or nothing.
-fn declared_parameters(handler: &Value, tool: &str, declared: Option<&Map<String, Json>>) -> Option<Vec<String>> {
+fn declared_parameters(
+    handler: &Value,
+    tool: &str,
+    declared: Option<&Map<String, Json>>,
+) -> Option<Vec<String>> {
     let closure = Closure::of(handler)?;
     let names = &closure.proto.param_names;
     if names.is_empty() && !closure.proto.rest {
         return Some(Vec::new());
     }
     let declared = declared?;
-    let same = closure.proto.name == tool && names.len() == declared.len() && names.iter().all(|n| declared.contains_key(n));
+    let same = closure.proto.name == tool
+        && names.len() == declared.len()
+        && names.iter().all(|n| declared.contains_key(n));
     same.then(|| names.clone())
 }
 
@@ -390,7 +402,9 @@ fn unavailable(agent: &AgentLoop, run: &ToolRun) -> ToolReply {
             "tool '{name}' is declared executor: \"host_bridge\" but no host bridge is connected to this environment."
         ),
         Some("provider_native") => {
-            format!("tool '{name}' is declared executor: \"provider_native\" and is run by the model's server only.")
+            format!(
+                "tool '{name}' is declared executor: \"provider_native\" and is run by the model's server only."
+            )
         }
         _ => format!(
             "Tool '{name}' is not available in the current environment. Use only the tools listed in the tool-calling contract." // prose-ok: contract text

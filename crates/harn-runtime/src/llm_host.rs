@@ -63,9 +63,11 @@ fn configure(runtime: &LlmRuntime, vm: &Vm, dir: &Path) {
     let host = vm.host();
     let read = |path: &Path| host.read_file(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let mut layers = Vec::new();
-    let user = host.env("HARN_PROVIDERS_CONFIG").filter(|p| !p.is_empty()).map(PathBuf::from).or_else(|| {
-        host.env("HOME").map(|home| Path::new(&home).join(".config/harn/providers.toml"))
-    });
+    let user = host
+        .env("HARN_PROVIDERS_CONFIG")
+        .filter(|p| !p.is_empty())
+        .map(PathBuf::from)
+        .or_else(|| host.env("HOME").map(|home| Path::new(&home).join(".config/harn/providers.toml")));
     if let Some((path, toml)) = user.and_then(|path| Some((path.clone(), read(&path)?))) {
         layers.push(Layer { origin: path.display().to_string(), toml });
     }
@@ -155,8 +157,8 @@ impl harn_llm::Host for ProgramHost {
         let empty = Map::new();
         let options = options.as_object().unwrap_or(&empty);
         let (system, live) = parts(fragments);
-        let assembly =
-            harn_prompt::assemble(options, system.as_ref(), &live, None).map_err(|error| error.to_string())?;
+        let assembly = harn_prompt::assemble(options, system.as_ref(), &live, None)
+            .map_err(|error| error.to_string())?;
         Ok(assembly.text)
     }
 

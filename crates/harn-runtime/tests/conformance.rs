@@ -1,4 +1,5 @@
 //! The cases of `conformance/llm`, `conformance/agents` and `conformance/prompts`.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
 
@@ -49,7 +50,9 @@ fn all_cases_pass() {
     assert!(paths.len() >= 80, "only {} cases", paths.len());
     let failures: Vec<String> = paths
         .iter()
-        .filter_map(|path| Some(format!("== {}\n{}", path.strip_prefix(&root).ok()?.display(), failure(path)?)))
+        .filter_map(|path| {
+            Some(format!("== {}\n{}", path.strip_prefix(&root).ok()?.display(), failure(path)?))
+        })
         .collect();
     assert!(failures.is_empty(), "{} of {} fail:\n\n{}", failures.len(), paths.len(), failures.join("\n\n"));
 }

@@ -1,4 +1,5 @@
 //! The programs of `examples/` run, and say what they should.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
 
@@ -25,7 +26,9 @@ fn every_example_runs_and_prints_something() {
         if name.ends_with(".harn") {
             count += 1;
             let printed = std::panic::catch_unwind(|| output(&name));
-            if printed.is_ok_and(|text| text.trim().is_empty()) || std::panic::catch_unwind(|| output(&name)).is_err() {
+            if printed.is_ok_and(|text| text.trim().is_empty())
+                || std::panic::catch_unwind(|| output(&name)).is_err()
+            {
                 failures.push(name);
             }
         }

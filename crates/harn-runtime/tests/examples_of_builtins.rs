@@ -1,4 +1,5 @@
 //! Every example in the documentation of this crate's builtins runs, and prints what it promises.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
 
@@ -32,7 +33,11 @@ fn every_example_prints_what_it_promises() {
         if let Some(error) = run.error {
             failures.push(format!("{}: {error}\n{code}", entry.name()));
         } else if printed != promised(&code) {
-            failures.push(format!("{}: promised {:?}, printed {printed:?}\n{code}", entry.name(), promised(&code)));
+            failures.push(format!(
+                "{}: promised {:?}, printed {printed:?}\n{code}",
+                entry.name(),
+                promised(&code)
+            ));
         }
     }
     assert!(count > 100, "only {count} builtins");
@@ -42,7 +47,11 @@ fn every_example_prints_what_it_promises() {
 #[test]
 fn names_are_defined_once() {
     let mut seen = std::collections::BTreeSet::new();
-    let twice: Vec<&str> =
-        harn_runtime::tables().into_iter().flatten().map(Builtin::name).filter(|name| !seen.insert(*name)).collect();
+    let twice: Vec<&str> = harn_runtime::tables()
+        .into_iter()
+        .flatten()
+        .map(Builtin::name)
+        .filter(|name| !seen.insert(*name))
+        .collect();
     assert!(twice.is_empty(), "{twice:?}");
 }

@@ -46,13 +46,17 @@ fn entry(name: &str, description: &str, config: &Dict) -> Result<Value> {
 
     let mut out = Dict::new();
     for (key, value) in config.iter() {
-        if !matches!(key.as_str(), "handler" | "executor" | "returns" | "parameters" | "name" | "description") {
+        if !matches!(key.as_str(), "handler" | "executor" | "returns" | "parameters" | "name" | "description")
+        {
             out.insert(key.clone(), value.clone());
         }
     }
     out.insert("name", name);
     out.insert("description", description);
-    out.insert("parameters", config.get_str("parameters").filter(|p| !p.is_nil()).cloned().unwrap_or_else(|| Dict::new().into()));
+    out.insert(
+        "parameters",
+        config.get_str("parameters").filter(|p| !p.is_nil()).cloned().unwrap_or_else(|| Dict::new().into()),
+    );
     if let Some(handler) = handler {
         out.insert("handler", handler.clone());
     }
@@ -77,7 +81,9 @@ fn executor(name: &str, config: &Dict, has_handler: bool) -> Result<Option<&'sta
         return Ok(has_handler.then_some("harn"));
     };
     let Some(word) = declared.as_str() else {
-        return fail("tool_define: `executor` must be a string (\"harn\", \"host_bridge\", \"mcp_server\", or \"provider_native\")");
+        return fail(
+            "tool_define: `executor` must be a string (\"harn\", \"host_bridge\", \"mcp_server\", or \"provider_native\")",
+        );
     };
     let word = if word.as_str() == "harn_builtin" { "harn" } else { word.as_str() };
     match EXECUTORS.iter().find(|known| **known == word) {
@@ -92,9 +98,9 @@ fn check_backend(name: &str, executor: Option<&str>, config: &Dict, has_handler:
     let named = |key: &str| config.get_str(key).is_some_and(|v| !v.is_nil());
     let tool = format!("tool_define: tool \"{name}\" declares executor:");
     match executor {
-        Some("harn") if !has_handler && !RUNTIME_TOOLS.contains(&name) => {
-            fail(format!("{tool} \"harn\" but has no `handler`. Attach the handler fn or change the executor."))
-        }
+        Some("harn") if !has_handler && !RUNTIME_TOOLS.contains(&name) => fail(format!(
+            "{tool} \"harn\" but has no `handler`. Attach the handler fn or change the executor."
+        )),
         Some("harn") if named("host_capability") => fail(format!(
             "{tool} \"harn\" but also sets `host_capability`. Drop one — the harn executor runs the handler in-VM and never reaches the host bridge." // prose-ok: contract text
         )),
@@ -152,9 +158,11 @@ mod tests {
     fn a_later_definition_of_a_name_stands_last() {
         let mut registry = crate::registry::empty();
         for name in ["a", "b", "a"] {
-            registry = define(&[registry, name.into(), "d".into(), parse(r#"{"handler": null}"#).unwrap()]).unwrap();
+            registry =
+                define(&[registry, name.into(), "d".into(), parse(r#"{"handler": null}"#).unwrap()]).unwrap();
         }
-        let names: Vec<_> = crate::registry::entries("x", &registry).unwrap().iter().filter_map(name_of).collect();
+        let names: Vec<_> =
+            crate::registry::entries("x", &registry).unwrap().iter().filter_map(name_of).collect();
         assert_eq!(names, ["b", "a"]);
     }
 
@@ -170,16 +178,28 @@ mod tests {
 
     #[test]
     fn each_mistake_has_its_text() {
-        assert_eq!(define(&[]).unwrap_err().0, "tool_define: requires registry, name, description, and config dict");
-        assert!(error("{}").ends_with("would surface as `[builtin_call] unhandled: t` at the first model call."));
+        assert_eq!(
+            define(&[]).unwrap_err().0,
+            "tool_define: requires registry, name, description, and config dict"
+        );
+        assert!(
+            error("{}").ends_with("would surface as `[builtin_call] unhandled: t` at the first model call.")
+        );
         assert!(error(r#"{"params": {}}"#).contains("use 'parameters', not 'params'"));
         assert!(error(r#"{"executor": 3}"#).contains("`executor` must be a string"));
-        assert!(error(r#"{"executor": "rocketship"}"#).contains("unknown executor \"rocketship\" for tool \"t\""));
+        assert!(
+            error(r#"{"executor": "rocketship"}"#).contains("unknown executor \"rocketship\" for tool \"t\"")
+        );
         assert!(error(r#"{"executor": "harn_builtin"}"#).contains("\"harn\" but has no `handler`"));
         assert!(error(r#"{"executor": "host_bridge"}"#).contains("missing `host_capability`"));
         assert!(error(r#"{"executor": "mcp_server"}"#).contains("missing `mcp_server`"));
-        assert!(error(r#"{"handler": null, "defer_loading": "yes"}"#).contains("`defer_loading` must be a bool"));
-        assert!(error(r#"{"handler": null, "namespace": " "}"#).contains("`namespace` must be a non-empty string"));
+        assert!(
+            error(r#"{"handler": null, "defer_loading": "yes"}"#).contains("`defer_loading` must be a bool")
+        );
+        assert!(
+            error(r#"{"handler": null, "namespace": " "}"#)
+                .contains("`namespace` must be a non-empty string")
+        );
         let dict = parse("{}").unwrap();
         let other = define(&[dict.clone(), "t".into(), "d".into(), dict]).unwrap_err().0;
         assert_eq!(other, "tool_define: argument must be a tool registry (created with tool_registry())");

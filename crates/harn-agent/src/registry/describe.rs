@@ -163,7 +163,8 @@ mod tests {
         let tool = |r, name: &str, config: &str| {
             define(&[r, name.into(), format!("does {name}").into(), json::parse(config).unwrap()]).unwrap()
         };
-        let r = tool(empty(), "b", r#"{"handler": null, "parameters": {"y": {"type": "string"}, "x": "int"}}"#);
+        let r =
+            tool(empty(), "b", r#"{"handler": null, "parameters": {"y": {"type": "string"}, "x": "int"}}"#);
         tool(r, "a", r#"{"handler": null, "returns": {"$ref": "Out"}, "parameters": {"q": {"$ref": "Q"}}}"#)
     }
 
@@ -189,9 +190,14 @@ mod tests {
 
     #[test]
     fn calls_are_found_between_tags() {
-        let found = parse_calls("a <tool_call>{\"name\": \"x\"}</tool_call> <tool_call>no</tool_call> <tool_call>[1]");
+        let found = parse_calls(
+            "a <tool_call>{\"name\": \"x\"}</tool_call> <tool_call>no</tool_call> <tool_call>[1]",
+        );
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].to_string(), "{name: x}");
-        assert_eq!(format_result("n", "a\"b"), r#"<tool_result>{"name": "n", "result": "a\"b"}</tool_result>"#);
+        assert_eq!(
+            format_result("n", "a\"b"),
+            r#"<tool_result>{"name": "n", "result": "a\"b"}</tool_result>"#
+        );
     }
 }

@@ -6,8 +6,8 @@ mod describe;
 
 use harn_value::{Dict, Ref, Value};
 
-pub use define::define;
 pub(crate) use define::RUNTIME_TOOLS;
+pub use define::define;
 pub use describe::{describe, format_result, listing, parse_calls, schema};
 
 /// The text a script catches when a registry function is used wrongly.

@@ -93,7 +93,9 @@ impl AgentLoop {
             }
         }
         self.intend(&call, tool.as_ref());
-        if let Some((count, text)) = self.state.detector.skips(self.config.limits, &call.name, &call.arguments) {
+        if let Some((count, text)) =
+            self.state.detector.skips(self.config.limits, &call.name, &call.arguments)
+        {
             self.state.counts.interventions += 1;
             let metadata = json!({"loop_skipped": true, "repeat_count": count});
             self.refused(&call, text, ToolStatus::Rejected, Some("rejected_loop"), metadata);
@@ -131,7 +133,14 @@ impl AgentLoop {
     }
 
     /// Answers a call that is not run.
-    fn refused(&mut self, call: &Call, text: String, status: ToolStatus, category: Option<&str>, metadata: Json) {
+    fn refused(
+        &mut self,
+        call: &Call,
+        text: String,
+        status: ToolStatus,
+        category: Option<&str>,
+        metadata: Json,
+    ) {
         if status == ToolStatus::Rejected {
             self.state.counts.rejections += 1;
         }
@@ -146,7 +155,9 @@ impl AgentLoop {
         counts.tool_ms += reply.duration_ms;
         let mut status = reply.status;
         let mut text = match status {
-            ToolStatus::Rejected => denial_text(&call.name, &format!("{} Do not retry this tool.", reply.text)),
+            ToolStatus::Rejected => {
+                denial_text(&call.name, &format!("{} Do not retry this tool.", reply.text))
+            }
             _ => reply.text,
         };
         if status == ToolStatus::Ok && (text.starts_with("Error:") || text.starts_with("ERROR:")) {
@@ -217,7 +228,8 @@ impl AgentLoop {
             self.state.messages.push(crate::feedback::tool_results(&results));
             return;
         }
-        let blocks = assistant["content"].as_array().is_some_and(|c| c.iter().any(|b| b["type"] == "tool_use"));
+        let blocks =
+            assistant["content"].as_array().is_some_and(|c| c.iter().any(|b| b["type"] == "tool_use"));
         if blocks {
             let results: Vec<Json> = turn
                 .answered
@@ -242,7 +254,8 @@ impl AgentLoop {
         let option = json!({"tool_search": self.config.options.get("tool_search")});
         let parsed = harn_llm::CallOptions::from_json(&option).ok().and_then(|o| o.tool_search);
         let Some(settings) = parsed else { return };
-        let deferred: Vec<Json> = self.config.tools.iter().filter(|t| t.deferred).map(|t| t.entry.clone()).collect();
+        let deferred: Vec<Json> =
+            self.config.tools.iter().filter(|t| t.deferred).map(|t| t.entry.clone()).collect();
         let defs = harn_llm::tools::parse_tools(&Json::Array(deferred)).unwrap_or_default();
         let query = call.arguments.get("query").and_then(Json::as_str).unwrap_or_default();
         let hits = ToolIndex::new(&defs).search(settings.strategy, query);
@@ -270,7 +283,8 @@ impl AgentLoop {
         self.state.notes.push(Note::internal("tool_search_query", "assistant", "", found.query_event));
         self.state.notes.push(Note::internal("tool_search_result", "tool", "", found.result_event));
         let (id, name) = (call.id.clone(), call.name.clone());
-        let answered = Answered { id, name, text: found.result_text, status: ToolStatus::Ok, executed: false };
+        let answered =
+            Answered { id, name, text: found.result_text, status: ToolStatus::Ok, executed: false };
         self.state.turn.answered.push(answered);
     }
 }

@@ -368,7 +368,8 @@ impl AgentLoop {
         if self.config.search.is_none() || !wanted {
             return Vec::new();
         }
-        let waiting = self.config.tools.iter().filter(|t| t.deferred && !self.state.promoted.contains(&t.name));
+        let waiting =
+            self.config.tools.iter().filter(|t| t.deferred && !self.state.promoted.contains(&t.name));
         waiting
             .map(|tool| {
                 let text = harn_llm::json::str_at(&tool.entry, "description").unwrap_or_default();
@@ -411,7 +412,8 @@ impl AgentLoop {
         let messages = |value: &Json| -> Result<Json, LoopError> {
             let list = value.as_array().filter(|list| list.iter().all(Json::is_object));
             list.map(|list| list.clone().into()).ok_or_else(|| {
-                let text = "context_callback returned an invalid response: messages must be a list of message dicts";
+                let text =
+                    "context_callback returned an invalid response: messages must be a list of message dicts";
                 LoopError::Callback(text.to_owned())
             })
         };
@@ -424,7 +426,8 @@ impl AgentLoop {
                 }
                 if let Some(system) = map.get("system").filter(|s| !s.is_null()) {
                     let body = harn_prompt::value::display(system);
-                    options["_system_fragments"] = json!([{"id": "primary:system", "source": "primary", "body": body}]);
+                    options["_system_fragments"] =
+                        json!([{"id": "primary:system", "source": "primary", "body": body}]);
                 }
             }
             other => {
@@ -441,7 +444,8 @@ impl AgentLoop {
     /// Appends a message of the runtime.
     fn feedback(&mut self, kind: &str, text: &str) {
         self.state.messages.push(crate::feedback::message(kind, text));
-        self.events.push(AgentEvent::FeedbackInjected { kind: kind.to_owned(), content: text.trim().to_owned() });
+        self.events
+            .push(AgentEvent::FeedbackInjected { kind: kind.to_owned(), content: text.trim().to_owned() });
     }
 }
 

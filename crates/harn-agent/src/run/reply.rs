@@ -27,7 +27,12 @@ struct Reply<'a> {
 
 impl AgentLoop {
     /// Takes the result dict of a model call.
-    pub(super) fn reply(&mut self, result: &Json, duration_ms: i64, prose: &dyn Prose) -> Result<(), LoopError> {
+    pub(super) fn reply(
+        &mut self,
+        result: &Json,
+        duration_ms: i64,
+        prose: &dyn Prose,
+    ) -> Result<(), LoopError> {
         self.state.iterations += 1;
         let reply = self.read(result);
         self.account(&reply, duration_ms);
@@ -65,7 +70,8 @@ impl AgentLoop {
             let list = result[key].as_array();
             list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
         };
-        let mut calls: Vec<Call> = result["tool_calls"].as_array().into_iter().flatten().map(read_call).collect();
+        let mut calls: Vec<Call> =
+            result["tool_calls"].as_array().into_iter().flatten().map(read_call).collect();
         let mut visible = result["visible_text"].as_str().unwrap_or(text).to_owned();
         let (mut errors, mut violations, mut fallback) = (Vec::new(), Vec::new(), false);
         match self.config.format {
@@ -93,13 +99,22 @@ impl AgentLoop {
         }
         let sentinel = self.config.sentinel.as_str();
         let lines: Vec<&str> = visible.lines().filter(|line| line.trim() != sentinel).collect();
-        Reply { result, text, visible: lines.join("\n").trim().to_owned(), calls, errors, violations, fallback }
+        Reply {
+            result,
+            text,
+            visible: lines.join("\n").trim().to_owned(),
+            calls,
+            errors,
+            violations,
+            fallback,
+        }
     }
 
     /// Names that may be called in text.
     fn tool_names(&self) -> Vec<String> {
         let found = |name: &str| self.state.promoted.iter().any(|p| p == name);
-        let tools = self.config.tools.iter().filter(|t| !t.deferred || found(&t.name)).map(|t| t.name.clone());
+        let tools =
+            self.config.tools.iter().filter(|t| !t.deferred || found(&t.name)).map(|t| t.name.clone());
         self.config.search.iter().map(|s| s.name.clone()).chain(tools).collect()
     }
 
@@ -112,8 +127,11 @@ impl AgentLoop {
         counts.input_tokens += int("input_tokens");
         counts.output_tokens += int("output_tokens");
         counts.llm_ms += duration_ms;
-        let calls: Vec<Json> =
-            reply.calls.iter().map(|c| json!({"id": c.id, "name": c.name, "arguments": c.arguments})).collect();
+        let calls: Vec<Json> = reply
+            .calls
+            .iter()
+            .map(|c| json!({"id": c.id, "name": c.name, "arguments": c.arguments}))
+            .collect();
         let mut metadata = json!({
             "model": result["model"], "input_tokens": int("input_tokens"), "output_tokens": int("output_tokens"),
             "tool_calls": calls, "tool_calling_mode": self.config.format.as_str(), "structural_experiment": null,
@@ -157,7 +175,8 @@ impl AgentLoop {
         let verified = self.state.verified.as_ref();
         if self.config.exit_when_verified && !verified.is_some_and(|(ok, _)| *ok) {
             let last = verified.map(|(_, text)| text.as_str());
-            let bindings = bindings([("done_sentinel", json!(self.config.sentinel)), ("last_result", json!(last))]);
+            let bindings =
+                bindings([("done_sentinel", json!(self.config.sentinel)), ("last_result", json!(last))]);
             return Some(("verification_gate", "verification_gate_feedback", bindings));
         }
         let acted = !self.state.tools_used.is_empty();
@@ -211,7 +230,8 @@ impl AgentLoop {
         }
         if !reply.errors.is_empty() {
             self.assistant(reply);
-            let text = prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(reply.errors))]))?;
+            let text =
+                prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(reply.errors))]))?;
             self.feedback("parse_error", &text);
             self.state.nudges = 0;
             return self.after_turn_without_tools();
@@ -269,11 +289,17 @@ impl AgentLoop {
         }
         match &self.config.nudge {
             Some(text) => Ok(text.clone()),
-            None => Ok(prose.render(&agent_asset("default_nudge"), &bindings([("done_sentinel", json!(sentinel))]))?),
+            None => Ok(prose
+                .render(&agent_asset("default_nudge"), &bindings([("done_sentinel", json!(sentinel))]))?),
         }
     }
 
-    fn begin_tool_turn(&mut self, reply: Reply<'_>, finished: bool, prose: &dyn Prose) -> Result<(), LoopError> {
+    fn begin_tool_turn(
+        &mut self,
+        reply: Reply<'_>,
+        finished: bool,
+        prose: &dyn Prose,
+    ) -> Result<(), LoopError> {
         // A refused sentinel has put the message there already.
         if self.state.turn.assistant.is_null() && !self.state.turn.stop {
             self.assistant(&reply);
@@ -295,7 +321,12 @@ impl AgentLoop {
     }
 
     /// Tells the model about departures from the text protocol.
-    pub(super) fn violations(&mut self, list: Vec<String>, executed: bool, prose: &dyn Prose) -> Result<(), LoopError> {
+    pub(super) fn violations(
+        &mut self,
+        list: Vec<String>,
+        executed: bool,
+        prose: &dyn Prose,
+    ) -> Result<(), LoopError> {
         if list.is_empty() || self.config.format == Format::Native || self.config.tools.is_empty() {
             return Ok(());
         }

@@ -14,7 +14,8 @@ impl AgentLoop {
     pub(super) fn end_turn(&mut self) -> Option<Step> {
         self.append_results();
         let turn = &self.state.turn;
-        self.state.single_tool_turns = if turn.names.len() == 1 { self.state.single_tool_turns + 1 } else { 0 };
+        self.state.single_tool_turns =
+            if turn.names.len() == 1 { self.state.single_tool_turns + 1 } else { 0 };
         let info = self.turn_info();
         let iteration = self.state.iterations - 1;
         self.events.push(AgentEvent::TurnEnd { iteration, turn_info: info.clone() });
@@ -79,7 +80,8 @@ impl AgentLoop {
         self.violations(violations, true, prose)?;
         let errors = std::mem::take(&mut self.state.turn.parse_errors);
         if !errors.is_empty() {
-            let text = prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(errors))]))?;
+            let text =
+                prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(errors))]))?;
             self.feedback("parse_error", &text);
         }
         let once = self.config.tools.is_empty() && !self.config.persistent;

@@ -271,4 +271,3 @@ pub(crate) fn call_dict(options: Map<String, Json>) -> Value {
     dict.insert("options", from_json(&Json::Object(options)));
     dict.into()
 }
-

@@ -267,4 +267,3 @@ builtins! {
 fn names(list: Vec<String>) -> Vec<Value> {
     list.iter().map(Value::from).collect()
 }
-

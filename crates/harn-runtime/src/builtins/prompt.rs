@@ -120,9 +120,13 @@ fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
         return harn_agent::skills::catalog("render_always_on_catalog", skills).or_throw();
     }
     let Some(list) = skills.as_list() else {
-        return Err(Error::thrown("render_always_on_catalog: argument must be a list of entries or a skill registry"));
+        return Err(Error::thrown(
+            "render_always_on_catalog: argument must be a list of entries or a skill registry",
+        ));
     };
-    let field = |entry: &Value, key: &str| crate::convert::text(&crate::convert::entry(entry, key)).unwrap_or_default();
+    let field = |entry: &Value, key: &str| {
+        crate::convert::text(&crate::convert::entry(entry, key)).unwrap_or_default()
+    };
     Ok(list
         .iter()
         .map(|entry| harn_prompt::turn::CatalogEntry {
@@ -136,7 +140,8 @@ fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
 fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Fragment>> {
     let mut options = options(given);
     if !given.is_nil() && given.to_dict().is_none() {
-        let text = format!("agent_build_turn_system_fragments: options must be a dict, got {}", given.type_name());
+        let text =
+            format!("agent_build_turn_system_fragments: options must be a dict, got {}", given.type_name());
         return Err(Error::thrown(text));
     }
     // The default of a loop without a model is the text format.

@@ -1,6 +1,8 @@
 //! Rendering templates.
 
-use harn_template::{Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError};
+use harn_template::{
+    Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
+};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::{Cx, Error, Result, builtins};
 
@@ -130,7 +132,9 @@ fn checked(function: &str, bindings: &Value) -> Result<Value> {
     }
     match bindings.to_dict() {
         Some(dict) => Ok(dict.into()),
-        None => Err(Error::thrown(format!("{function}: bindings must be a dict, got {}", bindings.type_name()))),
+        None => {
+            Err(Error::thrown(format!("{function}: bindings must be a dict, got {}", bindings.type_name())))
+        }
     }
 }
 
@@ -179,7 +183,8 @@ fn unreadable(kind: &ErrorKind) -> Error {
 fn spans(rendered: &Rendered) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::with_capacity(rendered.spans.len());
     for span in &rendered.spans {
-        let parent = span.parent.and_then(|at| rendered.spans.get(at)).map(|parent| chained(parent, rendered));
+        let parent =
+            span.parent.and_then(|at| rendered.spans.get(at)).map(|parent| chained(parent, rendered));
         let mut dict = span_dict(span);
         if let Some(parent) = parent {
             dict.insert("parent", parent);

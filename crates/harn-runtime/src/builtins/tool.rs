@@ -242,4 +242,3 @@ pub(crate) fn result_text(value: &Value) -> String {
         None => value.to_string(),
     }
 }
-

@@ -1,5 +1,5 @@
 //! Runs programs in a machine with everything, in a scratch folder and with a chosen environment.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part, and may panic")]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +50,8 @@ pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)],
     let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let host = TestHost { capture: capture.clone(), dir: scratch.path().to_owned(), env };
     let vm = harn_runtime::vm_builder(Box::new(host)).global("argv", Value::list(Vec::new())).build();
-    let source = Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
+    let source =
+        Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
     let ready = mock.map_or(Ok(()), |file| harn_runtime::replay_replies(&vm, file));
     let error = match (ready, load(&vm, &source)) {
         (Err(error), _) => Some(error),
