@@ -22,6 +22,7 @@ mod sorting;
 mod state;
 mod streams;
 mod text;
+mod yaml;
 
 pub use bridge::{Answer, HostBridge, attach_host};
 pub use builtins::{builtins, globals};

@@ -37,8 +37,18 @@ println("done")
 "#;
 
 /// Ends the program, waits, touches files outside of a scratch folder, or starts other programs.
-const SKIPPED: [&str; 10] =
-    ["exit", "sleep", "sleep_ms", "exec", "exec_at", "shell", "shell_at", "delete_file", "move_file", "host_call"];
+const SKIPPED: [&str; 10] = [
+    "exit",
+    "sleep",
+    "sleep_ms",
+    "exec",
+    "exec_at",
+    "shell",
+    "shell_at",
+    "delete_file",
+    "move_file",
+    "host_call",
+];
 
 fn survives(name: &str, call: &str) -> Option<String> {
     harn_value::memory::set_limit(64 << 20);
@@ -72,7 +82,9 @@ fn methods_take_any_argument() {
         _ => vec!["pair(1, 2)"],
     };
     let mut calls = Vec::new();
-    for table in harn_stdlib::methods().iter().filter(|t| !["generator", "stream", "channel"].contains(&t.type_name)) {
+    for table in
+        harn_stdlib::methods().iter().filter(|t| !["generator", "stream", "channel"].contains(&t.type_name))
+    {
         for entry in table.methods {
             for receiver in receivers(table.type_name) {
                 let name = format!("{receiver}.{}", entry.name());

@@ -2,11 +2,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use harn_value::Value;
 use harn_vm::builtin::Text;
 use harn_vm::builtins;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512, Sha512_256};
 
 use super::bytes::{constant_time_equal, to_hex};
+use crate::args::printed;
 
 builtins! {
     /// Digests and signatures.
@@ -57,6 +59,42 @@ builtins! {
         to_hex(&Sha512_256::digest(value.as_bytes()))
     }
 
+    /// Gives the MD5 digest of text in hexadecimal digits; not for security.
+    ///
+    /// ```harn
+    /// println(md5("abc")) // -> 900150983cd24fb0d6963f7d28e17f72
+    /// ```
+    Pure fn md5(cx, value: Text) -> "string" {
+        to_hex(&md5::Md5::digest(value.as_bytes()))
+    }
+
+    /// Gives the SHA3-256 digest of bytes or text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha3_256("abc")[:8]) // -> 3a985da7
+    /// ```
+    Pure fn sha3_256(cx, value: Value) -> "string" {
+        to_hex(&sha3::Sha3_256::digest(octets(&value)))
+    }
+
+    /// Gives the SHA3-512 digest of bytes or text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(sha3_512("abc")[:8]) // -> b751850b
+    /// ```
+    Pure fn sha3_512(cx, value: Value) -> "string" {
+        to_hex(&sha3::Sha3_512::digest(octets(&value)))
+    }
+
+    /// Gives the BLAKE3 digest of bytes or text in hexadecimal digits.
+    ///
+    /// ```harn
+    /// println(blake3("abc")[:8]) // -> 6437b3ac
+    /// ```
+    Pure fn blake3(cx, value: Value) -> "string" {
+        to_hex(blake3::hash(&octets(&value)).as_bytes())
+    }
+
     /// Gives the HMAC-SHA256 of a message in hexadecimal digits.
     ///
     /// ```harn
@@ -82,6 +120,14 @@ builtins! {
     /// ```
     Pure fn constant_time_eq(cx, a: Text, b: Text) -> "bool" {
         constant_time_equal(a.as_bytes(), b.as_bytes())
+    }
+}
+
+/// Bytes as they are, anything else in printed form.
+fn octets(value: &Value) -> Vec<u8> {
+    match value.as_bytes() {
+        Some(bytes) => (**bytes).clone(),
+        None => printed(value).as_bytes().to_vec(),
     }
 }
 

@@ -19,6 +19,7 @@ mod http;
 mod iter;
 mod jq;
 mod json;
+mod junit;
 mod lists;
 mod math;
 mod output;
@@ -37,6 +38,7 @@ mod terminal;
 mod time;
 mod toml;
 mod url;
+mod yaml;
 
 pub(crate) use files::resolve as resolve_path;
 pub(crate) use lists::entry_dicts;
@@ -68,6 +70,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         bytes::ENCODINGS,
         digests::DIGESTS,
         csv::CSV,
+        yaml::YAML,
         toml::TOML,
         url::URLS,
         random::UUIDS,
@@ -79,6 +82,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         env::ENVIRONMENT,
         process::PROCESS,
         assert::ERRORS,
+        junit::JUNIT,
         http::HTTP,
         host::HOST,
         store::STORE,
