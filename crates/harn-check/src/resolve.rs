@@ -80,7 +80,8 @@ fn in_packages(path: &str, dir: &Path) -> Option<PathBuf> {
         if packages.is_dir() {
             let direct = packages.join(path);
             let file = PathBuf::from(format!("{}.harn", direct.display()));
-            let found = [direct.join("lib.harn"), direct, file].into_iter().find(|candidate| candidate.is_file());
+            let found =
+                [direct.join("lib.harn"), direct, file].into_iter().find(|candidate| candidate.is_file());
             if let Some(found) = found.or_else(|| exported(&packages, path).filter(|file| file.is_file())) {
                 return Some(found);
             }
@@ -98,6 +99,7 @@ fn exported(packages: &Path, path: &str) -> Option<PathBuf> {
     let root = packages.join(package);
     let manifest: toml::Table = std::fs::read_to_string(root.join("harn.toml")).ok()?.parse().ok()?;
     let file = manifest.get("exports")?.get(key)?.as_str()?;
-    let safe = !file.contains('\\') && Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+    let safe =
+        !file.contains('\\') && Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
     safe.then(|| root.join(file))
 }

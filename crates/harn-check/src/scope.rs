@@ -104,7 +104,9 @@ impl<'a> Scopes<'a> {
     pub(crate) fn bind_match_pattern(&mut self, pattern: &'a MatchPattern) {
         let (patterns, rest): (Vec<&'a MatchPattern>, _) = match &pattern.kind {
             MatchPatternKind::Bind(name) => return self.bind(&name.name, Kind::Other),
-            MatchPatternKind::Dict { entries, rest } => (entries.iter().map(|(_, inner)| inner).collect(), rest),
+            MatchPatternKind::Dict { entries, rest } => {
+                (entries.iter().map(|(_, inner)| inner).collect(), rest)
+            }
             MatchPatternKind::List { items, rest } => (items.iter().collect(), rest),
             MatchPatternKind::Variant { fields, .. } => (fields.iter().flatten().collect(), &None),
             MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,

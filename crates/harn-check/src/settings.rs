@@ -173,7 +173,9 @@ mod tests {
 
     #[test]
     fn rules_are_off_everywhere_or_for_a_glob() {
-        let read = settings("[lint]\ndisabled = [\"a\", \"b:prompts/**\", \"c:[\"]\n[check]\ndisable_rules = [\"d\"]\n");
+        let read = settings(
+            "[lint]\ndisabled = [\"a\", \"b:prompts/**\", \"c:[\"]\n[check]\ndisable_rules = [\"d\"]\n",
+        );
         let off = |rule, file| read.is_disabled(rule, Path::new(file));
         assert!(off("a", "/project/x.prompt") && off("d", "/elsewhere"));
         assert!(off("b", "/project/prompts/deep/x.prompt"));

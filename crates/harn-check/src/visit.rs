@@ -46,7 +46,10 @@ pub(crate) trait Visitor<'a>: Sized {
     fn pattern(&mut self, pattern: &'a Pattern) {
         match &pattern.kind {
             PatternKind::Dict { fields, .. } => {
-                fields.iter().filter_map(|field| field.default.as_ref()).for_each(|default| self.expr(default));
+                fields
+                    .iter()
+                    .filter_map(|field| field.default.as_ref())
+                    .for_each(|default| self.expr(default));
             }
             PatternKind::List { elems, .. } => {
                 elems.iter().filter_map(|elem| elem.default.as_ref()).for_each(|default| self.expr(default));
@@ -131,7 +134,8 @@ pub(crate) fn walk_decl<'a>(v: &mut impl Visitor<'a>, decl: &'a Decl) {
             d.methods.iter().for_each(|method| v.function(&method.decl.func, &method.decl.type_params));
         }
         DeclKind::Interface(d) => {
-            let defaults = d.methods.iter().flat_map(|m| &m.params).filter_map(|param| param.default.as_ref());
+            let defaults =
+                d.methods.iter().flat_map(|m| &m.params).filter_map(|param| param.default.as_ref());
             defaults.for_each(|default| v.expr(default));
         }
         DeclKind::Enum(_) | DeclKind::Struct(_) | DeclKind::Type(_) => {}

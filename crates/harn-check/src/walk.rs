@@ -100,7 +100,8 @@ impl<'a> Pass<'a> {
         let mut parent = pipeline.extends.as_ref();
         let mut known = true;
         while let Some(name) = parent {
-            let found = self.source.tree.pipelines().map(|(_, other)| other).find(|p| p.name.name == name.name);
+            let found =
+                self.source.tree.pipelines().map(|(_, other)| other).find(|p| p.name.name == name.name);
             match found {
                 Some(base) if !bodies.iter().any(|other| std::ptr::eq(*other, base)) => {
                     bodies.push(base);

@@ -41,7 +41,8 @@ pub(crate) fn check(pass: &mut Pass<'_>, decl: &Decl) {
             _ => format!("unknown attribute `@{name}`"),
         };
         let mut diagnostic = Diagnostic::warning(message).with_code(ATTRIBUTE).at(attr.span);
-        diagnostic.help = nearest(name, KNOWN).filter(|_| !KNOWN.contains(&name)).map(|n| format!("did you mean `@{n}`?"));
+        diagnostic.help =
+            nearest(name, KNOWN).filter(|_| !KNOWN.contains(&name)).map(|n| format!("did you mean `@{n}`?"));
         pass.report(diagnostic);
     }
 }

@@ -28,7 +28,9 @@ enum What<'a> {
 
 /// Names that need no declaration, because values have them or the host provides them.
 fn is_special(name: &str) -> bool {
-    matches!(name, "_" | "Ok" | "Err" | "Some" | "None") || name.starts_with("__") || name.starts_with("hostlib_")
+    matches!(name, "_" | "Ok" | "Err" | "Some" | "None")
+        || name.starts_with("__")
+        || name.starts_with("hostlib_")
 }
 
 /// Looks up the name of a call.

@@ -17,10 +17,13 @@ pub(crate) fn check(pass: &mut Pass<'_>, stmt: &Stmt) {
             } else {
                 "declare the function with `gen fn`, or write `yield` to make it a generator"
             };
-            Diagnostic::error("`emit` can only be used inside a `gen fn`").with_code(EMIT_OUTSIDE).with_help(help)
+            Diagnostic::error("`emit` can only be used inside a `gen fn`")
+                .with_code(EMIT_OUTSIDE)
+                .with_help(help)
         }
         (StmtKind::Yield(_), true) => {
-            Diagnostic::error("`yield` is not a stream emit; use `emit` inside `gen fn`").with_code(YIELD_INSIDE)
+            Diagnostic::error("`yield` is not a stream emit; use `emit` inside `gen fn`")
+                .with_code(YIELD_INSIDE)
         }
         _ => return,
     };

@@ -11,7 +11,8 @@ pub(crate) fn check(pass: &mut Pass<'_>, stmts: &[Stmt]) -> usize {
     let Some(exit) = stmts.iter().position(exits) else { return stmts.len() };
     let live = exit + 1;
     // Declarations take effect at the start of their block, so that none of them is dead.
-    let dead = stmts[live..].iter().find(|stmt| !matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)));
+    let dead =
+        stmts[live..].iter().find(|stmt| !matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)));
     if let Some(dead) = dead {
         pass.report(Diagnostic::warning("unreachable code").with_code(UNREACHABLE).at(dead.span));
     }

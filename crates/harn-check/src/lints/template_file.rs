@@ -12,7 +12,8 @@ use crate::settings::Settings;
 pub fn lint_template_file(path: &Path, text: &str, settings: &Settings) -> Vec<Diagnostic> {
     let defaults = LintSettings::default();
     let threshold = settings.template_variant_branch_threshold;
-    let limits = LintSettings { variant_branch_threshold: threshold.unwrap_or(defaults.variant_branch_threshold) };
+    let limits =
+        LintSettings { variant_branch_threshold: threshold.unwrap_or(defaults.variant_branch_threshold) };
     harn_template::lint(Origin::File(path.to_owned()), text, &limits)
         .into_iter()
         .filter(|finding| !settings.is_disabled(finding.rule, path))

@@ -45,8 +45,10 @@ impl Ledger {
     fn entry(&mut self, file: Option<&Rc<SourceFile>>, call: &RenderCall<'_>) -> Option<&mut Entry> {
         let bindings = call.bindings.as_ref()?;
         let name = |file: Option<&Rc<SourceFile>>| file.map(|file| file.name().to_owned());
-        let known =
-            self.entries.iter().position(|e| e.literal == bindings.literal && name(e.file.as_ref()) == name(file));
+        let known = self
+            .entries
+            .iter()
+            .position(|e| e.literal == bindings.literal && name(e.file.as_ref()) == name(file));
         let at = known.unwrap_or_else(|| {
             self.entries.push(Entry {
                 file: file.cloned(),
@@ -99,7 +101,10 @@ impl Ledger {
             let unused = bindings.keys.iter().map(|key| key.name.as_str());
             let unused = unused.filter(|key| !free.names.iter().any(|name| name.name == *key));
             diagnostic.help = nearest(&name.name, unused).map(|near| {
-                format!("the binding `{near}` is not used by the template: is it meant to be `{}`?", name.name)
+                format!(
+                    "the binding `{near}` is not used by the template: is it meant to be `{}`?",
+                    name.name
+                )
             });
             diagnostics.push(diagnostic);
         }
@@ -116,7 +121,8 @@ impl Ledger {
                 if key == "llm" || key.starts_with('_') || entry.used.contains(key) {
                     continue;
                 }
-                let message = format!("preflight: binding `{key}` is not used by {word} {}", paths.join(", "));
+                let message =
+                    format!("preflight: binding `{key}` is not used by {word} {}", paths.join(", "));
                 let mut diagnostic =
                     Diagnostic::warning(message).with_code(UNUSED_BINDING).with_label(*span, "preflight");
                 let near = nearest(key, entry.missing.iter().map(String::as_str));

@@ -137,7 +137,9 @@ impl<'a> Finder<'a> {
     fn bind_match(&mut self, pattern: &'a MatchPattern) {
         let (inner, rest): (Vec<&'a MatchPattern>, _) = match &pattern.kind {
             MatchPatternKind::Bind(name) => return self.bind(name),
-            MatchPatternKind::Dict { entries, rest } => (entries.iter().map(|(_, inner)| inner).collect(), rest),
+            MatchPatternKind::Dict { entries, rest } => {
+                (entries.iter().map(|(_, inner)| inner).collect(), rest)
+            }
             MatchPatternKind::List { items, rest } => (items.iter().collect(), rest),
             MatchPatternKind::Variant { fields, .. } => (fields.iter().flatten().collect(), &None),
             MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,

@@ -40,7 +40,8 @@ pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settin
     }
     let mut modules = Modules::new(world);
     let mut templates = Templates::new(world, settings);
-    let entry = File { tree: source.tree, dir: source.dir, name: source.name, text: source.text, shown: None };
+    let entry =
+        File { tree: source.tree, dir: source.dir, name: source.name, text: source.text, shown: None };
     let mut seen: BTreeSet<PathBuf> = std::fs::canonicalize(source.name).into_iter().collect();
     let mut waiting = entry.check(world, &mut templates);
     let mut next = 0;
@@ -52,7 +53,13 @@ pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settin
         }
         let Some(module) = modules.load(&target).filter(|module| !module.broken) else { continue };
         let shown = Rc::new(SourceFile::new(module.name.clone(), module.text.clone()));
-        let file = File { tree: &module.tree, dir: &module.dir, name: &module.name, text: &module.text, shown: Some(shown) };
+        let file = File {
+            tree: &module.tree,
+            dir: &module.dir,
+            name: &module.name,
+            text: &module.text,
+            shown: Some(shown),
+        };
         waiting.extend(file.check(world, &mut templates));
     }
     let mut found = templates.finish();
@@ -106,7 +113,8 @@ impl File<'_> {
         }
         let wanted = self.dir.join(path);
         let stem = wanted.file_stem()?.to_str()?;
-        let folder = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
         let stems: Vec<String> = entries
             .filter(|file| file.extension().is_some_and(|extension| extension == "harn"))

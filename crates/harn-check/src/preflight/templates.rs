@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use harn_syntax::source_map::line_column;
 use harn_syntax::{Diagnostic, SourceFile, Span};
-use harn_template::{Assets, Caller, ErrorKind, FILTERS, FsLoader, LintSettings, Loaded, Loader, Origin, Template};
+use harn_template::{
+    Assets, Caller, ErrorKind, FILTERS, FsLoader, LintSettings, Loaded, Loader, Origin, Template,
+};
 use rustc_hash::FxHashMap;
 
 use super::bindings::Ledger;
@@ -108,7 +110,9 @@ impl<'a> Templates<'a> {
     fn target(&mut self, file: &File<'_>, call: &RenderCall<'_>) -> Option<(Loaded, std::path::PathBuf)> {
         let assets = Embedded(self.assets.0);
         let at_call = |code, message: String| {
-            Diagnostic::error(format!("preflight: {message}")).with_code(code).with_label(call.path_span, "preflight")
+            Diagnostic::error(format!("preflight: {message}"))
+                .with_code(code)
+                .with_label(call.path_span, "preflight")
         };
         let path = call.path.as_str();
         let mut places = Vec::new();
@@ -217,7 +221,8 @@ impl<'a> Templates<'a> {
     /// Whether the same was reported before: a template may be rendered by several calls.
     fn is_known(&self, file: &SourceFile, diagnostic: &Diagnostic) -> bool {
         self.found.iter().any(|known| {
-            known.file.as_ref().is_some_and(|other| other.name() == file.name()) && known.diagnostic == *diagnostic
+            known.file.as_ref().is_some_and(|other| other.name() == file.name())
+                && known.diagnostic == *diagnostic
         })
     }
 }
@@ -235,7 +240,8 @@ fn similar_file(dir: &Path, path: &str) -> Option<String> {
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     // A missing or wrong extension is as likely as a misspelt name.
     let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let mut same_stem: Vec<&str> = names.iter().map(String::as_str).filter(|other| stem(other) == stem(name)).collect();
+    let mut same_stem: Vec<&str> =
+        names.iter().map(String::as_str).filter(|other| stem(other) == stem(name)).collect();
     same_stem.retain(|other| other.ends_with(".prompt"));
     same_stem.sort_unstable();
     let near = nearest(name, names.iter().map(String::as_str)).or(same_stem.first().copied())?;

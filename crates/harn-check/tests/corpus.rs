@@ -1,0 +1,85 @@
+//! No false errors: every program of the conformance suite that is expected to run, and every example, passes.
+
+use std::path::{Path, PathBuf};
+
+use harn_check::{Signatures, Source, World, check_program};
+use harn_syntax::Severity;
+use harn_vm::{CaptureHost, Vm};
+
+/// Builtins that the conformance suite calls and no crate has yet.
+const PLANNED: [&str; 4] = ["mcp_connect", "mcp_serve", "sync_mutex_acquire", "sync_release"];
+
+/// The names of the machine, as the command line passes them on.
+struct Names(std::rc::Rc<Vm>);
+
+impl Signatures for Names {
+    fn is_builtin(&self, name: &str) -> bool {
+        self.0.builtin(name).is_some() || self.0.global(name).is_some() || PLANNED.contains(&name)
+    }
+
+    fn builtin_names(&self) -> Vec<&str> {
+        self.0.builtin_names().collect()
+    }
+}
+
+fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            programs(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "harn") {
+            found.push(path);
+        }
+    }
+}
+
+/// What is wrong with the findings for a program that runs and prints `expected`.
+fn failures(path: &Path, shown: &str, expected: &str, world: &World<'_>) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let parsed = harn_syntax::parse(&text);
+    let dir = path.parent().unwrap();
+    let found = check_program(&Source { name: shown, dir, text: &text, tree: &parsed.program }, world);
+    let of = |severity| found.iter().filter(move |diagnostic| diagnostic.severity == severity);
+    let mut failures: Vec<String> =
+        of(Severity::Error).map(|error| format!("{shown}: {}", error.message)).collect();
+    // The suite compares warnings too, as lines before the output.
+    let warnings: String = of(Severity::Warning).map(|d| format!("warning: {}\n", d.message)).collect();
+    if !expected.starts_with(&warnings) {
+        failures.push(format!("{shown}: {warnings}"));
+    }
+    failures
+}
+
+#[test]
+fn valid_programs_have_no_errors_and_the_expected_warnings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let mut builder = harn_runtime::vm_builder(Box::new(CaptureHost::default()));
+    for name in ["argv", "context"] {
+        builder = builder.global(name, harn_vm::Value::NIL);
+    }
+    let names = Names(builder.build());
+    let world = World {
+        signatures: &names,
+        std_module: harn_runtime::std_module,
+        prompt_asset: harn_runtime::prompt_asset,
+    };
+    let mut paths = Vec::new();
+    programs(&root.join("conformance"), &mut paths);
+    paths.sort();
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for path in &paths {
+        let Ok(expected) = std::fs::read_to_string(path.with_extension("expected")) else { continue };
+        let shown = path.strip_prefix(&root).unwrap().display().to_string();
+        wrong.extend(failures(path, &shown, &expected, &world));
+        checked += 1;
+    }
+    let mut examples = Vec::new();
+    programs(&root.join("examples"), &mut examples);
+    for path in &examples {
+        let shown = path.strip_prefix(&root).unwrap().display().to_string();
+        wrong.extend(failures(path, &shown, "", &world));
+    }
+    assert!(checked > 500, "only {checked} programs were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

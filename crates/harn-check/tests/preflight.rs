@@ -1,0 +1,194 @@
+//! The preflight: imports, templates and their bindings.
+
+mod common;
+
+use common::Project;
+use harn_check::{PreflightSeverity, Settings, Source, check_templates};
+use harn_syntax::Severity;
+use insta::assert_snapshot;
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn syntax_errors_stand_in_the_template() {
+    let project = Project::new(&[("prompts/a.harn.prompt", "Hello\n  {{ if name }}x\n")]);
+    assert_snapshot!(project.drawn(
+        "let t = render(\"prompts/a.harn.prompt\", {name: 1})\nrender_prompt(\"prompts/a.harn.prompt\")\n"
+    ));
+}
+
+#[test]
+fn missing_targets_name_the_place_and_a_near_file() {
+    let project = Project::new(&[("prompts/hello.harn.prompt", "x"), ("plain.prompt", "x")]);
+    assert_snapshot!(project.drawn(
+        "render(\"prompts/helo.harn.prompt\")\nrender_prompt(\"plain.harn.prompt\")\nhost_call(\"template.render\", {path: \"gone.txt\"})\nrender(\"std/agent/gone.harn.prompt\")\nrender(\"std/agent/nudge.harn.prompt\", {who: 1})\n"
+    ));
+}
+
+#[test]
+fn paths_with_an_at_sign_are_checked() {
+    let call = "render(\"@/a.prompt\")\nrender(\"@parts/b.prompt\")\nrender(\"@gone/b.prompt\")\nrender(\"@/../x\")\n";
+    let bare = Project::new(&[]);
+    assert!(bare.messages("render(\"@/a.prompt\")")[0].starts_with(
+        "preflight: package-root prompt path '@/a.prompt' has no project root: no harn.toml found above "
+    ));
+    let project = Project::new(&[
+        ("harn.toml", "[asset_roots]\nparts = \"deep/parts\"\n"),
+        ("a.prompt", "x"),
+        ("deep/parts/b.prompt", "x"),
+    ]);
+    assert_eq!(
+        project.messages(call),
+        [
+            "preflight: asset alias 'gone' is not defined in [asset_roots] of harn.toml",
+            "preflight: invalid project-root asset path '@/../x'",
+        ]
+    );
+}
+
+#[test]
+fn includes_are_followed() {
+    let project = Project::new(&[
+        ("a.prompt", "{{ include \"parts/b.prompt\" }}\n{{ include \"gone.prompt\" }}{{ include x }}"),
+        ("parts/b.prompt", "b\n{{ include \"c.prompt\" }}{{ include \"../../out.prompt\" }}"),
+        ("parts/c.prompt", "{{ include \"../a.prompt\" }}{{ section \"nonsense\" }}{{ endsection }}"),
+    ]);
+    assert_snapshot!(project.drawn("fn f() {\n  render(\"a.prompt\")\n  render(\"a.prompt\")\n}\n"));
+}
+
+#[test]
+fn unknown_filters_are_named() {
+    let project = Project::new(&[("a.prompt", "{{ x | uper }}\n{{ y | zzzzzz }}")]);
+    assert_snapshot!(project.drawn("render(\"a.prompt\", {x: 1, y: 2})"));
+    project.write("harn.toml", "[lint]\ndisabled = [\"template-unknown-filter:*.prompt\"]\n");
+    assert_eq!(project.messages("render(\"a.prompt\", {x: 1, y: 2})"), NONE);
+}
+
+#[test]
+fn bindings_are_compared_with_the_names_that_templates_use() {
+    let project = Project::new(&[
+        (
+            "hello.harn.prompt",
+            "Hello {{ name }},\n{{ tone | upper }} {{ include \"sign.prompt\" with { who: name } }}",
+        ),
+        ("sign.prompt", "{{ who }} of {{ team }}"),
+    ]);
+    assert_snapshot!(
+        project.drawn("let text = render(\"hello.harn.prompt\", {name: \"Ada\", tonn: \"kind\", size: 3})\n")
+    );
+}
+
+#[test]
+fn names_that_a_template_asks_for_may_be_absent() {
+    let project = Project::new(&[
+        (
+            "a.prompt",
+            "{{ if a }}{{ a.b }}{{ elif b }}{{ b }}{{ end }}{{ c | default: \"x\" }}{{ for d in ds }}{{ d }}{{ end }}{{ llm.model }}{{ include \"b.prompt\" with { e: e } }}",
+        ),
+        ("b.prompt", "{{ if e }}{{ e }}{{ end }}"),
+    ]);
+    assert_eq!(project.messages("render(\"a.prompt\", {ds: []})"), NONE);
+    assert_eq!(
+        project.messages("render(\"a.prompt\", {_note: 1, llm: 2})"),
+        ["preflight: template 'a.prompt' uses `ds`, which the bindings lack"]
+    );
+    // Without bindings, or with bindings that are not known, there is nothing to compare.
+    assert_eq!(project.messages("render(\"a.prompt\")\nlet k = \"x\"\nrender(\"a.prompt\", {[k]: 1})\nrender(\"a.prompt\", {...k})"), NONE);
+}
+
+#[test]
+fn a_let_bound_to_a_dict_is_followed() {
+    let project = Project::new(&[("a.prompt", "{{ a }}"), ("b.prompt", "{{ b }}")]);
+    let shared = "fn f() {\n  let vars = {a: 1, b: 2, c: 3}\n  return render(\"a.prompt\", vars) + render(\"b.prompt\", vars)\n}";
+    assert_eq!(
+        project.messages(shared),
+        ["preflight: binding `c` is not used by the templates 'a.prompt', 'b.prompt'"]
+    );
+    // What the program reads itself, or what may change, is not judged.
+    assert_eq!(
+        project.messages("let vars = {a: 1, c: 3}\nprintln(vars.c)\nrender(\"a.prompt\", vars)"),
+        NONE
+    );
+    assert_eq!(project.messages("var vars = {c: 3}\nvars.a = 1\nrender(\"a.prompt\", vars)"), NONE);
+    assert_eq!(
+        project.messages("fn f(vars) { render(\"a.prompt\", vars) }\nlet vars = {c: 3}\nprintln(vars)"),
+        NONE
+    );
+    assert_eq!(
+        project.messages("let vars = {c: 3}\nprintln(vars)\nrender(\"a.prompt\", vars)"),
+        ["preflight: template 'a.prompt' uses `a`, which the bindings lack"]
+    );
+}
+
+#[test]
+fn computed_includes_make_every_binding_useful() {
+    let project =
+        Project::new(&[("a.prompt", "{{ include p }}"), ("b.prompt", "{{ include \"gone.prompt\" }}")]);
+    assert_eq!(project.messages("render(\"a.prompt\", {p: \"x\", q: 1})"), NONE);
+    assert_eq!(project.messages("render(\"b.prompt\", {q: 1})").len(), 1);
+}
+
+#[test]
+fn a_function_of_the_program_hides_the_builtin() {
+    let project = Project::new(&[]);
+    assert_eq!(project.messages("fn render(p) { p }\nrender(\"gone.prompt\")"), NONE);
+    assert_eq!(project.messages("import { render } from \"std/text\"\nrender(\"gone.prompt\")"), NONE);
+    assert_eq!(
+        project.messages("let p = \"gone.prompt\"\nrender(p)\nrender(\"${p}\")\nrender(...[p])"),
+        NONE
+    );
+}
+
+#[test]
+fn imports_must_resolve_in_every_file() {
+    let project = Project::new(&[
+        ("helpers.harn", "import \"gone\"\npub fn f() { render(\"here.prompt\") }\n"),
+        ("sub/one.harn", "import \"../helpers\"\nfn g() { render(\"here.prompt\") }\n"),
+        ("sub/here.prompt", "x"),
+        (".harn/packages/kit/lib.harn", "pub fn k() { 1 }"),
+        (".harn/packages/kit/harn.toml", "[exports]\nextra = \"src/extra.harn\"\n"),
+        (".harn/packages/kit/src/extra.harn", "pub fn x() { 1 }"),
+    ]);
+    assert_snapshot!(project.drawn("import \"helper\"\nimport \"std/nothing\"\nimport { k } from \"kit\"\nimport \"kit/extra\"\nimport \"sub/one\"\n"));
+}
+
+#[test]
+fn the_bundle_root_is_tried_first() {
+    let project = Project::new(&[
+        ("harn.toml", "[check]\nbundle_root = \"out\"\n"),
+        ("out/a.prompt", "{{ end }}"),
+        ("a.prompt", "fine"),
+    ]);
+    assert_eq!(project.messages("render(\"a.prompt\")").len(), 1);
+    assert_eq!(
+        project.messages("render(\"b.prompt\")"),
+        ["preflight: render target 'b.prompt' does not exist at out/b.prompt, b.prompt"]
+    );
+}
+
+#[test]
+fn the_severity_can_be_set() {
+    let project = Project::new(&[]);
+    let text = "render(\"gone.prompt\")";
+    let tree = common::parse(text);
+    let source = Source { name: "main.harn", dir: &project.dir, text, tree: &tree };
+    let with = |preflight| {
+        let settings = Settings { preflight, ..Settings::default() };
+        let found = check_templates(&source, &common::world(), &settings);
+        found.iter().map(|located| located.diagnostic.severity).collect::<Vec<_>>()
+    };
+    assert_eq!(with(PreflightSeverity::Error), [Severity::Error]);
+    assert_eq!(with(PreflightSeverity::Warning), [Severity::Warning]);
+    assert_eq!(with(PreflightSeverity::Off), []);
+}
+
+#[test]
+fn odd_targets_are_reported_and_never_read_without_end() {
+    let project = Project::new(&[("folder/x", "")]);
+    std::fs::write(project.dir.join("bytes.prompt"), [0xFF, 0xFE]).unwrap();
+    for path in ["folder", "bytes.prompt", "/dev/zero", ""] {
+        let found = project.messages(&format!("render(\"{path}\")"));
+        assert_eq!(found.len(), 1, "{path}: {found:?}");
+        assert!(found[0].starts_with("preflight: "), "{found:?}");
+    }
+}

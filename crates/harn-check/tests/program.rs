@@ -1,0 +1,180 @@
+//! The checks of a program: what they say, and what they leave alone.
+
+mod common;
+
+use common::{Project, diagnostics, drawn, messages};
+use insta::assert_snapshot;
+
+/// Asserts that nothing is said about a program.
+fn fine(text: &str) {
+    assert_eq!(messages(text), [] as [&str; 0], "in {text}");
+}
+
+#[test]
+fn an_unknown_call_target_with_a_suggestion() {
+    assert_snapshot!(drawn("pipeline default() {\n  printl(\"x\")\n}\n"));
+}
+
+#[test]
+fn an_unknown_call_target_without_suggestion() {
+    assert_snapshot!(drawn("fn f() {\n  let inner = { x -> x }\n  zzzzzz(inner(1))\n}\nf()\n"));
+}
+
+#[test]
+fn suggestions_come_from_every_scope() {
+    let near = |text: &str| messages(text).concat();
+    assert!(near("fn greet(n) { n }\ngret(1)").ends_with("did you mean `greet`?"));
+    assert!(near("fn f() {\n  let twice = { x -> x }\n  twise(1)\n}").ends_with("did you mean `twice`?"));
+    assert!(near("import \"std/text\"\nshoot(1)").ends_with("did you mean `shout`?"));
+    assert!(near("import { shout } from \"std/text\"\nshoutt(1)").ends_with("did you mean `shout`?"));
+    // A variable that holds no function is no help.
+    assert_eq!(near("let total = 1\ntotall(1)"), "call target `totall` is not defined or imported");
+}
+
+#[test]
+fn names_are_visible_where_the_language_says() {
+    fine("fn a() { b() }\nfn b() { 1 }\na()");
+    fine("fn outer() {\n  helper()\n  fn helper() { 1 }\n}\nouter()");
+    fine("fn apply(f, g = f(1)) { f(g) }\napply({ x -> x })");
+    fine("fn f(...fs) { for g in fs { g() } }");
+    fine("let {a, b: c, ...d} = {a: 1}\na()\nc()\nd()");
+    fine("for (k, v) in {} { k(v) }");
+    fine(
+        "fn f(x) { match x { [g, ...h] -> { g(h) } {k: i} -> { i() } E.V(j) if j() -> { j() } l -> { l() } } }",
+    );
+    fine("try { 1 } catch (e) { e() }");
+    fine("fn f(ch) { select { m from ch { m() } } }");
+    fine("struct P { x: int }\nenum E { A, B(n) }\nprintln(P({x: 1}))\nprintln(E.B(1))");
+    fine("Ok(1)\nErr(2)\n__internal()\nhostlib_x()\n5 |> split(_, \" \")");
+    fine("fn f<T>(x: T) { T(x) }");
+    fine(
+        "pipeline base() { let h = { -> 1 } }\npipeline child() extends base {\n  h()\n  override g() { 2 }\n  g()\n}",
+    );
+    fine("import \"std/text\"\npipeline child() extends imported { h() }");
+    fine("tool t(q: string) { description \"d\"\n len(q) }\nskill s { on_activate fn() { t() } }\ns()");
+    fine("eval_pack p { model: 1\n model()\n summarize { model() } }");
+    fine("let g = { -> later() }\nlet later = { -> 1 }\ng()");
+    fine("parallel each [1] { x -> x() }\nspawn { len([]) }");
+}
+
+#[test]
+fn names_of_other_functions_are_not_visible() {
+    let expected = ["call target `helper` is not defined or imported"];
+    assert_eq!(messages("fn a() { let helper = { -> 1 }\n helper() }\nfn b() { helper() }"), expected);
+    assert_eq!(messages("for x in [1] { let helper = { -> 1 } }\nhelper()"), expected);
+    // A function is known in the whole file, wherever it is declared.
+    fine("fn a() { fn helper() { 1 } }\nhelper()");
+}
+
+#[test]
+fn imports_are_followed() {
+    let project = Project::new(&[
+        (
+            "lib.harn",
+            "fn helper() { 1 }\npub fn greet() { helper() }\nstruct Pair { a, b }\npub import \"deep/more\"\n",
+        ),
+        ("deep/more.harn", "import \"../lib\"\nfn far() { 1 }\n"),
+        ("open.harn", "fn one() { 1 }\nlet hidden = { -> 1 }\n"),
+        ("broken.harn", "fn one( {\n"),
+    ]);
+    let found = |text: &str| {
+        let found = diagnostics(text, &project.dir);
+        found.into_iter().map(|diagnostic| diagnostic.message).collect::<Vec<_>>()
+    };
+    assert_eq!(found("import \"lib\"\ngreet()\nfar()\nprintln(Pair {a: 1, b: 2})"), [] as [&str; 0]);
+    assert_eq!(found("import \"lib\"\nhelper()"), ["call target `helper` is not defined or imported"]);
+    assert_eq!(found("import { helper } from \"lib.harn\"\nhelper()"), [] as [&str; 0]);
+    assert_eq!(
+        found("import \"open\"\none()\nhidden()"),
+        ["call target `hidden` is not defined or imported"]
+    );
+    assert_eq!(found("import \"std/text\"\nhidden()"), ["call target `hidden` is not defined or imported"]);
+}
+
+#[test]
+fn an_import_that_cannot_be_followed_silences_the_check_of_names() {
+    let project = Project::new(&[("broken.harn", "fn one( {\n"), ("facade.harn", "pub import \"gone\"\n")]);
+    for import in [
+        "import \"gone\"",
+        "import \"broken\"",
+        "import \"facade\"",
+        "import \"std/gone\"",
+        "import { a } from \"gone\"",
+    ] {
+        assert_eq!(diagnostics(&format!("{import}\nmissing(1)"), &project.dir), [], "{import}");
+    }
+}
+
+#[test]
+fn emit_and_yield_in_the_wrong_place() {
+    assert_snapshot!(drawn(
+        "fn numbers() {\n  emit 1\n}\ngen fn doubled(xs) {\n  for x in xs {\n    yield x * 2\n    xs.each({ y -> emit y })\n  }\n}\nemit 3\n"
+    ));
+    fine(
+        "gen fn s() { retry 2 { emit 1 }\n let g = { -> yield 1 } }\nfn g() { yield 1 }\npipeline p() { yield 2 }",
+    );
+}
+
+#[test]
+fn arguments_are_counted() {
+    assert_snapshot!(drawn(
+        "fn add(a, b) { a + b }\nfn greet(name, greeting = \"hi\") { name }\nadd(1, 2, 3)\nadd(1)\ngreet()\n"
+    ));
+    fine("fn f(a, b = 1, ...r) { a }\nf(1)\nf(1, 2, 3, 4)\nf()");
+    fine("fn f(a, b) { a }\nlet xs = [1, 2]\nf(...xs)");
+    // Another meaning of the name may hold at the call.
+    fine("fn f(a) { a }\nfn g(f) { f(1, 2) }\nfor f in [1] { f() }");
+    fine("fn f(a) { a }\npipeline base() { f(1, 2) }\npipeline p() extends base { override f(a, b) { b } }");
+    fine("fn g() {\n  let f = { a, b -> a }\n  f(1)\n}");
+}
+
+#[test]
+fn dead_code_is_reported_once_per_block_and_not_checked() {
+    assert_snapshot!(drawn(
+        "fn f(x) {\n  if x {\n    return 1\n  } else {\n    throw \"no\"\n  }\n  unknown(1)\n  unknown(2)\n}\nfn g() {\n  for x in [1] {\n    continue\n    f(x)\n  }\n  return h()\n  fn h() { unknown(3) }\n}\n"
+    ));
+    fine(
+        "fn f(x) { if x { return 1 }\n 2 }\nfn g(x) { while true { return 1 }\n 2 }\nfn h(x) { match x { _ -> { return 1 } }\n 2 }",
+    );
+}
+
+#[test]
+fn statements_beside_pipelines_are_not_executed() {
+    assert_snapshot!(drawn(
+        "import \"std/text\"\nlet a = 1\nprintln(a)\na |> println\nfn f() { 1 }\npipeline default() {\n  println(f())\n}\nprintln(2)\n"
+    ));
+    fine("let a = 1\nprintln(a)\nfn f() { 1 }");
+}
+
+#[test]
+fn assignments_to_let() {
+    assert_snapshot!(drawn(
+        "let x = 1\nvar y = {a: 1}\nx = 2\ny.a = 3\nfn f(p) {\n  let d = {}\n  d.k += p\n}\n"
+    ));
+    fine("let x = 1\nvar x = 2\nx = 3");
+    fine("let x = 1\nfn f() {\n  var x = 2\n  x = 3\n  for x in [1] { x = 2 }\n}");
+}
+
+#[test]
+fn struct_literals() {
+    assert_snapshot!(drawn(
+        "struct Point { x: int, y: int, label?: string }\nlet p = Point {x: 1, lable: \"a\"}\nlet q = Pint {x: 1}\nlet r = Zebra {a: 1}\nlet s = Point {x: 1, ...p}\n"
+    ));
+    fine("fn f() {\n  struct Inner { a }\n  Inner {a: 1}\n}\nlet o = Inner {a: 1}");
+}
+
+#[test]
+fn attributes_and_deprecated_functions() {
+    assert_snapshot!(drawn(
+        "@deprecated(since: \"0.2\", use: \"fresh\")\nfn old() { 1 }\n@deprecated\nfn older() { 1 }\n@tset\nfn fresh() { old() + older() }\n@test\nfn t() { 1 }\n@complexity(allow)\nstruct S { a }\n@invariant(\"fs.writes\")\nenum E { A }\n"
+    ));
+    fine("@test\npipeline checks() { 1 }\n@acp_tool(name: \"t\", kind: edit)\nfn tool_fn() { 1 }");
+}
+
+#[test]
+fn a_fix_replaces_the_name() {
+    let text = "printl(1)";
+    let fix = diagnostics(text, std::path::Path::new("")).remove(0).fix.unwrap();
+    let (span, new) = &fix.edits[0];
+    assert_eq!((span.slice(text), new.as_str()), ("printl", "print"));
+}
