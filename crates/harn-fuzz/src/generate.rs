@@ -305,7 +305,7 @@ impl Writer<'_> {
         let d = depth - 1;
         match self.rng.below(24) {
             0..=3 => {
-                let value = self.expr(depth);
+                let value = self.caught(depth);
                 let name = self.fresh();
                 let assignable = self.rng.chance(60);
                 self.line(&format!("{} {name} = {value}", if assignable { "var" } else { "let" }));
@@ -379,7 +379,7 @@ impl Writer<'_> {
             }
             16 if in_loop => self.line("if true { continue }"),
             17 if in_loop => self.line("if 1 in [1] { break }"),
-            18 => {
+            18 if self.rng.chance(20) => {
                 let value = self.expr(d);
                 self.line(&format!("throw {value}"));
             }
@@ -397,10 +397,16 @@ impl Writer<'_> {
             21 => self.block("deadline 100ms", d, false, &[]),
             22 => self.block("retry 2", d, false, &[]),
             _ => {
-                let value = self.expr(depth);
+                let value = self.caught(depth);
                 self.line(&format!("println({value})"));
             }
         }
+    }
+
+    /// An expression whose error mostly does not end the program: most random expressions fail.
+    fn caught(&mut self, depth: usize) -> String {
+        let value = self.expr(depth);
+        if self.rng.chance(70) { format!("try {{ {value} }} catch (e) {{ e }}") } else { value }
     }
 
     fn assignment(&mut self, name: &str, depth: usize) {

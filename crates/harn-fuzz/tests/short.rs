@@ -1,0 +1,20 @@
+//! A short run of every target over the kept corpus, as part of the tests.
+
+use std::process::Command;
+
+/// Runs each target for five seconds.
+#[test]
+fn a_short_run_finds_nothing() {
+    let output = Command::new(env!("CARGO_BIN_EXE_harn-fuzz")).args(["--seconds", "5"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text.matches("nothing found").count(), 4, "{text}");
+}
+
+#[test]
+fn unknown_targets_and_options_are_refused() {
+    for args in [&["nonsense"][..], &["--seconds", "many"], &["--input", "x"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_harn-fuzz")).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+}
