@@ -24,63 +24,104 @@ pub(crate) fn schema_of(ty: &TypeExpr, aliases: &Aliases) -> Value {
 }
 
 fn build(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Value {
+    lower(ty, aliases, json, depth)
+        .unwrap_or_else(|| if json { dict([("type", Value::str("any"))]) } else { Value::dict(Dict::new()) })
+}
+
+/// The schema of a type; `None` for types that have none and accept anything.
+fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<Value> {
     let inner = |ty: &TypeExpr| build(ty, aliases, json, depth + 1);
-    let named = |name: &'static str| dict([("type", Value::str(name))]);
+    let named = |harn: &'static str, schema: &'static str| {
+        Some(dict([("type", Value::str(if json { schema } else { harn }))]))
+    };
     match &ty.kind {
         TypeKind::Named { name, args } => match (name.name.as_str(), &args[..]) {
-            ("int", []) => named(if json { "integer" } else { "int" }),
-            ("float", []) => named(if json { "number" } else { "float" }),
-            ("bool", []) => named(if json { "boolean" } else { "bool" }),
-            ("string", []) => named("string"),
-            ("nil", []) => named(if json { "null" } else { "nil" }),
-            ("list", []) => named(if json { "array" } else { "list" }),
-            ("dict", []) => named(if json { "object" } else { "dict" }),
-            ("list", [item]) => {
-                dict([("type", Value::str(if json { "array" } else { "list" })), ("items", inner(item))])
+            ("int", []) => named("int", "integer"),
+            ("float", []) => named("float", "number"),
+            ("bool", []) => named("bool", "boolean"),
+            ("string", []) => named("string", "string"),
+            ("nil", []) => named("nil", "null"),
+            ("list", []) => named("list", "array"),
+            ("dict", []) => named("dict", "object"),
+            ("set", []) => named("set", "array"),
+            ("bytes", []) => named("bytes", "string"),
+            ("closure", []) if !json => named("closure", "closure"),
+            ("list", [item]) => Some(dict([
+                ("type", Value::str(if json { "array" } else { "list" })),
+                ("items", inner(item)),
+            ])),
+            ("dict", [key, value]) => {
+                let kind = Value::str(if json { "object" } else { "dict" });
+                if !matches!(&key.kind, TypeKind::Named { name, .. } if name.name == "string") {
+                    return Some(dict([("type", kind)]));
+                }
+                let values = if json { "additionalProperties" } else { "additional_properties" };
+                Some(dict([("type", kind), (values, inner(value))]))
             }
-            ("dict", [_, value]) => dict([
-                ("type", Value::str(if json { "object" } else { "dict" })),
-                (if json { "additionalProperties" } else { "additional_properties" }, inner(value)),
-            ]),
             (other, _) => match aliases.get(other) {
-                Some(alias) if depth < MAX_DEPTH => inner(alias),
-                _ => named("any"),
+                Some(alias) if depth < MAX_DEPTH => lower(alias, aliases, json, depth + 1),
+                _ => None,
             },
         },
-        TypeKind::Nil => named(if json { "null" } else { "nil" }),
-        TypeKind::Fn { .. } => named("any"),
-        TypeKind::Str(text) => {
-            dict([("type", Value::str("string")), ("enum", Value::list(vec![Value::str(text)]))])
+        TypeKind::Nil => named("nil", "null"),
+        TypeKind::Fn { .. } if json => None,
+        TypeKind::Fn { .. } => named("closure", "closure"),
+        TypeKind::Str(text) => Some(dict([("type", Value::str("string")), ("const", Value::str(text))])),
+        TypeKind::Int(i) => {
+            let kind = Value::str(if json { "integer" } else { "int" });
+            Some(dict([("type", kind), ("const", Value::int(*i))]))
         }
-        TypeKind::Int(i) => dict([
-            ("type", Value::str(if json { "integer" } else { "int" })),
-            ("enum", Value::list(vec![Value::int(*i)])),
-        ]),
         TypeKind::Union(members) => {
-            let texts: Option<Vec<Value>> = members
-                .iter()
-                .map(|m| match &m.kind {
-                    TypeKind::Str(text) => Some(Value::str(text)),
-                    _ => None,
-                })
-                .collect();
-            match texts {
-                Some(texts) => dict([("type", Value::str("string")), ("enum", Value::list(texts))]),
-                None => {
-                    let options = Value::list(members.iter().map(inner).collect());
-                    dict([(if json { "anyOf" } else { "union" }, options)])
-                }
+            if let Some(values) = literals(members, |kind| match kind {
+                TypeKind::Str(text) => Some(Value::str(text)),
+                _ => None,
+            }) {
+                return Some(dict([("type", Value::str("string")), ("enum", values)]));
             }
+            if let Some(values) = literals(members, |kind| match kind {
+                TypeKind::Int(i) => Some(Value::int(*i)),
+                _ => None,
+            }) {
+                let kind = Value::str(if json { "integer" } else { "int" });
+                return Some(dict([("type", kind), ("enum", values)]));
+            }
+            let options: Option<Vec<Value>> =
+                members.iter().map(|m| lower(m, aliases, json, depth + 1)).collect();
+            Some(dict([(if json { "anyOf" } else { "union" }, Value::list(options?))]))
         }
         TypeKind::Shape(fields) => {
             let properties: Dict = fields.iter().map(|f| (f.name.name.as_str(), inner(&f.ty))).collect();
             let required: Vec<Value> =
                 fields.iter().filter(|f| !f.optional).map(|f| Value::str(&f.name.name)).collect();
-            dict([
-                ("type", Value::str(if json { "object" } else { "dict" })),
-                ("properties", Value::dict(properties)),
-                ("required", Value::list(required)),
-            ])
+            let kind = Value::str(if json { "object" } else { "dict" });
+            let mut schema: Dict =
+                [("type", kind), ("properties", Value::dict(properties))].into_iter().collect();
+            if !required.is_empty() {
+                schema.insert("required", Value::list(required));
+            }
+            Some(schema.into())
         }
+    }
+}
+
+/// The values of a union that consists of literals of one kind.
+fn literals(members: &[TypeExpr], value: impl Fn(&TypeKind) -> Option<Value>) -> Option<Value> {
+    members.iter().map(|m| value(&m.kind)).collect::<Option<Vec<_>>>().map(Value::list)
+}
+
+/// Which argument of a builtin may be the name of a type alias, which then stands for its schema.
+pub(crate) fn alias_argument(builtin: &str) -> Option<usize> {
+    match builtin {
+        "schema_of" => Some(0),
+        "schema_is"
+        | "schema_expect"
+        | "schema_parse"
+        | "schema_check"
+        | "is_type"
+        | "json_validate"
+        | "llm_call_structured"
+        | "llm_call_structured_safe"
+        | "llm_call_structured_result" => Some(1),
+        _ => None,
     }
 }

@@ -108,7 +108,8 @@ fn interrupting_stops_a_busy_loop_and_runs_cleanup() {
 
 #[test]
 fn deep_data_is_built_compared_and_dropped() {
-    let text = "fn nest(n) { var v = []\nfor i in 1 to n { v = [v] }\nv }\nreturn nest(200000) == nest(200000)";
+    let text =
+        "fn nest(n) { var v = []\nfor i in 1 to n { v = [v] }\nv }\nreturn nest(200000) == nest(200000)";
     assert_eq!(run(text).unwrap(), "true");
 }
 

@@ -122,7 +122,25 @@ impl<'a> Compiler<'a> {
                 _ => drop(self.f().emit(Op::CallSpread, base, 0, 0)),
             }
         } else {
-            let count = self.args(args, moved);
+            let alias = match &target {
+                Target::Builtin(builtin) => crate::schema::alias_argument(builtin.name()),
+                _ => None,
+            };
+            let count =
+                match alias.and_then(|at| Some((at, self.alias_schema(args.get(at)?.value.as_name()?)?))) {
+                    Some((at, schema)) => {
+                        for (i, arg) in args.iter().enumerate() {
+                            let t = self.f().temp();
+                            if i == at {
+                                self.load_const(schema.clone(), t);
+                            } else {
+                                self.arg(&arg.value, t, moved);
+                            }
+                        }
+                        args.len() as u16
+                    }
+                    None => self.args(args, moved),
+                };
             self.f().at(blame);
             match target {
                 Target::Function(_) if tail => drop(self.f().emit(Op::TailCall, base, count, 0)),

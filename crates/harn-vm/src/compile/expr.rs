@@ -723,7 +723,11 @@ impl<'a> Compiler<'a> {
     }
 
     /// The schema value of a type alias, for `output_schema: T`.
-    fn alias_schema(&mut self, name: &Name) -> Option<Value> {
+    pub(super) fn alias_schema(&mut self, name: &Name) -> Option<Value> {
+        match self.resolve(name) {
+            None | Some(Binding::Type { interface: false }) => {}
+            Some(_) => return None,
+        }
         self.module.aliases.get(name).map(|ty| crate::schema::schema_of(ty, &self.module.aliases))
     }
 
