@@ -1018,7 +1018,8 @@ impl Fiber {
                     let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) };
                     if let Some(name) = constant!(ins.b()).as_str() {
                         let old = ty.methods.borrow_mut().insert(name.clone(), reg!(ins.a()).clone());
-                        if let Some(old) = old {
+                        // A method without captured variables is one value, however often its block runs.
+                        if let Some(old) = old.filter(|old| !old.same(reg!(ins.a()))) {
                             let epoch = &self.cx.0.vm.method_epoch;
                             epoch.set(epoch.get() + 1);
                             self.cx.0.vm.retire(old);
