@@ -35,9 +35,9 @@ fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// What is wrong with the findings for a program that runs and prints `expected`.
 fn failures(path: &Path, shown: &str, expected: &str, world: &World<'_>) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("a program that was just found");
     let parsed = harn_syntax::parse(&text);
-    let dir = path.parent().unwrap();
+    let dir = path.parent().expect("a file in a folder");
     let found = check_program(&Source { name: shown, dir, text: &text, tree: &parsed.program }, world);
     let of = |severity| found.iter().filter(move |diagnostic| diagnostic.severity == severity);
     let mut failures: Vec<String> =

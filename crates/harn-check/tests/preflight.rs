@@ -192,3 +192,11 @@ fn odd_targets_are_reported_and_never_read_without_end() {
         assert!(found[0].starts_with("preflight: "), "{found:?}");
     }
 }
+
+#[test]
+fn findings_of_the_program_come_first() {
+    let project = Project::new(&[("a.prompt", "{{ end }}")]);
+    let found = project.preflight("render(\"a.prompt\")\nrender(\"gone.prompt\")");
+    let files: Vec<bool> = found.iter().map(|located| located.file.is_some()).collect();
+    assert_eq!(files, [false, true]);
+}

@@ -178,3 +178,11 @@ fn a_fix_replaces_the_name() {
     let (span, new) = &fix.edits[0];
     assert_eq!((span.slice(text), new.as_str()), ("printl", "print"));
 }
+
+#[test]
+fn very_many_unknown_names_take_no_time() {
+    let text: String = (0..5000).map(|i| format!("fn known_{i}() {{ unknown_{i}() }}\n")).collect();
+    let found = messages(&text);
+    assert_eq!(found.len(), 5000);
+    assert_eq!(found[4999], "call target `unknown_4999` is not defined or imported");
+}

@@ -11,6 +11,9 @@ use crate::scope::Lookup;
 use crate::suggest::nearest;
 use crate::walk::Pass;
 
+/// For how many names a near one is looked for: text that is no program at all may have very many.
+const MAX_SUGGESTIONS: usize = 100;
+
 /// A name that no scope knows.
 pub(crate) struct Unknown<'a> {
     name: &'a str,
@@ -62,31 +65,35 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
         return;
     }
     let Some(imported) = imports::names(pass.source, pass.world) else { return };
-    for unknown in unknown.into_iter().filter(|unknown| !imported.contains(unknown.name)) {
-        let Unknown { name, span, what } = unknown;
+    let mut functions = pass.scopes.file_functions();
+    functions.extend(imported.iter().map(String::as_str));
+    functions.extend(pass.world.signatures.builtin_names());
+    let structs = std::mem::take(&mut pass.structs);
+    let missing = unknown.into_iter().filter(|unknown| !imported.contains(unknown.name));
+    for (number, Unknown { name, span, what }) in missing.enumerate() {
+        let near = |names: &mut dyn Iterator<Item = &str>| {
+            (number < MAX_SUGGESTIONS).then(|| nearest(name, names).map(str::to_owned)).flatten()
+        };
         let diagnostic = match what {
             What::Function(local) => {
-                let mut known = local;
-                known.extend(pass.scopes.file_functions());
-                known.extend(imported.iter().map(String::as_str));
-                known.extend(pass.world.signatures.builtin_names());
                 let message = format!("call target `{name}` is not defined or imported");
-                with_suggestion(CALL_TARGET, message, nearest(name, known), span)
+                let near = near(&mut local.iter().chain(&functions).copied());
+                with_suggestion(CALL_TARGET, message, near, span)
             }
             What::Struct => {
                 let message = format!("unknown struct type `{name}`");
-                with_suggestion(UNKNOWN_STRUCT, message, nearest(name, pass.structs.iter().copied()), span)
+                with_suggestion(UNKNOWN_STRUCT, message, near(&mut structs.iter().copied()), span)
             }
         };
         pass.report(diagnostic);
     }
 }
 
-fn with_suggestion(code: &'static str, message: String, near: Option<&str>, span: Span) -> Diagnostic {
+fn with_suggestion(code: &'static str, message: String, near: Option<String>, span: Span) -> Diagnostic {
     match near {
         Some(near) => Diagnostic::error(format!("{message} — did you mean `{near}`?"))
             .with_help(format!("did you mean `{near}`?"))
-            .with_fix(format!("write `{near}`"), vec![(span, near.to_owned())]),
+            .with_fix(format!("write `{near}`"), vec![(span, near)]),
         None => Diagnostic::error(message),
     }
     .with_code(code)

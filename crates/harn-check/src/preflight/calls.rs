@@ -106,10 +106,10 @@ fn entry<'a>(items: &'a [DictItem], name: &str) -> Option<&'a Expr> {
 }
 
 /// The names of a dict literal without computed keys and spreads.
-fn keys(expr: &Expr) -> Option<Vec<&Ident>> {
+fn keys<'a>(expr: &'a Expr) -> Option<Vec<&'a Ident>> {
     let ExprKind::Dict(items) = &expr.kind else { return None };
-    let key = |item| match item {
-        &DictItem::Entry { ref key, .. } => Some(key),
+    let key = |item: &'a DictItem| match item {
+        DictItem::Entry { key, .. } => Some(key),
         DictItem::Computed { .. } | DictItem::Spread(_) => None,
     };
     items.iter().map(key).collect()

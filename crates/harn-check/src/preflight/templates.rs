@@ -34,7 +34,7 @@ pub(crate) struct Templates<'a> {
     /// By identity; `None` when it does not parse.
     parsed: FxHashMap<String, Option<Rc<Parsed>>>,
     ledger: Ledger,
-    /// Names of the files with findings, in order.
+    /// Names of the files with findings, in order; the checked program has none and comes first.
     files: Vec<Option<String>>,
     found: Vec<Located>,
 }
@@ -55,7 +55,7 @@ impl<'a> Templates<'a> {
             assets: Embedded(world.prompt_asset),
             parsed: FxHashMap::default(),
             ledger: Ledger::default(),
-            files: Vec::new(),
+            files: vec![None],
             found: Vec::new(),
         }
     }
@@ -68,7 +68,7 @@ impl<'a> Templates<'a> {
         self.found.push(Located { file, diagnostic });
     }
 
-    /// All findings: file by file in the order of their first finding, each in source order.
+    /// All findings: those of the program, then file by file in the order of their first finding, each in source order.
     pub(crate) fn finish(mut self) -> Vec<Located> {
         for (file, diagnostic) in std::mem::take(&mut self.ledger).unused() {
             self.report(file, diagnostic);

@@ -1,6 +1,7 @@
 //! A world for tests: a handful of builtins, one embedded module, one embedded prompt.
 
 #![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "these are parts of tests")]
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
