@@ -22,6 +22,7 @@ codes! {
     EMIT_OUTSIDE = "E0101", "`emit` stands outside of a `gen fn`, where nobody takes the value.";
     YIELD_INSIDE = "E0102", "`yield` stands inside a `gen fn`, whose values go out with `emit`.";
     UNKNOWN_STRUCT = "E0103", "A struct literal names a struct that is neither declared nor imported.";
+    STREAM_RESULT = "E0104", "The annotated result of a `gen fn` is no stream.";
     ARGUMENT_COUNT = "W0100", "A call gives a function too few arguments (missing ones are nil) or too many (ignored).";
     UNREACHABLE = "W0101", "A statement behind `return`, `throw`, `break` or `continue` never runs.";
     NOT_EXECUTED = "W0102", "Of a file with pipelines only declarations and `let`/`var` run at top level.";

@@ -5,7 +5,7 @@ use harn_syntax::{Diagnostic, Severity};
 use rustc_hash::FxHashSet;
 
 use crate::checks::{argument_count, assign_to_let, attribute, call_target, deprecated, not_executed};
-use crate::checks::{stream_emit, struct_literal, unreachable};
+use crate::checks::{stream_emit, stream_result, struct_literal, unreachable};
 use crate::scope::{Kind, Scopes};
 use crate::visit::{self, Visitor};
 use crate::world::{Source, World};
@@ -185,6 +185,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
     }
 
     fn function(&mut self, func: &'a Function, type_params: &'a [TypeParam]) {
+        stream_result::check(self, func);
         self.streams.push(func.is_gen);
         self.scoped(|pass| {
             type_params.iter().for_each(|param| pass.scopes.bind(&param.name.name, Kind::Other));

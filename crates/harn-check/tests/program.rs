@@ -116,6 +116,24 @@ fn emit_and_yield_in_the_wrong_place() {
 }
 
 #[test]
+fn a_stream_function_returns_a_stream() {
+    let message = |ret: &str| messages(&format!("gen fn s() -> {ret} {{ emit 1 }}"));
+    for (ret, shown) in [
+        ("int", "int"),
+        ("[int]", "list<int>"),
+        ("generator<int>", "Generator<int>"),
+        ("{a: int, b?: \"x\" | nil}", "{a: int, b?: \"x\" | nil}"),
+        ("fn(int) -> nil", "fn(int) -> nil"),
+    ] {
+        assert_eq!(message(ret), [format!("`gen fn` must return Stream<T>, got {shown}")]);
+    }
+    for fine in ["Stream<int>", "stream", "any", "Numbers", "Stream<int> | nil"] {
+        assert_eq!(message(fine), [] as [&str; 0], "{fine}");
+    }
+    fine("fn f() -> int { 1 }");
+}
+
+#[test]
 fn arguments_are_counted() {
     assert_snapshot!(drawn(
         "fn add(a, b) { a + b }\nfn greet(name, greeting = \"hi\") { name }\nadd(1, 2, 3)\nadd(1)\ngreet()\n"

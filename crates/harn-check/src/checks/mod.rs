@@ -7,5 +7,6 @@ pub(crate) mod call_target;
 pub(crate) mod deprecated;
 pub(crate) mod not_executed;
 pub(crate) mod stream_emit;
+pub(crate) mod stream_result;
 pub(crate) mod struct_literal;
 pub(crate) mod unreachable;
