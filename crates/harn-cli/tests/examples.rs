@@ -17,7 +17,9 @@ fn all_examples_run() {
     let readme = std::fs::read_to_string(root.join("examples/README.md")).unwrap();
     for name in names {
         let ran = harn_in(&root, &["run", &format!("examples/{name}")]);
-        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}\n{}", ran.shown());
+        // Retries of model calls are told on standard error; errors and warnings of Harn itself are not welcome.
+        let complaint = ["error: ", "warning: "].iter().any(|word| ran.err.contains(word));
+        assert!(ran.code == 0 && !complaint, "{name}\n{}", ran.shown());
         assert!(!ran.out.is_empty(), "{name} prints nothing");
         assert!(readme.contains(&format!("({name})")), "examples/README.md does not mention {name}");
     }
