@@ -1,5 +1,7 @@
 //! Input that is wrong on purpose: each gives a clear error, none a panic, a hang or lost output.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::io::Read;

@@ -4,6 +4,8 @@
 //! `harn error FILE` marks a program that fails: then the block that follows is what stands on standard error.
 //! `harn part` marks a piece that does not run by itself.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::path::Path;

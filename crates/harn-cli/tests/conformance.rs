@@ -1,5 +1,7 @@
 //! The conformance suite, and the runner's own behaviour.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{folder, harn_in, repository};

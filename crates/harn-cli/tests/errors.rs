@@ -1,5 +1,7 @@
 //! The frames of errors, whole.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{folder, harn, harn_in, run_text};

@@ -1,5 +1,7 @@
 //! How programs end, and what the exit code says.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{harn, harn_with, run_text};

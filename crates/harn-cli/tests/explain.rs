@@ -1,5 +1,7 @@
 //! `harn explain`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::harn;

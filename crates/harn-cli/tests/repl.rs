@@ -1,5 +1,7 @@
 //! The REPL on standard input that is no terminal.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::harn_with;

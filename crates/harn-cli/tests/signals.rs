@@ -1,5 +1,6 @@
 //! SIGINT and SIGTERM end a program in an orderly way.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(unix)]
 
 mod common;
@@ -12,7 +13,7 @@ use std::time::Duration;
 fn start(folder: &Path, rest: &str) -> Child {
     let text = format!("write_file(\"started\", \"\")\n{rest}\n");
     std::fs::write(folder.join("main.harn"), text).unwrap();
-    let child = common::command(&["run", "main.harn"])
+    let mut child = common::command(&["run", "main.harn"])
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -25,6 +26,8 @@ fn start(folder: &Path, rest: &str) -> Child {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("the program did not start");
 }
 

@@ -1,5 +1,7 @@
 //! Wrong usage: exit code 2, and a text that says what to do.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::harn;

@@ -1,5 +1,7 @@
 //! A short run of every target over the kept corpus, as part of the tests.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::process::Command;
 
 /// Runs each target for five seconds.
