@@ -78,7 +78,7 @@ pub(crate) struct TestArgs {
     pub(crate) target: String,
     /// A file or folder of the suite.
     pub(crate) selection: Option<PathBuf>,
-    /// Run the cases whose path has this part; also a*b, a|b and re:<regular expression>.
+    /// Run the cases whose path has this part; also `a*b`, `a|b` and `re:REGEX`.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
     /// How many cases run at a time (default: the number of processors, at most 8).
