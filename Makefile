@@ -8,7 +8,7 @@ S      ?= 60
 ROUNDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-fast conformance check fmt fmt-check lint lint-no-rust-prompt-prose docs bench \
+.PHONY: help build run test test-fast conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs bench \
         bench-quick fuzz snap clean
 
 help: ## list these targets
@@ -41,13 +41,15 @@ fmt-check: ## check the format of the Rust code
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all -- --check; \
 	else echo "skipped: rustfmt is not installed (rustup component add rustfmt)"; fi
 
-lint: lint-no-rust-prompt-prose ## run clippy and rustdoc, warnings are errors
+lint: lint-no-rust-prompt-prose ## run clippy, warnings are errors
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --workspace --all-targets -- -D warnings; \
 	else echo "skipped: clippy is not installed (rustup component add clippy)"; fi
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
 	@.ci/lint-prompt-prose
+
+rustdoc: ## build the documentation of the Rust code, warnings are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 docs: ## write the generated pages of the book (the builtin reference)
 	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference
