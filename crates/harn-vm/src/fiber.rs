@@ -32,6 +32,10 @@ const MAX_REGISTERS: usize = 4 << 20;
 /// Steps (calls and backward jumps) between checks for cancellation, deadlines and other tasks.
 pub(crate) const SLICE: u32 = 8192;
 
+/// Cleanup blocks of an interrupted program get this many slices; then it ends without running more of
+/// them (cleanup that calls itself would never end).
+const MAX_INTERRUPTIONS: u32 = 64;
+
 /// The frame is the first of its coroutine.
 pub(crate) const ENTRY: u32 = 1;
 /// The result goes to the native function below.
@@ -197,6 +201,8 @@ pub(crate) struct Fiber {
     pub(crate) functions: *const Value,
     /// Scratch space for interpolation.
     pub(crate) text: String,
+    /// How often the program was interrupted while its cleanup blocks ran.
+    interruptions: u32,
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
@@ -221,6 +227,7 @@ impl Fiber {
             globals: Vec::new(),
             functions: std::ptr::null(),
             text: String::new(),
+            interruptions: 0,
             timer: None,
             start: Some((callee, args)),
         }
@@ -506,7 +513,8 @@ impl Fiber {
             let catchable = error.is_catchable();
             let handler = proto.handlers.iter().find(|h| {
                 (h.start as usize..h.end as usize).contains(&pc)
-                    && (catchable || h.kind == HandlerKind::Finally)
+                    && (catchable
+                        || (h.kind == HandlerKind::Finally && self.interruptions < MAX_INTERRUPTIONS))
             });
             if let Some(handler) = handler {
                 let register = frame.base as usize + handler.register as usize;
@@ -549,6 +557,7 @@ impl Fiber {
         }
         let (vm, task) = (self.cx.vm().clone(), self.cx.task().clone());
         if let Err(error) = task.check(&vm) {
+            self.interruptions += u32::from(matches!(error.kind(), ErrorKind::Abort));
             return self.unwind(error);
         }
         self.run_abandoned();

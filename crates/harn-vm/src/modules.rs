@@ -219,6 +219,8 @@ impl Loader<'_> {
             for (number, (import, target)) in file.imports.iter().enumerate() {
                 let outcome = match target {
                     Err(text) => Err(text.clone()),
+                    // A file that imports itself brings nothing new.
+                    Ok(module) if *module == index => Ok(()),
                     Ok(module) => self.bring(file, *module, import, &mut brought),
                 };
                 if let Err(text) = outcome {

@@ -107,6 +107,17 @@ fn interrupting_stops_a_busy_loop_and_runs_cleanup() {
 }
 
 #[test]
+fn cleanup_that_calls_itself_is_interrupted_too() {
+    let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+    let text = "fn f() { try { f() } finally { f() } }\nf()";
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let program = load(&vm, &source).ok().unwrap();
+    vm.interrupt().interrupt();
+    let outcome = block_on(program.run(&vm, None, &[])).unwrap();
+    assert!(matches!(outcome.result.unwrap_err().kind(), ErrorKind::Abort));
+}
+
+#[test]
 fn deep_data_is_built_compared_and_dropped() {
     let text =
         "fn nest(n) { var v = []\nfor i in 1 to n { v = [v] }\nv }\nreturn nest(200000) == nest(200000)";
