@@ -3,6 +3,7 @@
 use smol_str::SmolStr;
 
 use crate::diagnostic::Diagnostic;
+use crate::habits;
 use crate::source_map::line_column;
 use crate::span::Span;
 
@@ -186,7 +187,8 @@ impl SyntaxError {
         let (line, _) = line_column(source, self.span.start);
         let (code, message, label, help) = match &self.kind {
             SyntaxErrorKind::UnexpectedCharacter(c) => {
-                ("E0001", format!("unexpected character '{}'", c.escape_debug()), "here", None)
+                let message = format!("unexpected character '{}'", c.escape_debug());
+                ("E0001", message, "here", habits::character(*c))
             }
             SyntaxErrorKind::NumberSuffix(c) => (
                 "E0002",
@@ -215,13 +217,14 @@ impl SyntaxError {
             }
             SyntaxErrorKind::TooLong => ("E0008", self.kind.plain(), "here", None),
             SyntaxErrorKind::Expected { what, found } => {
-                ("E0010", format!("expected {what}, found {found}"), "unexpected token", closing_help(what))
+                let help = habits::advice(source, self.span).or_else(|| closing_help(what, found));
+                ("E0010", format!("expected {what}, found {found}"), "unexpected token", help)
             }
             SyntaxErrorKind::UnexpectedEnd { what } => (
                 "E0011",
                 format!("unexpected end of file, expected {what}"),
                 "file ends here",
-                closing_help(what),
+                closing_help(what, ""),
             ),
             SyntaxErrorKind::UnknownParallelOption { name } => {
                 ("E0012", format!("expected {}", unknown_option(name)), "here", None)
@@ -265,9 +268,13 @@ fn unknown_option(name: &str) -> String {
     )
 }
 
-/// The help line when a closing bracket is missing.
-fn closing_help(what: &str) -> Option<&'static str> {
+/// The help line when a closing bracket is missing; `found` is the token in its place.
+fn closing_help(what: &str, found: &str) -> Option<&'static str> {
+    let entry = ["id(", "str(", "int(", "float(", "duration("].iter().any(|start| found.starts_with(start));
     match what {
+        "}" if entry => Some("put a `,` before this entry, or add a closing `}`"),
+        ")" if entry => Some("put a `,` before this entry, or add a closing `)`"),
+        "]" if entry => Some("put a `,` before this entry, or add a closing `]`"),
         "}" => Some("add a closing `}` to finish this block"),
         ")" => Some("add a closing `)` to finish this expression or parameter list"),
         "]" => Some("add a closing `]` to finish this list or subscript"),

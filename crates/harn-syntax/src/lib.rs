@@ -15,6 +15,7 @@ pub mod ast;
 pub mod diagnostic;
 pub mod error;
 mod frame;
+mod habits;
 mod layout;
 pub mod lexer;
 mod parser;

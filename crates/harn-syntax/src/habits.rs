@@ -1,0 +1,75 @@
+//! Words and signs that people bring along from other languages, and what to write instead.
+//!
+//! They are not part of the grammar: a program may use each of these words as a name. Only once a text failed to
+//! parse, the words around the failure tell what its writer had in mind.
+
+use crate::Span;
+
+/// Words that stand where the parser failed or directly before it, and the advice for each.
+const WORDS: &[(&str, &str)] = &[
+    ("and", "write `&&` for and"),
+    ("or", "write `||` for or"),
+    ("not", "write `!` for not (`not` stands before `in` only)"),
+    ("mut", "a variable that changes is declared with `var`: `var x = 1`"),
+    ("const", "a variable that never changes is declared with `let`: `let x = 1`"),
+    ("elif", "write `else if`"),
+    ("elsif", "write `else if`"),
+    ("elseif", "write `else if`"),
+    ("def", "a function is declared with `fn`: `fn double(x) { return x * 2 }`"),
+    ("func", "a function is declared with `fn`: `fn double(x) { return x * 2 }`"),
+    ("function", "a function is declared with `fn`: `fn double(x) { return x * 2 }`"),
+    ("lambda", "a closure is written `{ x -> x + 1 }`"),
+    ("async", "every function may wait; write `spawn { ... }` for a task and `await(task)` for its result"),
+    ("class", "records are declared with `struct Name { ... }`, their methods with `impl Name { ... }`"),
+    ("switch", "write `match value { pattern -> { ... } }`"),
+    ("case", "an arm of `match` is written `pattern -> { ... }`"),
+    ("unless", "write `if !condition { ... }`"),
+    ("do", "a loop is written `while condition { ... }`, without `do`"),
+    ("foreach", "write `for item in items { ... }`"),
+    ("export", "write `pub` before what other files may import"),
+    ("raise", "an error is thrown with `throw`"),
+    ("except", "errors are caught with `catch`: `try { ... } catch (e) { ... }`"),
+    ("from", "write `import { name } from \"path\"`"),
+];
+
+/// Ends of the text before the failure and starts of the text at it, and the advice for each pair.
+const SIGNS: &[(&str, &str, &str)] = &[
+    ("+", "+", "add one with `x += 1`"),
+    ("-", "-", "subtract one with `x -= 1`"),
+    ("==", "=", "values are compared with `==`"),
+    ("!=", "=", "values are compared with `!=`"),
+    ("=", ">", "a closure is written `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),
+    ("", "=>", "a closure is written `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),
+    ("for (", "", "a loop is written `for i in 0 to 10 { ... }`, without parentheses"),
+    ("import ", "", "the path of an import is text: `import \"std/json\"`"),
+];
+
+/// Returns what a writer used to another language should have put at `span`, where `source` failed to parse.
+pub(crate) fn advice(source: &str, span: Span) -> Option<&'static str> {
+    let line_start = source[..span.start as usize].rfind('\n').map_or(0, |at| at + 1);
+    let before = &source[line_start..span.start as usize];
+    let at = &source[span.start as usize..];
+    let word_at = at.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+    let trimmed = before.trim_end();
+    let word_before = trimmed.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+    let word = |word: &str| WORDS.iter().find(|(known, _)| *known == word).map(|(_, advice)| *advice);
+    let sign = || {
+        let fits = |(end, start, _): &&(&str, &str, &str)| before.ends_with(end) && at.starts_with(start);
+        SIGNS.iter().find(fits).map(|(_, _, advice)| *advice)
+    };
+    word(word_at).or_else(|| word(word_before)).or_else(sign)
+}
+
+/// Returns what to write instead of a character that no token begins with.
+pub(crate) fn character(c: char) -> Option<&'static str> {
+    match c {
+        '\'' | '`' | '“' | '”' | '„' | '‘' | '’' => {
+            Some("text stands in double quotes: `\"text\"`")
+        }
+        '#' => Some("a comment begins with `//`"),
+        '–' | '—' | '−' => Some("write the minus sign of the keyboard: `-`"),
+        '\u{a0}' | '\u{feff}' | '\u{200b}' => Some("write an ordinary blank"),
+        '$' => Some("names stand without `$`; inside text write `${name}`"),
+        _ => None,
+    }
+}
