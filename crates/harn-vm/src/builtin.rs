@@ -7,6 +7,7 @@ use std::pin::Pin;
 
 use harn_value::{Dict, NativeHeader, Ref, Set, Str, Value};
 
+use crate::call_loop::CallLoop;
 use crate::cx::Cx;
 use crate::error::{Error, Result};
 
@@ -67,6 +68,8 @@ pub enum Run {
     Sync(fn(&Cx, &mut [Value]) -> Result<Value>),
     /// May wait and may call closures through [`Cx::call`].
     Async(fn(Cx, Vec<Value>) -> NativeFuture),
+    /// Calls one function again and again, without waiting itself.
+    Loop(fn(&Cx, &mut [Value]) -> Result<CallLoop>),
 }
 
 /// A parameter of a builtin.
@@ -416,6 +419,9 @@ impl<T: Into<Value>> IntoResult for Result<T> {
 ///
 ///     /// Waits.
 ///     Clock async fn sleep(cx, time: Value) -> "nil" { ... cx.call(&f, [x]).await? ... }
+///
+///     /// Gives what `f` gives for every item.
+///     Pure loop fn map(cx, this: List, f: Value) -> "list" { CallLoop::over(f, this, ...) }
 /// }
 /// ```
 ///
@@ -479,6 +485,30 @@ macro_rules! builtins {
         }
         $crate::builtins! { @munch [$($head)*] [$($entries)*
             $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Async $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
+        ] $($rest)* }
+    };
+    // One that calls a function per item.
+    (@munch [$($head:tt)*] [$($entries:tt)*]
+        $(#[doc = $doc:literal])*
+        $effect:ident loop fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
+        $($rest:tt)*
+    ) => {
+        #[allow(unused_variables, unused_assignments, reason = "not every builtin uses the context")]
+        fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::CallLoop> {
+            const NAME: &str = $crate::builtins!(@name $name $($alias)?);
+            let mut index = 0;
+            $(
+                index += 1;
+                let $param: $ty = $crate::builtin::take_arg(
+                    args,
+                    &$crate::builtin::ArgName { builtin: NAME, index, param: stringify!($param) },
+                    $crate::builtins!(@default $($default)?),
+                )?;
+            )*
+            Ok($body)
+        }
+        $crate::builtins! { @munch [$($head)*] [$($entries)*
+            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Loop $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
         ] $($rest)* }
     };
     (@entry [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] [$($doc:literal)*] $effect:ident $run:ident $name:ident [$($alias:literal)?] [$($param:ident : $ty:ty $(= $default:expr)?),*] $returns:literal) => {

@@ -15,6 +15,7 @@ use harn_value::{Tag, Value};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{HandlerKind, Ins, Proto};
+use crate::call_loop::{Advance, CallLoop};
 use crate::closure::{Closure, Constructor};
 use crate::cx::{Cx, Request};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +43,8 @@ pub(crate) const ENTRY: u32 = 1;
 pub(crate) const TO_NATIVE: u32 = 2;
 /// The frame stands for a native function.
 pub(crate) const NATIVE: u32 = 4;
+/// With [`TO_NATIVE`]: the native function below is a [`CallLoop`].
+pub(crate) const LOOP: u32 = 8;
 
 /// A call in progress.
 #[derive(Clone, Copy)]
@@ -57,6 +60,14 @@ pub(crate) struct Frame {
     pub(crate) flags: u32,
 }
 
+/// A native function in progress.
+pub(crate) enum Native {
+    /// One that may wait.
+    Future(NativeFuture),
+    /// One that only calls.
+    Loop(CallLoop),
+}
+
 /// Where the values of a generator go.
 enum Delivery {
     /// To the native function that asked.
@@ -69,7 +80,7 @@ enum Delivery {
 pub(crate) struct Coroutine {
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
-    natives: Vec<NativeFuture>,
+    pub(crate) natives: Vec<Native>,
     delivery: Delivery,
     /// The generator that runs on this stack.
     owner: Value,
@@ -257,7 +268,7 @@ impl Fiber {
         });
         let call = async move |cx: Cx| cx.call(&callee, args).await;
         let cx = self.cx.clone();
-        self.co.natives.push(Box::pin(call(cx)));
+        self.co.natives.push(Native::Future(Box::pin(call(cx))));
     }
 
     /// Advances by one run of the interpreter or one poll of a native function.
@@ -268,9 +279,11 @@ impl Fiber {
         }
         match self.run() {
             Event::Native(future, base) => {
-                self.push_native(future, base, 0);
+                self.push_native(Native::Future(future), base, 0);
                 Step::Continue
             }
+            Event::Continue => Step::Continue,
+            Event::Returned(result) => self.native_returned(result),
             Event::ToNative(value) => {
                 self.cx.0.link.reply.set(Some(Ok(value)));
                 Step::Continue
@@ -286,8 +299,8 @@ impl Fiber {
         }
     }
 
-    fn push_native(&mut self, future: NativeFuture, base: u32, flags: u32) {
-        self.co.natives.push(future);
+    pub(crate) fn push_native(&mut self, native: Native, base: u32, flags: u32) {
+        self.co.natives.push(native);
         self.co.frames.push(Frame {
             proto: std::ptr::null(),
             closure: std::ptr::null(),
@@ -298,8 +311,10 @@ impl Fiber {
     }
 
     fn poll_native(&mut self, context: &mut Context<'_>) -> Step {
-        let Some(future) = self.co.natives.last_mut() else {
-            return Step::Done(Err(Error::runtime("internal error: no native function to resume")));
+        let future = match self.co.natives.last_mut() {
+            Some(Native::Future(future)) => future,
+            Some(Native::Loop(_)) => return self.step_loop(),
+            None => return Step::Done(Err(Error::runtime("internal error: no native function to resume"))),
         };
         match future.as_mut().poll(context) {
             Poll::Ready(result) => {
@@ -307,7 +322,10 @@ impl Fiber {
                 self.native_returned(result)
             }
             Poll::Pending => match self.cx.0.link.request.take() {
-                Some(Request::Call(callee, args)) => self.call_from_native(callee, args),
+                Some(Request::Call(callee, args)) => {
+                    self.call_from_native(callee, args);
+                    Step::Continue
+                }
                 Some(Request::Resume(generator)) => self.resume(&generator, Delivery::Native),
                 None => match self.cx.task().interruption() {
                     Some(error) => {
@@ -320,8 +338,27 @@ impl Fiber {
         }
     }
 
+    /// Advances a loop whose function was called from outside the interpreter.
+    fn step_loop(&mut self) -> Step {
+        let advance = match self.cx.0.link.reply.take().transpose() {
+            Ok(reply) => self.advance_loop(reply),
+            Err(error) => Err(error),
+        };
+        match advance {
+            Ok(Advance::Frame | Advance::Native) => Step::Continue,
+            Ok(Advance::Done(value)) => {
+                self.pop_native();
+                self.native_returned(Ok(value))
+            }
+            Err(error) => {
+                self.pop_native();
+                self.native_returned(Err(error))
+            }
+        }
+    }
+
     /// The frame of the native function that ended stays until its result is delivered.
-    fn pop_native(&mut self) {
+    pub(crate) fn pop_native(&mut self) {
         self.co.natives.pop();
     }
 
@@ -356,12 +393,13 @@ impl Fiber {
             + 1
     }
 
-    fn call_from_native(&mut self, callee: Value, args: crate::cx::CallArgs) -> Step {
+    /// Calls a function for the native one on top, which gets the result in the mailbox.
+    pub(crate) fn call_from_native(&mut self, callee: Value, args: crate::cx::CallArgs) {
         let base = self.free_register() + 1;
         let count = args.len();
         if self.co.frames.len() >= MAX_FRAMES {
             self.cx.0.link.reply.set(Some(Err(stack_overflow())));
-            return Step::Continue;
+            return;
         }
         if let Some(builtin) = Builtin::of(&callee) {
             match builtin.run {
@@ -372,10 +410,17 @@ impl Fiber {
                 }
                 Run::Async(f) => {
                     let future = f(self.cx.clone(), args.into_vec());
-                    self.push_native(future, base as u32, TO_NATIVE);
+                    self.push_native(Native::Future(future), base as u32, TO_NATIVE);
+                }
+                Run::Loop(f) => {
+                    let mut args = args;
+                    match f(&self.cx, &mut args) {
+                        Ok(calls) => self.push_native(Native::Loop(calls), base as u32, TO_NATIVE),
+                        Err(error) => self.cx.0.link.reply.set(Some(Err(error))),
+                    }
                 }
             }
-            return Step::Continue;
+            return;
         }
         let Some(closure) = Closure::of(&callee) else {
             let result = match callee.downcast::<Constructor>() {
@@ -383,7 +428,7 @@ impl Fiber {
                 None => Err(Error::type_error(format!("Cannot call {callee}"))),
             };
             self.cx.0.link.reply.set(Some(result));
-            return Step::Continue;
+            return;
         };
         let proto: *const Proto = &raw const *closure.proto;
         let closure: *const Closure = closure;
@@ -393,14 +438,14 @@ impl Fiber {
             let co = Coroutine::for_call(proto_ref, callee, args.into_iter());
             let value = Generator::value(Box::new(co), proto_ref.stream);
             self.cx.0.link.reply.set(Some(Ok(value)));
-            return Step::Continue;
+            return;
         }
         let top = base + (proto_ref.registers as usize).max(count) + 1;
         if top > self.co.stack.len()
             && let Err(error) = self.co.grow(top)
         {
             self.cx.0.link.reply.set(Some(Err(error)));
-            return Step::Continue;
+            return;
         }
         self.co.stack[base - 1].put(callee);
         for (i, arg) in args.into_iter().enumerate() {
@@ -415,7 +460,6 @@ impl Fiber {
             base: base as u32,
             flags: TO_NATIVE,
         });
-        Step::Continue
     }
 
     // ---- generators ----

@@ -17,11 +17,12 @@ use harn_value::{EnumValue, Range, Ref, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
+use crate::call_loop::Advance;
 use crate::closure::{Closure, Constructor, Variable, is_callable};
 use crate::error::{Error, Result};
 use crate::fiber::{
-    ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, has_abandoned, make_generator,
-    stack_overflow,
+    ENTRY, Fiber, Frame, Held, LOOP, MAX_FRAMES, NATIVE, Native, TO_NATIVE, bind_args, construct,
+    has_abandoned, make_generator, stack_overflow,
 };
 use crate::generator::Generator;
 use crate::iter::Iter;
@@ -31,6 +32,10 @@ use crate::ops::{self, Arith};
 pub(crate) enum Event {
     /// A native function that may wait was called; its result goes to the register before the base.
     Native(NativeFuture, u32),
+    /// A native function was called or has returned without a wait: go on with what is on top.
+    Continue,
+    /// A native function has ended; its frame is on top.
+    Returned(Result<Value>),
     /// A function called by a native function has returned.
     ToNative(Value),
     /// The first function of the coroutine has returned.
@@ -53,6 +58,8 @@ enum Called {
     Frame,
     /// A native function may have to wait.
     Native(NativeFuture, u32),
+    /// A native function was called that calls others.
+    Pushed,
 }
 
 impl Fiber {
@@ -257,6 +264,7 @@ impl Fiber {
                     Ok(Called::Value) => {}
                     Ok(Called::Frame) => load_frame!(),
                     Ok(Called::Native(future, base)) => return Event::Native(future, base),
+                    Ok(Called::Pushed) => return Event::Continue,
                     Err(e) => return Event::Throw(e),
                 }
             }};
@@ -531,7 +539,7 @@ impl Fiber {
                             }
                             reg!(ins.a()).put(result);
                         }
-                        Run::Async(_) => called!(self.call_native(regs, ins.a(), ins.b(), builtin, proto)),
+                        _ => called!(self.call_native(regs, ins.a(), ins.b(), builtin, proto)),
                     }
                 }
                 Op::CallMethod => {
@@ -659,6 +667,17 @@ impl Fiber {
                     if flags != 0 {
                         // SAFETY: the callee's register.
                         unsafe { (*regs.sub(1)).put(Value::NIL) };
+                        if flags & LOOP != 0 {
+                            match self.return_to_loop(result) {
+                                Some(event) => return event,
+                                None => load_frame!(),
+                            }
+                            self.fuel -= 1;
+                            if self.fuel == 0 {
+                                return Event::Pause;
+                            }
+                            continue;
+                        }
                         return if flags & TO_NATIVE != 0 {
                             Event::ToNative(result)
                         } else {
@@ -1122,6 +1141,26 @@ impl Fiber {
         Err(Error::type_error(format!("Cannot call {callee}")))
     }
 
+    /// Gives a result to the loop on top. Without an event, a frame of the program is on top then.
+    fn return_to_loop(&mut self, result: Value) -> Option<Event> {
+        let result = match self.advance_loop(Some(result)) {
+            Ok(Advance::Frame) => return None,
+            Ok(Advance::Native) => return Some(Event::Continue),
+            Ok(Advance::Done(value)) => Ok(value),
+            Err(error) => Err(error),
+        };
+        self.pop_native();
+        match (result, self.co.frames.last()) {
+            (Ok(value), Some(&Frame { base, flags: NATIVE, .. })) => {
+                // Called by a function of the program: it is below.
+                self.co.frames.pop();
+                self.co.stack[base as usize - 1].put(value);
+                None
+            }
+            (result, _) => Some(Event::Returned(result)),
+        }
+    }
+
     fn call_native(
         &mut self,
         regs: *mut Value,
@@ -1146,6 +1185,14 @@ impl Fiber {
                 // SAFETY: both point into the stack.
                 let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
                 Ok(Called::Native(future, base))
+            }
+            Run::Loop(f) => {
+                let calls = f(&self.cx, args)?;
+                args.iter_mut().for_each(|v| v.put(Value::NIL));
+                // SAFETY: both point into the stack.
+                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
+                self.push_native(Native::Loop(calls), base, 0);
+                Ok(Called::Pushed)
             }
         }
     }

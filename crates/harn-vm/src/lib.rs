@@ -19,6 +19,7 @@
 
 pub mod builtin;
 pub mod bytecode;
+pub mod call_loop;
 pub mod channel;
 pub mod closure;
 mod compile;
@@ -43,6 +44,7 @@ mod verify;
 pub mod vm;
 
 pub use builtin::{Builtin, Effect, MethodTable};
+pub use call_loop::CallLoop;
 pub use compile::CompileError;
 pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};

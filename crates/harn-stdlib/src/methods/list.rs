@@ -2,9 +2,11 @@
 //! when nothing else refers to the list.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use harn_value::{Dict, Ref, Value, View, equal};
 use harn_vm::builtin::Text;
+use harn_vm::call_loop::{CallLoop, MAX_ARGS, Steps, Turn};
 use harn_vm::{Result, builtins};
 
 use crate::args::{Given, Int, callable, printed, room_for, size};
@@ -318,13 +320,14 @@ builtins! {
     /// ```harn
     /// println([1, 2].map({ x -> x * 10 })) // -> [10, 20]
     /// ```
-    Pure async fn map(cx, this: List, f: Value) -> "list" {
+    Pure loop fn map(cx, this: List, f: Value) -> "list" {
         callable("list.map", &f)?;
-        let mut out = Vec::with_capacity(this.len());
-        for item in this.iter() {
-            out.push(cx.call(&f, [item.clone()]).await?);
-        }
-        out
+        let out = Vec::with_capacity(this.len());
+        let step = |out: &mut Vec<Value>, _: &Value, reply| {
+            out.push(reply);
+            ControlFlow::Continue(())
+        };
+        CallLoop::over(f, this, out, step, Value::list)
     }
 
     /// Gives the items for which `f` holds.
@@ -332,15 +335,15 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].filter({ x -> x != 2 })) // -> [1, 3]
     /// ```
-    Pure async fn filter(cx, this: List, f: Value) -> "list" {
+    Pure loop fn filter(cx, this: List, f: Value) -> "list" {
         callable("list.filter", &f)?;
-        let mut out = Vec::new();
-        for item in this.iter() {
-            if cx.call(&f, [item.clone()]).await?.truthy() {
+        let step = |out: &mut Vec<Value>, item: &Value, reply: Value| {
+            if reply.truthy() {
                 out.push(item.clone());
             }
-        }
-        out
+            ControlFlow::Continue(())
+        };
+        CallLoop::over(f, this, Vec::new(), step, Value::list)
     }
 
     /// Calls `f` for every item and joins the lists it gives; other results are added as they are.
@@ -348,13 +351,13 @@ builtins! {
     /// ```harn
     /// println([1, 2].flat_map({ x -> [x, x] })) // -> [1, 1, 2, 2]
     /// ```
-    Pure async fn flat_map(cx, this: List, f: Value) -> "list" {
+    Pure loop fn flat_map(cx, this: List, f: Value) -> "list" {
         callable("list.flat_map", &f)?;
-        let mut out = Vec::new();
-        for item in this.iter() {
-            splice(&mut out, cx.call(&f, [item.clone()]).await?);
-        }
-        out
+        let step = |out: &mut Vec<Value>, _: &Value, reply| {
+            splice(out, reply);
+            ControlFlow::Continue(())
+        };
+        CallLoop::over(f, this, Vec::new(), step, Value::list)
     }
 
     /// Combines all items: `f(accumulator, item)` for each in turn, starting with `init`.
@@ -362,13 +365,9 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].reduce(0, { sum, x -> sum + x })) // -> 6
     /// ```
-    Pure async fn reduce(cx, this: List, init: Value, f: Value) -> "any" {
+    Pure loop fn reduce(cx, this: List, init: Value, f: Value) -> "any" {
         callable("list.reduce", &f)?;
-        let mut accumulator = init;
-        for item in this.iter() {
-            accumulator = cx.call(&f, [accumulator, item.clone()]).await?;
-        }
-        accumulator
+        CallLoop::new(f, Reduce { items: this, at: 0, init })
     }
 
     /// Gives the first item for which `f` holds, nil when there is none.
@@ -376,9 +375,9 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].find({ x -> x > 1 })) // -> 2
     /// ```
-    Pure async fn find(cx, this: List, f: Value) -> "any" {
+    Pure loop fn find(cx, this: List, f: Value) -> "any" {
         callable("list.find", &f)?;
-        search(&cx, &this, &f, true).await?.map(|at| this[at].clone())
+        search(f, this, true, |found| found.map(|(_, item)| item.clone()).into())
     }
 
     /// Gives the position of the first item for which `f` holds, -1 when there is none.
@@ -386,9 +385,9 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].find_index({ x -> x > 1 })) // -> 1
     /// ```
-    Pure async fn find_index(cx, this: List, f: Value) -> "int" {
+    Pure loop fn find_index(cx, this: List, f: Value) -> "int" {
         callable("list.find_index", &f)?;
-        position(search(&cx, &this, &f, true).await?)
+        search(f, this, true, |found| position(found.map(|(at, _)| at)).into())
     }
 
     /// Says whether `f` holds for some item.
@@ -396,9 +395,9 @@ builtins! {
     /// ```harn
     /// println([[1, 2].any({ x -> x > 1 }), [].any({ x -> true })]) // -> [true, false]
     /// ```
-    Pure async fn any(cx, this: List, f: Value) -> "bool" {
+    Pure loop fn any(cx, this: List, f: Value) -> "bool" {
         callable("list.any", &f)?;
-        search(&cx, &this, &f, true).await?.is_some()
+        search(f, this, true, |found| found.is_some().into())
     }
 
     /// Says whether `f` holds for every item.
@@ -406,9 +405,9 @@ builtins! {
     /// ```harn
     /// println([[1, 2].all({ x -> x > 1 }), [].all({ x -> false })]) // -> [false, true]
     /// ```
-    Pure async fn all(cx, this: List, f: Value) -> "bool" {
+    Pure loop fn all(cx, this: List, f: Value) -> "bool" {
         callable("list.all", &f)?;
-        search(&cx, &this, &f, false).await?.is_none()
+        search(f, this, false, |found| found.is_none().into())
     }
 
     /// Says whether `f` holds for every item: another name of `all`.
@@ -416,9 +415,9 @@ builtins! {
     /// ```harn
     /// println([2, 4].every({ x -> x % 2 == 0 })) // -> true
     /// ```
-    Pure async fn every(cx, this: List, f: Value) -> "bool" {
+    Pure loop fn every(cx, this: List, f: Value) -> "bool" {
         callable("list.every", &f)?;
-        search(&cx, &this, &f, false).await?.is_none()
+        search(f, this, false, |found| found.is_none().into())
     }
 
     /// Says whether `f` holds for no item; without `f` whether there is no item.
@@ -426,12 +425,12 @@ builtins! {
     /// ```harn
     /// println([[1, 2].none({ x -> x > 2 }), [1].none()]) // -> [true, false]
     /// ```
-    Pure async fn none(cx, this: List, f: Given) -> "bool" {
+    Pure loop fn none(cx, this: List, f: Given) -> "bool" {
         match f.0 {
-            None => this.is_empty(),
+            None => CallLoop::done(this.is_empty().into()),
             Some(f) => {
                 callable("list.none", &f)?;
-                search(&cx, &this, &f, true).await?.is_none()
+                search(f, this, true, |found| found.is_none().into())
             }
         }
     }
@@ -443,11 +442,12 @@ builtins! {
     /// ```harn
     /// println(["ccc", "a", "bb"].sort_by({ s -> s.len() })) // -> [a, bb, ccc]
     /// ```
-    Pure async fn sort_by(cx, this: List, f: Value) -> "list" {
+    Pure loop fn sort_by(cx, this: List, f: Value) -> "list" {
         callable("list.sort_by", &f)?;
-        let mut keyed = keyed(&cx, &this, &f).await?;
-        sort_keyed(&mut keyed, |(key, _)| key);
-        keyed.into_iter().map(|(_, item)| item).collect::<Vec<_>>()
+        keyed(f, this, |mut keyed| {
+            sort_keyed(&mut keyed, |(key, _)| key);
+            Value::list(keyed.into_iter().map(|(_, item)| item).collect())
+        })
     }
 
     /// Gives the item for which `f` gives the smallest value, nil when there is none.
@@ -455,10 +455,9 @@ builtins! {
     /// ```harn
     /// println(["bb", "a"].min_by({ s -> s.len() })) // -> a
     /// ```
-    Pure async fn min_by(cx, this: List, f: Value) -> "any" {
+    Pure loop fn min_by(cx, this: List, f: Value) -> "any" {
         callable("list.min_by", &f)?;
-        let keyed = keyed(&cx, &this, &f).await?;
-        extreme(&keyed, |(key, _)| key, Ordering::Less).map(|(_, item)| item.clone())
+        keyed(f, this, |keyed| extreme(&keyed, |(key, _)| key, Ordering::Less).map(|(_, item)| item.clone()).into())
     }
 
     /// Gives the item for which `f` gives the largest value, nil when there is none.
@@ -466,10 +465,9 @@ builtins! {
     /// ```harn
     /// println(["bb", "a"].max_by({ s -> s.len() })) // -> bb
     /// ```
-    Pure async fn max_by(cx, this: List, f: Value) -> "any" {
+    Pure loop fn max_by(cx, this: List, f: Value) -> "any" {
         callable("list.max_by", &f)?;
-        let keyed = keyed(&cx, &this, &f).await?;
-        extreme(&keyed, |(key, _)| key, Ordering::Greater).map(|(_, item)| item.clone())
+        keyed(f, this, |keyed| extreme(&keyed, |(key, _)| key, Ordering::Greater).map(|(_, item)| item.clone()).into())
     }
 
     /// Splits into two lists: the items for which `f` holds, and the others.
@@ -477,14 +475,14 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].partition({ x -> x > 1 })) // -> [[2, 3], [1]]
     /// ```
-    Pure async fn partition(cx, this: List, f: Value) -> "list" {
+    Pure loop fn partition(cx, this: List, f: Value) -> "list" {
         callable("list.partition", &f)?;
-        let (mut yes, mut no) = (Vec::new(), Vec::new());
-        for item in this.iter() {
-            let side = if cx.call(&f, [item.clone()]).await?.truthy() { &mut yes } else { &mut no };
-            side.push(item.clone());
-        }
-        vec![Value::list(yes), Value::list(no)]
+        let step = |(yes, no): &mut (Vec<Value>, Vec<Value>), item: &Value, reply: Value| {
+            if reply.truthy() { yes } else { no }.push(item.clone());
+            ControlFlow::Continue(())
+        };
+        let end = |(yes, no)| Value::list(vec![Value::list(yes), Value::list(no)]);
+        CallLoop::over(f, this, Default::default(), step, end)
     }
 
     /// Groups the items by the printed form of what `f` gives for them.
@@ -492,34 +490,58 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].group_by({ x -> x % 2 == 0 })) // -> {false: [1, 3], true: [2]}
     /// ```
-    Pure async fn group_by(cx, this: List, f: Value) -> "dict" {
+    Pure loop fn group_by(cx, this: List, f: Value) -> "dict" {
         callable("list.group_by", &f)?;
-        let mut groups = Groups::default();
-        for item in this.iter() {
-            let key = cx.call(&f, [item.clone()]).await?;
+        let step = |groups: &mut Groups, item: &Value, key: Value| {
             groups.add(&key, item.clone());
-        }
-        groups.into_dict()
+            ControlFlow::Continue(())
+        };
+        CallLoop::over(f, this, Groups::default(), step, |groups| groups.into_dict().into())
     }
 }
 
-/// The position of the first item for which the truth of `f(item)` is `wanted`.
-async fn search(cx: &harn_vm::Cx, items: &[Value], f: &Value, wanted: bool) -> Result<Option<usize>> {
-    for (at, item) in items.iter().enumerate() {
-        if cx.call(f, [item.clone()]).await?.truthy() == wanted {
-            return Ok(Some(at));
-        }
-    }
-    Ok(None)
+/// `reduce`: the result of each call is the first argument of the next.
+struct Reduce {
+    items: List,
+    at: usize,
+    init: Value,
 }
 
-/// Every item with what `f` gives for it.
-async fn keyed(cx: &harn_vm::Cx, items: &[Value], f: &Value) -> Result<Vec<(Value, Value)>> {
-    let mut out = Vec::with_capacity(items.len());
-    for item in items {
-        out.push((cx.call(f, [item.clone()]).await?, item.clone()));
+impl Steps for Reduce {
+    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+        let accumulator = reply.unwrap_or_else(|| self.init.take());
+        let Some(item) = self.items.get(self.at) else { return Ok(Turn::Done(accumulator)) };
+        self.at += 1;
+        *slots = [accumulator, item.clone()];
+        Ok(Turn::Call(2))
     }
-    Ok(out)
+}
+
+/// Looks for the first item for which the truth of `f(item)` is `wanted`; `end` gets its position and itself.
+fn search(
+    f: Value,
+    items: List,
+    wanted: bool,
+    end: impl Fn(Option<(usize, &Value)>) -> Value + Copy + 'static,
+) -> CallLoop {
+    let step = move |at: &mut usize, item: &Value, reply: Value| {
+        if reply.truthy() == wanted {
+            return ControlFlow::Break(end(Some((*at, item))));
+        }
+        *at += 1;
+        ControlFlow::Continue(())
+    };
+    CallLoop::over(f, items, 0, step, move |_| end(None))
+}
+
+/// Collects every item behind what `f` gives for it.
+fn keyed(f: Value, items: List, end: impl FnOnce(Vec<(Value, Value)>) -> Value + 'static) -> CallLoop {
+    let out = Vec::with_capacity(items.len());
+    let step = |out: &mut Vec<(Value, Value)>, item: &Value, key| {
+        out.push((key, item.clone()));
+        ControlFlow::Continue(())
+    };
+    CallLoop::over(f, items, out, step, end)
 }
 
 builtins! {

@@ -1,0 +1,161 @@
+//! Native functions that call one function again and again: `map`, `sort_by`, `group_by`.
+//!
+//! They are state machines which the interpreter advances itself when the called function returns, without leaving
+//! its loop: a call costs about what a call between functions of the program costs. What has to wait between two
+//! calls, or calls different functions, is an async builtin instead.
+
+use std::ops::ControlFlow;
+
+use harn_value::{Ref, Value};
+
+use crate::bytecode::Proto;
+use crate::closure::Closure;
+use crate::error::{Error, Result};
+use crate::fiber::{Fiber, Frame, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, stack_overflow};
+
+/// Arguments that a loop may give to its function.
+pub const MAX_ARGS: usize = 2;
+
+/// What a loop does next.
+pub enum Turn {
+    /// Call the function with this many of the argument slots.
+    Call(usize),
+    /// End with this result.
+    Done(Value),
+}
+
+/// The state of a native function between two calls.
+pub trait Steps {
+    /// Takes the result of the last call, nothing at first, and fills the slots for the next one.
+    ///
+    /// # Errors
+    /// The error that the native function ends with.
+    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn>;
+}
+
+/// A native function in progress that calls one function again and again.
+pub struct CallLoop {
+    callee: Value,
+    steps: Box<dyn Steps>,
+}
+
+impl CallLoop {
+    /// Calls `callee` as `steps` says.
+    pub fn new(callee: Value, steps: impl Steps + 'static) -> CallLoop {
+        CallLoop { callee, steps: Box::new(steps) }
+    }
+
+    /// Calls `callee` with every item. `step` gets the item and what the call gave; it may end the loop with a
+    /// result. `end` makes the result when all items are through.
+    pub fn over<S: 'static>(
+        callee: Value,
+        items: Ref<Vec<Value>>,
+        state: S,
+        step: impl FnMut(&mut S, &Value, Value) -> ControlFlow<Value> + 'static,
+        end: impl FnOnce(S) -> Value + 'static,
+    ) -> CallLoop {
+        CallLoop::new(callee, PerItem { items, at: 0, step, rest: Some((state, end)) })
+    }
+
+    /// A loop that has its result already.
+    pub fn done(value: Value) -> CallLoop {
+        struct Done(Option<Value>);
+        impl Steps for Done {
+            fn next(&mut self, _: Option<Value>, _: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+                Ok(Turn::Done(self.0.take().unwrap_or_default()))
+            }
+        }
+        CallLoop::new(Value::NIL, Done(Some(value)))
+    }
+}
+
+struct PerItem<S, Step, End> {
+    items: Ref<Vec<Value>>,
+    /// Position behind the item that the function was called with last.
+    at: usize,
+    step: Step,
+    /// Taken at the end.
+    rest: Option<(S, End)>,
+}
+
+impl<S, Step, End> Steps for PerItem<S, Step, End>
+where
+    Step: FnMut(&mut S, &Value, Value) -> ControlFlow<Value>,
+    End: FnOnce(S) -> Value,
+{
+    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+        if let (Some(reply), Some((state, _))) = (reply, &mut self.rest)
+            && let Some(item) = self.at.checked_sub(1).and_then(|at| self.items.get(at))
+            && let ControlFlow::Break(result) = (self.step)(state, item, reply)
+        {
+            return Ok(Turn::Done(result));
+        }
+        match self.items.get(self.at) {
+            Some(item) => {
+                slots[0].put(item.clone());
+                self.at += 1;
+                Ok(Turn::Call(1))
+            }
+            None => Ok(Turn::Done(self.rest.take().map(|(state, end)| end(state)).unwrap_or_default())),
+        }
+    }
+}
+
+/// What became of a loop that was advanced.
+pub(crate) enum Advance {
+    /// A frame of the program is on top.
+    Frame,
+    /// The function is a native one; it was called as native functions are.
+    Native,
+    /// The loop has ended, its frame is still there.
+    Done(Value),
+}
+
+impl Fiber {
+    /// Advances the loop on top with the result of its last call.
+    ///
+    /// # Errors
+    /// What the loop or the call ends with; the loop's frame is still there.
+    pub(crate) fn advance_loop(&mut self, reply: Option<Value>) -> Result<Advance> {
+        let depth = self.co.frames.len();
+        let (Some(Native::Loop(this)), Some(frame)) = (self.co.natives.last_mut(), self.co.frames.last())
+        else {
+            return Err(Error::runtime("internal error: no loop to advance"));
+        };
+        // The register before the callee's is the one its own result goes to, which nobody reads.
+        let base = frame.base as usize + 1;
+        let mut slots = [Value::NIL, Value::NIL];
+        let count = match this.steps.next(reply, &mut slots)? {
+            Turn::Call(count) => count,
+            Turn::Done(value) => return Ok(Advance::Done(value)),
+        };
+        let plain = Closure::of(&this.callee).filter(|closure| !closure.proto.generator);
+        let Some(closure) = plain else {
+            let args = slots.into_iter().take(count).collect();
+            let callee = this.callee.clone();
+            self.call_from_native(callee, args);
+            return Ok(Advance::Native);
+        };
+        if depth >= MAX_FRAMES {
+            return Err(stack_overflow());
+        }
+        let proto: *const Proto = &raw const *closure.proto;
+        let closure: *const Closure = closure;
+        // SAFETY: the VM keeps functions alive.
+        let callee = unsafe { &*proto };
+        let top = base + (callee.registers as usize).max(MAX_ARGS) + 1;
+        if top > self.co.stack.len() {
+            self.co.grow(top)?;
+        }
+        for (slot, value) in self.co.stack[base..].iter_mut().zip(slots).take(count) {
+            slot.put(value);
+        }
+        if count != callee.params as usize || callee.rest {
+            // SAFETY: the stack has room for the registers and the arguments.
+            unsafe { bind_args(callee, self.co.stack.as_mut_ptr().add(base), count) };
+        }
+        let pc = callee.code.as_ptr();
+        self.co.frames.push(Frame { proto, closure, pc, base: base as u32, flags: TO_NATIVE | LOOP });
+        Ok(Advance::Frame)
+    }
+}
