@@ -31,7 +31,7 @@ test-fast: ## run the unit tests only
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')
 
-check: fmt-check lint test ## everything that must hold before a commit; CI runs this
+check: fmt-check lint rustdoc test ## everything that must hold before a commit; CI runs this
 
 fmt: ## format the Rust code
 	$(CARGO) fmt --all
@@ -49,7 +49,7 @@ lint-no-rust-prompt-prose: ## fail when Rust code holds prose meant for a model
 	@.ci/lint-prompt-prose
 
 rustdoc: ## build the documentation of the Rust code, warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 docs: ## write the generated pages of the book (the builtin reference)
 	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference
