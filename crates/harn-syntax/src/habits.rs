@@ -35,7 +35,6 @@ const WORDS: &[(&str, &str)] = &[
 /// Ends of the text before the failure and starts of the text at it, and the advice for each pair.
 const SIGNS: &[(&str, &str, &str)] = &[
     ("+", "+", "add one with `x += 1`"),
-    ("-", "-", "subtract one with `x -= 1`"),
     ("==", "=", "values are compared with `==`"),
     ("!=", "=", "values are compared with `!=`"),
     ("=", ">", "a closure is written `{ x -> x + 1 }`, an arm of `match` `pattern -> { ... }`"),

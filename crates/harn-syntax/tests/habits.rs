@@ -29,7 +29,6 @@ fn each_habit_has_its_advice() {
         ("from \"std/json\" import x", "`import { name } from"),
         ("import json", "the path of an import is text"),
         ("var i = 0\ni++", "`x += 1`"),
-        ("var i = 0\ni--\n", "`x -= 1`"),
         ("if a === b { }", "`==`"),
         ("if a !== b { }", "`!=`"),
         ("let f = x => x + 1", "`{ x -> x + 1 }`"),
@@ -46,7 +45,7 @@ fn each_habit_has_its_advice() {
 
 #[test]
 fn the_words_are_ordinary_names() {
-    let text = "let mut = 1\nlet and = mut\nlet def = and\nfn function(from) { return from }\nlet const = function(def)";
+    let text = "let mut = 1\nlet and = mut\nlet def = and\nfn function(lambda) { return lambda }\nlet const = function(def)";
     assert!(harn_syntax::parse(text).errors.is_empty());
 }
 
