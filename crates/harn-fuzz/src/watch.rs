@@ -10,7 +10,8 @@ use crate::rng::Rng;
 use crate::target::Target;
 use crate::{corpus, mutate};
 
-/// A single input that takes longer has hung.
+/// A single input that takes longer has hung: if it does so again when it is tried alone, for the machine may have
+/// had other things to do.
 const HANG: Duration = Duration::from_secs(20);
 
 /// More resident memory than this is growth without bound: the largest input has 64 KiB.
@@ -62,45 +63,75 @@ fn input(target: &Target, corpus: &[Vec<u8>], seed: u64, index: u64) -> Vec<u8> 
 pub(crate) fn run_parent(target: &Target, root: &Path, seed: u64, seconds: u64) -> bool {
     let counter = std::env::temp_dir().join(format!("harn-fuzz-{}-{}", target.name, std::process::id()));
     let end = Instant::now() + Duration::from_secs(seconds);
-    let outcome = watch(target, seed, &counter, end);
-    let tried = read_counter(&counter);
-    let _ = fs::remove_file(&counter);
-    match outcome {
-        Ok(()) => {
-            println!("{:10} {tried} inputs in {seconds} s, nothing found", target.name);
-            true
-        }
-        Err(what) => {
-            let corpus = corpus::read(root, target.corpus, target.extension);
-            let bytes = input(target, &corpus, seed, tried);
-            println!("{:10} FOUND after {tried} inputs: {what}", target.name);
-            match keep(root, target, &bytes) {
-                Ok(path) => println!("{:10} the input is kept in {}", "", path.display()),
-                Err(e) => println!("{:10} the input could not be kept: {e}", ""),
+    let mut first = 0;
+    let kept = loop {
+        let outcome = watch(target, seed, first, &counter, end);
+        let tried = read_counter(&counter);
+        let what = match outcome {
+            Ok(()) => {
+                let _ = fs::remove_file(&counter);
+                println!("{:10} {tried} inputs in {seconds} s, nothing found", target.name);
+                return true;
             }
-            false
+            Err(what) => what,
+        };
+        let corpus = corpus::read(root, target.corpus, target.extension);
+        let kept = keep(root, target, &input(target, &corpus, seed, tried));
+        if let (Finding::Hang, Ok(path)) = (&what, &kept)
+            && ends_alone(target, path)
+        {
+            let _ = fs::remove_file(path);
+            first = tried + 1;
+            continue;
+        }
+        println!("{:10} FOUND after {tried} inputs: {what}", target.name);
+        break kept;
+    };
+    match kept {
+        Ok(path) => println!("{:10} the input is kept in {}", "", path.display()),
+        Err(e) => println!("{:10} the input could not be kept: {e}", ""),
+    }
+    let _ = fs::remove_file(&counter);
+    false
+}
+
+/// What went wrong in a child.
+enum Finding {
+    /// It died, or took too much memory.
+    Fault(String),
+    /// It did not get on.
+    Hang,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Finding::Fault(what) => f.write_str(what),
+            Finding::Hang => write!(f, "one input takes longer than {} s", HANG.as_secs()),
         }
     }
 }
 
-/// Waits for a child; `Err` says what went wrong in it.
-fn watch(target: &Target, seed: u64, counter: &Path, end: Instant) -> Result<(), String> {
-    let mut child = start(target, seed, counter).map_err(|e| format!("cannot start a child: {e}"))?;
+/// Waits for a child that begins with input number `first`.
+fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -> Result<(), Finding> {
+    let mut child = start(target, seed, first, counter)
+        .map_err(|e| Finding::Fault(format!("cannot start a child: {e}")))?;
     let mut last = (u64::MAX, Instant::now());
     let finding = loop {
         std::thread::sleep(Duration::from_millis(50));
         if let Ok(Some(status)) = child.try_wait() {
-            return Err(format!("the process ended ({status}): {}", last_words(&mut child)));
+            let words = last_words(&mut child);
+            return Err(Finding::Fault(format!("the process ended ({status}): {words}")));
         }
         let tried = read_counter(counter);
         if tried != last.0 {
             last = (tried, Instant::now());
         }
         if resident_bytes(child.id()) > MAX_RESIDENT_BYTES {
-            break Err("memory grows without bound".to_owned());
+            break Err(Finding::Fault("memory grows without bound".to_owned()));
         }
         if last.1.elapsed() > HANG {
-            break Err(format!("one input takes longer than {} s", HANG.as_secs()));
+            break Err(Finding::Hang);
         }
         if Instant::now() > end && last.1.elapsed() < HANG / 4 {
             break Ok(());
@@ -111,11 +142,33 @@ fn watch(target: &Target, seed: u64, counter: &Path, end: Instant) -> Result<(),
     finding
 }
 
-fn start(target: &Target, seed: u64, counter: &Path) -> std::io::Result<Child> {
+/// Whether the input in a file is done with in time when it is the only one.
+fn ends_alone(target: &Target, input: &Path) -> bool {
+    let Ok(program) = std::env::current_exe() else { return false };
+    let child = Command::new(program)
+        .args([target.name, "--input"])
+        .arg(input)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = child else { return false };
+    let end = Instant::now() + HANG;
+    while Instant::now() < end {
+        if let Ok(Some(status)) = child.try_wait() {
+            return status.success();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+fn start(target: &Target, seed: u64, first: u64, counter: &Path) -> std::io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .args([target.name, "--seed", &seed.to_string(), "--child"])
         .arg(counter)
-        .arg("0")
+        .arg(first.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
