@@ -20,6 +20,7 @@
 pub mod builtin;
 pub mod bytecode;
 pub mod call_loop;
+mod calls;
 pub mod channel;
 pub mod closure;
 mod compile;

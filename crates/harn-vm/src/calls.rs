@@ -1,0 +1,352 @@
+//! Calls that need more than the interpreter's fast paths: native functions, methods found by name, values that
+//! are no closures, spread arguments.
+//!
+//! The unsafe accesses rest on what the head of `interp.rs` says.
+
+#![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
+
+use harn_value::{Ref, StructValue, Tag, Value, View};
+
+use crate::builtin::{Builtin, NativeFuture, Run};
+use crate::bytecode::{MethodSite, Proto};
+use crate::call_loop::Advance;
+use crate::closure::{Closure, Constructor, is_callable};
+use crate::error::{Error, Result};
+use crate::fiber::{
+    Fiber, Frame, MAX_FRAMES, NATIVE, Native, bind_args, construct, make_generator, stack_overflow,
+};
+use crate::interp::Event;
+
+/// What a cold call path decided.
+pub(crate) enum Called {
+    /// The result is in place.
+    Value,
+    /// A frame was pushed.
+    Frame,
+    /// A native function may have to wait.
+    Native(NativeFuture, u32),
+    /// A native function was called that calls others.
+    Pushed,
+}
+
+impl Fiber {
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn call_generator(&mut self, regs: *mut Value, a: usize, count: usize, proto: &Proto) {
+        // SAFETY: callee and arguments lie in the frame.
+        unsafe {
+            let at = regs.add(a);
+            let callee = (*at).take();
+            // A function called directly has no callee register: its closure carries no captures.
+            let callee = if Closure::of(&callee).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)) {
+                callee
+            } else {
+                self.closure_for(proto, &*at.add(1))
+            };
+            let args: Vec<Value> = (1..=count).map(|i| (*at.add(i)).take()).collect();
+            (*at).put(make_generator(proto, callee, args.into_iter()));
+        }
+    }
+
+    /// The closure value of a function that was called without one in a register.
+    pub(crate) fn closure_for(&self, proto: &Proto, receiver: &Value) -> Value {
+        if let Some(s) = receiver.as_struct() {
+            let methods = s.ty.methods.borrow();
+            let method = methods
+                .values()
+                .find(|m| Closure::of(m).is_some_and(|c| std::ptr::eq(&raw const *c.proto, proto)));
+            if let Some(method) = method {
+                return method.clone();
+            }
+        }
+        self.cx.0.vm.function_of(proto)
+    }
+
+    /// Calls what is not a closure of the program.
+    #[inline(never)]
+    pub(crate) fn call_other(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        name: usize,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        // SAFETY: the callee lies in the frame.
+        let callee = unsafe { (*regs.add(a)).clone() };
+        if let Some(builtin) = Builtin::of(&callee) {
+            return self.call_native(regs, a, count, builtin, proto);
+        }
+        if let Some(ctor) = callee.downcast::<Constructor>() {
+            // SAFETY: the argument lies in the frame when there is one.
+            let fields = if count > 0 { unsafe { (*regs.add(a + 1)).take() } } else { Value::NIL };
+            let v = construct(&ctor.0, fields)?;
+            unsafe { (*regs.add(a)).put(v) };
+            return Ok(Called::Value);
+        }
+        if let Some(at) = name.checked_sub(1) {
+            // A variable that cannot be called does not hide the builtin of its name.
+            // SAFETY: the compiler put the name's constant there.
+            let name = unsafe { (&(*proto).consts).get(at).and_then(Value::as_str).cloned() };
+            if let Some(builtin) = name.and_then(|n| self.cx.0.vm.builtin(&n)) {
+                return self.call_native(regs, a, count, builtin, proto);
+            }
+        }
+        Err(Error::type_error(format!("Cannot call {callee}")))
+    }
+
+    /// Gives a result to the loop on top. Without an event, a frame of the program is on top then.
+    pub(crate) fn return_to_loop(&mut self, result: Value) -> Option<Event> {
+        let result = match self.advance_loop(Some(result)) {
+            Ok(Advance::Frame) => return None,
+            Ok(Advance::Native) => return Some(Event::Continue),
+            Ok(Advance::Done(value)) => Ok(value),
+            Err(error) => Err(error),
+        };
+        self.pop_native();
+        match (result, self.co.frames.last()) {
+            (Ok(value), Some(&Frame { base, flags: NATIVE, .. })) => {
+                // Called by a function of the program: it is below.
+                self.co.frames.pop();
+                self.co.stack[base as usize - 1].put(value);
+                None
+            }
+            (result, _) => Some(Event::Returned(result)),
+        }
+    }
+
+    pub(crate) fn call_native(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        builtin: &'static Builtin,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        self.cx.0.caller.set(proto);
+        // SAFETY: the arguments lie in the frame.
+        let args = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
+        match builtin.run {
+            Run::Sync(f) => {
+                let result = f(&self.cx, args)?;
+                args.iter_mut().for_each(|v| v.put(Value::NIL));
+                // SAFETY: in the frame.
+                unsafe { (*regs.add(a)).put(result) };
+                Ok(Called::Value)
+            }
+            Run::Async(f) => {
+                let future = f(self.cx.clone(), args.iter_mut().map(Value::take).collect());
+                // SAFETY: both point into the stack.
+                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
+                Ok(Called::Native(future, base))
+            }
+            Run::Loop(f) => {
+                let calls = f(&self.cx, args)?;
+                args.iter_mut().for_each(|v| v.put(Value::NIL));
+                // SAFETY: both point into the stack.
+                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
+                self.push_native(Native::Loop(calls), base, 0);
+                Ok(Called::Pushed)
+            }
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn find_struct_method(&self, site: &MethodSite, s: &Ref<StructValue>, key: usize) -> bool {
+        let methods = s.ty.methods.borrow();
+        let Some(closure) = methods.get(&site.name).and_then(Closure::of) else { return false };
+        site.key.set(key);
+        site.target.set((&raw const *closure).cast());
+        true
+    }
+
+    /// A method of a value that is not a struct with such a method.
+    #[inline(never)]
+    pub(crate) fn call_method(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        site: &MethodSite,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        // SAFETY: the receiver lies in the frame.
+        let receiver = unsafe { &*regs.add(a + 1) };
+        match self.cx.0.vm.method(receiver.type_name(), &site.name) {
+            Some(builtin) => {
+                if receiver.tag() < Tag::Closure {
+                    site.key.set(receiver.tag() as usize);
+                    site.target.set((&raw const *builtin).cast());
+                }
+                self.call_native(regs, a, count, builtin, proto)
+            }
+            None => self.call_missing(regs, a, count, site, proto),
+        }
+    }
+
+    /// No built-in or `impl` method: a callable entry of a dict or field of a struct, or an error.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn call_missing(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        site: &MethodSite,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        // SAFETY: receiver and arguments lie in the frame.
+        let receiver = unsafe { (*regs.add(a + 1)).clone() };
+        let stored = match receiver.view() {
+            View::Dict(d) => d.get(&site.name).cloned(),
+            View::Struct(s) => match self.cx.0.vm.method("struct", &site.name) {
+                Some(builtin) if s.get(&site.name).is_none() => {
+                    return self.call_native(regs, a, count, builtin, proto);
+                }
+                _ => s.get(&site.name).cloned(),
+            },
+            _ => None,
+        };
+        let Some(callee) = stored.filter(is_callable) else {
+            if site.optional {
+                // SAFETY: as above.
+                unsafe {
+                    (*regs.add(a)).put(Value::NIL);
+                    for i in 1..=count {
+                        (*regs.add(a + i)).put(Value::NIL);
+                    }
+                }
+                return Ok(Called::Value);
+            }
+            return Err(Error::type_error(format!(
+                "unknown method `{}` on {}",
+                site.name,
+                receiver.type_name()
+            )));
+        };
+        // SAFETY: as above; the arguments move down over the receiver.
+        unsafe {
+            (*regs.add(a)).put(callee);
+            for i in 1..count {
+                let v = (*regs.add(a + i + 1)).take();
+                (*regs.add(a + i)).put(v);
+            }
+            (*regs.add(a + count)).put(Value::NIL);
+        }
+        self.call_value(regs, a, count - 1, proto)
+    }
+
+    /// Calls the value in register `a`, pushing a frame if it is a closure.
+    pub(crate) fn call_value(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        // SAFETY: the callee lies in the frame; the VM keeps functions alive.
+        let callee = unsafe { (*regs.add(a)).clone() };
+        let Some(closure) = Closure::of(&callee) else { return self.call_other(regs, a, count, 0, proto) };
+        let target: *const Proto = &raw const *closure.proto;
+        let target_ref = unsafe { &*target };
+        if target_ref.generator {
+            self.call_generator(regs, a, count, target_ref);
+            return Ok(Called::Value);
+        }
+        if self.co.frames.len() >= MAX_FRAMES {
+            return Err(stack_overflow());
+        }
+        // SAFETY: both point into the stack.
+        let base = unsafe { regs.add(a + 1).offset_from(self.co.stack.as_ptr()) } as usize;
+        let top = base + (target_ref.registers as usize).max(count) + 1;
+        if top > self.co.stack.len() {
+            self.co.grow(top)?;
+        }
+        // SAFETY: room was made above.
+        unsafe { bind_args(target_ref, self.co.stack.as_mut_ptr().add(base), count) };
+        self.co.frames.push(Frame {
+            proto: target,
+            closure,
+            pc: target_ref.code.as_ptr(),
+            base: base as u32,
+            flags: 0,
+        });
+        Ok(Called::Frame)
+    }
+
+    /// Puts the items of the list in register `at` behind `from`; returns the register array (the
+    /// stack may have moved) and the number of items.
+    pub(crate) fn spread_args(
+        &mut self,
+        regs: *mut Value,
+        from: usize,
+        list: usize,
+    ) -> Result<(*mut Value, usize)> {
+        // SAFETY: the list lies in the frame.
+        let items = unsafe { (*regs.add(list)).take() };
+        let items = items.as_list().cloned().unwrap_or_else(|| Ref::new(Vec::new()));
+        let offset = unsafe { regs.offset_from(self.co.stack.as_ptr()) } as usize;
+        let top = offset + from + items.len() + 2;
+        if top > self.co.stack.len() {
+            self.co.grow(top)?;
+        }
+        // SAFETY: inside the stack.
+        let regs = unsafe { self.co.stack.as_mut_ptr().add(offset) };
+        for (i, item) in items.iter().enumerate() {
+            unsafe { (*regs.add(from + i)).put(item.clone()) };
+        }
+        Ok((regs, items.len()))
+    }
+
+    #[inline(never)]
+    pub(crate) fn call_spread(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        name: usize,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
+        // SAFETY: the callee lies in the frame.
+        if Closure::of(unsafe { &*regs.add(a) }).is_some() {
+            self.call_value(regs, a, count, proto)
+        } else {
+            self.call_other(regs, a, count, name, proto)
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn call_builtin_spread(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        builtin: &'static Builtin,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        let (regs, count) = self.spread_args(regs, a + 1, a + 1)?;
+        self.call_native(regs, a, count, builtin, proto)
+    }
+
+    #[inline(never)]
+    pub(crate) fn call_method_spread(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        site: &MethodSite,
+        proto: *const Proto,
+    ) -> Result<Called> {
+        let (regs, count) = self.spread_args(regs, a + 2, a + 2)?;
+        // SAFETY: the receiver lies in the frame.
+        let receiver = unsafe { (*regs.add(a + 1)).clone() };
+        if let Some(s) = receiver.as_struct() {
+            let method = s.ty.methods.borrow().get(&site.name).cloned();
+            if let Some(method) = method {
+                // SAFETY: in the frame.
+                unsafe { (*regs.add(a)).put(method) };
+                return self.call_value(regs, a, count + 1, proto);
+            }
+            return self.call_missing(regs, a, count + 1, site, proto);
+        }
+        self.call_method(regs, a, count + 1, site, proto)
+    }
+}
