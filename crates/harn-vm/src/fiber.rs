@@ -275,7 +275,15 @@ impl Fiber {
     fn step(&mut self, context: &mut Context<'_>) -> Step {
         let is_native = self.co.frames.last().is_some_and(|f| f.flags & NATIVE != 0);
         if is_native {
-            return self.poll_native(context);
+            let step = self.poll_native(context);
+            // Calls from native functions count as steps: their callees may have no loops and call nothing.
+            if matches!(step, Step::Continue) {
+                self.fuel -= 1;
+                if self.fuel == 0 {
+                    return self.pause();
+                }
+            }
+            return step;
         }
         match self.run() {
             Event::Native(future, base) => {
@@ -537,7 +545,9 @@ impl Fiber {
                 return self.end_coroutine(Err(error));
             };
             if frame.flags & NATIVE != 0 {
-                // The native function never saw the error: it was thrown beside it (an interruption).
+                // The native function never saw the error: it was thrown beside it (an interruption). Nor does it
+                // see the result of a call that has ended already.
+                self.cx.0.link.reply.set(None);
                 self.co.natives.pop();
                 self.co.frames.pop();
                 if frame.flags & TO_NATIVE != 0 {
