@@ -15,7 +15,7 @@ use harn_value::{Tag, Value};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{HandlerKind, Ins, Proto};
-use crate::closure::{Closure, Constructor};
+use crate::closure::{Closure, Constructor, Partial};
 use crate::cx::{Cx, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::Generator;
@@ -363,10 +363,14 @@ impl Fiber {
             self.cx.0.link.reply.set(Some(Err(stack_overflow())));
             return Step::Continue;
         }
-        if let Some(builtin) = Builtin::of(&callee) {
+        let partial = callee.downcast::<Partial>();
+        if let Some(builtin) = Builtin::of(&callee).or(partial.map(|p| p.builtin)) {
+            let mut args = match partial {
+                Some(partial) => partial.arguments(args.into_iter()).into(),
+                None => args,
+            };
             match builtin.run {
                 Run::Sync(f) => {
-                    let mut args = args;
                     let result = f(&self.cx, &mut args);
                     self.cx.0.link.reply.set(Some(result));
                 }

@@ -17,7 +17,7 @@ use harn_value::{EnumValue, Range, Ref, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
-use crate::closure::{Closure, Constructor, Variable, is_callable};
+use crate::closure::{Closure, Constructor, Partial, Variable, is_callable};
 use crate::error::{Error, Result};
 use crate::fiber::{
     ENTRY, Fiber, Frame, Held, MAX_FRAMES, TO_NATIVE, bind_args, construct, has_abandoned, make_generator,
@@ -1111,6 +1111,21 @@ impl Fiber {
             unsafe { (*regs.add(a)).put(v) };
             return Ok(Called::Value);
         }
+        if let Some(partial) = callee.downcast::<Partial>() {
+            self.cx.0.caller.set(proto);
+            // SAFETY: the arguments lie in the frame.
+            let given = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
+            let mut args = partial.arguments(given.iter_mut().map(Value::take));
+            return match partial.builtin.run {
+                Run::Sync(f) => {
+                    let result = f(&self.cx, &mut args)?;
+                    // SAFETY: in the frame.
+                    unsafe { (*regs.add(a)).put(result) };
+                    Ok(Called::Value)
+                }
+                Run::Async(f) => Ok(self.awaiting(regs, a, f(self.cx.clone(), args))),
+            };
+        }
         if let Some(at) = name.checked_sub(1) {
             // A variable that cannot be called does not hide the builtin of its name.
             // SAFETY: the compiler put the name's constant there.
@@ -1143,11 +1158,16 @@ impl Fiber {
             }
             Run::Async(f) => {
                 let future = f(self.cx.clone(), args.iter_mut().map(Value::take).collect());
-                // SAFETY: both point into the stack.
-                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
-                Ok(Called::Native(future, base))
+                Ok(self.awaiting(regs, a, future))
             }
         }
+    }
+
+    /// A native function that has to be polled; its result goes into register `a`.
+    fn awaiting(&self, regs: *mut Value, a: usize, future: NativeFuture) -> Called {
+        // SAFETY: both point into the stack.
+        let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
+        Called::Native(future, base)
     }
 
     #[inline(never)]
