@@ -14,13 +14,14 @@
 //!
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
-//! calls see of the program, `driver.rs` runs the steps of an agent loop.
+//! calls see of the program, `llm_layers.rs` what its project configures, `driver.rs` runs the steps of an agent loop.
 
 mod assets;
 mod builtins;
 mod convert;
 mod driver;
 mod llm_host;
+mod llm_layers;
 mod template_state;
 
 use harn_value::Value;
