@@ -38,18 +38,6 @@ pub fn llm_runtime(vm: &Rc<Vm>) -> Rc<LlmRuntime> {
     runtime_at(vm, &vm.host().cwd())
 }
 
-/// Answers the model calls of a program from a file of recorded replies (`--llm-mock`).
-///
-/// # Errors
-/// The file cannot be read, or a line of it is no reply.
-pub fn replay_replies(vm: &Rc<Vm>, file: &Path) -> Result<(), String> {
-    let name = file.display().to_string();
-    let bytes = vm.host().read_file(file).map_err(|e| format!("cannot read {name}: {e}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8 text"))?;
-    llm_runtime(vm).replay_fixtures(harn_llm::mock::parse_fixtures(&name, &text)?);
-    Ok(())
-}
-
 /// A call while it is polled: who made it and which model will read its prompts.
 #[derive(Clone)]
 struct Running {

@@ -215,6 +215,19 @@ builtins! {
     State fn agent_trace(cx) -> "list<dict>" {
         cx.state::<LlmState>().trace.borrow().iter().map(from_json).collect::<Vec<Value>>()
     }
+
+    /// Returns what the trace events of the program add up to: calls, tokens, tools, retries.
+    ///
+    /// `status` is that of the last loop, `unknown` without one.
+    ///
+    /// ```harn
+    /// llm_call("Hi", nil, {provider: "mock"})
+    /// let s = agent_trace_summary()
+    /// println("${s.status} ${s.llm_calls} ${s.total_output_tokens}") // -> unknown 1 30
+    /// ```
+    State fn agent_trace_summary(cx) -> "dict" {
+        from_json(&crate::trace_summary::summary(&cx.state::<LlmState>().trace.borrow()))
+    }
 }
 
 builtins! {
