@@ -39,7 +39,7 @@ fn providers_fit_the_terminal_and_show_no_key() {
     };
     assert_eq!(line("anthropic"), "anthropic * not set ANTHROPIC_API_KEY claude-sonnet-4-20250514");
     assert_eq!(line("openai"), "openai set OPENAI_API_KEY gpt-4o");
-    assert_eq!(line("ollama"), "ollama not needed - llama3.2");
+    assert_eq!(line("ollama"), "ollama none - llama3.2");
     assert_eq!(line("groq"), "groq not set GROQ_API_KEY -");
 }
 

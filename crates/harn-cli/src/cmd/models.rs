@@ -3,7 +3,7 @@
 use harn_vm::host::SystemHost;
 use serde_json::{Value, json};
 
-use super::providers::{envelope, fields, print, text, texts};
+use super::providers::{envelope, fields, key, print, text, texts};
 use crate::args::ListArgs;
 use crate::{program, table};
 
@@ -35,7 +35,7 @@ fn listing(all: &[Value]) -> String {
                 text(&model["tier"]),
                 window,
                 price,
-                text(&model["key"]),
+                key(model),
             ]
         })
         .collect();

@@ -32,19 +32,15 @@ fn listing(all: &[Value]) -> String {
         .iter()
         .map(|provider| {
             let mark = if provider["is_default"] == true { " *" } else { "" };
-            let envs = texts(&provider["key_envs"]);
-            let variable = match envs.as_slice() {
-                [] => "-".to_owned(),
-                [one] => one.clone(),
-                [first, ..] => format!("{first}, …"),
-            };
+            let variable = texts(&provider["key_envs"]).into_iter().next().unwrap_or_else(|| "-".to_owned());
             let model = provider["default_model"].as_str().unwrap_or("-").to_owned();
-            vec![format!("{}{mark}", text(&provider["name"])), text(&provider["key"]), variable, model]
+            vec![format!("{}{mark}", text(&provider["name"])), key(provider), variable, model]
         })
         .collect();
     let table = table::draw(&["PROVIDER", "KEY", "VARIABLE", "DEFAULT MODEL"], &rows);
     format!(
-        "{table}\n* answers calls that name neither provider nor model. `harn providers NAME` shows more.\n"
+        "{table}\n*: answers calls that name neither provider nor model. none: needs no key.\n\
+         `harn providers NAME` shows more.\n"
     )
 }
 
@@ -91,6 +87,12 @@ pub(super) fn fields(rows: &[(&str, String)]) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Whether the key of a row is set, in a word.
+pub(super) fn key(row: &Value) -> String {
+    let word = text(&row["key"]);
+    if word == "not needed" { "none".to_owned() } else { word }
 }
 
 /// The display form of a JSON value.
