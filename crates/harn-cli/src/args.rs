@@ -28,6 +28,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show what a builtin, method or keyword does.
     Explain(ExplainArgs),
+    /// List the providers of models: whether a key is set, and their default models.
+    Providers(ListArgs),
+    /// List the models that have a name or a price here, or show what one can do.
+    Models(ListArgs),
     /// Print a completion script for a shell.
     #[command(visible_alias = "completion")]
     Completions {
@@ -56,9 +60,8 @@ pub(crate) struct RunArgs {
     /// Most memory that the program's data may take, as in 512M or 2G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_memory: Option<usize>,
-    /// Answer model calls from this file of recorded replies (JSON Lines).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) llm_mock: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) models: TrafficArgs,
     /// Write output, result and errors to standard output as JSON, one event per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -68,6 +71,45 @@ pub(crate) struct RunArgs {
     /// Arguments for the program, its list `argv`.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
+}
+
+/// Where model calls are answered from, and what of them is kept.
+#[derive(Debug, Args)]
+pub(crate) struct TrafficArgs {
+    /// Answer model calls from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["llm_mock_record", "llm_cassette", "llm_cassette_record"])]
+    pub(crate) llm_mock: Option<PathBuf>,
+    /// Record the replies of this run into a file for --llm-mock.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock_record: Option<PathBuf>,
+    /// Take the HTTP exchanges with providers from this cassette instead of the network.
+    #[arg(long, value_name = "FILE", conflicts_with = "llm_cassette_record")]
+    pub(crate) llm_cassette: Option<PathBuf>,
+    /// Record the HTTP exchanges with providers into a file for --llm-cassette.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_cassette_record: Option<PathBuf>,
+}
+
+impl TrafficArgs {
+    /// As the machine takes it.
+    pub(crate) fn traffic(self) -> harn_runtime::ModelTraffic {
+        harn_runtime::ModelTraffic {
+            replies: self.llm_mock,
+            record_replies: self.llm_mock_record,
+            cassette: self.llm_cassette,
+            record_cassette: self.llm_cassette_record,
+        }
+    }
+}
+
+/// Arguments of `harn providers` and `harn models`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Show what is known about this one.
+    pub(crate) name: Option<String>,
+    /// Write to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `harn test`.

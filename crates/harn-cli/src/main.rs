@@ -15,6 +15,7 @@ mod repl;
 mod report;
 mod signal;
 mod style;
+mod table;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Command::Test(args) => cmd::test::test(&args),
         Command::Check(args) => cmd::check::check(&args),
         Command::Explain(args) => cmd::explain::explain(&args),
+        Command::Providers(args) => cmd::providers::providers(&args),
+        Command::Models(args) => cmd::models::models(&args),
         Command::Completions { shell } => cmd::completions::completions(shell),
         Command::Version => cmd::version::version(),
     };

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_runtime::ModelTraffic;
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
 use harn_value::{Dict, Value};
 use harn_vm::host::{CaptureHost, Host};
@@ -34,8 +35,8 @@ pub(crate) struct RunOptions {
     pub(crate) argv: Vec<String>,
     /// The text of the task.
     pub(crate) task: Option<String>,
-    /// Recorded model replies.
-    pub(crate) mock: Option<PathBuf>,
+    /// Where model calls are answered from, and what of them is kept.
+    pub(crate) traffic: ModelTraffic,
 }
 
 /// How a program ended.
@@ -250,7 +251,7 @@ pub(crate) fn run(
         Ok(loaded) => loaded,
         Err(problems) => return End::Refused(problems),
     };
-    if let Some(Err(text)) = options.mock.as_deref().map(|file| harn_runtime::replay_replies(&vm, file)) {
+    if let Err(text) = options.traffic.apply(&vm) {
         return End::Refused(vec![Problem::general(text)]);
     }
     warnings.iter().for_each(warn);
@@ -260,6 +261,9 @@ pub(crate) fn run(
             return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
         }
     };
+    if let Some(text) = options.traffic.leftovers(&vm) {
+        vm.host().write_err(&format!("warning: {text}\n"));
+    }
     let (code, err) = outcome.exit_code();
     match &outcome.result {
         Ok(value) => End::Result { code: code as u8, err, value: harn_value::json::to_serde(value) },
@@ -290,8 +294,14 @@ impl Host for CaseHost {
     }
 
     fn env(&self, name: &str) -> Option<String> {
+        // What a case says about models must not depend on who runs it.
+        let about_models =
+            ["HARN_LLM_", "HARN_DEFAULT_PROVIDER", "LLM_PROVIDER", "LOCAL_LLM_", "OLLAMA_", "AWS_"];
         match name {
             "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
+            "HARN_PROVIDERS_CONFIG" => None,
+            _ if about_models.iter().any(|start| name.starts_with(start)) => None,
+            _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
             _ => std::env::var(name).ok(),
         }
     }
@@ -311,7 +321,10 @@ pub(crate) fn run_captured(
     let warnings = RefCell::new(String::new());
     let end = run(
         &program,
-        RunOptions { mock: mock.map(Path::to_owned), ..RunOptions::default() },
+        RunOptions {
+            traffic: ModelTraffic { replies: mock.map(Path::to_owned), ..ModelTraffic::default() },
+            ..RunOptions::default()
+        },
         Box::new(host.clone()),
         |problem| warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message)),
         |interrupt| ready(&interrupt),

@@ -104,3 +104,12 @@ fn the_reference_is_up_to_date() {
     let ran = harn_in(&repository(), &["explain", "--reference", "docs/reference", "--check"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
 }
+
+#[test]
+fn the_pages_about_models() {
+    let mut count = 0;
+    for page in ["README.md", "calls.md", "costs.md", "providers.md", "recording.md"] {
+        count += check(&repository().join("docs/llm").join(page));
+    }
+    assert!(count >= 20, "only {count} programs found");
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::error::LlmError;
 use crate::json::{Object, hash, str_at};
 use crate::response::Response;
 use crate::runtime::Prepared;
@@ -11,13 +12,13 @@ pub struct CallLog {
     sink: Box<dyn FnMut(&Value)>,
     last_system: Option<String>,
     last_tools: Option<String>,
-    messages_seen: usize,
+    messages_seen: Vec<Value>,
 }
 
 impl CallLog {
     /// Makes a log that hands each line to `sink`.
     pub fn new(sink: impl FnMut(&Value) + 'static) -> Self {
-        CallLog { sink: Box::new(sink), last_system: None, last_tools: None, messages_seen: 0 }
+        CallLog { sink: Box::new(sink), last_system: None, last_tools: None, messages_seen: Vec::new() }
     }
 
     /// Writes a line with its time.
@@ -35,20 +36,11 @@ impl CallLog {
         (self.sink)(&Value::Object(line));
     }
 
-    /// Writes the lines about a finished call.
-    pub(crate) fn call(
-        &mut self,
-        now_ms: i64,
-        number: u64,
-        prepared: &Prepared,
-        response: &Response,
-        cost: f64,
-        duration_ms: i64,
-    ) {
+    /// Writes the lines about an attempt that is about to be made.
+    pub(crate) fn request(&mut self, now_ms: i64, call_id: &str, prepared: &Prepared) {
         let request = &prepared.request;
         let raw = &prepared.options.raw;
-        let call_id = format!("call_{number}");
-        let iteration = raw.get("_iteration").cloned().unwrap_or(0.into());
+        let iteration = iteration(prepared);
         if let Some(system) = &request.system {
             let key = hash(&system.as_str().into());
             if self.last_system.as_deref() != Some(&key) {
@@ -65,7 +57,8 @@ impl CallLog {
             }
         }
         // A conversation that grows is logged once; another one starts from its beginning.
-        let start = if self.messages_seen <= request.messages.len() { self.messages_seen } else { 0 };
+        let start =
+            if request.messages.starts_with(&self.messages_seen) { self.messages_seen.len() } else { 0 };
         for message in &request.messages[start..] {
             let field = |key: &str| message.get(key).cloned().unwrap_or(Value::Null);
             self.write(
@@ -75,28 +68,62 @@ impl CallLog {
                        "tool_calls": field("tool_calls"), "tool_call_id": field("tool_call_id"), "name": field("name")}),
             );
         }
-        self.messages_seen = request.messages.len();
-        let format = if prepared.text_tools.is_some() { "text" } else { "native" };
+        self.messages_seen.clone_from(&request.messages);
+        let chain = &prepared.options.fallback_chain;
+        if let Value::Object(mut decision) = prepared.routing.clone() {
+            decision.insert("iteration".into(), iteration.clone());
+            decision.insert("call_id".into(), call_id.into());
+            decision.insert("fallback_chain".into(), chain.clone().into());
+            self.write(now_ms, "routing_decision", decision.into());
+        }
         self.write(
             now_ms,
             "provider_call_request",
             json!({
                 "call_id": call_id, "iteration": iteration, "model": request.route.model,
                 "provider": request.route.provider, "max_tokens": request.max_tokens,
-                "temperature": request.temperature, "thinking": request.thinking.to_json(),
-                "tool_choice": request.tool_choice.as_ref().map(|c| c.to_json()), "tool_format": format,
-                "native_tool_count": request.tools.len(), "message_count": request.messages.len(),
+                "temperature": request.temperature, "thinking": thinking(prepared),
+                "tool_choice": request.tool_choice.as_ref().map(|c| c.to_json()),
+                "tool_format": format_word(prepared), "native_tool_count": request.tools.len(),
+                "message_count": request.messages.len(),
                 "route_policy": raw.get("route_policy").cloned().unwrap_or(Value::Null),
-                "fallback_chain": prepared.options.fallback_chain, "structural_experiment": prepared.experiment,
+                "fallback_chain": chain, "routing_decision": prepared.routing,
+                "structural_experiment": prepared.experiment,
             }),
         );
-        let calls = response.tool_calls_json();
+    }
+
+    /// Writes the line about an attempt that failed.
+    pub(crate) fn failure(&mut self, now_ms: i64, call_id: &str, prepared: &Prepared, error: &LlmError) {
+        self.write(
+            now_ms,
+            "provider_call_error",
+            json!({
+                "call_id": call_id, "iteration": iteration(prepared), "provider": error.provider,
+                "model": error.model, "category": error.category.as_str(), "reason": error.reason,
+                "message": error.message,
+            }),
+        );
+    }
+
+    /// Writes the lines about a reply.
+    pub(crate) fn response(
+        &mut self,
+        now_ms: i64,
+        call_id: &str,
+        prepared: &Prepared,
+        response: &Response,
+        cost: f64,
+        duration_ms: i64,
+    ) {
+        let iteration = iteration(prepared);
         let mut reply = response.usage_json();
         let own = json!({
             "call_id": call_id, "iteration": iteration, "provider": response.provider, "model": response.model,
-            "text": response.text, "tool_calls": calls, "cost_usd": cost,
+            "text": response.text, "tool_calls": response.tool_calls_json(), "cost_usd": cost,
             "cache_hit": response.usage.cache_read.is_some_and(|n| n > 0), "thinking": response.thinking,
             "thinking_summary": response.thinking_summary, "response_ms": duration_ms,
+            "structural_experiment": prepared.experiment,
         });
         if let (Some(reply), Value::Object(own)) = (reply.as_object_mut(), own) {
             reply.extend(own);
@@ -108,10 +135,26 @@ impl CallLog {
         self.write(
             now_ms,
             "interpreted_response",
-            json!({"call_id": call_id, "tool_format": format, "prose": read.prose(), "tool_calls": calls,
-                   "tool_parse_errors": read.tagged.errors}),
+            json!({"call_id": call_id, "iteration": iteration, "tool_format": format_word(prepared),
+                   "prose": read.prose(), "tool_calls": calls, "tool_parse_errors": read.tagged.errors}),
         );
     }
+}
+
+/// The turn of the loop that makes the call, 0 outside of loops.
+fn iteration(prepared: &Prepared) -> Value {
+    prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into())
+}
+
+fn format_word(prepared: &Prepared) -> &'static str {
+    if prepared.text_tools.is_some() { "text" } else { "native" }
+}
+
+/// The thinking option as it is recorded, with `enabled` beside its mode.
+fn thinking(prepared: &Prepared) -> Value {
+    let mut out = prepared.request.thinking.to_json();
+    out["enabled"] = prepared.request.thinking.is_on().into();
+    out
 }
 
 /// Returns the kind of a line, for readers of logs.

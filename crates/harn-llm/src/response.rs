@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::Object;
+use crate::json::{Object, str_at};
 use crate::message::{ToolCall, parse_arguments};
 use crate::tool_text::{has_opening_tag, parse_reply, sanitize};
 use crate::wire::anthropic::JSON_TOOL;
@@ -43,6 +43,25 @@ pub enum Block {
 }
 
 impl Block {
+    /// Reads a block that a mock gives. Searches become what they are when a provider ran them; other blocks
+    /// stay as they stand.
+    pub fn from_json(value: &Value) -> Block {
+        let text = |key: &str| str_at(value, key).unwrap_or_default().to_string();
+        match str_at(value, "type") {
+            Some("tool_search_query") => Block::SearchQuery {
+                id: text("id"),
+                name: text("name"),
+                query: value.get("query").cloned().unwrap_or(Value::Null),
+            },
+            Some("tool_search_result") => {
+                let references = crate::json::list_at(value, "tool_references").iter();
+                let names = references.filter_map(|r| str_at(r, "tool_name").map(str::to_string));
+                Block::SearchResult { tool_use_id: text("tool_use_id"), tool_names: names.collect() }
+            }
+            _ => Block::Raw(value.clone()),
+        }
+    }
+
     /// Returns the canonical dict, with its visibility.
     pub fn to_json(&self) -> Value {
         match self {

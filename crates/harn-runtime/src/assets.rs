@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use harn_prompt::{Prose, ProseError};
-use harn_template::{AssetLoader, Caller, Loader, RenderContext, TemplateCache};
+use harn_template::{AssetLoader, Caller, Loader, RenderContext, Rendered, Template, TemplateCache};
 use harn_value::{Value, json};
 use serde_json::{Map, Value as Json};
 
@@ -39,20 +39,44 @@ pub struct EmbeddedPrompts {
 }
 
 impl EmbeddedPrompts {
-    fn text(&self, path: &str, bindings: &Value) -> Result<String, String> {
+    /// Renders a prompt for the model that `llm` describes (nil for none). `heard` is shown what was
+    /// rendered, with the branches that were taken.
+    pub(crate) fn render_for(
+        &self,
+        name: &str,
+        bindings: &Map<String, Json>,
+        llm: &Value,
+        heard: Option<&dyn Fn(&Template, &Rendered)>,
+    ) -> Result<String, ProseError> {
+        let bindings = json::from_serde(&Json::Object(bindings.clone()));
+        self.text(name, &bindings, llm, heard).map_err(|cause| ProseError { asset: name.to_owned(), cause })
+    }
+
+    fn text(
+        &self,
+        path: &str,
+        bindings: &Value,
+        llm: &Value,
+        heard: Option<&dyn Fn(&Template, &Rendered)>,
+    ) -> Result<String, String> {
         let loader = AssetLoader(&prompt_asset);
         let loaded = loader.load(path, Caller::Module).map_err(|e| e.to_string())?;
         let text: Cow<'static, str> = loaded.text;
         let template = self.cache.get_or_parse(loaded.origin, text).map_err(|e| e.to_string())?;
-        let context = RenderContext { loader: &loader, cache: Some(&self.cache), ..RenderContext::default() };
-        template.render(bindings, &context).map_err(|e| e.to_string())
+        let context =
+            RenderContext { loader: &loader, llm, cache: Some(&self.cache), ..RenderContext::default() };
+        let Some(heard) = heard else {
+            return template.render(bindings, &context).map_err(|e| e.to_string());
+        };
+        let rendered = template.render_with_trace(bindings, &context).map_err(|e| e.to_string())?;
+        heard(&template, &rendered);
+        Ok(rendered.text)
     }
 }
 
 impl Prose for EmbeddedPrompts {
     fn render(&self, name: &str, bindings: &Map<String, Json>) -> Result<String, ProseError> {
-        let bindings = json::from_serde(&Json::Object(bindings.clone()));
-        self.text(name, &bindings).map_err(|cause| ProseError { asset: name.to_owned(), cause })
+        self.render_for(name, bindings, &Value::NIL, None)
     }
 }
 

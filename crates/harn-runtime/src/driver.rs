@@ -17,9 +17,9 @@ use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{BoundTools, call_dict, failed, result_text};
-use crate::convert::{entry, from_json, options as option_map, text, thrown, to_json};
-use crate::llm_host::{LlmState, new_id, runtime};
-use crate::template_state::OpenContext;
+use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
+use crate::template_state::{LlmBinding, OpenContext};
 
 /// Loops of a program: who listens, what waits to be told, and which loops are running.
 #[derive(Default)]
@@ -49,7 +49,8 @@ struct Driver {
 /// Wrong options, a model call that fails for good, or what a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
     let llm = runtime(cx);
-    let options = option_map(given);
+    let call_options = CallOptions::new(cx, given);
+    let options = call_options.json.as_object().cloned().unwrap_or_default();
     let route = llm.render_context(&Json::Object(options.clone()));
     let format = default_format(cx, &llm, &options, route.as_ref().ok());
     let system = text(system);
@@ -73,8 +74,10 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         recite: callback(["recitation", "recitation"]),
     };
     let _scope = Scope::open(cx, &session, &tools);
-    let _context = route.ok().map(|route| OpenContext::new(cx, from_json(&route)));
-    driver.drive(AgentLoop::new(config)).await
+    let llm = from_json(&route.unwrap_or_default());
+    let llm = LlmBinding::new(move || llm.clone());
+    let _context = OpenContext::new(cx, llm.clone());
+    driver.drive(AgentLoop::new(config), &llm).await
 }
 
 /// The format of tool calls when the options name none.
@@ -145,11 +148,12 @@ impl Drop for Scope {
 }
 
 impl Driver {
-    async fn drive(&self, mut agent: AgentLoop) -> Result<Value> {
+    async fn drive(&self, mut agent: AgentLoop, llm: &LlmBinding) -> Result<Value> {
+        let prompts = prompts_for(&self.cx, &self.state, llm);
         let started = self.cx.host().monotonic();
         loop {
             self.hand_over_feedback(&mut agent);
-            let step = agent.next_step(&self.state.prompts).map_err(|e| broken(&e));
+            let step = agent.next_step(&prompts).map_err(|e| broken(&e));
             self.publish(&mut agent).await;
             let answer = match step? {
                 Step::Finished => break,
@@ -166,7 +170,7 @@ impl Driver {
                 Step::CallModel(options) => self.call_model(options).await?,
                 Step::RunTools(runs) => Answer::Tools(self.run_tools(&agent, &runs).await?),
             };
-            let taken = agent.answer(answer, &self.state.prompts);
+            let taken = agent.answer(answer, &prompts);
             self.publish(&mut agent).await;
             taken.map_err(|e| broken(&e))?;
         }
@@ -221,7 +225,8 @@ impl Driver {
                 Err(error) => return Err(error),
             }
         } else {
-            match self.llm.llm_call(&Call { prompt: Json::Null, system: None, options }).await {
+            let call = Call { prompt: Json::Null, system: None, options };
+            match calling(&self.cx, &call.options, self.llm.llm_call(&call)).await {
                 Ok(result) => result,
                 Err(error) if error.category() == Category::BudgetExceeded => return Ok(Answer::OverBudget),
                 Err(error) => return Err(failed(&error)),

@@ -14,20 +14,26 @@
 //!
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
-//! calls see of the program, `driver.rs` runs the steps of an agent loop.
+//! calls see of the program, `llm_layers.rs` what its project configures, `driver.rs` runs the steps of an agent loop.
 
 mod assets;
 mod builtins;
 mod convert;
 mod driver;
+mod listing;
 mod llm_host;
+mod llm_layers;
+mod llm_replay;
 mod template_state;
+mod trace_summary;
 
 use harn_value::Value;
 use harn_vm::{Builtin, Host, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
-pub use llm_host::{llm_runtime, replay_replies};
+pub use listing::{describe_model, list_models, list_providers};
+pub use llm_host::llm_runtime;
+pub use llm_replay::ModelTraffic;
 
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.
 pub fn tables() -> Vec<&'static [Builtin]> {

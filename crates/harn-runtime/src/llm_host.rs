@@ -1,22 +1,32 @@
 //! What model calls see of the program: its environment, clock, prompts, and prompt assembly.
 
-use std::cell::{OnceCell, RefCell};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 
-use harn_llm::config::Layer;
-use harn_llm::{Fragment, LlmRuntime};
+use harn_llm::host::LocalFuture;
+use harn_llm::{CallError, Fragment, LlmRuntime};
 use harn_prompt::{CallParts, Prose};
+use harn_value::Value;
 use harn_vm::{Cx, Vm};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::assets::EmbeddedPrompts;
+use crate::convert::{from_json, to_json};
+use crate::template_state::{LlmBinding, OpenContext, log_render};
 
 /// Model calls of one program.
 #[derive(Default)]
 pub(crate) struct LlmState {
     runtime: OnceCell<Rc<LlmRuntime>>,
+    /// The call that is being polled.
+    running: RefCell<Option<Running>>,
+    /// Transformations of structural experiments, by the number that stands for them in options.
+    transforms: RefCell<BTreeMap<u64, Value>>,
+    next_transform: Cell<u64>,
     /// Trace events so far, for `agent_trace`.
     pub(crate) trace: RefCell<Vec<Json>>,
     /// Embedded prompts, parsed once.
@@ -28,16 +38,106 @@ pub fn llm_runtime(vm: &Rc<Vm>) -> Rc<LlmRuntime> {
     runtime_at(vm, &vm.host().cwd())
 }
 
-/// Answers the model calls of a program from a file of recorded replies (`--llm-mock`).
-///
-/// # Errors
-/// The file cannot be read, or a line of it is no reply.
-pub fn replay_replies(vm: &Rc<Vm>, file: &Path) -> Result<(), String> {
-    let name = file.display().to_string();
-    let bytes = vm.host().read_file(file).map_err(|e| format!("cannot read {name}: {e}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8 text"))?;
-    llm_runtime(vm).replay_fixtures(harn_llm::mock::parse_fixtures(&name, &text)?);
-    Ok(())
+/// A call while it is polled: who made it and which model will read its prompts.
+#[derive(Clone)]
+struct Running {
+    cx: Cx,
+    llm: LlmBinding,
+    /// Whether closures can be called in place, or need a task of their own.
+    in_place: bool,
+}
+
+/// Runs a call for the task of `cx`: its render context is open until it ends, and closures among its
+/// options run in the task.
+pub(crate) async fn calling<T>(cx: &Cx, options: &Json, work: impl Future<Output = T>) -> T {
+    let llm = binding(cx, options);
+    let _open = OpenContext::new(cx, llm.clone());
+    within(Running { cx: cx.clone(), llm, in_place: true }, work).await
+}
+
+/// As [`calling`] for work that goes on beside the task: its templates are not the task's.
+pub(crate) async fn calling_aside<T>(cx: &Cx, options: &Json, work: impl Future<Output = T>) -> T {
+    let llm = binding(cx, options);
+    within(Running { cx: cx.clone(), llm, in_place: false }, work).await
+}
+
+/// Renders embedded prompts for the model of a loop.
+pub(crate) fn prompts_for<'a>(cx: &'a Cx, state: &'a LlmState, llm: &'a LlmBinding) -> impl Prose + 'a {
+    move |name: &str, bindings: &Map<String, Json>| state.render(&runtime(cx), name, bindings, &llm.value())
+}
+
+/// Which model a call with these options goes to, for templates.
+pub(crate) fn binding(cx: &Cx, options: &Json) -> LlmBinding {
+    let (runtime, options) = (runtime(cx), options.clone());
+    LlmBinding::new(move || runtime.render_context(&options).map_or(Value::NIL, |llm| from_json(&llm)))
+}
+
+/// Lets the host know on whose behalf it is asked, for as long as `work` is being polled.
+async fn within<T>(running: Running, work: impl Future<Output = T>) -> T {
+    let state = running.cx.state::<LlmState>();
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let outer = state.running.replace(Some(running.clone()));
+        let polled = work.as_mut().poll(context);
+        state.running.replace(outer);
+        polled
+    })
+    .await
+}
+
+/// Options with the closures of a structural experiment replaced by numbers; dropping it forgets them.
+pub(crate) struct CallOptions {
+    /// The options.
+    pub(crate) json: Json,
+    transform: Option<(Rc<LlmState>, u64)>,
+}
+
+impl CallOptions {
+    /// Reads an option dict.
+    pub(crate) fn new(cx: &Cx, given: &Value) -> CallOptions {
+        let mut json = Json::Object(crate::convert::options(given));
+        let experiment = crate::convert::entry(given, "structural_experiment");
+        let is_closure = harn_vm::closure::is_callable(&experiment);
+        let closure = if is_closure { experiment } else { crate::convert::entry(&experiment, "transform") };
+        let transform = harn_vm::closure::is_callable(&closure).then(|| {
+            let state = cx.state::<LlmState>();
+            let number = state.next_transform.get() + 1;
+            state.next_transform.set(number);
+            state.transforms.borrow_mut().insert(number, closure);
+            if is_closure {
+                json["structural_experiment"] = json!({"transform": number});
+            } else {
+                json["structural_experiment"]["transform"] = number.into();
+            }
+            (state, number)
+        });
+        CallOptions { json, transform }
+    }
+}
+
+impl Drop for CallOptions {
+    fn drop(&mut self) {
+        if let Some((state, number)) = &self.transform {
+            state.transforms.borrow_mut().remove(number);
+        }
+    }
+}
+
+impl LlmState {
+    /// Renders an embedded prompt for a model; the call log hears of it.
+    fn render(
+        &self,
+        runtime: &LlmRuntime,
+        name: &str,
+        bindings: &Map<String, Json>,
+        llm: &Value,
+    ) -> Result<String, harn_prompt::ProseError> {
+        let log = |template: &harn_template::Template, rendered: &harn_template::Rendered| {
+            log_render(runtime, template, rendered, llm);
+        };
+        let logs = !llm.is_nil() && runtime.is_logging();
+        self.prompts.render_for(name, bindings, llm, logs.then_some(&log))
+    }
 }
 
 /// The model calls of the running program.
@@ -52,63 +152,10 @@ fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let state = vm.extension::<LlmState>();
     let make = || {
         let runtime = LlmRuntime::new(Rc::new(ProgramHost { vm: Rc::downgrade(vm) }));
-        configure(&runtime, vm, dir);
+        crate::llm_layers::configure(&runtime, vm, dir);
         Rc::new(runtime)
     };
     state.runtime.get_or_init(make).clone()
-}
-
-/// Adds what the user and the project say about providers, and opens the call log.
-fn configure(runtime: &LlmRuntime, vm: &Vm, dir: &Path) {
-    let host = vm.host();
-    let read = |path: &Path| host.read_file(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let mut layers = Vec::new();
-    let user = host
-        .env("HARN_PROVIDERS_CONFIG")
-        .filter(|p| !p.is_empty())
-        .map(PathBuf::from)
-        .or_else(|| host.env("HOME").map(|home| Path::new(&home).join(".config/harn/providers.toml")));
-    if let Some((path, toml)) = user.and_then(|path| Some((path.clone(), read(&path)?))) {
-        layers.push(Layer { origin: path.display().to_string(), toml });
-    }
-    if let Some((root, manifest)) = manifest(&absolute(vm, dir), &read) {
-        if let Some(toml) = table(&manifest, "llm") {
-            layers.push(Layer { origin: root.join("harn.toml").display().to_string(), toml });
-        }
-        if let Err(problem) = runtime.add_capability_manifests(&[&manifest]) {
-            host.write_err(&format!("warning: {problem}\n"));
-        }
-    }
-    if !layers.is_empty() {
-        runtime.set_config_layers(layers);
-    }
-    if let Some(folder) = host.env("HARN_LLM_TRANSCRIPT_DIR").filter(|d| !d.is_empty()) {
-        let path = Path::new(&folder).join("llm_transcript.jsonl");
-        let opened = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path));
-        match opened {
-            Ok(mut file) => runtime.log_calls(move |line| {
-                // A log that cannot be written must not fail the call it describes.
-                let _ = writeln!(file, "{line}");
-            }),
-            Err(e) => host.write_err(&format!("warning: cannot write {}: {e}\n", path.display())),
-        }
-    }
-}
-
-fn absolute(vm: &Vm, dir: &Path) -> PathBuf {
-    if dir.is_absolute() { dir.to_owned() } else { vm.host().cwd().join(dir) }
-}
-
-/// The manifest of the project that a folder belongs to.
-fn manifest(dir: &Path, read: &impl Fn(&Path) -> Option<String>) -> Option<(PathBuf, String)> {
-    dir.ancestors().find_map(|folder| Some((folder.to_owned(), read(&folder.join("harn.toml"))?)))
-}
-
-/// A table of a manifest as a document of its own.
-fn table(manifest: &str, name: &str) -> Option<String> {
-    let document: toml::Table = manifest.parse().ok()?;
-    toml::to_string(document.get(name)?.as_table()?).ok()
 }
 
 struct ProgramHost {
@@ -116,7 +163,7 @@ struct ProgramHost {
 }
 
 impl ProgramHost {
-    fn prompts(&self) -> Option<Rc<LlmState>> {
+    fn state(&self) -> Option<Rc<LlmState>> {
         self.vm.upgrade().map(|vm| vm.extension::<LlmState>())
     }
 }
@@ -141,10 +188,16 @@ impl harn_llm::Host for ProgramHost {
     }
 
     fn prose(&self, name: &str, bindings: &Json) -> String {
-        let Some(state) = self.prompts() else { return String::new() };
+        let Some(state) = self.state() else { return String::new() };
         let empty = Map::new();
         let bindings = bindings.as_object().unwrap_or(&empty);
-        match state.prompts.render(&format!("std/{name}.harn.prompt"), bindings) {
+        let path = format!("std/{name}.harn.prompt");
+        let running = state.running.borrow().clone();
+        let text = match (running, state.runtime.get()) {
+            (Some(running), Some(runtime)) => state.render(runtime, &path, bindings, &running.llm.value()),
+            _ => state.prompts.render(&path, bindings),
+        };
+        match text {
             Ok(text) => text,
             Err(error) => {
                 self.warn(&error.to_string());
@@ -162,8 +215,57 @@ impl harn_llm::Host for ProgramHost {
         Ok(assembly.text)
     }
 
+    fn validate_schema(&self, schema: &Json, data: &Json) -> Vec<String> {
+        use harn_value::json::from_serde;
+        // What fits is for JSON Schema to say, which the provider was told: there 1 is a number. What is
+        // wrong is said in the words and the order of `schema_check`.
+        let errors = harn_llm::structured::validate::errors(schema, data);
+        if errors.is_empty() {
+            return errors;
+        }
+        match harn_stdlib::schema::check(&from_serde(data), &from_serde(schema), false) {
+            Ok(Err(mut own)) => {
+                own.retain(|line| !line.ends_with("expected type 'float', got 'int'"));
+                if own.is_empty() { errors } else { own }
+            }
+            _ => errors,
+        }
+    }
+
+    fn read_file(&self, path: &str) -> Option<String> {
+        let bytes = self.vm.upgrade()?.host().read_file(Path::new(path)).ok()?;
+        String::from_utf8(bytes).ok()
+    }
+
+    fn experiment<'a>(
+        &'a self,
+        transform: &'a Json,
+        input: Json,
+    ) -> LocalFuture<'a, Result<Json, CallError>> {
+        Box::pin(async move {
+            let Some(state) = self.state() else { return Ok(Json::Null) };
+            let running = state.running.borrow().clone();
+            let closure = transform.as_u64().and_then(|n| state.transforms.borrow().get(&n).cloned());
+            let (Some(running), Some(closure)) = (running, closure) else { return Ok(Json::Null) };
+            let input = from_json(&input);
+            let answer = if running.in_place {
+                running.cx.call(&closure, [input]).await
+            } else {
+                let task = running.cx.spawn(&closure, vec![input]);
+                running.cx.join(&task).await
+            };
+            answer.map(|value| to_json(&value)).map_err(|e| CallError::Option(e.caught().to_string()))
+        })
+    }
+
+    fn progress(&self, message: &str) {
+        if let Some(vm) = self.vm.upgrade() {
+            vm.host().write_err(&format!("[harn] {message}\n"));
+        }
+    }
+
     fn trace(&self, event: Json) {
-        if let Some(state) = self.prompts() {
+        if let Some(state) = self.state() {
             state.trace.borrow_mut().push(event);
         }
     }

@@ -1,14 +1,18 @@
 //! State of templates in a program: parsed templates, prompts rendered, and which model will read what is
 //! being rendered.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use harn_template::TemplateCache;
+use harn_llm::LlmRuntime;
+use harn_template::{Rendered, Template, TemplateCache};
 use harn_value::Value;
 use harn_vm::Cx;
 use harn_vm::task::Task;
+use serde_json::json;
+
+use crate::convert::to_json;
 
 /// See the module.
 #[derive(Default)]
@@ -17,8 +21,49 @@ pub(crate) struct TemplateState {
     next_prompt: Cell<u64>,
     marks: RefCell<BTreeMap<String, i64>>,
     /// Open render contexts, innermost last, with the task that opened each.
-    contexts: RefCell<Vec<(usize, Value)>>,
+    contexts: RefCell<Vec<(usize, LlmBinding)>>,
     warned: RefCell<BTreeSet<String>>,
+}
+
+/// The value of `llm` in a render context, found out when the first template asks.
+#[derive(Clone)]
+pub(crate) struct LlmBinding(Rc<(OnceCell<Value>, Box<dyn Fn() -> Value>)>);
+
+impl LlmBinding {
+    /// A binding that `find` gives when it is needed.
+    pub(crate) fn new(find: impl Fn() -> Value + 'static) -> LlmBinding {
+        LlmBinding(Rc::new((OnceCell::new(), Box::new(find))))
+    }
+
+    /// The dict, nil when no route could be found.
+    pub(crate) fn value(&self) -> Value {
+        self.0.0.get_or_init(|| (self.0.1)()).clone()
+    }
+}
+
+/// Writes the `template.render` line of a render inside a context.
+pub(crate) fn log_render(runtime: &LlmRuntime, template: &Template, rendered: &Rendered, llm: &Value) {
+    let branches: Vec<serde_json::Value> = rendered
+        .branches
+        .iter()
+        .map(|branch| {
+            let mut out = json!({
+                "kind": branch.kind, "template_uri": &*branch.template_uri, "line": branch.line,
+                "col": branch.col, "branch_id": branch.branch_id,
+            });
+            if let Some(label) = &branch.branch_label {
+                out["branch_label"] = label.as_str().into();
+            }
+            out
+        })
+        .collect();
+    runtime.log_line(
+        "template.render",
+        json!({
+            "template_uri": template.uri(), "template_revision_hash": template.revision_hash(),
+            "llm": to_json(llm), "branches": branches, "rendered_bytes": rendered.text.len(),
+        }),
+    );
 }
 
 fn address(task: &Rc<Task>) -> usize {
@@ -46,7 +91,7 @@ impl TemplateState {
     }
 
     /// Opens a render context for the running task and its children.
-    pub(crate) fn push(&self, cx: &Cx, llm: Value) {
+    pub(crate) fn push(&self, cx: &Cx, llm: LlmBinding) {
         self.contexts.borrow_mut().push((address(cx.task()), llm));
     }
 
@@ -60,15 +105,19 @@ impl TemplateState {
 
     /// The value of `llm` for the running task, nil outside of any context.
     pub(crate) fn llm(&self, cx: &Cx) -> Value {
+        self.binding(cx).map_or(Value::NIL, |binding| binding.value())
+    }
+
+    fn binding(&self, cx: &Cx) -> Option<LlmBinding> {
         let contexts = self.contexts.borrow();
         let mut task = Some(cx.task().clone());
         while let Some(current) = task {
             if let Some((_, llm)) = contexts.iter().rev().find(|(owner, _)| *owner == address(&current)) {
-                return llm.clone();
+                return Some(llm.clone());
             }
             task = current.parent();
         }
-        Value::NIL
+        None
     }
 }
 
@@ -79,7 +128,7 @@ pub(crate) struct OpenContext {
 
 impl OpenContext {
     /// Opens a context.
-    pub(crate) fn new(cx: &Cx, llm: Value) -> OpenContext {
+    pub(crate) fn new(cx: &Cx, llm: LlmBinding) -> OpenContext {
         cx.state::<TemplateState>().push(cx, llm);
         OpenContext { cx: cx.clone() }
     }

@@ -270,7 +270,8 @@ fn a_stream_is_read_piece_by_piece_and_its_failure_is_thrown() {
     let (url, _requests) = serve(vec![pieces, http("401 Unauthorized", "text/plain", "", "no")]);
     let text = r#"
 for chunk in llm_stream("Count", nil, {provider: "local", model: "m"}) { println("[${chunk}]") }
-println(unwrap_err(try { llm_stream("Count", nil, {provider: "local", model: "m"}) }).category)
+let failing = llm_stream("Count", nil, {provider: "local", model: "m"})
+println(unwrap_err(try { for chunk in failing { println(chunk) } }).category)
 "#;
     assert_eq!(common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), "[one ]\n[two]\nauth\n");
 }

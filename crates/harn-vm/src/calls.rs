@@ -10,7 +10,7 @@ use harn_value::{Ref, StructValue, Tag, Value, View};
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{MethodSite, Proto};
 use crate::call_loop::Advance;
-use crate::closure::{Closure, Constructor, is_callable};
+use crate::closure::{Closure, Constructor, Partial, is_callable};
 use crate::error::{Error, Result};
 use crate::fiber::{
     Fiber, Frame, MAX_FRAMES, NATIVE, Native, bind_args, construct, make_generator, stack_overflow,
@@ -84,6 +84,12 @@ impl Fiber {
             unsafe { (*regs.add(a)).put(v) };
             return Ok(Called::Value);
         }
+        if let Some(partial) = callee.downcast::<Partial>() {
+            // SAFETY: the arguments lie in the frame.
+            let given = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
+            let mut args = partial.arguments(given.iter_mut().map(Value::take));
+            return self.start_native(regs, a, partial.builtin, &mut args, proto);
+        }
         if let Some(at) = name.checked_sub(1) {
             // A variable that cannot be called does not hide the builtin of its name.
             // SAFETY: the compiler put the name's constant there.
@@ -123,28 +129,38 @@ impl Fiber {
         builtin: &'static Builtin,
         proto: *const Proto,
     ) -> Result<Called> {
-        self.cx.0.caller.set(proto);
         // SAFETY: the arguments lie in the frame.
         let args = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
+        let called = self.start_native(regs, a, builtin, args, proto)?;
+        args.iter_mut().for_each(|v| v.put(Value::NIL));
+        Ok(called)
+    }
+
+    /// Runs a native function with arguments that it may take, or begins to; its result goes into register `a`.
+    fn start_native(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        builtin: &'static Builtin,
+        args: &mut [Value],
+        proto: *const Proto,
+    ) -> Result<Called> {
+        self.cx.0.caller.set(proto);
+        // SAFETY: both point into the stack.
+        let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
         match builtin.run {
             Run::Sync(f) => {
                 let result = f(&self.cx, args)?;
-                args.iter_mut().for_each(|v| v.put(Value::NIL));
                 // SAFETY: in the frame.
                 unsafe { (*regs.add(a)).put(result) };
                 Ok(Called::Value)
             }
             Run::Async(f) => {
                 let future = f(self.cx.clone(), args.iter_mut().map(Value::take).collect());
-                // SAFETY: both point into the stack.
-                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
                 Ok(Called::Native(future, base))
             }
             Run::Loop(f) => {
                 let calls = f(&self.cx, args)?;
-                args.iter_mut().for_each(|v| v.put(Value::NIL));
-                // SAFETY: both point into the stack.
-                let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
                 self.push_native(Native::Loop(calls), base, 0);
                 Ok(Called::Pushed)
             }

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use harn_value::{Foreign, Str, Value};
 
 use crate::cx::Cx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::iter::{Iter, NextFuture, Source};
 
 struct State {
@@ -17,6 +17,8 @@ struct State {
     capacity: usize,
     queue: RefCell<VecDeque<Value>>,
     closed: Cell<bool>,
+    /// Why the sender gave up, until a receiver is told.
+    failure: RefCell<Option<Error>>,
     wakers: RefCell<Vec<Waker>>,
 }
 
@@ -63,6 +65,7 @@ impl Channel {
             capacity: capacity.max(1),
             queue: RefCell::default(),
             closed: Cell::new(false),
+            failure: RefCell::default(),
             wakers: RefCell::default(),
         }))
     }
@@ -118,6 +121,18 @@ impl Channel {
         .await
     }
 
+    /// As [`Channel::receive`].
+    ///
+    /// # Errors
+    /// What the sender failed with.
+    pub(crate) async fn receive_or_fail(&self) -> Result<Option<Value>> {
+        let value = self.receive().await;
+        if value.is_none() {
+            self.failed()?;
+        }
+        Ok(value)
+    }
+
     /// The first of `channels` that has a value, with its position; `None` when all are closed and drained.
     pub async fn receive_any(channels: &[Channel]) -> Option<(usize, Value)> {
         poll_fn(|context| match Channel::try_any(channels) {
@@ -151,6 +166,11 @@ impl Channel {
         self.0.changed();
     }
 
+    /// Why the sender gave up, once: the receiver that finds the channel closed throws it.
+    pub(crate) fn failed(&self) -> Result<()> {
+        self.0.failure.take().map_or(Ok(()), Err)
+    }
+
     /// An iterator's source.
     pub(crate) fn source(&self) -> Box<dyn Source> {
         Box::new(ChannelSource(self.clone()))
@@ -166,6 +186,15 @@ impl Sender {
     /// Closes the channel.
     pub fn close(&self) {
         if let Some(state) = self.0.upgrade() {
+            Channel(state).close();
+        }
+    }
+
+    /// Closes the channel because the sender failed: what is buffered can still be received, and the
+    /// receiver that comes to the end throws `error`.
+    pub fn fail(&self, error: Error) {
+        if let Some(state) = self.0.upgrade() {
+            *state.failure.borrow_mut() = Some(error);
             Channel(state).close();
         }
     }
@@ -214,13 +243,16 @@ impl Source for ChannelSource {
     fn try_next(&mut self) -> Result<Option<Option<Value>>> {
         Ok(match self.0.try_receive() {
             Received::Item(value) => Some(Some(value)),
-            Received::Closed => Some(None),
+            Received::Closed => {
+                self.0.failed()?;
+                Some(None)
+            }
             Received::Empty => None,
         })
     }
 
     fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
-        Box::pin(async { Ok(self.0.receive().await) })
+        Box::pin(async { self.0.receive_or_fail().await })
     }
 }
 

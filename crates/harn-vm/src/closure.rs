@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use harn_value::{Foreign, Ref, StructType, Tag, Value};
 
+use crate::builtin::Builtin;
 use crate::bytecode::Proto;
 
 /// A function with the variables it captured.
@@ -61,10 +62,47 @@ impl Foreign for Constructor {
     }
 }
 
+/// A builtin with its first arguments: how native code hands out functions that remember something.
+pub struct Partial {
+    pub(crate) builtin: &'static Builtin,
+    pub(crate) args: Vec<Value>,
+}
+
+impl Partial {
+    /// As a function value; what it is called with follows `args`.
+    pub fn value(builtin: &'static Builtin, args: Vec<Value>) -> Value {
+        Value::foreign(Partial { builtin, args })
+    }
+
+    /// All arguments of a call.
+    pub(crate) fn arguments(&self, given: impl Iterator<Item = Value>) -> Vec<Value> {
+        self.args.iter().cloned().chain(given).collect()
+    }
+}
+
+impl Foreign for Partial {
+    fn type_name(&self) -> &'static str {
+        "closure"
+    }
+
+    fn print(&self, out: &mut String) {
+        let names: Vec<&str> = self.builtin.params.iter().skip(self.args.len()).map(|p| p.name).collect();
+        out.push_str("<fn(");
+        out.push_str(&names.join(", "));
+        out.push_str(")>");
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+}
+
 /// Whether a value can be called.
 #[inline]
 pub fn is_callable(value: &Value) -> bool {
-    matches!(value.tag(), Tag::Closure | Tag::Native) || value.downcast::<Constructor>().is_some()
+    matches!(value.tag(), Tag::Closure | Tag::Native)
+        || value.downcast::<Constructor>().is_some()
+        || value.downcast::<Partial>().is_some()
 }
 
 /// A captured variable that is assigned after it was captured: shared by all closures over it.

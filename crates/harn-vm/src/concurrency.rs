@@ -527,7 +527,7 @@ builtins! {
     /// ```
     State async fn receive(cx, ch: Maybe) -> "any" {
         let channel = channel_arg(&ch, "receive")?;
-        channel.receive().await
+        channel.receive_or_fail().await?
     }
 
     /// The next value of a channel or nil, without waiting.
@@ -536,9 +536,14 @@ builtins! {
     /// println(try_receive(channel())) // -> nil
     /// ```
     State fn try_receive(cx, ch: Maybe) -> "any" {
-        match channel_arg(&ch, "try_receive")?.try_receive() {
+        let channel = channel_arg(&ch, "try_receive")?;
+        match channel.try_receive() {
             Received::Item(value) => value,
-            Received::Empty | Received::Closed => Value::NIL,
+            Received::Closed => {
+                channel.failed()?;
+                Value::NIL
+            }
+            Received::Empty => Value::NIL,
         }
     }
 
@@ -580,6 +585,9 @@ builtins! {
             Some(limit) => tokio::time::timeout(limit, Channel::receive_any(&channels)).await.unwrap_or(None),
             None => Channel::receive_any(&channels).await,
         };
+        if found.is_none() {
+            channels.iter().try_for_each(Channel::failed)?;
+        }
         found.map(|(index, value)| {
             let dict: Dict = [
                 ("index", Value::from(index)),
@@ -602,8 +610,10 @@ builtins! {
         let no_timeout = timeout.is_absent();
         match Channel::try_any(&channels) {
             Some(Some((index, value))) => return Ok(answer(index as i64, value)),
-            Some(None) if has_default || !no_timeout => return Ok(answer(-1, Value::NIL)),
-            Some(None) => return Ok(answer(-2, Value::NIL)),
+            Some(None) => {
+                channels.iter().try_for_each(Channel::failed)?;
+                return Ok(answer(if has_default || !no_timeout { -1 } else { -2 }, Value::NIL));
+            }
             None if has_default => return Ok(answer(-1, Value::NIL)),
             None => {}
         }
@@ -613,13 +623,16 @@ builtins! {
         } else {
             let limit = millis(&timeout).unwrap_or(Duration::from_secs(5));
             match tokio::time::timeout(limit, Channel::receive_any(&channels)).await {
-                Ok(Some(found)) => Some(found),
-                _ => return Ok(answer(-1, Value::NIL)),
+                Ok(found) => found,
+                Err(_) => return Ok(answer(-1, Value::NIL)),
             }
         };
         match found {
             Some((index, value)) => answer(index as i64, value),
-            None => answer(-2, Value::NIL),
+            None => {
+                channels.iter().try_for_each(Channel::failed)?;
+                answer(if no_timeout { -2 } else { -1 }, Value::NIL)
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use harn_value::{Tag, Value};
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{HandlerKind, Ins, Proto};
 use crate::call_loop::{Advance, CallLoop};
-use crate::closure::{Closure, Constructor};
+use crate::closure::{Closure, Constructor, Partial};
 use crate::cx::{Cx, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::generator::Generator;
@@ -409,10 +409,14 @@ impl Fiber {
             self.cx.0.link.reply.set(Some(Err(stack_overflow())));
             return;
         }
-        if let Some(builtin) = Builtin::of(&callee) {
+        let partial = callee.downcast::<Partial>();
+        if let Some(builtin) = Builtin::of(&callee).or(partial.map(|p| p.builtin)) {
+            let mut args = match partial {
+                Some(partial) => partial.arguments(args.into_iter()).into(),
+                None => args,
+            };
             match builtin.run {
                 Run::Sync(f) => {
-                    let mut args = args;
                     let result = f(&self.cx, &mut args);
                     self.cx.0.link.reply.set(Some(result));
                 }
@@ -420,13 +424,10 @@ impl Fiber {
                     let future = f(self.cx.clone(), args.into_vec());
                     self.push_native(Native::Future(future), base as u32, TO_NATIVE);
                 }
-                Run::Loop(f) => {
-                    let mut args = args;
-                    match f(&self.cx, &mut args) {
-                        Ok(calls) => self.push_native(Native::Loop(calls), base as u32, TO_NATIVE),
-                        Err(error) => self.cx.0.link.reply.set(Some(Err(error))),
-                    }
-                }
+                Run::Loop(f) => match f(&self.cx, &mut args) {
+                    Ok(calls) => self.push_native(Native::Loop(calls), base as u32, TO_NATIVE),
+                    Err(error) => self.cx.0.link.reply.set(Some(Err(error))),
+                },
             }
             return;
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_value::{Dict, EnumValue, Pair, Ref, Set, StructValue, Value, View};
 use rustc_hash::FxHashMap;
 
-use crate::closure::{Closure, Variable};
+use crate::closure::{Closure, Partial, Variable};
 use crate::task::Globals;
 
 /// Copies variables, each once, so that closures over one variable share the copy.
@@ -50,6 +50,9 @@ impl Isolation {
         if let Some(closure) = Closure::of(value) {
             let upvalues = self.all(|| closure.upvalues.iter())?;
             return Some(Closure::value(closure.proto.clone(), upvalues.into()));
+        }
+        if let Some(partial) = value.downcast::<Partial>() {
+            return self.all(|| partial.args.iter()).map(|args| Partial::value(partial.builtin, args));
         }
         match value.view() {
             View::List(items) => self.all(|| items.iter()).map(Value::list),

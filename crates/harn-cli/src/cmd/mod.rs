@@ -3,6 +3,8 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod explain;
+pub(crate) mod models;
+pub(crate) mod providers;
 pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod test;

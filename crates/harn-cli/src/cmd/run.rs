@@ -30,7 +30,7 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         Ok(program) => program,
         Err(text) => return sink.unreadable(&text),
     };
-    let options = RunOptions { argv: args.args, task: args.task, mock: args.llm_mock };
+    let options = RunOptions { argv: args.args, task: args.task, traffic: args.models.traffic() };
     let end =
         program::run(&program, options, sink.host(), |problem| sink.warn(problem), signal::stop_on_signal);
     sink.finish(end)

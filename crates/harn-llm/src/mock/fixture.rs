@@ -10,17 +10,67 @@ use crate::response::{Block, Response};
 /// Reads a fixture file.
 ///
 /// # Errors
-/// `invalid --llm-mock fixture in <file> line <n>: …`.
+/// `invalid JSON in <file> line <n>: …`, `invalid --llm-mock fixture in <file> line <n>: …`.
 pub fn parse_fixtures(file: &str, text: &str) -> Result<Vec<Mock>, String> {
     let mut out = Vec::new();
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let mock = serde_json::from_str::<Value>(line)
-            .map_err(|e| e.to_string())
-            .and_then(|value| Mock::from_json(&value))
-            .map_err(|e| format!("invalid --llm-mock fixture in {file} line {}: {e}", n + 1))?;
+        let at = n + 1;
+        let value: Value =
+            serde_json::from_str(line).map_err(|e| format!("invalid JSON in {file} line {at}: {e}"))?;
+        let mock = check(&value).and_then(|()| Mock::from_json(&value)).map_err(|e| {
+            // The reader of the dict speaks of the builtin that usually gives it.
+            let e = e.strip_prefix("llm_mock: ").unwrap_or(&e);
+            format!("invalid --llm-mock fixture in {file} line {at}: {e}")
+        })?;
         out.push(mock);
     }
     Ok(out)
+}
+
+/// Finds fields of a wrong type: a script's dict may be lax about them, a file that a tool wrote may not.
+fn check(line: &Value) -> Result<(), String> {
+    let Some(fields) = line.as_object() else { return Err("fixture line must be a JSON object".into()) };
+    for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        match key.as_str() {
+            "match" | "text" | "thinking" | "thinking_summary" | "stop_reason" | "model" | "provider"
+                if !value.is_string() =>
+            {
+                return Err(format!("`{key}` must be a string"));
+            }
+            "input_tokens"
+            | "output_tokens"
+            | "cache_read_tokens"
+            | "cache_write_tokens"
+            | "cache_creation_input_tokens"
+                if !value.is_i64() =>
+            {
+                return Err(format!("`{key}` must be an integer"));
+            }
+            "consume_match" if !value.is_boolean() => return Err("`consume_match` must be a bool".into()),
+            "blocks" | "chunks" if !value.is_array() => return Err(format!("`{key}` must be an array")),
+            "tool_calls" => check_calls(value)?,
+            "error" => check_error(value)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_calls(calls: &Value) -> Result<(), String> {
+    let Some(calls) = calls.as_array() else { return Err("tool_calls must be an array".into()) };
+    match calls.iter().position(|call| !call["name"].is_string()) {
+        Some(n) => Err(format!("tool_calls[{n}] is missing string field `name`")),
+        None => Ok(()),
+    }
+}
+
+fn check_error(error: &Value) -> Result<(), String> {
+    match error.get("retry_after_ms") {
+        Some(ms) if !ms.is_null() && !ms.is_u64() => {
+            Err("error.retry_after_ms must be a non-negative integer".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes a result as a fixture line (without the line end).
@@ -35,9 +85,13 @@ pub fn fixture_line(result: Result<&Response, &LlmError>) -> String {
             out.insert("error".into(), dict);
         }
         Ok(r) => {
-            out.insert("text".into(), r.text.as_str().into());
+            if !r.text.is_empty() {
+                out.insert("text".into(), r.text.as_str().into());
+            }
             if !r.tool_calls.is_empty() {
-                out.insert("tool_calls".into(), r.tool_calls.iter().map(|c| c.to_json()).collect());
+                let call =
+                    |c: &crate::message::ToolCall| json!({"id": c.id, "name": c.name, "args": c.arguments});
+                out.insert("tool_calls".into(), r.tool_calls.iter().map(call).collect());
             }
             let counts = [
                 ("input_tokens", r.usage.input),
@@ -62,7 +116,9 @@ pub fn fixture_line(result: Result<&Response, &LlmError>) -> String {
                     out.insert(key.into(), text.into());
                 }
             }
-            out.insert("blocks".into(), r.blocks.iter().map(Block::to_json).collect());
+            if !r.blocks.is_empty() {
+                out.insert("blocks".into(), r.blocks.iter().map(Block::to_json).collect());
+            }
         }
     }
     Value::Object(out).to_string()

@@ -107,7 +107,7 @@ impl Mock {
         out.usage.input.get_or_insert(to_i64(input_bytes));
         out.usage.output.get_or_insert(30);
         match &self.blocks {
-            Some(blocks) => out.blocks = blocks.iter().cloned().map(Block::Raw).collect(),
+            Some(blocks) => out.blocks = blocks.iter().map(Block::from_json).collect(),
             None => add_blocks(&mut out, &self.text),
         }
         let chunks = self.chunks.clone().unwrap_or_else(|| cut_after_blanks(&self.text));

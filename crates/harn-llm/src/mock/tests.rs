@@ -137,7 +137,7 @@ fn fixtures_round_trip_and_name_bad_lines() {
     let again = parse_fixtures("f", &format!("\n{line}\n")).unwrap()[0].answer(0).unwrap().response;
     assert_eq!((again.text, again.tool_calls, again.usage), (answer.text, answer.tool_calls, answer.usage));
     let error = parse_fixtures("f.jsonl", "{}\n\nnope").unwrap_err();
-    assert!(error.starts_with("invalid --llm-mock fixture in f.jsonl line 3: "), "{error}");
+    assert!(error.starts_with("invalid JSON in f.jsonl line 3: "), "{error}");
 }
 
 #[test]
@@ -159,5 +159,25 @@ fn globs_anchor_their_ends() {
         ("ab*b", "ab", false),
     ] {
         assert_eq!(glob_matches(pattern, text), expected, "{pattern} {text}");
+    }
+}
+
+#[test]
+fn wrong_fields_of_fixtures_are_named() {
+    let error = |line: &str| parse_fixtures("f", line).unwrap_err();
+    for (line, reason) in [
+        ("[]", "fixture line must be a JSON object"),
+        (r#"{"text": 5}"#, "`text` must be a string"),
+        (r#"{"input_tokens": "5"}"#, "`input_tokens` must be an integer"),
+        (r#"{"tool_calls": {}}"#, "tool_calls must be an array"),
+        (r#"{"tool_calls": [{"args": {}}]}"#, "tool_calls[0] is missing string field `name`"),
+        (r#"{"error": {}}"#, "error.category is required"),
+        (r#"{"error": {"category": "x"}}"#, "unknown error category `x`"),
+        (
+            r#"{"error": {"category": "timeout", "retry_after_ms": -1}}"#,
+            "error.retry_after_ms must be a non-negative integer",
+        ),
+    ] {
+        assert_eq!(error(line), format!("invalid --llm-mock fixture in f line 1: {reason}"));
     }
 }

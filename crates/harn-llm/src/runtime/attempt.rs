@@ -11,6 +11,14 @@ use crate::request::Request;
 use crate::response::{Response, ResponseBuilder};
 use crate::wire::encode;
 
+/// An attempt that was started.
+pub(super) struct Begun {
+    /// Its name in log and trace: `call_<n>`.
+    pub(super) call_id: String,
+    /// When, in milliseconds since the epoch.
+    pub(super) at_ms: i64,
+}
+
 /// Takes events of a stream as they come.
 pub(super) type Sink<'a> = dyn FnMut(&StreamEvent) + 'a;
 
@@ -110,16 +118,38 @@ impl LlmRuntime {
         let route = &request.route;
         self.acquire(&route.provider).await;
         self.preflight(prepared).map_err(|e| e.at(&route.provider, &route.model))?;
-        let started = self.host.now_ms();
+        let begun = self.begin(prepared);
         let result = match self.mock_answer(prepared, sink) {
             Some(result) => result,
             None => self.over_the_network(request, sink).await,
         };
-        let result = result.map_err(|e| self.complete_error(e, request));
+        let result = self.note_end(result, &begun, prepared);
+        self.settle(prepared, result?, &begun).map_err(|e| e.at(&route.provider, &route.model))
+    }
+
+    /// Numbers an attempt and logs what is about to be asked.
+    pub(super) fn begin(&self, prepared: &Prepared) -> Begun {
+        self.calls_made.set(self.calls_made.get() + 1);
+        let begun = Begun { call_id: format!("call_{}", self.calls_made.get()), at_ms: self.host.now_ms() };
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.request(begun.at_ms, &begun.call_id, prepared);
+        }
+        begun
+    }
+
+    /// Completes the error of an attempt, and writes how it ended to fixtures and log.
+    pub(super) fn note_end(
+        &self,
+        result: Result<Response, LlmError>,
+        begun: &Begun,
+        prepared: &Prepared,
+    ) -> Result<Response, LlmError> {
+        let result = result.map_err(|e| self.complete_error(e, &prepared.request));
         self.record_fixture(result.as_ref());
-        let response = result?;
-        self.settle(prepared, response, self.host.now_ms() - started)
-            .map_err(|e| e.at(&route.provider, &route.model))
+        if let (Err(error), Some(log)) = (&result, &mut *self.log.borrow_mut()) {
+            log.failure(self.host.now_ms(), &begun.call_id, prepared, error);
+        }
+        result
     }
 
     /// Adds route and hints to an error, and takes keys out of it.
@@ -286,21 +316,21 @@ impl LlmRuntime {
         &self,
         prepared: &Prepared,
         mut response: Response,
-        duration_ms: i64,
+        begun: &Begun,
     ) -> Result<Response, LlmError> {
+        let duration_ms = self.host.now_ms() - begun.at_ms;
         let pricing = call_pricing(&self.config(), &response.provider, &response.model);
         (response.cache_hit_ratio, response.cache_savings_usd) = cache_figures(response.usage, pricing);
         let usage = response.usage;
         let spent = cost(pricing, usage.input.unwrap_or(0), usage.output.unwrap_or(0));
-        self.calls_made.set(self.calls_made.get() + 1);
         let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
         self.host.trace(json!({
-            "type": "llm_call", "call_id": format!("call_{}", self.calls_made.get()), "model": response.model,
+            "type": "llm_call", "call_id": begun.call_id, "model": response.model,
             "input_tokens": usage.input.unwrap_or(0), "output_tokens": usage.output.unwrap_or(0),
             "cache_tokens": usage.cache_read.unwrap_or(0), "duration_ms": duration_ms, "iteration": iteration,
         }));
         if let Some(log) = &mut *self.log.borrow_mut() {
-            log.call(self.host.now_ms(), self.calls_made.get(), prepared, &response, spent, duration_ms);
+            log.response(self.host.now_ms(), &begun.call_id, prepared, &response, spent, duration_ms);
         }
         self.ledger.record(usage, spent, duration_ms)?;
         Ok(response)

@@ -72,6 +72,7 @@ impl LlmRuntime {
 
     fn mock_completion(&self, c: &Completion, prepared: &Prepared) -> Result<Response, LlmError> {
         self.preflight(prepared)?;
+        let begun = self.begin(prepared);
         // Recorded like any call the mock answers.
         self.mock_answer(prepared, &mut |_| {});
         let mut r = Response::new("mock", "mock");
@@ -84,7 +85,7 @@ impl LlmRuntime {
         let input = i64::try_from(c.prefix.len() + c.suffix.len()).unwrap_or(i64::MAX);
         r.usage = Usage { input: Some(input), output: Some(16), ..Usage::default() };
         r.stop_reason = Some("stop".into());
-        self.settle(prepared, r, 0)
+        self.settle(prepared, self.note_end(Ok(r), &begun, prepared)?, &begun)
     }
 
     async fn completion_with_retries(
@@ -126,10 +127,9 @@ impl LlmRuntime {
             );
             return Err(LlmError::new(Category::Generic, message).at(&route.provider, &route.model));
         }
-        let started = self.host.now_ms();
-        let result = self.completion_exchange(c, prepared).await.map_err(|e| self.complete_error(e, request));
-        self.record_fixture(result.as_ref());
-        self.settle(prepared, result?, self.host.now_ms() - started)
+        let begun = self.begin(prepared);
+        let result = self.note_end(self.completion_exchange(c, prepared).await, &begun, prepared);
+        self.settle(prepared, result?, &begun)
     }
 
     async fn completion_exchange(&self, c: &Completion, prepared: &Prepared) -> Result<Response, LlmError> {

@@ -227,6 +227,18 @@ impl LlmRuntime {
         *self.log.borrow_mut() = Some(crate::call_log::CallLog::new(sink));
     }
 
+    /// Returns whether a call log is kept.
+    pub fn is_logging(&self) -> bool {
+        self.log.borrow().is_some()
+    }
+
+    /// Writes a line of the call log that the program around contributes: its `type` and further fields.
+    pub fn log_line(&self, kind: &str, fields: Value) {
+        if let Some(log) = &mut *self.log.borrow_mut() {
+            log.write(self.host.now_ms(), kind, fields);
+        }
+    }
+
     /// Returns what the run has used.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

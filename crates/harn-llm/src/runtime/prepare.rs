@@ -32,6 +32,8 @@ pub struct Prepared {
     pub search: SearchPlan,
     /// The structural experiment applied, for the transcript.
     pub experiment: Value,
+    /// What a `route_policy` decided, else null.
+    pub routing: Value,
     /// Silence after which a stream is given up.
     pub idle_timeout: Duration,
     /// Set once a listener has seen text: from then on another attempt would repeat it.
@@ -79,7 +81,7 @@ impl LlmRuntime {
     /// Wrong options, or no model.
     pub fn render_context(&self, options: &Value) -> Result<Value, CallError> {
         let options = CallOptions::from_json(options)?;
-        let choice = self.choose(&options)?;
+        let (choice, _) = self.choose(&options)?;
         let caps = self.capabilities_json(&choice.provider, &choice.model);
         let family = crate::config::family(&choice.provider, &choice.model);
         Ok(
@@ -88,7 +90,7 @@ impl LlmRuntime {
     }
 
     fn prepare_options(&self, call: &Call, options: CallOptions) -> Result<Prepared, CallError> {
-        let choice = self.choose(&options)?;
+        let (choice, routing) = self.choose(&options)?;
         let scripted = self.mock_is_active();
         let mocked = scripted || choice.provider == "mock";
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
@@ -143,6 +145,7 @@ impl LlmRuntime {
             text_tools,
             search,
             experiment: Value::Null,
+            routing,
             idle_timeout: Duration::from_secs(idle),
             shown: None,
             options,

@@ -16,31 +16,30 @@ use crate::tool_vault::SearchPlan;
 use crate::wire::WireStyle;
 
 impl LlmRuntime {
-    pub(super) fn choose(&self, options: &CallOptions) -> Result<crate::config::Choice, CallError> {
+    /// Chooses provider and model; the second value is the decision of a `route_policy`, else null.
+    pub(super) fn choose(&self, options: &CallOptions) -> Result<(crate::config::Choice, Value), CallError> {
         let config = self.config();
-        let choice = match crate::config::routing_decision(&config, options, self.host())? {
-            Some((choice, decision)) => {
-                if let Some(log) = &mut *self.log.borrow_mut() {
-                    log.write(self.host.now_ms(), "routing_decision", decision);
-                }
-                choice
-            }
+        let (choice, decision) = match crate::config::routing_decision(&config, options, self.host())? {
+            Some(decided) => decided,
             None => match config.choose(options, self.host()) {
-                Ok(choice) => choice,
+                Ok(choice) => (choice, Value::Null),
                 // A scripted answer needs no model.
-                Err(_) if self.mock_is_active() && options.provider.is_some() => crate::config::Choice {
-                    provider: options.provider.clone().unwrap_or_default(),
-                    model: "mock".into(),
-                    model_is_default: true,
-                    warnings: Vec::new(),
-                },
+                Err(_) if self.mock_is_active() && options.provider.is_some() => {
+                    let choice = crate::config::Choice {
+                        provider: options.provider.clone().unwrap_or_default(),
+                        model: "mock".into(),
+                        model_is_default: true,
+                        warnings: Vec::new(),
+                    };
+                    (choice, Value::Null)
+                }
                 Err(e) => return Err(e.into()),
             },
         };
         for warning in &choice.warnings {
             self.warn_once(warning);
         }
-        Ok(choice)
+        Ok((choice, decision))
     }
 
     /// Finds address, key and wire format of a route.

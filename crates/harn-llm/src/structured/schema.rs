@@ -24,7 +24,8 @@ pub fn to_json_schema(schema: &Value) -> Value {
                 ("additionalProperties", to_json_schema(value))
             }
             "items" => ("items", to_json_schema(value)),
-            "union" => ("oneOf", each(value)),
+            // The first branch that fits wins, so several may; and strict hosts know no `oneOf`.
+            "union" => ("anyOf", each(value)),
             "oneOf" | "anyOf" => (key.as_str(), each(value)),
             "all_of" | "allOf" => ("allOf", each(value)),
             "min_items" => ("minItems", value.clone()),
@@ -97,9 +98,19 @@ fn add_null(out: &mut Object) {
         Some(Value::Array(many)) if !many.iter().any(|t| t == "null") => {
             many.iter().cloned().chain(["null".into()]).collect()
         }
-        _ => return,
+        Some(_) => return,
+        None => {
+            let whole = std::mem::take(out);
+            out.insert("anyOf".into(), json!([whole, {"type": "null"}]));
+            return;
+        }
     };
     out.insert("type".into(), with_null);
+    if let Some(Value::Array(members)) = out.get_mut("enum")
+        && !members.contains(&Value::Null)
+    {
+        members.push(Value::Null);
+    }
 }
 
 /// Returns whether hosts accept the schema in strict mode: every object forbids other keys and requires

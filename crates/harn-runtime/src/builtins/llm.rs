@@ -2,14 +2,16 @@
 
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, CallError};
-use harn_value::Value;
+use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
-use harn_vm::channel::Channel;
-use harn_vm::{Error, builtins};
+use harn_vm::channel::{Channel, Sender};
+use harn_vm::closure::Partial;
+use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
-use crate::convert::{entry, from_json, options, text, to_json};
-use crate::llm_host::runtime;
+use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::llm_host::{CallOptions, calling, calling_aside, runtime};
+use crate::template_state::OpenContext;
 
 /// How often a silent stream looks whether anybody still listens.
 const LISTENER_CHECK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -28,8 +30,8 @@ builtins! {
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
     Llm async fn llm_call(cx, prompt: Value, system: Value, options: Value) -> "dict" {
-        let runtime = runtime(&cx);
-        let result = runtime.llm_call(&call(&prompt, &system, &options)).await;
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let result = calling(&cx, &options.json, runtime.llm_call(&call(&prompt, &system, &options))).await;
         from_json(&result.map_err(|e| failed(&e))?)
     }
 
@@ -41,8 +43,8 @@ builtins! {
     /// println("${r.ok} ${r.error.category}") // -> false rate_limit
     /// ```
     Llm async fn llm_call_safe(cx, prompt: Value, system: Value, options: Value) -> "dict" {
-        let runtime = runtime(&cx);
-        from_json(&runtime.llm_call_safe(&call(&prompt, &system, &options)).await)
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        from_json(&calling(&cx, &options.json, runtime.llm_call_safe(&call(&prompt, &system, &options))).await)
     }
 
     /// Calls a model for data of a schema, asking again when the reply does not match, and returns it.
@@ -53,10 +55,10 @@ builtins! {
     /// println(llm_call_structured("The answer?", schema, {provider: "mock"}).answer) // -> 42
     /// ```
     Llm async fn llm_call_structured(cx, prompt: Value, schema: Value, options: Value) -> "any" {
-        let runtime = runtime(&cx);
-        let (schema, options) = (given(&schema), Json::Object(crate::convert::options(&options)));
-        let result = runtime.llm_call_structured(&prompt_json(&prompt), schema.as_ref(), &options).await;
-        match result {
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (prompt, schema) = (prompt_json(&prompt), given(&schema));
+        let work = runtime.llm_call_structured(&prompt, schema.as_ref(), &options.json);
+        match calling(&cx, &options.json, work).await {
             Ok(data) => from_json(&data),
             // What is wrong with the call itself is an error of the program, not of the model.
             Err(CallError::Option(message)) if message.contains("`schema`") => return Err(Error::runtime(message)),
@@ -72,9 +74,10 @@ builtins! {
     /// println("${r.ok} ${r.error.category}") // -> false schema_validation
     /// ```
     Llm async fn llm_call_structured_safe(cx, prompt: Value, schema: Value, options: Value) -> "dict" {
-        let runtime = runtime(&cx);
-        let (schema, options) = (given(&schema), Json::Object(crate::convert::options(&options)));
-        from_json(&runtime.llm_call_structured_safe(&prompt_json(&prompt), schema.as_ref(), &options).await)
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (prompt, schema) = (prompt_json(&prompt), given(&schema));
+        let work = runtime.llm_call_structured_safe(&prompt, schema.as_ref(), &options.json);
+        from_json(&calling(&cx, &options.json, work).await)
     }
 
     /// As `llm_call_structured`, returning data, raw text, attempts and usage in one envelope.
@@ -85,9 +88,10 @@ builtins! {
     /// println("${r.ok} ${r.data} ${r.extracted_json} ${r.attempts}") // -> true {a: 1} true 1
     /// ```
     Llm async fn llm_call_structured_result(cx, prompt: Value, schema: Value, options: Value) -> "dict" {
-        let runtime = runtime(&cx);
-        let (schema, options) = (given(&schema), Json::Object(crate::convert::options(&options)));
-        from_json(&runtime.llm_call_structured_result(&prompt_json(&prompt), schema.as_ref(), &options).await)
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (prompt, schema) = (prompt_json(&prompt), given(&schema));
+        let work = runtime.llm_call_structured_result(&prompt, schema.as_ref(), &options.json);
+        from_json(&calling(&cx, &options.json, work).await)
     }
 
     /// Continues a text, or fills the gap between two.
@@ -96,21 +100,21 @@ builtins! {
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars
     /// ```
     Llm async fn llm_completion(cx, prefix: Text, suffix: Value, system: Value, options: Value) -> "dict" {
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let completion = Completion {
             prefix: prefix.to_string(),
             suffix: text(&suffix).unwrap_or_default(),
             system: text(&system),
-            options: Json::Object(crate::convert::options(&options)),
+            options: options.json.clone(),
         };
-        let runtime = runtime(&cx);
-        let result = runtime.llm_completion(&completion).await;
+        let result = calling(&cx, &options.json, runtime.llm_completion(&completion)).await;
         from_json(&result.map_err(|e| failed(&e))?)
     }
 
     /// Calls a model and returns a channel that delivers the reply piece by piece.
     ///
-    /// A call that fails before its first word throws; the channel closes with the reply. Dropping or
-    /// closing it closes the connection.
+    /// The channel closes with the reply; a call that fails closes it, too, and the loop over it throws the
+    /// error dict. Dropping or closing the channel closes the connection.
     ///
     /// ```harn
     /// llm_mock({text: "one two"})
@@ -118,67 +122,84 @@ builtins! {
     /// println("") // -> [one ][two]
     /// ```
     Llm async fn llm_stream(cx, prompt: Value, system: Value, options: Value) -> "channel<string>" {
-        let runtime = runtime(&cx);
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let call = call(&prompt, &system, &options);
         // Wrong options are the caller's business, so they are found before the channel is handed out.
         runtime.prepare(&call).map_err(|e| failed(&e))?;
         let channel = Channel::new("llm_stream", 64);
         let sender = channel.sender();
-        let (give, mut take) = tokio::sync::mpsc::unbounded_channel();
-        let mut deliver = move |item| {
-            // The receiver lives as long as the stream: nobody misses an item.
-            let _ = give.send(item);
-        };
-        let vm = cx.vm().clone();
-        let (first_give, first_take) = tokio::sync::oneshot::channel();
+        let (give, take) = tokio::sync::mpsc::unbounded_channel();
+        let owner = cx.clone();
         tokio::task::spawn_local(async move {
-            let forward = async {
-                let mut first = Some(first_give);
-                let mut begin = |failure: Option<CallError>| match first.take() {
-                    Some(first) => first.send(failure).err().flatten(),
-                    None => failure,
-                };
-                while let Some(item) = take.recv().await {
-                    match item {
-                        StreamItem::Chunk(text) => {
-                            begin(None);
-                            if !sender.send(Value::str(&text)).await {
-                                return;
-                            }
-                        }
-                        StreamItem::Failed(error) => {
-                            if let Some(error) = begin(Some(error)) {
-                                let text = error.message();
-                                vm.host().write_err(&format!("[harn] warning: llm: stream broke off: {text}\n"));
-                            }
-                            return;
-                        }
-                    }
-                }
+            let mut deliver = move |item| {
+                // The receiver lives as long as the stream: nobody misses an item.
+                let _ = give.send(item);
             };
             let produce = async move {
                 let ended = runtime.llm_stream(&call, &mut deliver).await;
+                if let Err(error) = ended {
+                    deliver(StreamItem::Failed(error));
+                }
                 drop(deliver);
-                ended
             };
+            let produce = calling_aside(&owner, &options.json, produce);
+            let forward = forward(take, &sender);
             // The connection is closed by dropping its future as soon as nobody listens.
             tokio::pin!(forward, produce);
             let mut produced = false;
             while sender.is_open() {
                 tokio::select! {
                     () = &mut forward => break,
-                    _ = &mut produce, if !produced => produced = true,
+                    () = &mut produce, if !produced => produced = true,
                     // Nobody says when the last receiver goes away, so it is looked for now and then.
                     () = tokio::time::sleep(LISTENER_CHECK) => {}
                 }
             }
             sender.close();
         });
-        // A call that fails before its first word fails here, as an error that can be caught.
-        if let Ok(Some(error)) = first_take.await {
-            return Err(failed(&error));
-        }
         channel.into_value()
+    }
+
+    /// Returns a caller: a closure that takes `{prompt, system, options}` and gives what `llm_call` gives.
+    ///
+    /// `options.handlers` is a list of closures `(call, next) -> result`, outermost first, around the call;
+    /// the other options are defaults of each call.
+    ///
+    /// ```harn
+    /// let loud = { call, next -> next({...call, prompt: call.prompt.upper()}) }
+    /// let caller = default_llm_caller({provider: "mock", handlers: [loud]})
+    /// println(caller({prompt: "hi"}).text) // -> Mock response to 1-word prompt: HI
+    /// ```
+    Pure fn default_llm_caller(cx, options: Value) -> "closure" {
+        let mut defaults = dict(&options);
+        let handlers = match defaults.remove("handlers") {
+            None => Value::list(Vec::new()),
+            Some(nil) if nil.is_nil() => Value::list(Vec::new()),
+            Some(list) if list.as_list().is_some_and(|l| l.iter().all(harn_vm::closure::is_callable)) => list,
+            Some(_) => return Err(thrown("default_llm_caller: handlers must be a list of closures")),
+        };
+        partial(cx, "__llm_caller", vec![handlers, defaults.into()])?
+    }
+
+    /// Makes the call of a caller, from its first handler on.
+    Llm async fn llm_caller = "__llm_caller"(cx, handlers: Value, defaults: Value, call: Value) -> "dict" {
+        let call = with_defaults(&call, &defaults);
+        let llm = crate::llm_host::binding(&cx, &to_json(&entry(&call, "options")));
+        let _open = OpenContext::new(&cx, llm);
+        let next = partial(&cx, "__llm_caller_step", vec![handlers, defaults, Value::int(0)])?;
+        cx.call(&next, [call]).await?
+    }
+
+    /// Runs the handler of a caller at a depth; behind the last one stands `llm_call`.
+    Llm async fn llm_caller_step = "__llm_caller_step"(cx, handlers: Value, defaults: Value, depth: i64, call: Value) -> "dict" {
+        let call = with_defaults(&call, &defaults);
+        let at = usize::try_from(depth).unwrap_or(usize::MAX);
+        let Some(handler) = handlers.as_list().and_then(|l| l.get(at)).cloned() else {
+            let ask = partial(&cx, "llm_call", Vec::new())?;
+            return cx.call(&ask, ["prompt", "system", "options"].map(|key| entry(&call, key))).await;
+        };
+        let next = partial(&cx, "__llm_caller_step", vec![handlers, defaults, Value::int(depth + 1)])?;
+        cx.call(&handler, [call, next]).await?
     }
 
     /// Calls a closure under the rate limit of a provider, and again with a growing pause when it fails
@@ -245,8 +266,42 @@ builtins! {
 }
 
 /// The call that three arguments describe.
-pub(crate) fn call(prompt: &Value, system: &Value, given: &Value) -> Call {
-    Call { prompt: prompt_json(prompt), system: text(system), options: Json::Object(options(given)) }
+pub(crate) fn call(prompt: &Value, system: &Value, options: &CallOptions) -> Call {
+    Call { prompt: prompt_json(prompt), system: text(system), options: options.json.clone() }
+}
+
+/// Hands the items of a stream on until its end, its failure, or nobody listens.
+async fn forward(mut items: tokio::sync::mpsc::UnboundedReceiver<StreamItem>, sender: &Sender) {
+    while let Some(item) = items.recv().await {
+        match item {
+            StreamItem::Chunk(text) => {
+                if !sender.send(Value::str(&text)).await {
+                    return;
+                }
+            }
+            StreamItem::Failed(error) => return sender.fail(failed(&error)),
+        }
+    }
+}
+
+/// A builtin with its first arguments.
+fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
+    let builtin = cx.vm().builtin(name).ok_or_else(|| Error::runtime(format!("no builtin {name}")))?;
+    Ok(Partial::value(builtin, args))
+}
+
+/// A copy of a dict; anything else counts as empty.
+fn dict(value: &Value) -> Dict {
+    value.to_dict().map(|dict| (*dict).clone()).unwrap_or_default()
+}
+
+/// A call dict whose options have the defaults of its caller under them.
+fn with_defaults(call: &Value, defaults: &Value) -> Value {
+    let mut options = dict(defaults);
+    options.extend(dict(&entry(call, "options")).iter().map(|(key, value)| (key.clone(), value.clone())));
+    let mut call = dict(call);
+    call.insert("options", options);
+    call.into()
 }
 
 /// A prompt: text, a list of messages, or anything else in its display form.

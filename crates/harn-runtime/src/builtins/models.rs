@@ -16,28 +16,36 @@ builtins! {
     /// ```harn
     /// println(provider_capabilities("anthropic", "claude-opus-4-7").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities(cx, provider: Text, model: Text) -> "dict" {
-        from_json(&runtime(cx).capabilities_json(&provider, &model))
+    Llm fn provider_capabilities(cx, provider: Value, model: Value) -> "dict" {
+        let provider = text(&provider).filter(|name| !name.trim().is_empty());
+        let provider = provider.ok_or_else(|| thrown("provider_capabilities: provider name is required"))?;
+        from_json(&runtime(cx).capabilities_json(&provider, &text(&model).unwrap_or_default()))
     }
 
-    /// Installs capability rules from TOML text, in front of the shipped ones.
+    /// Installs capability rules from TOML text, in front of the shipped ones, instead of those installed
+    /// before; returns true.
     ///
     /// ```harn
     /// provider_capabilities_install("[[provider.mine]]\nmodel_match = \"*\"\nnative_tools = true\n")
     /// println(provider_capabilities("mine", "m").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities_install(cx, source: Text) -> "nil" {
-        runtime(cx).install_capabilities(&source).map_err(thrown)?;
+    Llm fn provider_capabilities_install(cx, source: Value) -> "bool" {
+        let Some(source) = source.as_str() else {
+            return Err(thrown("provider_capabilities_install: TOML source string required"));
+        };
+        runtime(cx).install_capabilities(source).map_err(thrown)?;
+        true
     }
 
-    /// Drops installed capability rules.
+    /// Drops the capability rules that were installed or come from `harn.toml`.
     ///
     /// ```harn
     /// provider_capabilities_clear()
     /// println(provider_capabilities("openai", "gpt-4o").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities_clear(cx) -> "nil" {
+    Llm fn provider_capabilities_clear(cx) -> "bool" {
         runtime(cx).clear_capabilities();
+        true
     }
 
     /// Makes a provider name known.
@@ -206,6 +214,19 @@ builtins! {
     /// ```
     State fn agent_trace(cx) -> "list<dict>" {
         cx.state::<LlmState>().trace.borrow().iter().map(from_json).collect::<Vec<Value>>()
+    }
+
+    /// Returns what the trace events of the program add up to: calls, tokens, tools, retries.
+    ///
+    /// `status` is that of the last loop, `unknown` without one.
+    ///
+    /// ```harn
+    /// llm_call("Hi", nil, {provider: "mock"})
+    /// let s = agent_trace_summary()
+    /// println("${s.status} ${s.llm_calls} ${s.total_output_tokens}") // -> unknown 1 30
+    /// ```
+    State fn agent_trace_summary(cx) -> "dict" {
+        from_json(&crate::trace_summary::summary(&cx.state::<LlmState>().trace.borrow()))
     }
 }
 

@@ -7,7 +7,7 @@ use harn_value::{Dict, Ref, Value};
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::assets::prompt_asset;
-use crate::template_state::TemplateState;
+use crate::template_state::{LlmBinding, TemplateState, log_render};
 
 builtins! {
     /// Templates.
@@ -46,9 +46,7 @@ builtins! {
         let bindings = checked("render_string", &bindings)?;
         let loader = loader(cx);
         let template = Template::inline(&text).map_err(|e| failed(&e))?;
-        with_context(cx, &loader, &bindings, "", |context| {
-            template.render(&bindings, context)
-        })
+        rendered(cx, &template, &bindings, &loader, false)?.text
     }
 
     /// Renders a template and tells where each part of the text came from.
@@ -62,9 +60,7 @@ builtins! {
         let bindings = checked("render_with_provenance", &bindings)?;
         let loader = loader(cx);
         let template = load(cx, "render_with_provenance", &path, &loader)?;
-        let rendered = with_context(cx, &loader, &bindings, template.uri(), |context| {
-            template.render_with_provenance(&bindings, context)
-        })?;
+        let rendered = rendered(cx, &template, &bindings, &loader, true)?;
         let mut out = Dict::new();
         out.insert("text", rendered.text.as_str());
         out.insert("template_uri", template.uri());
@@ -93,7 +89,8 @@ builtins! {
         options.insert("model".into(), model.to_string().into());
         let context = crate::llm_host::runtime(cx).render_context(&options.into());
         let context = context.map_err(|e| Error::thrown(crate::convert::from_json(&e.to_thrown())))?;
-        cx.state::<TemplateState>().push(cx, crate::convert::from_json(&context));
+        let llm = crate::convert::from_json(&context);
+        cx.state::<TemplateState>().push(cx, LlmBinding::new(move || llm.clone()));
     }
 
     /// Closes the innermost context of the task.
@@ -107,7 +104,7 @@ pub(crate) fn file(cx: &Cx, function: &str, path: &Value, bindings: &Value) -> R
     let bindings = checked(function, bindings)?;
     let loader = loader(cx);
     let template = load(cx, function, path, &loader)?;
-    with_context(cx, &loader, &bindings, template.uri(), |context| template.render(&bindings, context))
+    Ok(rendered(cx, &template, &bindings, &loader, false)?.text)
 }
 
 fn loader(cx: &Cx) -> FsLoader<'static> {
@@ -138,15 +135,17 @@ fn checked(function: &str, bindings: &Value) -> Result<Value> {
     }
 }
 
-fn with_context<T>(
+/// Renders, in the innermost LLM render context of the task; inside of one the call log hears of it.
+fn rendered(
     cx: &Cx,
-    loader: &FsLoader<'_>,
+    template: &Template,
     bindings: &Value,
-    uri: &str,
-    render: impl FnOnce(&RenderContext<'_>) -> std::result::Result<T, TemplateError>,
-) -> Result<T> {
+    loader: &FsLoader<'_>,
+    with_spans: bool,
+) -> Result<Rendered> {
     let state = cx.state::<TemplateState>();
     let llm = state.llm(cx);
+    let uri = template.uri();
     let shadowed = !llm.is_nil() && bindings.as_dict().is_some_and(|d| d.contains("llm"));
     if shadowed && state.warns(uri) {
         cx.host().write_err(&format!(
@@ -161,7 +160,20 @@ fn with_context<T>(
         interrupted: Some(&interrupted),
         ..RenderContext::default()
     };
-    render(&context).map_err(|e| failed(&e))
+    let log = (!llm.is_nil()).then(|| crate::llm_host::runtime(cx)).filter(|runtime| runtime.is_logging());
+    let rendered = if with_spans {
+        template.render_with_provenance(bindings, &context)
+    } else if log.is_some() {
+        template.render_with_trace(bindings, &context)
+    } else {
+        let text = template.render(bindings, &context);
+        text.map(|text| Rendered { text, branches: Vec::new(), spans: Vec::new() })
+    };
+    let rendered = rendered.map_err(|e| failed(&e))?;
+    if let Some(runtime) = log {
+        log_render(&runtime, template, &rendered, &llm);
+    }
+    Ok(rendered)
 }
 
 fn failed(error: &TemplateError) -> Error {

@@ -52,7 +52,8 @@ pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)],
     let vm = harn_runtime::vm_builder(Box::new(host)).global("argv", Value::list(Vec::new())).build();
     let source =
         Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
-    let ready = mock.map_or(Ok(()), |file| harn_runtime::replay_replies(&vm, file));
+    let replies = mock.map(Path::to_owned);
+    let ready = harn_runtime::ModelTraffic { replies, ..Default::default() }.apply(&vm);
     let error = match (ready, load(&vm, &source)) {
         (Err(error), _) => Some(error),
         (_, Err(error)) => Some(error.canonical(text)),

@@ -1,0 +1,79 @@
+//! `harn models`: the models that have an alias or a catalogue entry, and what one of them can do.
+
+use harn_vm::host::SystemHost;
+use serde_json::{Value, json};
+
+use super::providers::{envelope, fields, key, print, text, texts};
+use crate::args::ListArgs;
+use crate::{program, table};
+
+/// Lists the models, or shows one.
+pub(crate) fn models(args: &ListArgs) -> u8 {
+    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let runtime = harn_runtime::llm_runtime(&vm);
+    if let Some(name) = &args.name {
+        let model = harn_runtime::describe_model(&runtime, name);
+        return print(&if args.json { envelope(&model) } else { details(&model) });
+    }
+    let all = harn_runtime::list_models(&runtime);
+    print(&if args.json { envelope(&json!({"models": all})) } else { listing(&all) })
+}
+
+fn listing(all: &[Value]) -> String {
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|model| {
+            let window = model["context_window"].as_i64().map_or("-".to_owned(), |n| n.to_string());
+            let price = |key: &str| model[key].as_f64();
+            let price = match (price("input_per_mtok"), price("output_per_mtok")) {
+                (Some(input), Some(output)) => format!("{input}/{output}"),
+                _ => "-".to_owned(),
+            };
+            vec![
+                text(&model["id"]),
+                text(&model["provider"]),
+                text(&model["tier"]),
+                window,
+                price,
+                key(model),
+            ]
+        })
+        .collect();
+    let table = table::draw(&["MODEL", "PROVIDER", "TIER", "CONTEXT", "USD/M", "KEY"], &rows);
+    let aliases: Vec<Vec<String>> = all
+        .iter()
+        .flat_map(|model| {
+            let target = format!("{} at {}", text(&model["id"]), text(&model["provider"]));
+            texts(&model["aliases"]).into_iter().map(move |alias| vec![alias, target.clone()])
+        })
+        .collect();
+    let aliases = table::draw(&["ALIAS", "STANDS FOR"], &aliases);
+    format!(
+        "{table}\n{aliases}\nUSD/M: price of a million tokens in and out. `harn models NAME` shows more.\n"
+    )
+}
+
+fn details(model: &Value) -> String {
+    let or_none = |value: &Value| if value.is_null() { "-".to_owned() } else { text(value) };
+    let caps = &model["capabilities"];
+    let yes = caps.as_object().into_iter().flatten().filter(|(_, value)| **value == true);
+    let can: Vec<&str> = yes.map(|(name, _)| name.as_str()).collect();
+    let list = |key: &str| {
+        let items = texts(&caps[key]);
+        if items.is_empty() { "-".to_owned() } else { items.join(", ") }
+    };
+    let rows = [
+        ("model", text(&model["id"])),
+        ("provider", text(&model["provider"])),
+        ("alias", or_none(&model["resolved_alias"])),
+        ("tier", text(&model["tier"])),
+        ("key", text(&model["key"])),
+        ("context window", or_none(&model["context_window"])),
+        ("tool format", text(&model["tool_format"])),
+        ("thinking", list("thinking_modes")),
+        ("tool search", list("tool_search")),
+        ("structured output", or_none(&caps["structured_output"])),
+        ("can", if can.is_empty() { "-".to_owned() } else { can.join(", ") }),
+    ];
+    fields(&rows)
+}

@@ -1,0 +1,130 @@
+//! `harn providers`: who can answer model calls, and whether the key is there. Keys themselves are never shown.
+
+use std::io::Write;
+
+use harn_vm::host::SystemHost;
+use serde_json::{Value, json};
+
+use crate::args::ListArgs;
+use crate::{program, table};
+
+/// Lists the providers, or shows one.
+pub(crate) fn providers(args: &ListArgs) -> u8 {
+    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let all = harn_runtime::list_providers(&harn_runtime::llm_runtime(&vm));
+    let Some(name) = &args.name else {
+        let text = if args.json { envelope(&json!({"providers": all})) } else { listing(&all) };
+        return print(&text);
+    };
+    match all.iter().find(|provider| provider["name"] == name.as_str()) {
+        Some(provider) if args.json => print(&envelope(provider)),
+        Some(provider) => print(&details(provider)),
+        None => {
+            let known: Vec<&str> = all.iter().filter_map(|provider| provider["name"].as_str()).collect();
+            let message = format!("unknown provider `{name}`; known: {}", known.join(", "));
+            fail("unknown_provider", &message, args.json)
+        }
+    }
+}
+
+fn listing(all: &[Value]) -> String {
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|provider| {
+            let mark = if provider["is_default"] == true { " *" } else { "" };
+            let variable = texts(&provider["key_envs"]).into_iter().next().unwrap_or_else(|| "-".to_owned());
+            let model = provider["default_model"].as_str().unwrap_or("-").to_owned();
+            vec![format!("{}{mark}", text(&provider["name"])), key(provider), variable, model]
+        })
+        .collect();
+    let table = table::draw(&["PROVIDER", "KEY", "VARIABLE", "DEFAULT MODEL"], &rows);
+    format!(
+        "{table}\n*: answers calls that name neither provider nor model. none: needs no key.\n\
+         `harn providers NAME` shows more.\n"
+    )
+}
+
+fn details(provider: &Value) -> String {
+    let or_none = |value: &Value| if value.is_null() { "-".to_owned() } else { text(value) };
+    let list = |value: &Value| {
+        let items = texts(value);
+        if items.is_empty() { "-".to_owned() } else { items.join(", ") }
+    };
+    let price = match (provider["cost_per_1k_in"].as_f64(), provider["cost_per_1k_out"].as_f64()) {
+        (Some(input), Some(output)) => format!("{input} in, {output} out (USD per 1000 tokens)"),
+        _ => "-".to_owned(),
+    };
+    let rows = [
+        ("provider", text(&provider["name"])),
+        ("key", text(&provider["key"])),
+        ("key variables", list(&provider["key_envs"])),
+        ("address", or_none(&provider["base_url"])),
+        ("address variable", or_none(&provider["base_url_env"])),
+        ("endpoint", text(&provider["api"])),
+        ("default model", or_none(&provider["default_model"])),
+        ("features", list(&provider["features"])),
+        ("price", price),
+        ("requests per minute", or_none(&provider["rpm"])),
+    ];
+    fields(&rows)
+}
+
+/// Names and values, one pair per line; long values go on below.
+pub(super) fn fields(rows: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    for (name, value) in rows {
+        let mut line = format!("{name:<20}");
+        for word in value.split(' ') {
+            if line.chars().count() + 1 + word.chars().count() > 80 && line.len() > 20 {
+                out.push_str(&line);
+                out.push('\n');
+                line = " ".repeat(20);
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether the key of a row is set, in a word.
+pub(super) fn key(row: &Value) -> String {
+    let word = text(&row["key"]);
+    if word == "not needed" { "none".to_owned() } else { word }
+}
+
+/// The display form of a JSON value.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The texts of a JSON list.
+pub(super) fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(text).collect()
+}
+
+/// A JSON document of a command that went well.
+pub(super) fn envelope(data: &Value) -> String {
+    let whole = json!({"schemaVersion": 1, "ok": true, "data": data, "error": null, "warnings": []});
+    format!("{whole:#}\n")
+}
+
+/// Prints a result; gives the exit code.
+pub(super) fn print(text: &str) -> u8 {
+    // A reader that has gone away has read what it wanted.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    0
+}
+
+fn fail(code: &str, message: &str, as_json: bool) -> u8 {
+    if as_json {
+        let error = json!({"code": code, "message": message, "details": null});
+        let whole = json!({"schemaVersion": 1, "ok": false, "data": null, "error": error, "warnings": []});
+        print(&format!("{whole:#}\n"));
+    } else {
+        eprintln!("error: {message}");
+    }
+    1
+}

@@ -1,0 +1,291 @@
+//! `harn providers`, `harn models`, and where `harn run` takes the replies of models from.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+
+use common::{Ran, command, finish, folder, harn_in};
+use serde_json::Value;
+
+/// Runs the binary in a folder that is also the home, without keys but with these variables.
+fn harn_with_env(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Ran {
+    let mut command = command(args);
+    for name in ["HF_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "HARN_PROVIDERS_CONFIG", "OLLAMA_HOST"] {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).env("HOME", folder).envs(env.iter().copied());
+    finish(command, b"")
+}
+
+fn json_of(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}\n{}", ran.shown()))
+}
+
+#[test]
+fn providers_fit_the_terminal_and_show_no_key() {
+    let home = folder(&[]);
+    let ran = harn_with_env(home.path(), &["providers"], &[("OPENAI_API_KEY", "sk-very-secret")]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert!(!ran.out.contains("sk-very-secret"));
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    let line = |name: &str| {
+        let line =
+            ran.out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", ran.out));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("anthropic"), "anthropic * not set ANTHROPIC_API_KEY claude-sonnet-4-20250514");
+    assert_eq!(line("openai"), "openai set OPENAI_API_KEY gpt-4o");
+    assert_eq!(line("ollama"), "ollama none - llama3.2");
+    assert_eq!(line("groq"), "groq not set GROQ_API_KEY -");
+}
+
+#[test]
+fn providers_as_json() {
+    let home = folder(&[]);
+    let ran = harn_with_env(home.path(), &["providers", "--json"], &[("OPENAI_API_KEY", "sk-very-secret")]);
+    assert!(!ran.out.contains("sk-very-secret"));
+    let json = json_of(&ran);
+    assert_eq!(json["ok"], true);
+    let all = json["data"]["providers"].as_array().unwrap();
+    let of = |name: &str| all.iter().find(|p| p["name"] == name).unwrap();
+    assert_eq!(of("openai")["key"], "set");
+    assert_eq!(of("openai")["base_url"], "https://api.openai.com/v1");
+    assert_eq!(of("groq")["key"], "not set");
+    assert_eq!(of("groq")["default_model"], Value::Null);
+    assert_eq!(of("anthropic")["is_default"], true);
+}
+
+#[test]
+fn one_provider_and_an_unknown_one() {
+    let home = folder(&[]);
+    let ran = harn_with_env(home.path(), &["providers", "ollama"], &[("OLLAMA_HOST", "10.0.0.1:99")]);
+    assert!(ran.out.contains("address              http://10.0.0.1:99\n"), "{}", ran.out);
+    let ran = harn_with_env(home.path(), &["providers", "nobody"], &[]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("error: unknown provider `nobody`; known: anthropic, "), "{}", ran.err);
+    let ran = harn_with_env(home.path(), &["providers", "nobody", "--json"], &[]);
+    assert_eq!((ran.code, json_of(&ran)["error"]["code"].as_str()), (1, Some("unknown_provider")));
+}
+
+#[test]
+fn models_fit_the_terminal_and_know_the_project() {
+    let home = folder(&[(
+        "harn.toml",
+        "[llm.providers.mine]\nbase_url = \"http://x\"\nauth_env = \"MINE_KEY\"\n\
+         [llm.aliases]\nmy-fast = { id = \"vendor/fast\", provider = \"mine\" }\n",
+    )]);
+    let ran = harn_with_env(home.path(), &["models"], &[]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    let words = |start: &str| {
+        let line =
+            ran.out.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{}", ran.out));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        words("claude-sonnet-4-20250514"),
+        "claude-sonnet-4-20250514 anthropic frontier 200000 3/15 not set"
+    );
+    assert_eq!(words("vendor/fast"), "vendor/fast mine mid - - not set");
+    assert_eq!(words("my-fast"), "my-fast vendor/fast at mine");
+    let json = json_of(&harn_with_env(home.path(), &["models", "--json"], &[("MINE_KEY", "k")]));
+    let mine = json["data"]["models"].as_array().unwrap().iter().find(|m| m["provider"] == "mine").unwrap();
+    assert_eq!((mine["key"].as_str(), mine["aliases"][0].as_str()), (Some("set"), Some("my-fast")));
+}
+
+#[test]
+fn one_model() {
+    let home = folder(&[]);
+    let ran = harn_with_env(home.path(), &["models", "frontier"], &[]);
+    assert!(ran.out.contains("model                claude-sonnet-4-20250514\n"), "{}", ran.out);
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    let model = &json_of(&harn_with_env(home.path(), &["models", "mid", "--json"], &[]))["data"];
+    assert_eq!(model["id"], "gpt-4o-mini");
+    assert_eq!(
+        (model["resolved_alias"].as_str(), model["api_key_set"].as_bool()),
+        (Some("mid"), Some(false))
+    );
+    assert_eq!(model["capabilities"]["native_tools"], true);
+}
+
+const PROGRAM: &str = r#"
+let r = llm_call_safe("What is " + argv[0] + "?", nil, {provider: "mock"})
+println(r.ok ? r.response.text : r.error.message)
+"#;
+
+#[test]
+fn replies_are_recorded_and_replayed() {
+    let home = folder(&[("ask.harn", PROGRAM)]);
+    let run = |args: &[&str]| harn_in(home.path(), args);
+    let first = run(&["run", "ask.harn", "--llm-mock-record", "new/folder/replies.jsonl", "--", "Harn"]);
+    assert_eq!(first.out, "Mock response to 3-word prompt: What is Harn?\n", "{}", first.shown());
+    let lines = std::fs::read_to_string(home.path().join("new/folder/replies.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 1);
+    let again = run(&["run", "ask.harn", "--llm-mock", "new/folder/replies.jsonl", "--", "another thing"]);
+    assert_eq!(again.out, first.out, "{}", again.shown());
+}
+
+#[test]
+fn replies_are_recorded_also_when_the_program_fails() {
+    let home = folder(&[("fail.harn", "llm_call(\"x\", nil, {provider: \"mock\"})\nthrow \"broken\"\n")]);
+    let ran = harn_in(home.path(), &["run", "fail.harn", "--llm-mock-record", "r.jsonl"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(std::fs::read_to_string(home.path().join("r.jsonl")).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn wrong_fixtures_and_options_are_named() {
+    let home =
+        folder(&[("ask.harn", PROGRAM), ("bad.jsonl", "{}\n{\"text\": 5}\n"), ("worse.jsonl", "nope\n")]);
+    let err = |args: &[&str]| {
+        let ran = harn_in(home.path(), args);
+        (ran.code, ran.err)
+    };
+    let (code, text) = err(&["run", "ask.harn", "--llm-mock", "bad.jsonl", "--", "x"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("invalid --llm-mock fixture in bad.jsonl line 2: `text` must be a string"),
+        "{text}"
+    );
+    let (code, text) = err(&["run", "ask.harn", "--llm-mock", "worse.jsonl", "--", "x"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("invalid JSON in worse.jsonl line 1: "), "{text}");
+    let (code, text) = err(&["run", "ask.harn", "--llm-mock", "none.jsonl", "--", "x"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("cannot read none.jsonl"), "{text}");
+    let (code, text) = err(&["run", "ask.harn", "--llm-mock", "bad.jsonl", "--llm-mock-record", "r.jsonl"]);
+    assert_eq!(code, 2);
+    assert!(text.contains("cannot be used with"), "{text}");
+}
+
+/// Answers one request as a chat completions server does.
+fn serve_once(reply: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(n) = line.to_lowercase().strip_prefix("content-length:") {
+                length = n.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        reader.read_exact(&mut vec![0; length]).unwrap();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            reply.len()
+        );
+        stream.write_all((head + reply).as_bytes()).unwrap();
+    });
+    address
+}
+
+const REPLY: &str = r#"{"choices": [{"message": {"role": "assistant", "content": "From the wire."}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 4, "completion_tokens": 3}}"#;
+
+#[test]
+fn exchanges_are_recorded_and_replayed() {
+    let program = r#"println(llm_call(argv[0], nil, {provider: "mine", model: "m", stream: false}).text)"#;
+    let home = folder(&[("ask.harn", program)]);
+    let address = serve_once(REPLY);
+    let manifest =
+        |url: &str| format!("[llm.providers.mine]\nbase_url = \"{url}\"\nauth_env = \"MINE_KEY\"\n");
+    std::fs::write(home.path().join("harn.toml"), manifest(&address)).unwrap();
+    let run = |args: &[&str], key: &[(&str, &str)]| harn_with_env(home.path(), args, key);
+    let key = [("MINE_KEY", "sk-very-secret")];
+    let first = run(&["run", "ask.harn", "--llm-cassette-record", "tape.jsonl", "--", "Hi"], &key);
+    assert_eq!(first.out, "From the wire.\n", "{}", first.shown());
+    let tape = std::fs::read_to_string(home.path().join("tape.jsonl")).unwrap();
+    assert!(!tape.contains("sk-very-secret") && tape.lines().count() == 1, "{tape}");
+    // Nobody listens any more, and there is no key.
+    let again = run(&["run", "ask.harn", "--llm-cassette", "tape.jsonl", "--", "Hi"], &[]);
+    assert_eq!((again.code, again.out.as_str()), (0, "From the wire.\n"), "{}", again.shown());
+    let other = run(&["run", "ask.harn", "--llm-cassette", "tape.jsonl", "--", "Ho"], &[]);
+    assert_eq!(other.code, 1);
+    assert!(
+        other.err.contains("the nearest recorded request differs (- recorded, + made):"),
+        "{}",
+        other.err
+    );
+    assert!(other.err.contains("1 exchange of tape.jsonl was not asked for"), "{}", other.err);
+}
+
+#[test]
+fn packages_and_the_project_configure_providers() {
+    let home = folder(&[
+        (
+            "ask.harn",
+            "println(llm_config(\"a\").base_url)\nprintln(llm_config(\"b\").base_url)\nprintln(llm_resolve_model(\"fast\").id)\n",
+        ),
+        ("harn.toml", "[llm.providers.b]\nbase_url = \"http://project\"\n"),
+        (
+            ".harn/packages/one/harn.toml",
+            "[llm.providers.a]\nbase_url = \"http://one\"\n[llm.providers.b]\nbase_url = \"http://one\"\n[llm.aliases]\nfast = { id = \"first\", provider = \"a\" }\n",
+        ),
+        (".harn/packages/two/harn.toml", "[llm.aliases]\nfast = { id = \"second\", provider = \"a\" }\n"),
+        (".harn/packages/broken/harn.toml", "[llm"),
+    ]);
+    let ran = harn_with_env(home.path(), &["run", "ask.harn"], &[]);
+    assert_eq!(ran.out, "http://one\nhttp://project\nsecond\n", "{}", ran.shown());
+    assert!(
+        ran.err.contains("[llm_config] TOML parse error in ") && ran.err.contains("broken"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_call_log_tells_of_renders_requests_and_failures() {
+    let program = r#"
+let caller = default_llm_caller({provider: "mock", handlers: [{ call, next ->
+  next({...call, system: render_string("{{ if llm.capabilities.native_tools }}tools{{ else }}none{{ end }}")})
+}]})
+caller({prompt: "Hi", options: {model: "gpt-4o"}})
+render_string("outside of any call")
+llm_mock({error: {category: "auth", message: "no"}})
+llm_call_safe("again", nil, {provider: "mock"})
+"#;
+    let home = folder(&[("ask.harn", program)]);
+    let ran = harn_with_env(home.path(), &["run", "ask.harn"], &[("HARN_LLM_TRANSCRIPT_DIR", "log")]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    let text = std::fs::read_to_string(home.path().join("log/llm_transcript.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "template.render",
+            "system_prompt",
+            "message",
+            "provider_call_request",
+            "provider_call_response",
+            "interpreted_response",
+            "message",
+            "provider_call_request",
+            "provider_call_error",
+        ]
+    );
+    let render = &lines[0];
+    assert_eq!((render["template_uri"].as_str(), render["rendered_bytes"].as_u64()), (Some(""), Some(5)));
+    assert_eq!(render["template_revision_hash"].as_str().map(str::len), Some(64));
+    assert_eq!(
+        (render["llm"]["provider"].as_str(), render["llm"]["model"].as_str()),
+        (Some("mock"), Some("gpt-4o"))
+    );
+    let branch = &render["branches"][0];
+    assert_eq!((branch["kind"].as_str(), branch["branch_id"].as_str()), (Some("if"), Some("if")));
+    assert_eq!(branch["branch_label"], "llm.capabilities.native_tools");
+    assert!(render["timestamp"].is_string() && render["span_id"].is_null());
+    assert_eq!(lines[3]["call_id"], lines[4]["call_id"]);
+    assert_eq!((lines[8]["category"].as_str(), lines[8]["message"].as_str()), (Some("auth"), Some("no")));
+}

@@ -1,0 +1,97 @@
+//! Providers and models as the command line lists them. Keys are only ever said to be set or not.
+
+use std::collections::BTreeMap;
+
+use harn_llm::config::{Config, Provider};
+use harn_llm::{Host, LlmRuntime};
+use serde_json::{Value as Json, json};
+
+/// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, base_url, api,
+/// features, rpm, cost_per_1k_in, cost_per_1k_out, latency_p50_ms, is_default}`.
+///
+/// `key` is `set`, `not set` or `not needed`; `default_model` is null when a call must name one.
+pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
+    let (config, host) = (runtime.config(), runtime.host());
+    let default = config.default_provider(host);
+    let row = |name: String| {
+        let table = config.provider(&name).cloned().unwrap_or_default();
+        json!({
+            "name": name, "display_name": table.display_name, "key": key_word(&table, host),
+            "key_envs": table.auth_envs(), "default_model": default_model(&table, host),
+            "base_url": table.base_url(host), "base_url_env": table.base_url_env, "api": table.chat_endpoint(),
+            "features": table.features.clone().unwrap_or_default(), "rpm": table.rpm,
+            "cost_per_1k_in": table.cost_per_1k_in, "cost_per_1k_out": table.cost_per_1k_out,
+            "latency_p50_ms": table.latency_p50_ms, "is_default": name == default,
+        })
+    };
+    config.provider_names().into_iter().map(row).collect()
+}
+
+/// Returns the models that have an alias or a catalogue entry, sorted by provider and id: `{id, provider, name,
+/// aliases, tier, tool_format, context_window, input_per_mtok, output_per_mtok, key}`; prices are in USD per
+/// million tokens, null when unknown.
+pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
+    let (config, host) = (runtime.config(), runtime.host());
+    let mut found: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for (name, alias) in config.aliases() {
+        found.entry((alias.provider.clone(), alias.id.clone())).or_default().push(name.to_owned());
+    }
+    let catalogue = config.catalog_json(host);
+    for model in catalogue["models"].as_array().into_iter().flatten() {
+        let text = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
+        found.entry((text("provider"), text("id"))).or_default();
+    }
+    let row = |((provider, id), aliases): ((String, String), Vec<String>)| {
+        let entry = config.model(&id).filter(|model| model.provider == provider);
+        let pricing = entry.and_then(|model| model.pricing);
+        json!({
+            "id": id, "provider": provider, "name": entry.map(|model| model.name.clone()), "aliases": aliases,
+            "tier": config.tier_of(&id),
+            "tool_format": config.tool_format(&id, &id, &provider, &runtime.capabilities()),
+            "context_window": entry.map(|model| model.context_window).filter(|n| *n > 0),
+            "input_per_mtok": pricing.map(|p| p.input_per_mtok),
+            "output_per_mtok": pricing.map(|p| p.output_per_mtok), "key": key_of(&config, &provider, host),
+        })
+    };
+    found.into_iter().map(row).collect()
+}
+
+/// Returns what is known of the model that an alias or id stands for: `{alias, id, provider, resolved_alias,
+/// tool_format, tier, api_key_set, key, context_window, catalog, capabilities, qc_default_model}`.
+pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
+    let (config, host) = (runtime.config(), runtime.host());
+    let info = config.model_info_json(selector, &runtime.capabilities(), host);
+    let provider = info["provider"].as_str().unwrap_or_default();
+    json!({
+        "alias": selector, "id": info["id"], "provider": provider, "resolved_alias": info["alias"],
+        "tool_format": info["tool_format"], "tier": info["tier"], "api_key_set": info["auth_available"],
+        "key": key_of(&config, provider, host), "context_window": info["catalog"]["context_window"],
+        "catalog": info["catalog"], "capabilities": info["capabilities"],
+        "qc_default_model": info["qc_default_model"],
+    })
+}
+
+fn key_of(config: &Config, provider: &str, host: &dyn Host) -> &'static str {
+    config.provider(provider).map_or("not needed", |table| key_word(table, host))
+}
+
+fn key_word(table: &Provider, host: &dyn Host) -> &'static str {
+    let is_set = |name: &str| harn_llm::config::env(host, name).is_some();
+    let envs = table.auth_envs();
+    let set = match table.auth_style() {
+        "none" => return "not needed",
+        "aws_sigv4" => {
+            let file = harn_llm::config::env(host, "HOME").map(|home| format!("{home}/.aws/credentials"));
+            is_set("AWS_ACCESS_KEY_ID") || file.is_some_and(|file| host.read_file(&file).is_some())
+        }
+        _ if envs.is_empty() => return "not needed",
+        _ => envs.into_iter().any(is_set),
+    };
+    if set { "set" } else { "not set" }
+}
+
+fn default_model(table: &Provider, host: &dyn Host) -> Option<String> {
+    let names = table.default_model_env.iter().flatten();
+    let from_env = names.filter_map(|name| harn_llm::config::env(host, name)).next();
+    from_env.or_else(|| table.default_model.clone())
+}

@@ -1,0 +1,102 @@
+//! What the user, installed packages and the project say about providers and models, and the call log.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use harn_llm::LlmRuntime;
+use harn_llm::config::Layer;
+use harn_vm::{Host, Vm};
+
+/// Adds the configuration layers of the project that `dir` belongs to, and opens the call log.
+pub(crate) fn configure(runtime: &LlmRuntime, vm: &Vm, dir: &Path) {
+    let host = vm.host();
+    let mut layers: Vec<Layer> = user_file(host).into_iter().collect();
+    let dir = if dir.is_absolute() { dir.to_owned() } else { host.cwd().join(dir) };
+    if let Some((root, manifest)) = manifest(host, &dir) {
+        layers.extend(packages(host, &root));
+        layers.extend(llm_table(host, &root.join("harn.toml"), &manifest));
+        if let Err(problem) = runtime.add_capability_manifests(&[&manifest]) {
+            host.write_err(&format!("warning: {problem}\n"));
+        }
+    }
+    if !layers.is_empty() {
+        runtime.set_config_layers(layers);
+    }
+    if let Some(folder) = host.env("HARN_LLM_TRANSCRIPT_DIR").filter(|d| !d.is_empty()) {
+        open_log(runtime, host, Path::new(&folder));
+    }
+}
+
+/// The file that `HARN_PROVIDERS_CONFIG` names, or the one in the user's home.
+fn user_file(host: &dyn Host) -> Option<Layer> {
+    let named = host.env("HARN_PROVIDERS_CONFIG").filter(|p| !p.is_empty()).map(PathBuf::from);
+    let path = match &named {
+        Some(path) => path.clone(),
+        None => Path::new(&host.env("HOME")?).join(".config/harn/providers.toml"),
+    };
+    match read(host, &path) {
+        Ok(toml) => Some(Layer { origin: path.display().to_string(), toml }),
+        // The file in the home folder is optional, one that was asked for is not.
+        Err(problem) => {
+            if named.is_some() {
+                host.write_err(&format!("[llm_config] Cannot read {}: {problem}\n", path.display()));
+            }
+            None
+        }
+    }
+}
+
+/// The manifest of the project that a folder belongs to, with the project's folder.
+fn manifest(host: &dyn Host, dir: &Path) -> Option<(PathBuf, String)> {
+    dir.ancestors().find_map(|folder| Some((folder.to_owned(), read(host, &folder.join("harn.toml")).ok()?)))
+}
+
+/// The `[llm]` tables of the packages installed in a project, sorted by package name.
+fn packages(host: &dyn Host, root: &Path) -> Vec<Layer> {
+    let Ok(entries) = std::fs::read_dir(root.join(".harn/packages")) else { return Vec::new() };
+    let mut manifests: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path().join("harn.toml")).filter(|path| path.is_file()).collect();
+    manifests.sort();
+    manifests
+        .iter()
+        .filter_map(|path| match read(host, path) {
+            Ok(text) => llm_table(host, path, &text),
+            Err(problem) => {
+                host.write_err(&format!("[llm_config] Cannot read {}: {problem}\n", path.display()));
+                None
+            }
+        })
+        .collect()
+}
+
+/// The `[llm]` table of a manifest as a document of its own.
+fn llm_table(host: &dyn Host, path: &Path, manifest: &str) -> Option<Layer> {
+    let origin = path.display().to_string();
+    let document: toml::Table = match manifest.parse() {
+        Ok(document) => document,
+        Err(problem) => {
+            host.write_err(&format!("[llm_config] TOML parse error in {origin}: {problem}\n"));
+            return None;
+        }
+    };
+    let toml = toml::to_string(document.get("llm")?.as_table()?).ok()?;
+    Some(Layer { origin, toml })
+}
+
+fn read(host: &dyn Host, path: &Path) -> Result<String, String> {
+    let bytes = host.read_file(path).map_err(|e| e.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
+}
+
+fn open_log(runtime: &LlmRuntime, host: &dyn Host, folder: &Path) {
+    let path = folder.join("llm_transcript.jsonl");
+    let opened = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path));
+    match opened {
+        Ok(mut file) => runtime.log_calls(move |line| {
+            // A log that cannot be written must not fail the call it describes.
+            let _ = writeln!(file, "{line}");
+        }),
+        Err(e) => host.write_err(&format!("warning: cannot write {}: {e}\n", path.display())),
+    }
+}

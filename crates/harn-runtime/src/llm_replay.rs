@@ -1,0 +1,80 @@
+//! Model traffic in files: replies that are replayed or recorded (fixtures), and whole HTTP exchanges (cassettes).
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_vm::Vm;
+
+use crate::llm_host::llm_runtime;
+
+/// Where the model calls of a program are answered from, and what of them is kept.
+#[derive(Debug, Clone, Default)]
+pub struct ModelTraffic {
+    /// Answers every call from this file of replies (`--llm-mock`); nothing reaches a model.
+    pub replies: Option<PathBuf>,
+    /// Writes every reply to this file, in the same form (`--llm-mock-record`).
+    pub record_replies: Option<PathBuf>,
+    /// Takes every HTTP exchange with a provider from this cassette (`--llm-cassette`).
+    pub cassette: Option<PathBuf>,
+    /// Writes every HTTP exchange with a provider to this cassette (`--llm-cassette-record`).
+    pub record_cassette: Option<PathBuf>,
+}
+
+impl ModelTraffic {
+    /// Prepares the model calls of a program, before it runs.
+    ///
+    /// # Errors
+    /// A sentence: a file cannot be read, written, or a line of it makes no sense.
+    pub fn apply(&self, vm: &Rc<Vm>) -> Result<(), String> {
+        let runtime = llm_runtime(vm);
+        if let Some(path) = &self.replies {
+            let (name, text) = read(vm, path)?;
+            runtime.replay_fixtures(harn_llm::mock::parse_fixtures(&name, &text)?);
+        }
+        if let Some(path) = &self.cassette {
+            let (name, text) = read(vm, path)?;
+            runtime.replay_exchanges(&text).map_err(|e| format!("{name}: {e}"))?;
+        }
+        if let Some(path) = &self.record_replies {
+            runtime.record_fixtures(writer(path)?);
+        }
+        if let Some(path) = &self.record_cassette {
+            runtime.record_exchanges(writer(path)?);
+        }
+        Ok(())
+    }
+
+    /// Says, after the program ran, what of a cassette it did not ask for: usually a sign that the program
+    /// has changed since it was recorded.
+    pub fn leftovers(&self, vm: &Rc<Vm>) -> Option<String> {
+        let path = self.cassette.as_ref()?;
+        match llm_runtime(vm).unused_exchanges() {
+            0 => None,
+            1 => Some(format!("1 exchange of {} was not asked for", path.display())),
+            n => Some(format!("{n} exchanges of {} were not asked for", path.display())),
+        }
+    }
+}
+
+fn read(vm: &Rc<Vm>, path: &Path) -> Result<(String, String), String> {
+    let name = path.display().to_string();
+    let bytes = vm.host().read_file(path).map_err(|e| format!("cannot read {name}: {e}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8 text"))?;
+    Ok((name, text))
+}
+
+/// Creates a file and its folders. Each line is written at once, so that it is there also when the program fails.
+fn writer(path: &Path) -> Result<impl FnMut(&str) + 'static, String> {
+    let name = path.display().to_string();
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    }
+    let mut file = File::create(path).map_err(|e| format!("cannot write {name}: {e}"))?;
+    Ok(move |line: &str| {
+        if let Err(e) = writeln!(file, "{line}") {
+            eprintln!("warning: cannot write {name}: {e}");
+        }
+    })
+}
