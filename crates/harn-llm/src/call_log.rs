@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::error::LlmError;
-use crate::json::{Object, hash, str_at};
+use crate::json::{Object, hash, sha256, str_at};
 use crate::response::Response;
 use crate::runtime::Prepared;
 
@@ -42,9 +42,13 @@ impl CallLog {
         let raw = &prepared.options.raw;
         let iteration = iteration(prepared);
         if let Some(system) = &request.system {
-            let key = hash(&system.as_str().into());
+            let key = format!("sha256:{}", sha256(system.as_bytes()));
             if self.last_system.as_deref() != Some(&key) {
-                self.write(now_ms, "system_prompt", json!({"hash": key, "content": system}));
+                self.write(
+                    now_ms,
+                    "system_prompt",
+                    json!({"content": system, "hash": key, "sha256": key, "bytes": system.len()}),
+                );
                 self.last_system = Some(key);
             }
         }

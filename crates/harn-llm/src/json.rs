@@ -79,8 +79,13 @@ pub fn canonical(value: &Value) -> Value {
 
 /// Returns the lower-case hexadecimal SHA-256 of the canonical text of `value`.
 pub fn hash(value: &Value) -> String {
+    sha256(canonical(value).to_string().as_bytes())
+}
+
+/// Returns the lower-case hexadecimal SHA-256 of bytes.
+pub fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    hex(&Sha256::digest(canonical(value).to_string().as_bytes()))
+    hex(&Sha256::digest(bytes))
 }
 
 /// Returns bytes as lower-case hexadecimal digits.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use harn_llm::tools::ToolShape;
 use harn_llm::{Call, Category, LlmRuntime};
 use harn_value::Value;
 use harn_vm::closure::{Closure, is_callable};
+use harn_vm::sandbox::Limit;
 use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json, json};
 
@@ -74,10 +75,18 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         recite: callback(["recitation", "recitation"]),
     };
     let _scope = Scope::open(cx, &session, &tools);
+    let _limit = workspace_limit(cx, given);
     let llm = from_json(&route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
     driver.drive(AgentLoop::new(config), &llm).await
+}
+
+/// The folders that `policy.workspace_roots` allows, in force for the length of the loop.
+fn workspace_limit(cx: &Cx, options: &Value) -> Option<Limit> {
+    let roots = entry(&entry(options, "policy"), "workspace_roots");
+    let roots: Vec<PathBuf> = roots.as_list()?.iter().filter_map(text).map(PathBuf::from).collect();
+    (!roots.is_empty()).then(|| Limit::to(cx, &roots))
 }
 
 /// The format of tool calls when the options name none.

@@ -44,7 +44,9 @@ pub fn tables() -> Vec<&'static [Builtin]> {
 
 /// Returns the methods of all value types.
 pub fn methods() -> Vec<MethodTable> {
-    harn_stdlib::methods()
+    let mut methods = harn_stdlib::methods();
+    methods.push(builtins::methods());
+    methods
 }
 
 /// Returns the names that are values (`pi`, `e`).

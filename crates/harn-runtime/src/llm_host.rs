@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::assets::EmbeddedPrompts;
 use crate::convert::{from_json, to_json};
-use crate::template_state::{LlmBinding, OpenContext, log_render};
+use crate::template_state::{LlmBinding, OpenContext, TemplateState, log_render};
 
 /// Model calls of one program.
 #[derive(Default)]
@@ -64,6 +64,12 @@ pub(crate) async fn calling_aside<T>(cx: &Cx, options: &Json, work: impl Future<
 /// Renders embedded prompts for the model of a loop.
 pub(crate) fn prompts_for<'a>(cx: &'a Cx, state: &'a LlmState, llm: &'a LlmBinding) -> impl Prose + 'a {
     move |name: &str, bindings: &Map<String, Json>| state.render(&runtime(cx), name, bindings, &llm.value())
+}
+
+/// Renders embedded prompts for the model of the running task, if there is one.
+pub(crate) fn prompts_of(cx: &Cx) -> impl Prose + '_ {
+    let (state, llm) = (cx.state::<LlmState>(), cx.state::<TemplateState>().llm(cx));
+    move |name: &str, bindings: &Map<String, Json>| state.render(&runtime(cx), name, bindings, &llm)
 }
 
 /// Which model a call with these options goes to, for templates.

@@ -9,7 +9,7 @@ use harn_llm::LlmRuntime;
 use harn_template::{Rendered, Template, TemplateCache};
 use harn_value::Value;
 use harn_vm::Cx;
-use harn_vm::task::Task;
+use harn_vm::task_scope::TaskScope;
 use serde_json::json;
 
 use crate::convert::to_json;
@@ -20,8 +20,8 @@ pub(crate) struct TemplateState {
     pub(crate) cache: TemplateCache,
     next_prompt: Cell<u64>,
     marks: RefCell<BTreeMap<String, i64>>,
-    /// Open render contexts, innermost last, with the task that opened each.
-    contexts: RefCell<Vec<(usize, LlmBinding)>>,
+    /// Open render contexts.
+    contexts: TaskScope<LlmBinding>,
     warned: RefCell<BTreeSet<String>>,
 }
 
@@ -66,10 +66,6 @@ pub(crate) fn log_render(runtime: &LlmRuntime, template: &Template, rendered: &R
     );
 }
 
-fn address(task: &Rc<Task>) -> usize {
-    Rc::as_ptr(task).addr()
-}
-
 impl TemplateState {
     /// The id of the next prompt: `prompt-<n>`.
     pub(crate) fn prompt_id(&self) -> String {
@@ -90,52 +86,39 @@ impl TemplateState {
         self.warned.borrow_mut().insert(uri.to_owned())
     }
 
-    /// Opens a render context for the running task and its children.
+    /// Opens a render context for the running task and its children, until [`TemplateState::pop`].
     pub(crate) fn push(&self, cx: &Cx, llm: LlmBinding) {
-        self.contexts.borrow_mut().push((address(cx.task()), llm));
+        self.contexts.open(cx, llm);
     }
 
     /// Closes the innermost context of the running task.
     pub(crate) fn pop(&self, cx: &Cx) {
-        let mut contexts = self.contexts.borrow_mut();
-        if let Some(at) = contexts.iter().rposition(|(task, _)| *task == address(cx.task())) {
-            contexts.remove(at);
-        }
+        self.contexts.close_innermost(cx);
     }
 
     /// The value of `llm` for the running task, nil outside of any context.
     pub(crate) fn llm(&self, cx: &Cx) -> Value {
-        self.binding(cx).map_or(Value::NIL, |binding| binding.value())
-    }
-
-    fn binding(&self, cx: &Cx) -> Option<LlmBinding> {
-        let contexts = self.contexts.borrow();
-        let mut task = Some(cx.task().clone());
-        while let Some(current) = task {
-            if let Some((_, llm)) = contexts.iter().rev().find(|(owner, _)| *owner == address(&current)) {
-                return Some(llm.clone());
-            }
-            task = current.parent();
-        }
-        None
+        self.contexts.current(cx).map_or(Value::NIL, |binding| binding.value())
     }
 }
 
 /// Keeps a render context open; dropping it closes it, also when the call is cancelled.
 pub(crate) struct OpenContext {
-    cx: Cx,
+    state: Rc<TemplateState>,
+    token: u64,
 }
 
 impl OpenContext {
     /// Opens a context.
     pub(crate) fn new(cx: &Cx, llm: LlmBinding) -> OpenContext {
-        cx.state::<TemplateState>().push(cx, llm);
-        OpenContext { cx: cx.clone() }
+        let state = cx.state::<TemplateState>();
+        let token = state.contexts.open(cx, llm);
+        OpenContext { state, token }
     }
 }
 
 impl Drop for OpenContext {
     fn drop(&mut self) {
-        self.cx.state::<TemplateState>().pop(&self.cx);
+        self.state.contexts.close(self.token);
     }
 }

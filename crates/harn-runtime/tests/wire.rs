@@ -284,3 +284,61 @@ println(llm_call_safe("x", nil, {provider: "openai"}).error.category)
 "#;
     assert_eq!(common::output(text, &[]), "true\nauth\n");
 }
+/// The system text of a request in either wire format.
+fn system_of(body: &Json) -> String {
+    let text = |blocks: &Json| match blocks {
+        Json::String(text) => text.clone(),
+        blocks => blocks.as_array().unwrap().iter().map(|b| b["text"].as_str().unwrap()).collect(),
+    };
+    match body.get("system") {
+        Some(system) => text(system),
+        None => text(&body["messages"][0]["content"]),
+    }
+}
+
+#[test]
+fn the_system_string_on_the_wire_is_the_explained_one() {
+    let host_parts = r#"system: "Base.", system_preamble: "P", system_prompt_parts: ["a", {title: "T", content: "b"}],
+  system_appendix: "A", system_suffix: "S", caps: ["x"],
+  context_profile: {prompt_fragments: [{body: "gated", requires_caps: ["x"]}, {body: "out", requires_caps: ["y"]}]}"#;
+    let call = r#"
+llm_call("Hi", nil, o)
+print(prompt_explain(o).system)
+"#;
+    let run = r#"
+agent_loop("Hi", nil, o)
+print(prompt_explain({...o, _system_fragments: agent_build_turn_system_fragments(nil, o, 0)}).system)
+"#;
+    let persistent = r#"persistent: true, recitation: "Remember.", progress_tool: "add", "#;
+    let anthropic_text = |text: &str| anthropic(&[json!({"type": "text", "text": text})], "end_turn");
+    for (provider, model, key) in [
+        ("openai", "gpt-4o", "OPENAI_API_KEY"),
+        ("anthropic", "claude-sonnet-4-20250514", "ANTHROPIC_API_KEY"),
+    ] {
+        for (body, format, more) in [
+            (call, "native", ""),
+            (run, "native", ""),
+            (run, "native", persistent),
+            (run, "text", persistent),
+        ] {
+            let reply = match provider {
+                "openai" => openai_text("##DONE##"),
+                _ => anthropic_text("##DONE##"),
+            };
+            let (url, requests) = serve(vec![reply]);
+            let config = provider_at(provider, &format!("{url}/v1"));
+            let program = format!(
+                "{TOOLS}\nlet o = {{provider: \"{provider}\", model: \"{model}\", tools: tools, tool_format: \"{format}\", {more}{host_parts}}}\n{body}"
+            );
+            let path = config.path().display().to_string();
+            let env = [("HARN_PROVIDERS_CONFIG", path.as_str()), (key, "sk-secret-3")];
+            let explained = common::output(&program, &env);
+            let sent = requests.recv().unwrap().body;
+            assert_eq!(system_of(&sent), explained, "{provider} {format} {more}");
+            for part in ["P\n\n", "Base.", "## T\nb", "gated", "Add with the tool.", "\n\nA\n\nS"] {
+                assert!(explained.contains(part), "{provider} {format} {more}: {explained}");
+            }
+            assert!(!explained.contains("out\n"), "{explained}");
+        }
+    }
+}

@@ -15,14 +15,14 @@ pub struct FsLoader<'a> {
     pub assets: &'a dyn Assets,
     /// The folder of the module that calls `render`.
     pub module_dir: PathBuf,
-    /// What the active execution policy allows to read; empty for everything.
-    pub workspace_roots: Vec<PathBuf>,
+    /// The folders that the active execution policy allows to read; `None` for everything.
+    pub workspace_roots: Option<Vec<PathBuf>>,
 }
 
 impl<'a> FsLoader<'a> {
     /// A loader without a policy.
     pub fn new(assets: &'a dyn Assets, module_dir: impl Into<PathBuf>) -> FsLoader<'a> {
-        FsLoader { assets, module_dir: module_dir.into(), workspace_roots: Vec::new() }
+        FsLoader { assets, module_dir: module_dir.into(), workspace_roots: None }
     }
 
     /// The file that `path` names, without touching it; `None` for an embedded template.
@@ -95,12 +95,11 @@ impl<'a> FsLoader<'a> {
     }
 
     fn check_policy(&self, file: &Path, real: &Path) -> Result<(), ErrorKind> {
-        let allowed = self.workspace_roots.is_empty()
-            || self.workspace_roots.iter().any(|root| real.starts_with(real_path(root)));
-        if allowed {
+        let Some(roots) = &self.workspace_roots else { return Ok(()) };
+        if roots.iter().any(|root| real.starts_with(real_path(root))) {
             return Ok(());
         }
-        let roots: Vec<String> = self.workspace_roots.iter().map(|root| root.display().to_string()).collect();
+        let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
         Err(ErrorKind::Sandbox { path: file.display().to_string(), roots: roots.join(", ") })
     }
 }

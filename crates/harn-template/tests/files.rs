@@ -206,7 +206,7 @@ fn the_sandbox_covers_renders_and_includes() {
     ]);
     let sandboxed = |path: &str| {
         let mut loader = FsLoader::new(&asset, dir.path().join("ok"));
-        loader.workspace_roots = vec![dir.path().join("ok"), dir.path().join("too")];
+        loader.workspace_roots = Some(vec![dir.path().join("ok"), dir.path().join("too")]);
         render_in(&dir, loader, path)
     };
     assert_eq!(sandboxed("a.prompt"), "b hello from std");
@@ -219,7 +219,7 @@ fn the_sandbox_covers_renders_and_includes() {
         "whether a file outside exists is not told"
     );
     let loader = FsLoader {
-        workspace_roots: vec![dir.path().join("ok")],
+        workspace_roots: Some(vec![dir.path().join("ok")]),
         ..FsLoader::new(&asset, dir.path().join("ok"))
     };
     assert!(Template::load("../other/c.prompt", &loader).unwrap_err().is_sandbox_violation());
@@ -245,6 +245,49 @@ fn folders_devices_and_bytes_that_are_no_text() {
         assert_eq!(render(&dir, "", "/dev/zero"), "Failed to read template /dev/zero: not a regular file");
     }
     assert!(render(&dir, "", "a\0b").starts_with("Failed to read template "));
+}
+
+#[cfg(unix)]
+#[test]
+fn includes_of_devices_and_pipes_do_not_block() {
+    let dir = tree(&[
+        ("harn.toml", ""),
+        ("a.prompt", "{{ include \"zero\" }}"),
+        ("b.prompt", "{{ include \"pipe\" }}"),
+    ]);
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
+    // A link to a device leads out of the project.
+    assert_eq!(
+        render(&dir, "", "a.prompt"),
+        "DIR/a.prompt at 1:1: include path /dev/zero escapes template root DIR"
+    );
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("pipe")).status();
+    if made.is_ok_and(|status| status.success()) {
+        assert_eq!(
+            render(&dir, "", "b.prompt"),
+            "DIR/b.prompt at 1:1: failed to read included template DIR/pipe: not a regular file"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn files_without_read_permission_say_so() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tree(&[("closed.prompt", "secret"), ("a.prompt", " {{ include \"closed.prompt\" }}")]);
+    let closed = dir.path().join("closed.prompt");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    // The superuser may read it all the same.
+    if fs::File::open(&closed).is_err() {
+        assert_eq!(
+            render(&dir, "", "closed.prompt"),
+            "Failed to read template DIR/closed.prompt: Permission denied (os error 13)"
+        );
+        assert_eq!(
+            render(&dir, "", "a.prompt"),
+            "DIR/a.prompt at 1:2: failed to read included template DIR/closed.prompt: Permission denied (os error 13)"
+        );
+    }
 }
 
 #[test]

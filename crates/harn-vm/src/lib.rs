@@ -38,9 +38,11 @@ mod ops;
 mod packages;
 mod params;
 mod program;
+pub mod sandbox;
 mod schema;
 pub mod suggest;
 pub mod task;
+pub mod task_scope;
 mod verify;
 pub mod vm;
 

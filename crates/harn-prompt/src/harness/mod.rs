@@ -23,7 +23,7 @@ pub use plan::{PlanSpec, ReferenceSpec, define_plan, define_reference, tagged_un
 pub use runtime::{Registration, RuntimeSpec, Tenant, define_runtime, define_tenant};
 pub use schema::lower_schema;
 pub use tool::{ToolSpec, define_tool};
-pub use toolkit::{ToolkitDescriptions, ToolkitSpec};
+pub use toolkit::{ToolkitDescriptions, ToolkitSpec, define_toolkit};
 pub use wire::{runtime_spec_json, runtime_spec_parse};
 
 use crate::prose::ProseError;

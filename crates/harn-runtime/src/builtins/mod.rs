@@ -1,12 +1,14 @@
 //! The builtins of prompts, model calls and agents, one file per group.
 
-use harn_vm::Builtin;
+use harn_vm::{Builtin, MethodTable};
 
 mod agent;
+mod harness;
 mod llm;
 mod mock;
 mod models;
 mod prompt;
+mod reminder;
 mod skill;
 mod template;
 mod tool;
@@ -17,6 +19,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
     vec![
         template::TEMPLATES,
         prompt::PROMPTS,
+        harness::HARNESS,
         llm::LLM,
         models::MODELS,
         models::COSTS,
@@ -25,7 +28,13 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         skill::SKILLS,
         agent::AGENTS,
         transcript::TRANSCRIPTS,
+        reminder::REMINDERS,
     ]
+}
+
+/// Functions that are called as methods of a builtin's name (`transcript.inject_reminder(…)`).
+pub(crate) fn methods() -> MethodTable {
+    MethodTable { type_name: "builtin", methods: reminder::METHODS }
 }
 
 pub(crate) use llm::{call_dict, failed};

@@ -10,7 +10,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::Value as Json;
 
 use crate::convert::{OrThrow, from_json, options, to_json};
-use crate::llm_host::LlmState;
+use crate::llm_host::prompts_of;
 
 builtins! {
     /// Prompt assembly.
@@ -52,28 +52,6 @@ builtins! {
         bodies.join("\n\n")
     }
 
-    /// Renders a prompt from named layers in a fixed order, with a hash of its text.
-    ///
-    /// ```harn
-    /// let p = layered_prompt({identity: "You coordinate refunds.", safety: "Stay below the limit."})
-    /// println(p.text.lines()[0]) // -> # Identity
-    /// println(p.cache_key.count()) // -> 64
-    /// ```
-    Pure fn layered_prompt(cx, layers: Value) -> "dict" {
-        from_json(&harn_prompt::layered_prompt(&to_json(&layers)).or_throw()?.to_json())
-    }
-
-    /// Adds rows to the tools table of a prompt.
-    ///
-    /// ```harn
-    /// let p = augment_prompt_tools("You help.", [{name: "find", description: "Find."}])
-    /// println(p.text.contains("| find | Find. |  |")) // -> true
-    /// ```
-    Pure fn augment_prompt_tools(cx, text: Text, tools: Value) -> "dict" {
-        let rows = harn_prompt::layered::tool_rows(&to_json(&tools)).or_throw()?;
-        from_json(&harn_prompt::augment_prompt_tools(&text, rows).to_json())
-    }
-
     /// Turns what a project folder shows (languages, remotes, credentials) into gated prompt fragments.
     ///
     /// ```harn
@@ -86,9 +64,8 @@ builtins! {
         let reader = Files { cx };
         let env = |name: &str| cx.host().env(name);
         let signals = collect(&folder, &options, &reader, &env);
-        let state = cx.state::<LlmState>();
         let shown = folder.display().to_string();
-        let profile = harn_prompt::profile::project_context_profile(&shown, &signals, &state.prompts);
+        let profile = harn_prompt::profile::project_context_profile(&shown, &signals, &prompts_of(cx));
         from_json(&profile.or_throw()?)
     }
 
@@ -110,8 +87,7 @@ builtins! {
     Pure fn render_always_on_catalog(cx, skills: Value, budget: i64 = 2000) -> "string" {
         let entries = catalog(&skills)?;
         let budget = usize::try_from(budget).unwrap_or(0);
-        let state = cx.state::<LlmState>();
-        harn_prompt::turn::skill_catalog_text(&entries, budget, &state.prompts).or_throw()
+        harn_prompt::turn::skill_catalog_text(&entries, budget, &prompts_of(cx)).or_throw()
     }
 }
 
@@ -163,8 +139,7 @@ fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Frag
         session_system: harn_prompt::turn::session_system(&session),
         listing: &listing,
     };
-    let state = cx.state::<LlmState>();
-    harn_prompt::turn_fragments(&input, &state.prompts).or_throw()
+    harn_prompt::turn_fragments(&input, &prompts_of(cx)).or_throw()
 }
 
 /// The folder that a path stands for: a file stands for its folder.

@@ -4,6 +4,7 @@ use harn_template::{
     Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
 };
 use harn_value::{Dict, Ref, Value};
+use harn_vm::sandbox::Sandbox;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::assets::prompt_asset;
@@ -110,7 +111,8 @@ pub(crate) fn file(cx: &Cx, function: &str, path: &Value, bindings: &Value) -> R
 fn loader(cx: &Cx) -> FsLoader<'static> {
     let dir = cx.caller_dir();
     let dir = if dir.is_absolute() { dir } else { cx.host().cwd().join(dir) };
-    FsLoader::new(&prompt_asset, dir)
+    let workspace_roots = cx.state::<Sandbox>().roots(cx).map(|roots| roots.to_vec());
+    FsLoader { workspace_roots, ..FsLoader::new(&prompt_asset, dir) }
 }
 
 fn load(cx: &Cx, function: &str, path: &Value, loader: &FsLoader<'_>) -> Result<std::rc::Rc<Template>> {

@@ -6,11 +6,12 @@ use harn_agent::registry;
 use harn_prompt::Prose;
 use harn_value::Value;
 use harn_vm::builtin::{Rest, Text};
+use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
 use crate::convert::{OrThrow, thrown};
-use crate::llm_host::LlmState;
+use crate::llm_host::prompts_of;
 
 /// The registry that `tool_ref` looks at.
 #[derive(Default)]
@@ -129,8 +130,7 @@ builtins! {
             .collect();
         let mut bindings = Map::new();
         bindings.insert("tools".into(), rows.into());
-        let state = cx.state::<LlmState>();
-        let text = state.prompts.render("std/agent/prompts/tool_prompt.harn.prompt", &bindings).or_throw()?;
+        let text = prompts_of(cx).render("std/agent/prompts/tool_prompt.harn.prompt", &bindings).or_throw()?;
         text.trim_end().to_owned()
     }
 
@@ -168,11 +168,20 @@ builtins! {
 
     /// Makes a registry the current one for `tool_ref` and `tool_def`; nil unbinds. Returns it.
     ///
+    /// With a second argument: returns a copy of a tool spec (`define_tool`) with that handler.
+    ///
     /// ```harn
     /// tool_bind(tool_define(tool_registry(), "read", "d", {handler: nil}))
     /// println(tool_ref("read")) // -> read
+    /// println(tool_bind(define_tool("t", {input_schema: {}}), { args, ctx -> 7 }).handler({}, nil)) // -> 7
     /// ```
-    State fn tool_bind(cx, tools: Value) -> "any" {
+    State fn tool_bind(cx, tools: Value, handler: Value) -> "any" {
+        if !handler.is_nil() {
+            if !is_callable(&handler) {
+                return Err(thrown("tool_bind: handler must be a closure"));
+            }
+            return super::harness::bind_handler(&tools, &handler);
+        }
         if !tools.is_nil() && !registry::is_registry(&tools) {
             return Err(thrown("tool_bind: argument must be a tool registry (created with tool_registry())"));
         }

@@ -272,7 +272,9 @@ builtins! {
             let text = super::template::file(&cx, "transcript_compact", &path.into(), &from_json(bindings));
             text.map_err(|e| e.caught().to_string())
         };
-        let result = runtime.transcript_compact(&to_json(&transcript), &options, &render).await;
+        // Reminders count down first; what asks to be preserved is among the events that stay.
+        let transcript = harn_prompt::reminder::transcript::compact(&to_json(&transcript)).transcript;
+        let result = runtime.transcript_compact(&transcript, &options, &render).await;
         from_json(&result.map_err(|e| failed(&e))?.transcript)
     }
 

@@ -1,0 +1,402 @@
+//! Layered prompts and the specs of role agents, as instances of built-in structs.
+//!
+//! The pure crate checks and lowers; what it cannot hold — handlers and approval predicates — is put back
+//! into the tool specs here.
+
+use harn_prompt::harness::{
+    self as pure, AgentSpec, HarnessError, PlanSpec, ReferenceSpec, Role, RuntimeSpec, ToolSpec,
+    ToolkitDescriptions, ToolkitSpec, named_config,
+};
+use harn_value::{Dict, Ref, StructType, StructValue, Value};
+use harn_vm::builtin::{Rest, Text};
+use harn_vm::closure::is_callable;
+use harn_vm::{Cx, Result, builtins};
+use serde_json::{Value as Json, json};
+
+use crate::convert::{OrThrow, entry, from_json, text, to_json};
+use crate::llm_host::prompts_of;
+
+builtins! {
+    /// Layered prompts and role agents.
+    pub(crate) static HARNESS: "harness";
+
+    /// Renders a prompt from named layers in a fixed order, with a hash of its text.
+    ///
+    /// ```harn
+    /// let p = layered_prompt({identity: "You coordinate refunds.", safety: "Stay below the limit."})
+    /// println(p.text.lines()[0]) // -> # Identity
+    /// println(p.cache_key.count()) // -> 64
+    /// ```
+    Pure fn layered_prompt(cx, layers: Value) -> "LayeredPrompt" {
+        record("LayeredPrompt", &harn_prompt::layered_prompt(&plain(&layers)).or_throw()?.to_json())
+    }
+
+    /// Adds rows to the tools table of a prompt.
+    ///
+    /// ```harn
+    /// let p = augment_prompt_tools("You help.", [{name: "find", description: "Find."}])
+    /// println(p.text.contains("| find | Find. |  |")) // -> true
+    /// ```
+    Pure fn augment_prompt_tools(cx, text: Text, tools: Value) -> "LayeredPrompt" {
+        let rows = harn_prompt::layered::tool_rows(&plain(&tools)).or_throw()?;
+        record("LayeredPrompt", &harn_prompt::augment_prompt_tools(&text, rows).to_json())
+    }
+
+    /// Describes a tool for agents and prompts: name, input schema, approval, and optionally its handler.
+    ///
+    /// A closure as last argument is the handler; it is called with the arguments and a context. The
+    /// result may stand in any list of tools.
+    ///
+    /// ```harn
+    /// let t = define_tool("find", {input_schema: {query: "string"}, approval: "always"}, { args, ctx -> args.query })
+    /// println("${t.approval.kind} ${t.input_schema.required} ${t.handler({query: "x"}, nil)}") // -> always [query] x
+    /// ```
+    Pure fn define_tool(cx, args: Rest) -> "ToolSpec" {
+        let (config, handler) = match args.0.split_last() {
+            Some((last, rest)) if !rest.is_empty() && is_callable(last) => (rest, last.clone()),
+            _ => (&args.0[..], Value::NIL),
+        };
+        let given = config.last().cloned().unwrap_or_default();
+        let handler = if handler.is_nil() { entry(&given, "handler") } else { handler };
+        let spec = pure::define_tool(&named("define_tool", config)?).or_throw()?;
+        tool_record(&spec, &Closures { handler, predicate: entry(&given, "approval") })
+    }
+
+    /// Describes the agent that talks to the user and hands work to others.
+    ///
+    /// ```harn
+    /// println(define_coordinator("boss", {model: "m", prompt: "Lead.", routes: ["scout"]}).stateful) // -> true
+    /// ```
+    Pure fn define_coordinator(cx, args: Rest) -> "AgentSpec" {
+        agent(Role::Coordinator, &args.0)?
+    }
+
+    /// Describes an agent that writes plans.
+    ///
+    /// ```harn
+    /// let plan = define_plan("Move", {schema: {actions: "list"}})
+    /// println(define_planner("p", {model: "m", prompt: "Plan.", plan: plan}).plan.name) // -> Move
+    /// ```
+    Pure fn define_planner(cx, args: Rest) -> "AgentSpec" {
+        agent(Role::Planner, &args.0)?
+    }
+
+    /// Describes an agent that carries out approved plans.
+    ///
+    /// ```harn
+    /// let plan = define_plan("Move", {schema: {actions: "list"}})
+    /// println(define_executor("e", {model: "m", prompt: "Do.", plan: plan}).stateful) // -> false
+    /// ```
+    Pure fn define_executor(cx, args: Rest) -> "AgentSpec" {
+        agent(Role::Executor, &args.0)?
+    }
+
+    /// Describes a focused agent that others call.
+    ///
+    /// ```harn
+    /// println(define_specialist("s", {model: {id: "m", provider: "mock"}, prompt: "Look."}).model.provider) // -> mock
+    /// ```
+    Pure fn define_specialist(cx, args: Rest) -> "AgentSpec" {
+        agent(Role::Specialist, &args.0)?
+    }
+
+    /// Names whose runtime it is, and the version of its configuration.
+    ///
+    /// ```harn
+    /// println(define_tenant("acme", "v1")) // -> Tenant {resource_id: acme, version: v1}
+    /// ```
+    Pure fn define_tenant(cx, resource_id: Value, version: Value) -> "Tenant" {
+        let config = match resource_id.to_dict() {
+            Some(_) if version.is_nil() => to_json(&resource_id),
+            _ => json!({"resource_id": to_json(&resource_id), "version": to_json(&version)}),
+        };
+        record("Tenant", &pure::define_tenant(&config).or_throw()?.to_json())
+    }
+
+    /// Describes a kind of plan: the schema of its body and how its states are shown.
+    ///
+    /// ```harn
+    /// println(define_plan("Move", {schema: {actions: "list"}, display_aliases: {draft: "Proposal"}}).display_aliases) // -> [{alias: Proposal, status: draft}]
+    /// ```
+    Pure fn define_plan(cx, args: Rest) -> "PlanSpec" {
+        plan_record(&pure::define_plan(&named("define_plan", &args.0)?).or_throw()?)
+    }
+
+    /// Describes a kind of stored value that tools pass by reference.
+    ///
+    /// ```harn
+    /// println(define_reference("Set", {schema: {ids: ["string"]}, ttl_ms: 100}).ttl_ms) // -> 100
+    /// ```
+    Pure fn define_reference(cx, args: Rest) -> "ReferenceSpec" {
+        let given = args.0.last().cloned().unwrap_or_default();
+        let spec = pure::define_reference(&named("define_reference", &args.0)?).or_throw()?;
+        with_closures(reference_record(&spec), &[("glimpse", entry(&given, "glimpse"))])
+    }
+
+    /// Describes a toolkit of one's own, usable like the built-in ones.
+    ///
+    /// ```harn
+    /// let find = define_tool("find", {input_schema: {query: "string"}})
+    /// println(define_toolkit("shop", {tools: [find]}).tools.map({ t -> t.name })) // -> [find]
+    /// ```
+    Pure fn define_toolkit(cx, args: Rest) -> "ToolkitSpec" {
+        let given = args.0.last().cloned().unwrap_or_default();
+        let spec = pure::define_toolkit(&named("define_toolkit", &args.0)?).or_throw()?;
+        toolkit_record(&spec, &entry(&given, "tools"))
+    }
+
+    /// Builds a schema that accepts one of several object schemas, told apart by a constant field.
+    ///
+    /// ```harn
+    /// let one = { kind -> {type: "object", properties: {kind: {const: kind}}} }
+    /// println(tagged_union([one("a"), one("b")]).oneOf.count()) // -> 2
+    /// ```
+    Pure fn tagged_union(cx, schemas: Value, discriminator: Text = "kind") -> "dict" {
+        let schemas = to_json(&schemas);
+        from_json(&pure::tagged_union(schemas.as_array().map_or(&[], Vec::as_slice), &discriminator).or_throw()?)
+    }
+
+    /// Collects agents, plans, references, toolkits and policies into one spec, and checks that they fit.
+    ///
+    /// ```harn
+    /// let scout = define_specialist("scout", {model: "m", prompt: "Look."})
+    /// let spec = define_runtime({tenant: define_tenant("acme", "v1"), agents: [scout]})
+    /// println("${spec.tenant.resource_id} ${spec.agents[0].name}") // -> acme scout
+    /// ```
+    Pure fn define_runtime(cx, config: Value) -> "RuntimeSpec" {
+        let spec = pure::define_runtime(&plain(&config), &descriptions(cx)?).or_throw()?;
+        runtime_record(&spec, &config)
+    }
+
+    /// Splits messages into prompt, system text and history.
+    Pure fn parse_conversation = "__parse_conversation"(cx, messages: Value) -> "Conversation" {
+        let messages = to_json(&messages);
+        let messages = messages.as_array().map_or(&[][..], Vec::as_slice);
+        record("Conversation", &pure::parse_conversation(messages).or_throw()?.to_json())
+    }
+
+    /// Makes the program that an interpreter gets.
+    Pure fn chat_program = "__chat_program"(cx, conversation: Value, model: Text, tenant: Value) -> "ChatProgram" {
+        let parsed = pure::parse_conversation(
+            to_json(&entry(&conversation, "messages")).as_array().map_or(&[], Vec::as_slice),
+        );
+        let tenant = pure::define_tenant(&to_json(&tenant)).or_throw()?;
+        program_record(&pure::chat_program(parsed.or_throw()?, model.to_string(), tenant).to_json())
+    }
+
+    /// Returns the program with another system prompt.
+    Pure fn chat_program_with_system = "__chat_program_with_system"(cx, program: Value, text: Text) -> "ChatProgram" {
+        let mut program = to_json(&program);
+        program["system_prompt"] = text.to_string().into();
+        program_record(&program)
+    }
+
+    /// Writes the wire form of a runtime spec.
+    Pure fn runtime_spec_json = "__runtime_spec_json"(cx, spec: Value) -> "string" {
+        let spec = pure::define_runtime(&plain(&spec), &descriptions(cx)?).or_throw()?;
+        pure::runtime_spec_json(&spec)
+    }
+
+    /// Reads the wire form of a runtime spec.
+    Pure fn runtime_spec_parse = "__runtime_spec_parse"(cx, wire: Value) -> "RuntimeSpec" {
+        runtime_record(&pure::runtime_spec_parse(&to_json(&wire)).or_throw()?, &Value::NIL)
+    }
+}
+
+/// Returns a copy of a tool spec with a handler: `tool_bind` with two arguments.
+pub(crate) fn bind_handler(spec: &Value, handler: &Value) -> Result<Value> {
+    let checked = pure::define_tool(&plain(spec)).or_throw()?;
+    tool_record(&checked, &Closures { handler: handler.clone(), predicate: entry(spec, PREDICATE) })
+}
+
+/// Where the predicate of a dynamic approval is kept.
+const PREDICATE: &str = "approval_predicate";
+
+/// What a tool spec holds besides its description.
+#[derive(Clone, Default)]
+struct Closures {
+    handler: Value,
+    predicate: Value,
+}
+
+impl Closures {
+    /// Those of a finished spec, or of the dict of a constructor.
+    fn of(tool: &Value) -> Closures {
+        let predicate = entry(tool, PREDICATE);
+        let predicate = if predicate.is_nil() { entry(tool, "approval") } else { predicate };
+        Closures { handler: entry(tool, "handler"), predicate }
+    }
+}
+
+/// An instance of a built-in struct with the fields of a JSON object.
+fn record(name: &str, fields: &Json) -> Result<Value> {
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    record_of(name, fields.iter().map(|(key, value)| (key.as_str(), from_json(value))).collect())
+}
+
+fn record_of(name: &str, fields: Vec<(&str, Value)>) -> Result<Value> {
+    let names = fields.iter().map(|(key, _)| (*key).into()).collect();
+    let ty = Ref::new(StructType::new(name.into(), names));
+    let slots = fields.into_iter().map(|(_, value)| value).collect();
+    Ok(StructValue { ty, slots, extra: None }.into())
+}
+
+/// The record with fields for the closures that are there.
+fn with_closures(value: Result<Value>, closures: &[(&str, Value)]) -> Result<Value> {
+    let value = value?;
+    let Some(instance) = value.as_struct() else { return Ok(value) };
+    let name = instance.ty.name.clone();
+    let fields = instance.fields();
+    let mut all: Vec<(&str, Value)> = fields.iter().map(|(key, v)| (key.as_str(), (*v).clone())).collect();
+    all.extend(closures.iter().filter(|(_, v)| is_callable(v)).map(|(key, v)| (*key, v.clone())));
+    record_of(&name, all)
+}
+
+fn tool_record(spec: &ToolSpec, closures: &Closures) -> Result<Value> {
+    let closures = [("handler", closures.handler.clone()), (PREDICATE, closures.predicate.clone())];
+    with_closures(record("ToolSpec", &spec.to_json()), &closures)
+}
+
+/// Tool specs with the closures of the values they were made of, which stand in the same order.
+fn tool_records(specs: &[ToolSpec], originals: &Value) -> Result<Value> {
+    let originals = originals.as_list().map(|list| list.to_vec()).unwrap_or_default();
+    let find = |(at, spec): (usize, &ToolSpec)| {
+        let same = |tool: &&Value| text(&entry(tool, "name")).as_deref() == Some(&spec.name);
+        let original = originals.get(at).filter(same).or_else(|| originals.iter().find(same));
+        tool_record(spec, &original.map(Closures::of).unwrap_or_default())
+    };
+    Ok(Value::list(specs.iter().enumerate().map(find).collect::<Result<_>>()?))
+}
+
+fn plan_record(spec: &PlanSpec) -> Result<Value> {
+    record("PlanSpec", &spec.to_json())
+}
+
+fn reference_record(spec: &ReferenceSpec) -> Result<Value> {
+    record("ReferenceSpec", &spec.to_json())
+}
+
+fn toolkit_record(spec: &ToolkitSpec, tools: &Value) -> Result<Value> {
+    let config = spec.config.clone().map_or(Json::Null, Json::Object);
+    record_of(
+        "ToolkitSpec",
+        vec![
+            ("id", spec.id.as_str().into()),
+            ("config", from_json(&config)),
+            ("tools", tool_records(&spec.tools, tools)?),
+        ],
+    )
+}
+
+fn agent(role: Role, arguments: &[Value]) -> Result<Value> {
+    let given = arguments.last().cloned().unwrap_or_default();
+    let spec = pure::define_agent(role, &named(role.constructor(), arguments)?).or_throw()?;
+    agent_record(&spec, &entry(&given, "tools"))
+}
+
+fn agent_record(spec: &AgentSpec, tools: &Value) -> Result<Value> {
+    let fields = spec.to_json();
+    let field = |(key, value): (&'_ String, &Json)| -> Result<(String, Value)> {
+        let value = match key.as_str() {
+            "tools" => tool_records(&spec.tools, tools)?,
+            "plan" => spec.plan.as_ref().map_or(Ok(Value::NIL), plan_record)?,
+            _ => from_json(value),
+        };
+        Ok((key.clone(), value))
+    };
+    let fields: Vec<(String, Value)> =
+        fields.as_object().into_iter().flatten().map(field).collect::<Result<_>>()?;
+    record_of("AgentSpec", fields.iter().map(|(key, value)| (key.as_str(), value.clone())).collect())
+}
+
+fn runtime_record(spec: &RuntimeSpec, config: &Value) -> Result<Value> {
+    let agents = entry(config, "agents");
+    let agent_at = |at: usize| agents.as_list().and_then(|list| list.get(at)).cloned().unwrap_or_default();
+    let all = |values: Vec<Result<Value>>| values.into_iter().collect::<Result<Vec<_>>>().map(Value::list);
+    let mut bindings: Vec<Value> =
+        entry(config, "tool_bindings").as_list().map(|list| list.to_vec()).unwrap_or_default();
+    for agent in agents.as_list().into_iter().flat_map(|list| list.iter()) {
+        bindings.extend(entry(agent, "tools").as_list().into_iter().flat_map(|list| list.to_vec()));
+    }
+    let toolkits = entry(config, "toolkits");
+    let toolkit_tools =
+        |at: usize| toolkits.as_list().and_then(|list| list.get(at)).map(|t| entry(t, "tools"));
+    let providers: Dict = spec
+        .providers
+        .iter()
+        .map(|(name, settings)| (name.as_str(), from_json(&Json::Object(settings.clone()))))
+        .collect();
+    record_of(
+        "RuntimeSpec",
+        vec![
+            ("tenant", record("Tenant", &spec.tenant.to_json())?),
+            (
+                "agents",
+                all(spec
+                    .agents
+                    .iter()
+                    .enumerate()
+                    .map(|(at, a)| agent_record(a, &entry(&agent_at(at), "tools")))
+                    .collect())?,
+            ),
+            ("references", all(spec.references.iter().map(reference_record).collect())?),
+            ("plans", all(spec.plans.iter().map(plan_record).collect())?),
+            (
+                "toolkits",
+                all(spec
+                    .toolkits
+                    .iter()
+                    .enumerate()
+                    .map(|(at, t)| toolkit_record(t, &toolkit_tools(at).unwrap_or_default()))
+                    .collect())?,
+            ),
+            ("approval_policies", from_json(&spec.approval_policies.to_json())),
+            ("approval_overrides", from_json(&spec.approval_overrides.to_json())),
+            ("storage_factories", from_json(&spec.storage_factories.to_json())),
+            ("providers", providers.into()),
+            ("tool_bindings", tool_records(&spec.tool_bindings, &Value::list(bindings))?),
+        ],
+    )
+}
+
+fn program_record(program: &Json) -> Result<Value> {
+    let part = |key: &str| program.get(key).cloned().unwrap_or_default();
+    record_of(
+        "ChatProgram",
+        vec![
+            ("conversation", record("Conversation", &part("conversation"))?),
+            ("system_prompt", from_json(&part("system_prompt"))),
+            ("model", from_json(&part("model"))),
+            ("tenant", record("Tenant", &part("tenant"))?),
+        ],
+    )
+}
+
+/// The dict of a constructor that was called as `f(name, {…})` or `f({name: …, …})`.
+fn named(function: &str, arguments: &[Value]) -> Result<Json> {
+    let arguments: Vec<Json> = arguments.iter().map(plain).collect();
+    named_config(function, &arguments).or_throw()
+}
+
+fn descriptions(cx: &Cx) -> Result<ToolkitDescriptions> {
+    let rendered: std::result::Result<_, HarnessError> = ToolkitDescriptions::render(&prompts_of(cx));
+    rendered.or_throw()
+}
+
+/// A value as JSON, where tool specs are what the constructors accept: their predicates stay here.
+fn plain(value: &Value) -> Json {
+    let mut json = to_json(value);
+    drop_predicates(&mut json);
+    json
+}
+
+fn drop_predicates(json: &mut Json) {
+    match json {
+        Json::Array(items) => items.iter_mut().for_each(drop_predicates),
+        Json::Object(map) => {
+            map.shift_remove(PREDICATE);
+            map.values_mut().for_each(drop_predicates);
+        }
+        _ => {}
+    }
+}
