@@ -432,6 +432,7 @@ impl ResponseBuilder {
 fn empty_completion(provider: &str, model: &str, tokens: i64) -> LlmError {
     let message = if provider == "ollama" {
         format!(
+            // prose-ok: diagnostic
             "ollama model {model} reported eval_count={tokens} but delivered no content or thinking; \
              the server may have dropped the reply, try again or use another model"
         )

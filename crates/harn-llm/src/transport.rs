@@ -210,6 +210,7 @@ impl Transport {
             let Some(next) = target.and_then(|t| url.join(t).ok()) else { return Ok(reply_of(response)) };
             if next.origin() != url.origin() {
                 return Err(invalid(format!(
+                    // prose-ok: diagnostic
                     "{provider} API error: redirected to {}, another host, which is not followed; set the provider's base URL to it if it is right",
                     next.origin().ascii_serialization()
                 )));

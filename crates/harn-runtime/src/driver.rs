@@ -357,6 +357,7 @@ impl Driver {
         let next = first + out.len();
         if next <= lines.len() {
             let more = lines.len() + 1 - next;
+            // prose-ok: contract text
             out.push(format!("[... {more} more lines not shown. Use offset={next} to continue reading]"));
         }
         Ok(out.join("\n"))
@@ -413,10 +414,12 @@ fn unavailable(agent: &AgentLoop, run: &ToolRun) -> ToolReply {
     let executor = agent.config().tool(name).and_then(|t| t.entry.get("executor")).and_then(Json::as_str);
     let text = match executor {
         Some("host_bridge") => format!(
+            // prose-ok: contract text
             "tool '{name}' is declared executor: \"host_bridge\" but no host bridge is connected to this environment."
         ),
         Some("provider_native") => {
             format!(
+                // prose-ok: contract text
                 "tool '{name}' is declared executor: \"provider_native\" and is run by the model's server only."
             )
         }

@@ -99,6 +99,7 @@ fn check_backend(name: &str, executor: Option<&str>, config: &Dict, has_handler:
     let tool = format!("tool_define: tool \"{name}\" declares executor:");
     match executor {
         Some("harn") if !has_handler && !RUNTIME_TOOLS.contains(&name) => fail(format!(
+            // prose-ok: diagnostic
             "{tool} \"harn\" but has no `handler`. Attach the handler fn or change the executor."
         )),
         Some("harn") if named("host_capability") => fail(format!(

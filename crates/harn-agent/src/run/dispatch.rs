@@ -84,6 +84,7 @@ impl AgentLoop {
             let missing = missing(tool, &call.arguments);
             if !missing.is_empty() {
                 let text = format!(
+                    // prose-ok: contract text
                     "ERROR: Tool '{}' is missing required parameter(s): {}. Provide all required parameters and try again.",
                     call.name,
                     missing.join(", ")

@@ -92,6 +92,7 @@ fn level(field: &str, value: &Value) -> Result<Effort, OptionError> {
 fn parse_thinking(value: &Value) -> Result<Thinking, OptionError> {
     let wrong = || {
         OptionError::new(format!(
+            // prose-ok: diagnostic
             "thinking: expected bool, dict, or one of \"enabled\" | \"adaptive\" | \"low\" | \"medium\" | \"high\", got \"{}\"",
             display(value)
         ))

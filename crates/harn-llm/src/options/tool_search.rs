@@ -115,6 +115,7 @@ pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
         Some(Value::Object(dict)) => dict,
         Some(_) => {
             return Err(OptionError::new(
+                // prose-ok: diagnostic
                 "tool_search: expected bool, string (\"bm25\"/\"regex\"), or dict ({variant, mode, strategy, \
                  always_loaded, budget_tokens, name, include_stub_listing})",
             ));

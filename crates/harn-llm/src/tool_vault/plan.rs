@@ -78,6 +78,7 @@ pub fn plan(
         SearchMode::Native if offered || at.forced => true,
         SearchMode::Native => {
             return Err(OptionError::new(format!(
+                // prose-ok: diagnostic
                 "tool_search: provider \"{}\" does not expose native tool-search for model \"{}\". Set `tool_search: \
                  {{ mode: \"client\" }}` to use the client-executed fallback, or omit tool_search to ship tools eagerly.",
                 at.provider, at.model
@@ -86,6 +87,7 @@ pub fn plan(
     };
     if !tools.is_empty() && tools.iter().all(|t| t.defer_loading) {
         return Err(OptionError::new(
+            // prose-ok: diagnostic
             "tool_search: all tools have defer_loading set. At least one tool must be non-deferred so the model has \
              somewhere to start. (Matches Anthropic's 400 on the same condition.)",
         ));

@@ -229,6 +229,7 @@ fn bound(cx: &Cx, function: &str, name: &Value) -> Result<Value> {
     let current = state.0.borrow();
     let Some(tools) = current.as_ref() else {
         return Err(thrown(format!(
+            // prose-ok: diagnostic
             "{function}: no tool registry bound to this scope. Call tool_bind(registry) first, or invoke inside an agent_loop."
         )));
     };
