@@ -391,6 +391,7 @@ impl AgentLoop {
         let fragments: Vec<Json> = fragments.iter().map(fragment_json).collect();
         options.insert("_system_fragments".into(), fragments.into());
         options.insert("messages".into(), self.state.messages.clone().into());
+        options.insert("_iteration".into(), self.state.iterations.into());
         options.insert("tool_format".into(), config.format.as_str().into());
         let tools = self.visible_tools();
         if tools.is_empty() {
