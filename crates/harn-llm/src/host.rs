@@ -1,8 +1,10 @@
 //! The one door to the world outside: environment, clock, warnings, and the prose that models read.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -23,6 +25,16 @@ pub struct Fragment {
     pub after: bool,
     /// The text.
     pub body: String,
+}
+
+/// The system text of a call.
+#[derive(Debug, Clone, Default)]
+pub struct SystemText {
+    /// What is sent; `None` when there is none.
+    pub text: Option<String>,
+    /// How the text came about, for those who watch calls ([`crate::LlmRuntime::watch_calls`]). Only the host knows the
+    /// type.
+    pub provenance: Option<Rc<dyn Any>>,
 }
 
 /// What a call needs from the program around it. Everything has a default except environment and
@@ -56,8 +68,8 @@ pub trait Host {
 
     /// Reduces the fragments of a call, together with what the option dict contributes, to the system
     /// text. The default joins the bodies by blank lines. An `Err` is an option error.
-    fn assemble_system(&self, _options: &Value, fragments: &[Fragment]) -> Result<Option<String>, String> {
-        Ok(join_fragments(fragments))
+    fn assemble_system(&self, _options: &Value, fragments: &[Fragment]) -> Result<SystemText, String> {
+        Ok(SystemText { text: join_fragments(fragments), provenance: None })
     }
 
     /// Returns the errors of `data` against `schema`, each `at <path>: <text>`; empty when it is valid.

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 
 use harn_llm::host::LocalFuture;
-use harn_llm::{CallError, Fragment, LlmRuntime};
+use harn_llm::{CallError, Fragment, LlmRuntime, SystemText};
 use harn_prompt::{CallParts, Prose};
 use harn_value::Value;
 use harn_vm::{Cx, Vm};
@@ -154,7 +154,8 @@ pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
     }
 }
 
-fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
+/// The model calls of a program whose configuration is looked for from a folder, unless they exist already.
+pub(crate) fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let state = vm.extension::<LlmState>();
     let make = || {
         let runtime = LlmRuntime::new(Rc::new(ProgramHost { vm: Rc::downgrade(vm) }));
@@ -212,13 +213,13 @@ impl harn_llm::Host for ProgramHost {
         }
     }
 
-    fn assemble_system(&self, options: &Json, fragments: &[Fragment]) -> Result<Option<String>, String> {
+    fn assemble_system(&self, options: &Json, fragments: &[Fragment]) -> Result<SystemText, String> {
         let empty = Map::new();
         let options = options.as_object().unwrap_or(&empty);
         let (system, live) = parts(fragments);
         let assembly = harn_prompt::assemble(options, system.as_ref(), &live, None)
             .map_err(|error| error.to_string())?;
-        Ok(assembly.text)
+        Ok(SystemText { text: assembly.text.clone(), provenance: Some(Rc::new(assembly)) })
     }
 
     fn validate_schema(&self, schema: &Json, data: &Json) -> Vec<String> {

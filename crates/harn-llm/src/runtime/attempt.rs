@@ -45,7 +45,7 @@ impl LlmRuntime {
                 return Err(error);
             }
             retries += 1;
-            let mocked = route.provider == "mock" || self.mock_is_active();
+            let mocked = route.provider == "mock" || self.mock_is_active() || self.rehearsing.get();
             let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms);
             self.host.warn(&format!(
                 "llm_call: attempt {retries} of {} failed ({}), trying again in {} ms",
@@ -127,8 +127,11 @@ impl LlmRuntime {
         self.settle(prepared, result?, &begun).map_err(|e| e.at(&route.provider, &route.model))
     }
 
-    /// Numbers an attempt and logs what is about to be asked.
+    /// Numbers an attempt, and shows the watcher and the log what is about to be asked.
     pub(super) fn begin(&self, prepared: &Prepared) -> Begun {
+        if let Some(watcher) = &mut *self.watcher.borrow_mut() {
+            watcher(prepared);
+        }
         self.calls_made.set(self.calls_made.get() + 1);
         let begun = Begun { call_id: format!("call_{}", self.calls_made.get()), at_ms: self.host.now_ms() };
         if let Some(log) = &mut *self.log.borrow_mut() {
@@ -181,7 +184,7 @@ impl LlmRuntime {
         sink: &mut Sink<'_>,
     ) -> Option<Result<Response, LlmError>> {
         let request = &prepared.request;
-        let is_mock = request.route.provider == "mock";
+        let is_mock = request.route.provider == "mock" || self.rehearsing.get();
         let mut mock = self.mock.borrow_mut();
         if !is_mock && !mock.is_active() {
             return None;

@@ -41,7 +41,8 @@ impl LlmRuntime {
         }
         let call = Call { prompt: messages.into(), system: c.system.clone(), options: c.options.clone() };
         let prepared = self.prepare(&call)?;
-        let unscripted = prepared.request.route.provider == "mock" && !self.mock_is_active();
+        let is_mock = prepared.request.route.provider == "mock" || self.rehearsing.get();
+        let unscripted = is_mock && !self.mock_is_active();
         if unscripted {
             return Ok(self.mock_completion(c, &prepared)?);
         }

@@ -57,6 +57,9 @@ impl Call {
 /// Receives each result or error of an attempt, as `--llm-mock-record` writes them.
 type FixtureSink = Box<dyn FnMut(&str)>;
 
+/// Sees each request on its way to a model, as `harn explain prompt` shows them.
+type Watcher = Box<dyn FnMut(&Prepared)>;
+
 /// Everything that model calls share within one run. It stays on one thread, like the VM it serves.
 pub struct LlmRuntime {
     host: Rc<dyn Host>,
@@ -70,6 +73,8 @@ pub struct LlmRuntime {
     warned: RefCell<BTreeSet<String>>,
     fixtures: RefCell<Option<FixtureSink>>,
     log: RefCell<Option<crate::call_log::CallLog>>,
+    watcher: RefCell<Option<Watcher>>,
+    rehearsing: Cell<bool>,
     calls_made: Cell<u64>,
 }
 
@@ -88,6 +93,8 @@ impl LlmRuntime {
             warned: RefCell::default(),
             fixtures: RefCell::default(),
             log: RefCell::default(),
+            watcher: RefCell::default(),
+            rehearsing: Cell::new(false),
             calls_made: Cell::new(0),
         }
     }
@@ -239,6 +246,19 @@ impl LlmRuntime {
         }
     }
 
+    /// Shows every request to `watcher` just before it is answered or sent: retries, schema rounds and fallbacks are
+    /// requests of their own.
+    pub fn watch_calls(&self, watcher: impl FnMut(&Prepared) + 'static) {
+        *self.watcher.borrow_mut() = Some(Box::new(watcher));
+    }
+
+    /// Makes this run a rehearsal: requests are formed as for their real models, but need no key and are answered by
+    /// mocks, scripted ones first, then the default reply of the provider `mock`. Nothing reaches the network.
+    pub fn rehearse(&self) {
+        self.rehearsing.set(true);
+        *self.transport.cassette.borrow_mut() = Some(Cassette::Replay(Tape::default()));
+    }
+
     /// Returns what the run has used.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -258,6 +278,9 @@ impl LlmRuntime {
 
     /// Waits until the provider's window has room, and takes a permit.
     pub async fn acquire(&self, provider: &str) {
+        if self.rehearsing.get() {
+            return;
+        }
         while let Some(rpm) = self.rate_limit(provider) {
             match self.limits.try_acquire(provider, rpm, self.host.now_ms()) {
                 Ok(()) => return,

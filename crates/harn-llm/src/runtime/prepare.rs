@@ -1,5 +1,6 @@
 //! From arguments to a [`Request`]: gates, tools, output channel, system text. The route is `route.rs`'s.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Prepared {
     pub request: Request,
     /// The options it came from.
     pub options: CallOptions,
+    /// What the host knows of how the system text came about; see [`crate::host::SystemText`].
+    pub provenance: Option<Rc<dyn Any>>,
     /// Names of tools offered in text format; `None` when tools are native or absent.
     pub text_tools: Option<Vec<String>>,
     /// What was decided about deferred tools.
@@ -92,7 +95,8 @@ impl LlmRuntime {
     fn prepare_options(&self, call: &Call, options: CallOptions) -> Result<Prepared, CallError> {
         let (choice, routing) = self.choose(&options)?;
         let scripted = self.mock_is_active();
-        let mocked = scripted || choice.provider == "mock";
+        // A rehearsal forms requests as for their real models, whoever answers them.
+        let mocked = choice.provider == "mock" || (scripted && !self.rehearsing.get());
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
         let messages = request_messages(&options, &call.prompt);
         // Image errors belong to the options, also when a mock would not look at them.
@@ -138,7 +142,8 @@ impl LlmRuntime {
             }
         }
         let system = self.host.assemble_system(&options.raw, &fragments).map_err(CallError::Option)?;
-        let request = self.build(route, &options, &search, native, output, system, hoists, messages, ollama);
+        let request =
+            self.build(route, &options, &search, native, output, system.text, hoists, messages, ollama);
         let idle = options.idle_timeout.or_else(|| self.env_seconds("HARN_LLM_IDLE_TIMEOUT")).unwrap_or(30);
         Ok(Prepared {
             request,
@@ -148,6 +153,7 @@ impl LlmRuntime {
             routing,
             idle_timeout: Duration::from_secs(idle),
             shown: None,
+            provenance: system.provenance,
             options,
         })
     }
@@ -285,6 +291,7 @@ impl LlmRuntime {
         match gates.iter().find(|(_, closed)| *closed) {
             None => Ok(()),
             Some((name, _)) => Err(OptionError::new(format!(
+                // prose-ok: diagnostic
                 "option `{name}` is not supported by `{}` (provider `{}`). See `harn check --provider-matrix` for compatibility.",
                 route.model, route.provider
             ))),

@@ -1,0 +1,74 @@
+//! Runs without models: every call is answered by mocks, and whoever asked sees the prompt that it sends.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use harn_llm::Prepared;
+use harn_prompt::{Assembly, Bucket, Provenance, Reason};
+use harn_vm::Vm;
+use serde_json::Value as Json;
+
+use crate::llm_host::runtime_at;
+
+/// A model call as it leaves the program.
+#[derive(Clone, Debug)]
+pub struct SentCall {
+    /// The provider that the call is meant for.
+    pub provider: String,
+    /// The model that the call is meant for.
+    pub model: String,
+    /// The turn of the agent loop that makes the call, from 0; `None` outside of loops.
+    pub iteration: Option<u64>,
+    /// The system prompt and the account of its fragments. Its text is what is sent, to the byte.
+    pub assembly: Assembly,
+    /// The messages behind the system prompt.
+    pub messages: Vec<Json>,
+    /// Names of the tools whose schemas go with the call; tools in text format are part of the prompt.
+    pub tools: Vec<String>,
+}
+
+/// Makes the coming run of a program a rehearsal: model calls need no key, reach no network and get scripted replies or
+/// the mock's default one. `watcher` sees each of them. `dir` is the program's folder, where its project is looked for.
+pub fn rehearse_calls(vm: &Rc<Vm>, dir: &Path, mut watcher: impl FnMut(SentCall) + 'static) {
+    let runtime = runtime_at(vm, dir);
+    runtime.rehearse();
+    runtime.watch_calls(move |prepared| watcher(sent(prepared)));
+}
+
+fn sent(prepared: &Prepared) -> SentCall {
+    let request = &prepared.request;
+    let tool_name = |tool: &Json| {
+        let name = tool.get("name").or_else(|| tool.get("function")?.get("name"));
+        name.and_then(Json::as_str).map(str::to_owned)
+    };
+    SentCall {
+        provider: request.route.provider.clone(),
+        model: request.route.model.clone(),
+        iteration: prepared.options.raw.get("_iteration").and_then(Json::as_u64),
+        assembly: assembly(prepared),
+        messages: request.messages.clone(),
+        tools: request.tools.iter().filter_map(tool_name).collect(),
+    }
+}
+
+/// The account of the system text, if it still is what was assembled: an experiment may have put another in its place.
+fn assembly(prepared: &Prepared) -> Assembly {
+    let sent = &prepared.request.system;
+    let known = prepared.provenance.as_ref().and_then(|p| p.downcast_ref::<Assembly>());
+    match known {
+        Some(assembly) if assembly.text == *sent => assembly.clone(),
+        _ => sent.as_deref().map(replaced).unwrap_or_default(),
+    }
+}
+
+/// A text of which only its last author is known.
+fn replaced(text: &str) -> Assembly {
+    let whole = Provenance {
+        id: "call:structural_experiment".to_owned(),
+        source: "call".to_owned(),
+        bucket: Bucket::Before,
+        reason: Reason::Present { tools: Vec::new(), caps: Vec::new() },
+        range: Some(0..text.len()),
+    };
+    Assembly { text: Some(text.to_owned()), provenance: vec![whole] }
+}
