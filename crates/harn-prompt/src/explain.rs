@@ -110,7 +110,9 @@ pub fn system_prompt_record(content: &str, last: Option<&str>) -> Option<Value> 
     (last != Some(hash.as_str())).then(|| object(record))
 }
 
-fn assembly_json(assembly: &Assembly, detail: bool) -> Map<String, Value> {
+/// Returns `{system, fragments, included, excluded}`; with `detail` each fragment has its byte range too.
+#[must_use]
+pub fn assembly_json(assembly: &Assembly, detail: bool) -> Map<String, Value> {
     let entry = |p: &crate::reduce::Provenance| {
         let mut entry = p.to_json();
         if let (true, Value::Object(map)) = (detail, &mut entry) {

@@ -1,7 +1,6 @@
 //! The guide shows what this crate gives.
 
-use harn_prompt::view::{Style, explanation};
-use harn_prompt::{Explanation, LayeredPrompt, explain, layered_prompt, prompt_explain};
+use harn_prompt::{LayeredPrompt, layered_prompt, prompt_explain};
 use serde_json::{Value, json};
 
 const GUIDE: &str = include_str!("../../../docs/prompt-assembly.md");
@@ -22,12 +21,6 @@ fn worked_example() -> Value {
     })
 }
 
-fn explained(change: impl FnOnce(&mut Value)) -> Explanation {
-    let mut options = worked_example();
-    change(&mut options);
-    explain(&options).expect("the example is well-formed")
-}
-
 #[test]
 fn the_worked_example_is_what_the_guide_shows() {
     let result = prompt_explain(&worked_example()).unwrap();
@@ -38,11 +31,6 @@ fn the_worked_example_is_what_the_guide_shows() {
     };
     let lines: Vec<String> = result["fragments"].as_array().unwrap().iter().map(line).collect();
     guide_shows(&lines.join("\n"));
-}
-
-#[test]
-fn the_margin_view_is_what_the_guide_shows() {
-    guide_shows(&explanation(&explained(|options| options["without"] = json!(["todo"])), Style::default()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use harn_prompt::harness::{
 use harn_prompt::layered::{ToolRow, tool_rows};
 use harn_prompt::profile::{Remote, signals::Supplied};
 use harn_prompt::reminder::{SlotCaps, clear_reminders, compact, inject_reminder, pending, place};
-use harn_prompt::view::{Style, explanation, side_by_side};
+use harn_prompt::view::{CallHead, Style, call, explanation};
 use harn_prompt::{
     ToolListing, TurnInput, augment_prompt_tools, explain, layered_prompt, prompt_explain, turn_fragments,
 };
@@ -132,7 +132,8 @@ proptest! {
         if let Ok(found) = explain(&options) {
             let style = Style { width, color: width % 2 == 0 };
             prop_assert!(!explanation(&found, style).is_empty());
-            prop_assert!(!side_by_side(("a", &found.assembly), ("b", &found.assembly), style).is_empty());
+            let head = CallHead { number: 2, to: "mock/mock", details: &[] };
+            prop_assert!(!call(head, &found.assembly, Some(&found.assembly), style).is_empty());
         }
         let listing = ToolListing::default();
         let input = TurnInput { options: &options, session_system: None, listing: &listing };

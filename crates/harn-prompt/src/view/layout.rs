@@ -34,12 +34,23 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
             if width(&current) + char_width(c) > columns && c != ' ' {
                 lines.push(std::mem::take(&mut current).trim_end().to_owned());
             }
-            // A tab would move the margin; show it as one blank.
-            current.push(if c == '\t' { ' ' } else { c });
+            current.push(printable(c));
         }
     }
     lines.push(current.trim_end().to_owned());
     lines
+}
+
+/// A character that moves nothing: a tab would move the margin and is one blank; other control characters could do
+/// anything to a terminal and show as their pictures (`␛`).
+fn printable(c: char) -> char {
+    match u32::from(c) {
+        0x09 => ' ',
+        code @ 0..=0x1f => char::from_u32(0x2400 + code).unwrap_or(' '),
+        0x7f => '\u{2421}',
+        0x80..=0x9f => '\u{fffd}',
+        _ => c,
+    }
 }
 
 /// Fills `text` with blanks up to `columns`.
@@ -67,6 +78,11 @@ mod tests {
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("x abcdefgh", 4), ["x", "abcd", "efgh"]);
         assert_eq!(wrap("abc", 0), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_sent() {
+        assert_eq!(wrap("a\tb\u{1b}[2J\u{7f}\u{9b}", 20), ["a b␛[2J␡\u{fffd}"]);
     }
 
     #[test]

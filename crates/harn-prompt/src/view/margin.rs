@@ -2,13 +2,13 @@
 
 use super::layout::{pad, width, wrap};
 use super::{Paint, Style, count};
-use crate::compare::Change;
+use crate::compare::{Change, Difference};
 use crate::explain::Explanation;
 use crate::reduce::{Assembly, Provenance};
 use crate::stability::{Stability, stability_report};
 
-/// Columns of the margin, without its rule.
-const MARGIN: usize = 26;
+/// Columns of the margin, without its rule: as many as the longest name of a fragment that every agent has.
+const MARGIN: usize = 28;
 /// Columns that the prompt's text has at least, however narrow the terminal.
 const MIN_TEXT: usize = 20;
 
@@ -16,15 +16,7 @@ const MIN_TEXT: usize = 20;
 /// in every turn, and the difference to the prompt without some tools when that was asked for.
 #[must_use]
 pub fn explanation(explanation: &Explanation, style: Style) -> String {
-    let assembly = &explanation.assembly;
-    let mut out = Vec::new();
-    out.push(style.paint(Paint::Heading, &headline(assembly)));
-    for entry in assembly.in_text_order() {
-        out.push(String::new());
-        out.extend(beside(entry, assembly.body(entry), style));
-    }
-    out.extend(left_out(assembly, style));
-    out.extend(prefix_note(assembly, style));
+    let mut out = prompt(&explanation.assembly, style);
     if let (Some(without), Some(difference)) = (&explanation.without, explanation.difference()) {
         let names = without.tools.join(", ");
         out.push(String::new());
@@ -32,11 +24,32 @@ pub fn explanation(explanation: &Explanation, style: Style) -> String {
         let size = count(without.assembly.as_str().len(), "byte");
         let shared = count(difference.shared_prefix, "leading byte");
         out.extend(wrap(&format!("  {size} ({:+}), {shared} shared", difference.byte_delta), style.width));
-        for row in difference.rows.iter().filter(|row| row.change != Change::Same) {
-            out.push(format!("  {} {}", row.change.as_str(), style.paint(Paint::Excluded, row.id)));
-        }
+        out.extend(changes(&difference, style));
     }
-    let mut text = out.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
+    joined(&out)
+}
+
+/// The lines of a prompt with its margin, what was left out, and how stable it is.
+pub(super) fn prompt(assembly: &Assembly, style: Style) -> Vec<String> {
+    let mut out = vec![style.paint(Paint::Heading, &headline(assembly))];
+    for entry in assembly.in_text_order() {
+        out.push(String::new());
+        out.extend(beside(entry, assembly.body(entry), style));
+    }
+    out.extend(left_out(assembly, style));
+    out.extend(prefix_note(assembly, style));
+    out
+}
+
+/// One line per fragment that changed.
+pub(super) fn changes(difference: &Difference<'_>, style: Style) -> Vec<String> {
+    let changed = difference.rows.iter().filter(|row| row.change != Change::Same);
+    changed.map(|row| format!("  {} {}", row.change.as_str(), style.paint(Paint::Excluded, row.id))).collect()
+}
+
+/// The text of lines, without blanks at their ends.
+pub(super) fn joined(lines: &[String]) -> String {
+    let mut text = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
     text.push('\n');
     text
 }
@@ -104,6 +117,7 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
                 _ => "when the active tools or skills do",
             };
             format!(
+                // prose-ok: for the terminal
                 "Prefix: the first {} of {} bytes stay from turn to turn. `{}` is the first fragment that may change, {when}.",
                 report.stable_prefix_bytes, report.total_bytes, first.id
             )
@@ -136,20 +150,20 @@ mod tests {
         let expected = "\
 System prompt: 3 of 4 fragments, 113 bytes
 
- primary                    │ You help.
- unconditional              │ Be brief, and say so whenever the question is
- 94 bytes                   │ larger than the answer that was given.
+ primary                      │ You help.
+ unconditional                │ Be brief, and say so whenever the question is
+ 94 bytes                     │ larger than the answer that was given.
 
- tool:todo.guidance         │ Tick items.
- tool(s) present: todo      │
- 11 bytes                   │
+ tool:todo.guidance           │ Tick items.
+ tool(s) present: todo        │
+ 11 bytes                     │
 
- host:system_suffix         │ Bye.
- unconditional              │
- 4 bytes, after             │
+ host:system_suffix           │ Bye.
+ unconditional                │
+ 4 bytes, after               │
 
 Left out
- tool:deploy.guidance         requires tool `deploy` (not available)
+ tool:deploy.guidance           requires tool `deploy` (not available)
 
 Prefix: the first 96 of 113 bytes stay from turn to turn. `tool:todo.guidance`
 is the first fragment that may change, when the active tools or skills do.
@@ -190,6 +204,6 @@ Without todo
         let options = json!({"tools": [{"name": name, "guidance": "g"}, {"name": "d", "guidance": "x", "defer_loading": true}]});
         let text = shown(&options, Style { width: 10, color: false });
         assert!(text.contains("Left out"));
-        assert!(text.contains(&"n".repeat(21)));
+        assert!(text.contains(&"n".repeat(28)));
     }
 }

@@ -1,16 +1,14 @@
 //! Explanations for people: plain text (optionally with ANSI colours), as pure functions from values to a `String`.
 //!
-//! [`explanation`] is what `harn explain prompt` prints, [`side_by_side`] and [`guidance_demo`] are the parts of
-//! `harn demo prompt-guidance`.
+//! [`explanation`] shows one prompt, and the same without some tools; [`call`] the prompt of a model call among others
+//! (`harn explain prompt`).
 
-mod demo;
+mod call;
 mod layout;
 mod margin;
-mod table;
 
-pub use demo::{GuidanceDemo, guidance_demo};
+pub use call::{CallHead, call};
 pub use margin::explanation;
-pub use table::side_by_side;
 
 /// How a text is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
