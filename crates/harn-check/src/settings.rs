@@ -71,21 +71,25 @@ impl RuleFilter {
 }
 
 impl Settings {
-    /// Finds and reads the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that
-    /// holds `.git`. A manifest that cannot be parsed gives the defaults and a warning.
-    pub fn find(dir: &Path) -> (Self, Option<Diagnostic>) {
-        let start = std::path::absolute(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
-        let Ok(start) = start else { return (Self::default(), None) };
+    /// Finds the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that holds `.git`.
+    pub fn manifest(dir: &Path) -> Option<PathBuf> {
+        let start = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        let start = std::path::absolute(start).ok()?;
         for folder in start.ancestors().take(MAX_LEVELS) {
             let path = folder.join("harn.toml");
             if path.is_file() {
-                return Self::read(&path);
+                return Some(path);
             }
             if folder.join(".git").exists() {
                 break;
             }
         }
-        (Self::default(), None)
+        None
+    }
+
+    /// Reads the manifest for the files of `dir`. One that cannot be parsed gives the defaults and a warning.
+    pub fn find(dir: &Path) -> (Self, Option<Diagnostic>) {
+        Self::manifest(dir).map_or_else(Default::default, |path| Self::read(&path))
     }
 
     /// Reads a manifest.

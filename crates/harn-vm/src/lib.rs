@@ -53,7 +53,7 @@ pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
 pub use harn_value::{NativeHeader, Value};
 pub use host::{CaptureHost, Host, SystemHost};
-pub use modules::{LoadError, Program, Source, load};
+pub use modules::{LoadError, Program, Source, load, load_tree};
 pub use program::{EvalError, Outcome, Session, block_on, read_source, uncaught};
 pub use vm::{Interrupt, Vm, VmBuilder};
 

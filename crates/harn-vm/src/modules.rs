@@ -117,11 +117,19 @@ struct Loader<'a> {
 /// at the import.
 pub fn load(vm: &Vm, source: &Source) -> Result<Program, LoadError> {
     let parsed = harn_syntax::parse(&source.text);
-    if !parsed.errors.is_empty() {
-        return Err(LoadError::Syntax(parsed.errors));
+    if parsed.errors.is_empty() {
+        load_tree(vm, source, Rc::new(parsed.program))
+    } else {
+        Err(LoadError::Syntax(parsed.errors))
     }
+}
+
+/// As [`load`], for a program that was parsed before: `tree` is that of `source`.
+///
+/// # Errors
+/// Compile errors of the entry file.
+pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, LoadError> {
     let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };
-    let tree = Rc::new(parsed.program);
     let path = std::fs::canonicalize(&source.name).ok();
     loader.add(&source.name, &source.text, tree.clone(), &source.dir, path);
     loader.declare_all();
