@@ -152,6 +152,7 @@ fn backend(entry: &Json, name: &str, from_registry: bool) -> Result<Backend, Con
             "agent_loop: tool '{name}' has no executable backend — attach a handler, or declare an executor" // prose-ok: error text
         ))),
         Some(word) => Err(ConfigError(format!(
+            // prose-ok: diagnostic
             "agent_loop: unknown executor \"{word}\" for tool '{name}'. Expected one of: \"harn\", \"host_bridge\", \"mcp_server\", \"provider_native\""
         ))),
     }

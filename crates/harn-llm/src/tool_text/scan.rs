@@ -49,6 +49,7 @@ fn unknown_tool(name: &str, tools: &[String]) -> String {
     let mut names: Vec<&str> = tools.iter().map(String::as_str).collect();
     names.sort_unstable();
     names.truncate(20);
+    // prose-ok: contract text
     format!("Unknown tool '{name}'. Available tools: [{}]", names.join(", "))
 }
 
