@@ -26,12 +26,16 @@ pub(crate) enum Command {
     Test(TestArgs),
     /// Look for errors without running anything.
     Check(CheckArgs),
-    /// Show what a builtin, method or keyword does.
+    /// Look for what is legal but unwise, in programs and prompt templates.
+    Lint(LintArgs),
+    /// Show what a builtin, method or keyword does, or the prompts that a program sends.
     Explain(ExplainArgs),
     /// List the providers of models: whether a key is set, and their default models.
     Providers(ListArgs),
     /// List the models that have a name or a price here, or show what one can do.
     Models(ListArgs),
+    /// Run a built-in scenario that needs neither keys nor network.
+    Demo(DemoArgs),
     /// Print a completion script for a shell.
     #[command(visible_alias = "completion")]
     Completions {
@@ -149,6 +153,23 @@ pub(crate) struct CheckArgs {
     /// Programs, or folders with programs.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
+    /// How serious findings about imports and templates are: `error`, `warning` or `off`.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_preflight)]
+    pub(crate) preflight: Option<harn_check::PreflightSeverity>,
+    /// Look for templates in this folder first.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) bundle_root: Option<PathBuf>,
+    /// Write the findings to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn lint`.
+#[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    /// Programs and prompt templates, or folders with them.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) targets: Vec<PathBuf>,
     /// Write the findings to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -156,7 +177,11 @@ pub(crate) struct CheckArgs {
 
 /// Arguments of `harn explain`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct ExplainArgs {
+    /// What else can be explained.
+    #[command(subcommand)]
+    pub(crate) what: Option<Explain>,
     /// A name as in `split`, `list.map` or `match`; without one, all names by topic.
     pub(crate) name: Option<String>,
     /// Write the reference pages of the book into this folder.
@@ -165,6 +190,54 @@ pub(crate) struct ExplainArgs {
     /// With --reference: write nothing, fail if a page is not up to date.
     #[arg(long, requires = "reference")]
     pub(crate) check: bool,
+}
+
+/// What `harn explain` explains besides names.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explain {
+    /// Show the prompt of every model call that a program makes, fragment by fragment.
+    ///
+    /// The program runs without models: calls need no key, reach no network, and are answered by what the program gives
+    /// `llm_mock`, else by the mock's default reply. What it prints goes to standard error.
+    Prompt(ExplainPromptArgs),
+}
+
+/// Arguments of `harn explain prompt`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainPromptArgs {
+    /// The program; `-` reads it from standard input.
+    pub(crate) file: PathBuf,
+    /// Answer model calls from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock: Option<PathBuf>,
+    /// Text of the task: the first parameter of the program's pipeline.
+    #[arg(long, value_name = "TEXT", env = "HARN_TASK")]
+    pub(crate) task: Option<String>,
+    /// Write all calls to standard output as one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Arguments for the program, its list `argv`.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
+/// Arguments of `harn demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The scenario; without one there is a menu, or the list.
+    pub(crate) scenario: Option<String>,
+    /// List the scenarios.
+    #[arg(long, conflicts_with = "scenario")]
+    pub(crate) list: bool,
+    /// Write the list, or the run and what it printed, to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ask real models instead of replaying replies.
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) live: bool,
+    /// Keep no record in .harn-runs.
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) no_record: bool,
 }
 
 /// Puts `run` in front of a single argument that names a program.
@@ -186,6 +259,11 @@ pub(crate) fn usage_error(command: &str, text: &str) -> ! {
         Some(command) => command.error(ErrorKind::ArgumentConflict, text).exit(),
         None => cli.error(ErrorKind::ArgumentConflict, text).exit(),
     }
+}
+
+/// Reads the level of the preflight.
+fn parse_preflight(text: &str) -> Result<harn_check::PreflightSeverity, String> {
+    harn_check::PreflightSeverity::parse(text).ok_or_else(|| "expected error, warning or off".to_owned())
 }
 
 /// Reads a size: a number of bytes, or one with K, M or G behind it.

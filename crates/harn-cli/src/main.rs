@@ -9,6 +9,7 @@ mod cmd;
 mod conformance;
 mod describe;
 mod events;
+mod findings;
 mod keywords;
 mod program;
 mod repl;
@@ -33,9 +34,11 @@ fn main() -> ExitCode {
         Command::Repl => cmd::repl::repl(),
         Command::Test(args) => cmd::test::test(&args),
         Command::Check(args) => cmd::check::check(&args),
-        Command::Explain(args) => cmd::explain::explain(&args),
+        Command::Lint(args) => cmd::lint::lint(&args),
+        Command::Explain(args) => cmd::explain::explain(args),
         Command::Providers(args) => cmd::providers::providers(&args),
         Command::Models(args) => cmd::models::models(&args),
+        Command::Demo(args) => cmd::demo::demo(&args),
         Command::Completions { shell } => cmd::completions::completions(shell),
         Command::Version => cmd::version::version(),
     };

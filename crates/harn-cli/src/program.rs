@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_check::Settings;
 use harn_runtime::ModelTraffic;
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
 use harn_value::{Dict, Value};
 use harn_vm::host::{CaptureHost, Host};
-use harn_vm::{Error, ErrorKind, Interrupt, Source, Vm, block_on, load};
+use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on};
 
 use crate::conformance::expect::Outcome;
 use crate::report::Problem;
+use crate::signal;
 
 /// How inline code is named in messages.
 const INLINE: &str = "<inline>";
@@ -37,6 +39,8 @@ pub(crate) struct RunOptions {
     pub(crate) task: Option<String>,
     /// Where model calls are answered from, and what of them is kept.
     pub(crate) traffic: ModelTraffic,
+    /// Makes the run a rehearsal without models: this sees every call.
+    pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
 
 /// How a program ended.
@@ -58,6 +62,71 @@ pub(crate) enum End {
     Stopped,
 }
 
+/// Why a program did not end well.
+pub(crate) struct Failure {
+    /// A word for tools.
+    pub(crate) code: &'static str,
+    /// The message, for people and tools.
+    pub(crate) message: String,
+    /// What was found, or the error.
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Failure {
+    /// What people see; nothing for an interruption, which they asked for.
+    pub(crate) fn draw(&self, colour: bool) -> String {
+        match self.code {
+            "stopped" => String::new(),
+            _ if self.problems.is_empty() => format!("{}\n", self.message),
+            _ => self.problems.iter().map(|problem| problem.draw(colour)).collect::<Vec<_>>().join("\n"),
+        }
+    }
+
+    /// The problems for tools.
+    pub(crate) fn details(&self) -> serde_json::Value {
+        self.problems.iter().map(Problem::json).collect::<Vec<_>>().into()
+    }
+}
+
+impl End {
+    /// The exit code, and the result or why there is none.
+    pub(crate) fn settle(self) -> (u8, Result<serde_json::Value, Failure>) {
+        let failure = |code, message, problems| Err(Failure { code, message, problems });
+        match self {
+            End::Result { code, err: None, value } => (code, Ok(value)),
+            End::Result { code, err: Some(text), .. } => (code, failure("err_result", text, Vec::new())),
+            End::Refused(problems) => {
+                let first = problems.iter().find(|p| is_error(p)).map_or(String::new(), |p| p.plain.clone());
+                (1, failure("diagnostics", first, problems))
+            }
+            End::Failed(problem) => (1, failure("runtime_error", problem.plain.clone(), vec![*problem])),
+            End::Stopped => {
+                (signal::STOPPED, failure("stopped", "stopped by a signal".to_owned(), Vec::new()))
+            }
+        }
+    }
+}
+
+/// Reads a text, from standard input for `-`.
+///
+/// # Errors
+/// `Error reading <path>: <reason>`
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    let name = path.display();
+    let bytes = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    let bytes = bytes.map_err(|e| format!("Error reading {name}: {e}"))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+        format!("Error reading {name}: not valid UTF-8 (line {line}, byte {at} of the file)")
+    })
+}
+
 impl Program {
     /// Reads a file, or standard input for `-`.
     ///
@@ -65,18 +134,7 @@ impl Program {
     /// `Error reading <path>: <reason>`
     pub(crate) fn read(path: &Path) -> Result<Program, String> {
         let name = path.display().to_string();
-        let bytes = if name == "-" {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
-        } else {
-            std::fs::read(path)
-        };
-        let bytes = bytes.map_err(|e| format!("Error reading {name}: {e}"))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let at = e.utf8_error().valid_up_to();
-            let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
-            format!("Error reading {name}: not valid UTF-8 (line {line}, byte {at} of the file)")
-        })?;
+        let text = read_text(path)?;
         let dir = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Program {
             file: Rc::new(SourceFile::new(name.clone(), text.clone())),
@@ -132,61 +190,103 @@ impl Program {
         problem
     }
 
-    /// Everything that can be said without running: all syntax errors, or else compile errors, findings and what is
-    /// wrong with templates. Also whether the project wants warnings to count as errors.
-    pub(crate) fn check(&self) -> (Vec<Problem>, bool) {
+    /// The folder that imports and templates start from.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.source.dir
+    }
+
+    /// Everything that can be said without running: all syntax errors; or else the findings of the checker, what forbids
+    /// to compile the program, and what is wrong with imports and templates.
+    pub(crate) fn check(&self, settings: &Settings) -> Vec<Problem> {
         let vm = bare_vm();
-        let (settings, complaint) = harn_check::Settings::find(&self.source.dir);
-        let complaint = complaint.map(|d| Problem {
-            file: None,
-            plain: d.message.clone(),
-            diagnostic: d,
-            calls: Vec::new(),
-        });
-        let mut problems: Vec<Problem> = complaint.into_iter().collect();
-        match self.load(&vm) {
-            Ok((program, findings)) => {
-                problems.extend(findings);
-                let located =
-                    harn_check::check_templates(&self.checked(&program), &world(&Names(&vm)), &settings);
-                problems.extend(located.into_iter().map(|l| match l.file {
-                    None => self.problem(l.diagnostic.clone(), l.diagnostic.message),
-                    Some(file) => {
-                        let plain = l.diagnostic.message.clone();
-                        Problem { diagnostic: l.diagnostic, file: Some(file), plain, calls: Vec::new() }
-                    }
-                }));
-            }
-            Err(errors) => problems.extend(errors),
+        let tree = match self.parse() {
+            Ok(tree) => tree,
+            Err(errors) => return errors,
+        };
+        let mut problems = self.findings(&vm, &tree);
+        if let Err(errors) = self.compile(&vm, tree.clone()) {
+            let known: Vec<_> = problems.iter().filter(|p| is_error(p)).map(Problem::start).collect();
+            problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
         }
-        (problems, settings.strict)
+        let located = harn_check::check_templates(&self.checked(&tree), &world(&Names(&vm)), settings);
+        problems.extend(located.into_iter().map(|located| match located.file {
+            None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
+            Some(file) => {
+                let plain = located.diagnostic.message.clone();
+                Problem { diagnostic: located.diagnostic, file: Some(file), plain, calls: Vec::new() }
+            }
+        }));
+        problems
+    }
+
+    /// What can be said of the program alone, without the rules that the project turned off.
+    pub(crate) fn lint(&self, settings: &Settings) -> Vec<Problem> {
+        match self.parse() {
+            Ok(tree) => {
+                let file = Path::new(&self.source.name);
+                let is_on = |p: &Problem| is_error(p) || !settings.is_disabled(p.diagnostic.code, file);
+                self.findings(&bare_vm(), &tree).into_iter().filter(is_on).collect()
+            }
+            Err(errors) => errors,
+        }
     }
 
     /// The program as the checker takes it.
-    fn checked<'a>(&'a self, program: &'a harn_vm::Program) -> harn_check::Source<'a> {
-        harn_check::Source {
-            name: &self.source.name,
-            dir: &self.source.dir,
-            text: &self.source.text,
-            tree: &program.tree,
+    fn checked<'a>(&'a self, tree: &'a harn_syntax::ast::Program) -> harn_check::Source<'a> {
+        harn_check::Source { name: &self.source.name, dir: &self.source.dir, text: &self.source.text, tree }
+    }
+
+    /// Parses the program; all its syntax errors if there are any.
+    fn parse(&self) -> Result<Rc<harn_syntax::ast::Program>, Vec<Problem>> {
+        let parsed = harn_syntax::parse(&self.source.text);
+        if parsed.errors.is_empty() {
+            Ok(Rc::new(parsed.program))
+        } else {
+            Err(self.refused(&LoadError::Syntax(parsed.errors)))
         }
     }
 
-    /// Parses, compiles and checks; gives the program and what was found, or the errors that forbid to compile it.
-    fn load(&self, vm: &Rc<Vm>) -> Result<(harn_vm::Program, Vec<Problem>), Vec<Problem>> {
-        let program = load(vm, &self.source).map_err(|error| {
-            let file = SourceFile::new(self.source.name.clone(), self.source.text.clone());
-            let mut plain = error.canonical(&self.source.text);
-            error
-                .diagnostics(&file)
-                .into_iter()
-                .map(|d| self.problem(d, std::mem::take(&mut plain)))
-                .collect::<Vec<_>>()
-        })?;
-        let found = harn_check::check_program(&self.checked(&program), &world(&Names(vm)));
-        let problems = found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect();
-        Ok((program, problems))
+    /// What the checker says.
+    fn findings(&self, vm: &Vm, tree: &harn_syntax::ast::Program) -> Vec<Problem> {
+        let found = harn_check::check_program(&self.checked(tree), &world(&Names(vm)));
+        found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect()
     }
+
+    /// Compiles the program and what it imports.
+    fn compile(
+        &self,
+        vm: &Vm,
+        tree: Rc<harn_syntax::ast::Program>,
+    ) -> Result<harn_vm::Program, Vec<Problem>> {
+        harn_vm::load_tree(vm, &self.source, tree).map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &LoadError) -> Vec<Problem> {
+        let file = SourceFile::new(self.source.name.clone(), self.source.text.clone());
+        let mut plain = error.canonical(&self.source.text);
+        let diagnostics = error.diagnostics(&file).into_iter();
+        diagnostics.map(|d| self.problem(d, std::mem::take(&mut plain))).collect()
+    }
+
+    /// Parses, checks and compiles; gives the program and the warnings, or everything that was found.
+    fn load(&self, vm: &Vm) -> Result<(harn_vm::Program, Vec<Problem>), Vec<Problem>> {
+        let tree = self.parse()?;
+        let mut found = self.findings(vm, &tree);
+        if found.iter().any(is_error) {
+            return Err(found);
+        }
+        match self.compile(vm, tree) {
+            Ok(program) => Ok((program, found)),
+            Err(errors) => {
+                found.extend(errors);
+                Err(found)
+            }
+        }
+    }
+}
+
+fn is_error(problem: &Problem) -> bool {
+    problem.diagnostic.severity == Severity::Error
 }
 
 /// The names of a machine, for the checker.
@@ -218,16 +318,24 @@ pub(crate) fn bare_vm() -> Rc<Vm> {
 
 /// A machine for a session that has no file.
 pub(crate) fn session_vm(host: Box<dyn Host>) -> Rc<Vm> {
-    given(harn_runtime::vm_builder(host), &RunOptions::default()).build()
+    given(harn_runtime::vm_builder(host), &RunOptions::default(), &project(Path::new(""))).build()
 }
 
 /// Puts in what every program finds: `argv` and `context`.
-fn given(builder: harn_vm::VmBuilder, options: &RunOptions) -> harn_vm::VmBuilder {
+fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> harn_vm::VmBuilder {
     let argv: Vec<Value> = options.argv.iter().map(|arg| Value::str(arg)).collect();
-    let context: Dict = [("task", task(options)), ("project_root", Value::NIL), ("task_type", Value::NIL)]
-        .into_iter()
-        .collect();
+    let context: Dict =
+        [("task", task(options)), ("project_root", project.clone()), ("task_type", Value::NIL)]
+            .into_iter()
+            .collect();
     builder.global("argv", Value::from(argv)).global("context", Value::dict(context))
+}
+
+/// The root of the project that a folder belongs to, nil without one.
+fn project(dir: &Path) -> Value {
+    Settings::manifest(dir)
+        .and_then(|path| path.parent().map(|root| Value::str(&root.display().to_string())))
+        .unwrap_or(Value::NIL)
 }
 
 fn task(options: &RunOptions) -> Value {
@@ -237,25 +345,26 @@ fn task(options: &RunOptions) -> Value {
 /// Runs a program. `warn` hears of warnings before it starts; `ready` gets the means to stop it.
 pub(crate) fn run(
     program: &Program,
-    options: RunOptions,
+    mut options: RunOptions,
     host: Box<dyn Host>,
     warn: impl Fn(&Problem),
     ready: impl FnOnce(Interrupt),
 ) -> End {
-    let vm = given(harn_runtime::vm_builder(host), &options).build();
+    let project = project(program.dir());
+    let vm = given(harn_runtime::vm_builder(host), &options, &project).build();
     ready(vm.interrupt().clone());
     let (loaded, warnings) = match program.load(&vm) {
-        Ok((_, found)) if found.iter().any(|p| p.diagnostic.severity == Severity::Error) => {
-            return End::Refused(found);
-        }
         Ok(loaded) => loaded,
         Err(problems) => return End::Refused(problems),
     };
+    if let Some(watch) = options.watch.take() {
+        harn_runtime::rehearse_calls(&vm, &program.source.dir, watch);
+    }
     if let Err(text) = options.traffic.apply(&vm) {
         return End::Refused(vec![Problem::general(text)]);
     }
     warnings.iter().for_each(warn);
-    let outcome = match block_on(loaded.run(&vm, None, &[("task", task(&options))])) {
+    let outcome = match block_on(loaded.run(&vm, None, &[("task", task(&options)), ("project", project)])) {
         Ok(outcome) => outcome,
         Err(error) => {
             return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
@@ -333,7 +442,7 @@ pub(crate) fn run_captured(
     let error = match end {
         End::Result { .. } => None,
         End::Refused(problems) => {
-            let first = problems.into_iter().find(|p| p.diagnostic.severity == Severity::Error);
+            let first = problems.into_iter().find(is_error);
             Some(first.map_or_else(String::new, |p| p.plain))
         }
         End::Failed(problem) => Some(problem.plain),

@@ -59,6 +59,11 @@ impl Problem {
         Problem { diagnostic, file: file.map(Rc::new), plain, calls }
     }
 
+    /// Where it begins.
+    pub(crate) fn start(&self) -> Option<u32> {
+        self.diagnostic.span.map(|span| span.start)
+    }
+
     /// The drawn form.
     pub(crate) fn draw(&self, colour: bool) -> String {
         match &self.file {
@@ -86,6 +91,30 @@ impl Problem {
             object.insert("notes".to_owned(), serde_json::json!([]));
         }
         json
+    }
+
+    /// The form in the reports of `harn check` and `harn lint`: [`Problem::json`] with the kind of the finding, its rule,
+    /// and its place without nesting.
+    pub(crate) fn finding(&self) -> serde_json::Value {
+        let mut json = self.json();
+        let code = self.diagnostic.code;
+        json["category"] = category(code).into();
+        json["rule"] = (!code.is_empty()).then_some(code).into();
+        for key in ["line", "column", "end_line", "end_column"] {
+            json[key] = json["span"][key].clone();
+        }
+        json["fixable"] = self.diagnostic.fix.is_some().into();
+        json
+    }
+}
+
+/// What kind of finding a code belongs to. What has none forbids to read or to compile the file.
+fn category(code: &str) -> &'static str {
+    match code.as_bytes() {
+        [] | [b'E', b'0', b'0', ..] => "syntax",
+        [b'P', b'0'..=b'9', ..] => "preflight",
+        [b'A'..=b'Z', b'0'..=b'9', ..] => "type",
+        _ => "lint",
     }
 }
 

@@ -28,6 +28,11 @@ impl Colour {
         self.paint("1;31", text)
     }
 
+    /// Headings and names: bold.
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
     /// Good news: green.
     pub(crate) fn good(self, text: &str) -> String {
         self.paint("32", text)

@@ -2,13 +2,14 @@
 //!
 //! A block that begins with `harn` in its first line is a program; the `text` block that follows it is what it prints.
 //! `harn error FILE` marks a program that fails: then the block that follows is what stands on standard error.
-//! `harn part` marks a piece that does not run by itself.
+//! `harn part` marks a piece that does not run by itself. `harn file NAME` is a file for the commands of the page: a
+//! block `console` begins with `$ harn ...` and goes on with what that prints to standard output.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::{Ran, folder, harn_in, repository};
 
@@ -50,7 +51,18 @@ fn check(path: &Path) -> usize {
     let page = std::fs::read_to_string(path).unwrap();
     let blocks = blocks(&page);
     let mut count = 0;
+    let files: Vec<(&str, &str)> =
+        blocks.iter().filter_map(|b| Some((b.info.strip_prefix("harn file ")?, b.text.as_str()))).collect();
+    let page_folder = folder(&files);
     for (i, block) in blocks.iter().enumerate() {
+        if block.info == "console" {
+            count += 1;
+            let (line, printed) = block.text.split_once('\n').unwrap();
+            let args: Vec<&str> = line.strip_prefix("$ harn ").unwrap().split(' ').collect();
+            let ran = harn_in(page_folder.path(), &args);
+            assert_eq!(ran.out, printed, "{}:{}\n{}", path.display(), block.line, ran.err);
+            continue;
+        }
         let is_error = block.info.starts_with("harn error ");
         if block.info != "harn" && !is_error {
             continue;
@@ -72,30 +84,46 @@ fn the_readme() {
     assert!(check(&repository().join("README.md")) >= 1);
 }
 
+/// The hand-written pages of the book.
+fn pages() -> Vec<PathBuf> {
+    let docs = repository().join("docs");
+    let entries = std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
+    let mut pages: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "md")).collect();
+    pages.sort();
+    pages
+}
+
 #[test]
 fn the_hand_written_pages() {
-    let docs = repository().join("docs");
     let mut count = 0;
-    for page in ["getting-started.md", "language-tour.md", "cli.md", "README.md"] {
-        count += check(&docs.join(page));
+    for page in
+        ["getting-started.md", "language-tour.md", "cli.md", "README.md", "checks.md", "prompt-assembly.md"]
+    {
+        count += check(&repository().join("docs").join(page));
     }
-    assert!(count >= 12, "only {count} programs found");
+    assert!(count >= 20, "only {count} programs found");
 }
 
 #[test]
 fn links_lead_somewhere() {
-    let root = repository();
-    for page in
-        ["README.md", "docs/README.md", "docs/getting-started.md", "docs/language-tour.md", "docs/cli.md"]
-    {
-        let path = root.join(page);
+    for path in pages().into_iter().chain([repository().join("README.md")]) {
         let text = std::fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = link.split('#').next().unwrap_or_default();
             if !target.is_empty() && !target.contains("://") {
-                assert!(path.parent().unwrap().join(target).exists(), "{page}: {link}");
+                assert!(path.parent().unwrap().join(target).exists(), "{}: {link}", path.display());
             }
         }
+    }
+}
+
+#[test]
+fn every_page_is_linked_from_the_index() {
+    let index = std::fs::read_to_string(repository().join("docs/README.md")).unwrap();
+    for page in pages() {
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name == "README.md" || index.contains(&format!("({name})")), "{name} is not linked");
     }
 }
 

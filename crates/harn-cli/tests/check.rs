@@ -55,3 +55,80 @@ fn a_target_is_needed() {
     let ran = harn_in(empty.path(), &["check", "."]);
     assert_eq!((ran.code, ran.err.as_str()), (1, "error: no .harn files found under the given target(s)\n"));
 }
+
+#[test]
+fn compile_errors_do_not_hide_what_the_checker_finds() {
+    let text = "fn f(a) { a }\nf(1, 2)\nprintl(1)\nbreak\n";
+    let folder = folder(&[("a.harn", text), ("b.harn", "fn f(a) { a }\nf(1, 2)\nbreak\n")]);
+    let heads = |err: &str| {
+        let is_head = |line: &&str| line.starts_with("error: ") || line.starts_with("warning: ");
+        err.lines().filter(is_head).map(|line| line.chars().take(24).collect()).collect::<Vec<String>>()
+    };
+    let ran = harn_in(folder.path(), &["check", "a.harn"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(
+        heads(&ran.err),
+        ["warning: Function 'f' ex", "error: call target `prin", "error: compile error: Co"],
+        "{}",
+        ran.err
+    );
+    // Before a run the checker comes first, and what it refuses is not compiled.
+    let ran = harn_in(folder.path(), &["run", "a.harn"]);
+    assert_eq!((ran.code, heads(&ran.err).len()), (1, 2), "{}", ran.err);
+    let ran = harn_in(folder.path(), &["run", "b.harn"]);
+    assert_eq!((ran.code, heads(&ran.err).len()), (1, 2), "{}", ran.err);
+}
+
+#[test]
+fn templates_are_checked_in_their_own_place() {
+    let folder = folder(&[
+        (
+            "main.harn",
+            "let vars = {name: 1, tonn: 2}\nprintln(render(\"a.prompt\", vars))\nrender(\"gone.prompt\")\n",
+        ),
+        (
+            "a.prompt",
+            "{{ name | uper }} {{ tone }}\n{{ include \"parts/b.prompt\" }}\n{{ include \"c.prompt\" }}",
+        ),
+        ("parts/b.prompt", "b\n  {{ section \"tusk\" }}{{ endsection }}"),
+    ]);
+    let ran = harn_in(folder.path(), &["check", "main.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    insta::assert_snapshot!(ran.err);
+    let ran = harn_in(folder.path(), &["check", "--preflight", "warning", "main.harn"]);
+    let errors = ran.err.lines().filter(|line| line.starts_with("error")).count();
+    assert_eq!((ran.code, errors), (0, 0), "{}", ran.shown());
+    let ran = harn_in(folder.path(), &["check", "--preflight", "off", "main.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "main.harn: ok\n"));
+    assert_eq!(harn_in(folder.path(), &["check", "--preflight", "loud", "main.harn"]).code, 2);
+}
+
+#[test]
+fn templates_may_lie_below_a_bundle_root() {
+    let folder = folder(&[("main.harn", "render(\"a.prompt\")\n"), ("dist/a.prompt", "x")]);
+    assert_eq!(harn_in(folder.path(), &["check", "main.harn"]).code, 1);
+    assert_eq!(harn_in(folder.path(), &["check", "--bundle-root", "dist", "main.harn"]).code, 0);
+}
+
+#[test]
+fn a_template_can_be_checked_by_itself() {
+    let folder = folder(&[("a.harn.prompt", "Hello\n{{ end }}"), ("b.prompt", "Hello")]);
+    let ran = harn_in(folder.path(), &["check", "a.harn.prompt", "b.prompt"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "b.prompt: ok\n"));
+    assert!(ran.err.contains("--> a.harn.prompt:2:1"), "{}", ran.err);
+}
+
+#[test]
+fn findings_have_kind_rule_and_place() {
+    let folder = folder(&[("a.harn", "render(\"gone.prompt\")\nprintl(1)\n"), ("b.harn", "let = 1\n")]);
+    let ran = harn_in(folder.path(), &["check", "--json", "a.harn", "b.harn", "gone.harn"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let of = |file: usize, at: usize| json["data"]["files"][file]["diagnostics"][at].clone();
+    let shown =
+        |d: serde_json::Value| format!("{} {} {}:{}", d["category"], d["rule"], d["line"], d["column"]);
+    assert_eq!(shown(of(0, 0)), "\"type\" \"E0100\" 2:1");
+    assert_eq!(shown(of(0, 1)), "\"preflight\" \"P0102\" 1:8");
+    assert!(shown(of(1, 0)).starts_with("\"syntax\" ") && shown(of(1, 0)).ends_with(" 1:5"), "{}", of(1, 0));
+    assert_eq!(of(2, 0)["severity"], "error");
+    assert_eq!(json["data"]["summary"], serde_json::json!({"files": 3, "errors": 4, "warnings": 0}));
+}

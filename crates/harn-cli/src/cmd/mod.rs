@@ -2,7 +2,9 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod explain;
+pub(crate) mod lint;
 pub(crate) mod models;
 pub(crate) mod providers;
 pub(crate) mod repl;

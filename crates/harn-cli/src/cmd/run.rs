@@ -30,7 +30,8 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         Ok(program) => program,
         Err(text) => return sink.unreadable(&text),
     };
-    let options = RunOptions { argv: args.args, task: args.task, traffic: args.models.traffic() };
+    let options =
+        RunOptions { argv: args.args, task: args.task, traffic: args.models.traffic(), watch: None };
     let end =
         program::run(&program, options, sink.host(), |problem| sink.warn(problem), signal::stop_on_signal);
     sink.finish(end)
@@ -75,53 +76,24 @@ impl Sink {
 }
 
 fn finish_text(end: End) -> u8 {
-    match end {
-        End::Result { code, err, .. } => {
-            if let Some(text) = err {
-                write_err(&format!("{text}\n"));
-            }
-            code
-        }
-        End::Refused(problems) => {
-            let colour = Colour::of(&std::io::stderr()).on();
-            let drawn: Vec<String> = problems.iter().map(|problem| problem.draw(colour)).collect();
-            write_err(&drawn.join("\n"));
-            1
-        }
-        End::Failed(problem) => {
-            write_err(&problem.draw(Colour::of(&std::io::stderr()).on()));
-            1
-        }
-        End::Stopped => signal::STOPPED,
+    let (code, result) = end.settle();
+    if let Err(failure) = result {
+        write_err(&failure.draw(Colour::of(&std::io::stderr()).on()));
     }
+    code
 }
 
 fn finish_events(events: &Events, end: End) -> u8 {
-    let details = |problems: &[Problem]| Value::from(problems.iter().map(Problem::json).collect::<Vec<_>>());
+    let (code, result) = end.settle();
     // A reader that has gone away does not want the last event either.
-    match end {
-        End::Result { code, err: None, value } => {
-            let _ = events.send("result", json!({"value": value, "exit_code": code}));
-            code
+    let _ = match result {
+        Ok(value) => events.send("result", json!({"value": value, "exit_code": code})),
+        Err(failure) if failure.problems.is_empty() => {
+            events.fail(failure.code, &failure.message, json!({"exit_code": code}))
         }
-        End::Result { code, err: Some(text), .. } => {
-            let _ = events.fail("err_result", &text, json!({"exit_code": code}));
-            code
-        }
-        End::Refused(problems) => {
-            let message = problems.first().map_or(String::new(), |p| p.plain.clone());
-            let _ = events.fail("diagnostics", &message, details(&problems));
-            1
-        }
-        End::Failed(problem) => {
-            let _ = events.fail("runtime_error", &problem.plain, details(std::slice::from_ref(&problem)));
-            1
-        }
-        End::Stopped => {
-            let _ = events.fail("stopped", "stopped by a signal", Value::Null);
-            signal::STOPPED
-        }
-    }
+        Err(failure) => events.fail(failure.code, &failure.message, failure.details()),
+    };
+    code
 }
 
 fn write_err(text: &str) {

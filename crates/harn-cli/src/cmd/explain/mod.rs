@@ -1,13 +1,19 @@
-//! `harn explain NAME`: documentation from the tables in the binary, and the reference pages made of it.
+//! `harn explain NAME`: documentation from the tables in the binary, and the reference pages made of it. `prompt.rs` has
+//! `harn explain prompt FILE`.
+
+mod prompt;
 
 use std::io::Write;
 use std::path::Path;
 
-use crate::args::ExplainArgs;
+use crate::args::{Explain, ExplainArgs};
 use crate::{describe, program};
 
 /// Prints or writes documentation; 1 if there is nothing of that name or a page is not up to date.
-pub(crate) fn explain(args: &ExplainArgs) -> u8 {
+pub(crate) fn explain(args: ExplainArgs) -> u8 {
+    if let Some(Explain::Prompt(args)) = args.what {
+        return prompt::explain_prompt(args);
+    }
     let vm = program::bare_vm();
     let outcome = match (&args.name, &args.reference) {
         (_, Some(folder)) => write_reference(&describe::reference(&vm), folder, args.check),

@@ -1,0 +1,202 @@
+//! `harn demo`: runs a program that is embedded in the binary, without keys, network or project.
+//!
+//! `scenarios.rs` is the list, `stage.rs` the folder and the streams of a run, `record.rs` what is kept of it.
+
+mod record;
+mod scenarios;
+mod stage;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::time::Instant;
+
+use harn_runtime::ModelTraffic;
+use harn_vm::suggest;
+use serde_json::{Value, json};
+
+use crate::args::DemoArgs;
+use crate::program::{self, Program, RunOptions};
+use crate::report::Problem;
+use crate::signal;
+use crate::style::Colour;
+use scenarios::{PROGRAM, REPLIES, SCENARIOS, Scenario};
+use stage::{Stage, Streams};
+
+/// Columns of the list.
+const WIDTH: usize = 80;
+
+/// What is said at the end.
+const NEXT: &str = "\
+Next: `harn demo --list` shows the scenarios,
+`harn explain prompt FILE.harn` the prompts of a program of yours.";
+
+/// Exit code of a scenario that does not exist.
+const USAGE: u8 = 2;
+
+/// Runs or lists scenarios; gives the exit code.
+pub(crate) fn demo(args: &DemoArgs) -> u8 {
+    if args.list {
+        return list(args.json);
+    }
+    let scenario = match args.scenario.as_deref() {
+        Some(id) => match SCENARIOS.iter().find(|scenario| scenario.id == id) {
+            Some(scenario) => scenario,
+            None => return unknown(id),
+        },
+        None if !args.json && io::stdin().is_terminal() && io::stdout().is_terminal() => match choose() {
+            Ok(scenario) => scenario,
+            Err(code) => return code,
+        },
+        None => return list(args.json),
+    };
+    match run(scenario, args) {
+        Ok(code) => code,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            1
+        }
+    }
+}
+
+fn unknown(id: &str) -> u8 {
+    let hint = suggest::hint(id, SCENARIOS.iter().map(|scenario| scenario.id));
+    eprint!("error: unknown scenario `{id}`{hint}\n\n{}", list_text(Colour::of(&io::stderr())));
+    USAGE
+}
+
+fn list(json: bool) -> u8 {
+    let text = if json {
+        let row = |s: &Scenario| json!({"id": s.id, "title": s.title, "description": flowing(s.description)});
+        pretty(&json!({"scenarios": SCENARIOS.iter().map(row).collect::<Vec<_>>()}))
+    } else {
+        list_text(Colour::of(&io::stdout()))
+    };
+    // A closed pipe is the reader's choice, not an error.
+    let _ = io::stdout().write_all(text.as_bytes());
+    0
+}
+
+fn list_text(colour: Colour) -> String {
+    let mut out = "Scenarios, which need neither keys nor network:\n".to_owned();
+    for scenario in SCENARIOS {
+        out += &format!("\n  {}  {}\n", colour.strong(scenario.id), scenario.title);
+        for line in wrapped(scenario.description, WIDTH - 6) {
+            out += &format!("      {line}\n");
+        }
+    }
+    out + "\nRun one with `harn demo ID`.\n"
+}
+
+/// Asks on the terminal; an empty answer takes the first scenario.
+fn choose() -> Result<&'static Scenario, u8> {
+    for (n, scenario) in SCENARIOS.iter().enumerate() {
+        println!("  {}. {}  {}", n + 1, scenario.id, scenario.title);
+    }
+    print!("Which one? [1] ");
+    let _ = io::stdout().flush();
+    let mut answer = String::new();
+    if io::stdin().lock().read_line(&mut answer).is_err() {
+        return Err(1);
+    }
+    let answer = answer.trim();
+    let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
+    let found = match number {
+        Ok(n) => n.checked_sub(1).and_then(|at| SCENARIOS.get(at)),
+        Err(_) => SCENARIOS.iter().find(|scenario| scenario.id == answer),
+    };
+    found.ok_or_else(|| unknown(answer))
+}
+
+/// Runs a scenario and keeps a record.
+///
+/// # Errors
+/// The scratch folder or the record cannot be written.
+fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
+    let stage = Stage::set(scenario.files)?;
+    let out = Colour::of(&io::stdout());
+    let say = |text: String| {
+        if !args.json {
+            let mut stdout = io::stdout().lock();
+            let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        }
+    };
+    let mode = if args.live {
+        "(live: real models, with your keys)"
+    } else {
+        "(offline replay — no API keys required)"
+    };
+    say(format!(
+        "{}\n{}\n{mode}\n",
+        out.strong(&format!("=== harn demo · {} ===", scenario.id)),
+        scenario.title
+    ));
+
+    let program = Program::read(&stage.path(PROGRAM))?;
+    let streams = Streams::new(!args.json);
+    let has_replies = scenario.files.iter().any(|(name, _)| *name == REPLIES);
+    // Without replies every model call is an error: a scenario is complete or does not call models.
+    let replies = (!args.live).then(|| stage.path(if has_replies { REPLIES } else { stage::NO_REPLIES }));
+    let options = RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
+    let (started, clock) = (jiff::Timestamp::now(), Instant::now());
+    let warn = |problem: &Problem| streams.write_err(&problem.draw(streams.colour()));
+    let end = program::run(&program, options, stage.host(&streams), warn, signal::stop_on_signal);
+    let (code, result) = end.settle();
+    if let Err(failure) = result {
+        streams.write_err(&failure.draw(streams.colour()));
+    }
+    let elapsed_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+
+    let run = record::Run { scenario, code, started, streams: &streams };
+    let folder = if args.no_record { None } else { Some(record::write(&run)?) };
+    if args.json {
+        let _ = io::stdout().write_all(
+            pretty(&json!({
+                "scenario": scenario.id, "title": scenario.title, "exit_code": code, "elapsed_ms": elapsed_ms,
+                "stdout": streams.out(), "stderr": streams.err(), "run_record_dir": folder,
+            }))
+            .as_bytes(),
+        );
+        return Ok(code);
+    }
+    if code != 0 {
+        eprintln!("\nerror: demo `{}` failed (exit {code})", scenario.id);
+        if args.live && is_about_credentials(&streams.err()) {
+            eprintln!("A key is missing or refused; `harn demo {}` runs without one.", scenario.id);
+        }
+        return Ok(code);
+    }
+    say(format!("\n--- demo complete in {elapsed_ms} ms ---"));
+    if let Some(folder) = &folder {
+        say(format!("Record: {folder}/run.json"));
+    }
+    say(NEXT.to_owned());
+    Ok(code)
+}
+
+fn is_about_credentials(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["api key", "api_key", "credential", "unauthorized", "auth"].iter().any(|word| text.contains(word))
+}
+
+fn pretty(value: &Value) -> String {
+    // Writing a value of our own as text cannot fail.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// A text with single blanks.
+fn flowing(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,45 @@
+//! The scenarios of `harn demo`: each is a folder in `demos/`, embedded in the binary.
+
+/// A program that shows something, with everything it needs.
+#[derive(Debug)]
+pub(super) struct Scenario {
+    /// What one types, the name of the folder.
+    pub(super) id: &'static str,
+    /// What it shows, in a line.
+    pub(super) title: &'static str,
+    /// What to look at, in a few sentences.
+    pub(super) description: &'static str,
+    /// Its files: path and text. `main.harn` is the program; `replies.jsonl`, when there is one, answers its model calls.
+    pub(super) files: &'static [(&'static str, &'static str)],
+}
+
+/// The program of a scenario.
+pub(super) const PROGRAM: &str = "main.harn";
+
+/// The recorded replies of a scenario.
+pub(super) const REPLIES: &str = "replies.jsonl";
+
+/// All scenarios, in the order in which they are listed.
+pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
+    id: "prompt-guidance",
+    title: "Guidance rides with its tool",
+    description: "Assembles one system prompt with a tool and without it, and shows side by side which fragments each \
+                  prompt has and why. The sentence about the tool is there exactly when the tool is. No model is called.",
+    files: &[(PROGRAM, include_str!("../../../demos/prompt-guidance/main.harn"))],
+}];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_is_whole() {
+        for (at, scenario) in SCENARIOS.iter().enumerate() {
+            let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(!scenario.id.is_empty() && scenario.id.chars().all(word), "{}", scenario.id);
+            assert!(SCENARIOS[..at].iter().all(|other| other.id != scenario.id), "{}", scenario.id);
+            assert!(scenario.files.iter().any(|(name, _)| *name == PROGRAM), "{}", scenario.id);
+            assert!(scenario.description.ends_with('.') && scenario.title.len() <= 76, "{}", scenario.id);
+        }
+    }
+}

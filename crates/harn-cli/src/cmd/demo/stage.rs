@@ -1,0 +1,152 @@
+//! Where a scenario runs: a scratch folder with its files, and streams that are shown and kept.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_vm::host::Host;
+
+use crate::style::Colour;
+
+/// An empty file of replies.
+pub(super) const NO_REPLIES: &str = ".no-replies.jsonl";
+
+/// A scratch folder, removed at the end.
+pub(super) struct Stage {
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Writes the files of a scenario.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn set(files: &[(&str, &str)]) -> Result<Stage, String> {
+        let cannot = |e: io::Error| format!("cannot write the files of the demo: {e}");
+        let folder = tempfile::tempdir().map_err(cannot)?;
+        for (name, text) in files.iter().chain(&[(NO_REPLIES, "")]) {
+            let path = folder.path().join(name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(cannot)?;
+            }
+            std::fs::write(path, text).map_err(cannot)?;
+        }
+        Ok(Stage { folder })
+    }
+
+    /// The path of a file.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The world that the scenario sees.
+    pub(super) fn host(&self, streams: &Streams) -> Box<dyn Host> {
+        Box::new(StageHost { folder: self.folder.path().to_owned(), streams: streams.clone() })
+    }
+}
+
+/// What a scenario prints. Clones share it.
+#[derive(Clone)]
+pub(super) struct Streams {
+    shown: bool,
+    kept: Rc<RefCell<(String, String)>>,
+}
+
+impl Streams {
+    /// Keeps both streams; `shown` passes them on, too.
+    pub(super) fn new(shown: bool) -> Streams {
+        Streams { shown, kept: Rc::default() }
+    }
+
+    /// What was printed to standard output, without colour.
+    pub(super) fn out(&self) -> String {
+        without_colour(&self.kept.borrow().0)
+    }
+
+    /// What was printed to standard error, without colour.
+    pub(super) fn err(&self) -> String {
+        without_colour(&self.kept.borrow().1)
+    }
+
+    /// Whether diagnostics get colour.
+    pub(super) fn colour(&self) -> bool {
+        self.shown && Colour::of(&io::stderr()).on()
+    }
+
+    pub(super) fn write_err(&self, text: &str) {
+        if self.shown {
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+        self.kept.borrow_mut().1.push_str(text);
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.kept.borrow_mut().0.push_str(text);
+        if self.shown {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// A text without the codes of colours, which must not get into files.
+fn without_colour(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
+        let rest = &part[end..];
+        text + rest.strip_prefix('m').unwrap_or(rest)
+    })
+}
+
+/// The real system, except for the working folder and the streams.
+struct StageHost {
+    folder: PathBuf,
+    streams: Streams,
+}
+
+impl Host for StageHost {
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.streams.write_out(text)
+    }
+
+    fn write_err(&self, text: &str) {
+        self.streams.write_err(text);
+    }
+
+    fn cwd(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        match name {
+            // Nobody looks at colours that are only kept.
+            "NO_COLOR" if !self.streams.shown => Some("1".to_owned()),
+            "FORCE_COLOR" if !self.streams.shown => None,
+            _ => std::env::var(name).ok(),
+        }
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(self.folder.join(path))
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        std::fs::write(self.folder.join(path), bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_taken_out() {
+        assert_eq!(without_colour("a\u{1b}[1;31mb\u{1b}[0mc\u{1b}[m"), "abc");
+        assert_eq!(without_colour("plain é"), "plain é");
+    }
+}

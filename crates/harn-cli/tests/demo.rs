@@ -1,0 +1,148 @@
+//! `harn demo`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{command, finish, folder, harn, harn_in};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+fn receipt() -> Value {
+    json!({
+        "receipt_kind": "prompt_guidance_receipt", "guidance_with_tool": true, "guidance_without_tool": false,
+        "drift_proof": true, "included_with": ["primary", "tool:todo.guidance"], "included_without": ["primary"],
+        "fragment_count_with": 2, "fragment_count_without": 1,
+    })
+}
+
+/// The report with its times taken out.
+fn timeless(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("--- demo complete in ") {
+        Some(_) => "--- demo complete in N ms ---".to_owned(),
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_list() {
+    let ran = harn(&["demo", "--list"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_snapshot!(ran.out);
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    // Without a terminal there is no menu.
+    assert_eq!(harn(&["demo"]).out, ran.out);
+    let list: Value = serde_json::from_str(&harn(&["demo", "--list", "--json"]).out).unwrap();
+    assert_eq!(list["scenarios"][0]["id"], "prompt-guidance");
+    assert!(
+        list["scenarios"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|s| s["title"].is_string() && s["description"].is_string())
+    );
+}
+
+#[test]
+fn prompt_guidance_as_people_see_it() {
+    let ran = harn(&["demo", "prompt-guidance", "--no-record"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_snapshot!(timeless(&ran.out));
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80 || line.starts_with('{')), "{}", ran.out);
+    let receipts: Vec<Value> = ran.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(receipts, [receipt()]);
+    for line in [
+        "    - primary [before] included=true — unconditional",
+        "    - tool:todo.guidance [before] included=true — tool(s) present: todo",
+        "tool:todo.guidance | included 31 B, tool(s) present: todo   | -",
+        "included/excluded  | 2/0                                    | 1/0",
+        "primary:todo_note | excluded, requires tool `todo` (not available)",
+    ] {
+        assert!(ran.out.lines().any(|l| l == line), "{line}\n{}", ran.out);
+    }
+}
+
+#[test]
+fn prompt_guidance_in_colour() {
+    let mut command = command(&["demo", "prompt-guidance", "--no-record"]);
+    command.env_remove("NO_COLOR").env("FORCE_COLOR", "1");
+    let out = finish(command, b"").out;
+    assert!(out.contains("\u{1b}[1m=== harn demo · prompt-guidance ===\u{1b}[0m"), "{out}");
+    assert!(out.contains("\u{1b}[36mtool:todo.guidance\u{1b}[0m"), "{out}");
+    assert!(!harn(&["demo", "prompt-guidance", "--no-record"]).out.contains('\u{1b}'));
+}
+
+#[test]
+fn the_json_of_a_run() {
+    let folder = folder(&[]);
+    let ran = harn_in(folder.path(), &["demo", "prompt-guidance", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let json: Value = serde_json::from_str(&ran.out).unwrap();
+    let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["scenario", "title", "exit_code", "elapsed_ms", "stdout", "stderr", "run_record_dir"]);
+    assert_eq!(
+        (&json["scenario"], &json["exit_code"], &json["stderr"]),
+        (&"prompt-guidance".into(), &0.into(), &"".into())
+    );
+    let last = json["stdout"].as_str().unwrap().lines().last().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(last).unwrap(), receipt());
+    assert!(json["elapsed_ms"].is_u64());
+}
+
+#[test]
+fn a_record_is_kept_unless_told_otherwise() {
+    let folder = folder(&[]);
+    let first = harn_in(folder.path(), &["demo", "prompt-guidance"]);
+    let second = harn_in(folder.path(), &["demo", "prompt-guidance"]);
+    assert_eq!((first.code, second.code), (0, 0), "{}", first.shown());
+    let runs: Vec<_> = std::fs::read_dir(folder.path().join(".harn-runs")).unwrap().flatten().collect();
+    assert_eq!(runs.len(), 2, "runs of one second have folders of their own");
+    for run in runs {
+        let name = run.file_name().into_string().unwrap();
+        assert!(name.starts_with("demo-prompt-guidance-"), "{name}");
+        assert!(first.out.contains(&name) || second.out.contains(&name));
+        let record: Value =
+            serde_json::from_str(&std::fs::read_to_string(run.path().join("run.json")).unwrap()).unwrap();
+        assert_eq!(record["_type"], "run_record");
+        assert_eq!(
+            (&record["id"], &record["workflow_id"]),
+            (&name.as_str().into(), &"harn-demo:prompt-guidance".into())
+        );
+        assert_eq!((&record["task"], &record["status"]), (&"prompt-guidance".into(), &"complete".into()));
+        let demo = &record["metadata"]["demo"];
+        assert_eq!((&demo["scenario"], &demo["exit_code"]), (&"prompt-guidance".into(), &0.into()));
+        assert!(
+            demo["stdout"].as_str().unwrap().ends_with("}\n") && demo["recorded_at_unix_seconds"].is_i64()
+        );
+        assert!(record["started_at"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(std::fs::read_dir(run.path()).unwrap().count(), 1, "no scratch file is left");
+    }
+    let quiet = common::folder(&[]);
+    harn_in(quiet.path(), &["demo", "prompt-guidance", "--no-record"]);
+    assert_eq!(std::fs::read_dir(quiet.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_record_that_cannot_be_written_is_an_error() {
+    let folder = folder(&[(".harn-runs", "a file")]);
+    let ran = harn_in(folder.path(), &["demo", "prompt-guidance"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("error: cannot write the run record .harn-runs: "), "{}", ran.err);
+}
+
+#[test]
+fn an_unknown_scenario_gets_a_suggestion_and_the_list() {
+    let ran = harn(&["demo", "prompt-guidence"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(
+        ran.err
+            .starts_with("error: unknown scenario `prompt-guidence` (did you mean `prompt-guidance`?)\n\n"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("Run one with `harn demo ID`."), "{}", ran.err);
+    let ran = harn(&["demo", "zzz"]);
+    assert!(ran.code == 2 && ran.err.starts_with("error: unknown scenario `zzz`\n"), "{}", ran.err);
+    assert_eq!(harn(&["demo", "--list", "prompt-guidance"]).code, 2);
+}
