@@ -135,7 +135,8 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let has_replies = scenario.files.iter().any(|(name, _)| *name == REPLIES);
     // Without replies every model call is an error: a scenario is complete or does not call models.
     let replies = (!args.live).then(|| stage.path(if has_replies { REPLIES } else { stage::NO_REPLIES }));
-    let options = RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
+    let options =
+        RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
     let (started, clock) = (jiff::Timestamp::now(), Instant::now());
     let warn = |problem: &Problem| streams.write_err(&problem.draw(streams.colour()));
     let end = program::run(&program, options, stage.host(&streams), warn, signal::stop_on_signal);

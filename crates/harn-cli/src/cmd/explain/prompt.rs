@@ -38,8 +38,7 @@ pub(crate) fn explain_prompt(args: ExplainPromptArgs) -> u8 {
         watch: Some(Box::new(move |call| seen.borrow_mut().show(call))),
     };
     let end = program::run(&program, options, Box::new(Aside), warn, signal::stop_on_signal);
-    let code = report.borrow().finish(&args.file.display().to_string(), end);
-    code
+    report.borrow().finish(&args.file.display().to_string(), end)
 }
 
 /// Shows a warning; the program runs all the same.
