@@ -207,7 +207,7 @@ mod tests {
                 "additional_properties": false})),
             json!({"type": "object", "properties": {
                 "a": {"type": ["integer", "null"], "minimum": 1}, "b": {"uniqueItems": true, "type": "array", "items": {}},
-                "c": {"oneOf": [{"type": "null"}, {"type": "string"}]}},
+                "c": {"anyOf": [{"type": "null"}, {"type": "string"}]}},
                 "additionalProperties": false})
         );
     }
