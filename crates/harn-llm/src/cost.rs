@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::config::{Config, Pricing};
 use crate::error::{Category, LlmError};
-use crate::event::Usage;
+use crate::event::{StreamEvent, Usage};
 use crate::json::Object;
 use crate::options::Budget;
 
@@ -188,53 +188,111 @@ impl Ledger {
     /// # Errors
     /// A limit would be passed.
     pub fn preflight(&self, budget: &Budget, p: Projection) -> Result<(), LlmError> {
+        self.violation(budget, p, true).map_or(Ok(()), Err)
+    }
+
+    /// The first limit that a use passes, as an error; `before` tells whether it is still only expected.
+    fn violation(&self, budget: &Budget, p: Projection, before: bool) -> Option<LlmError> {
         let (totals, session_limit) = *self.state.borrow();
         let session = totals.cost + p.cost;
-        let violation = |limit: &str, value: f64, what: String| {
-            let message = format!("LLM budget exceeded before provider call: {what} would exceed {limit}");
-            let mut error = LlmError::new(Category::BudgetExceeded, message);
-            let mut extra = Object::new();
-            extra.insert("limit".into(), limit.into());
-            extra.insert("limit_value".into(), value.into());
-            extra.insert("projected_cost_usd".into(), p.cost.into());
-            extra.insert("session_cost_usd".into(), totals.cost.into());
-            extra.insert("projected_input_tokens".into(), p.input_tokens.into());
-            extra.insert("projected_output_tokens".into(), p.output_tokens.into());
-            error.extra = Some(extra);
-            Err(error)
+        let tokens = |n: Option<i64>| n.map(|n| n as f64);
+        let limits = [
+            ("max_input_tokens", tokens(budget.max_input_tokens), p.input_tokens as f64),
+            ("max_output_tokens", tokens(budget.max_output_tokens), p.output_tokens as f64),
+            ("max_cost_usd", budget.max_cost_usd, p.cost),
+            ("total_budget_usd", budget.total_budget_usd, session),
+            ("total_budget_usd", session_limit, session),
+        ];
+        let (limit, value) =
+            limits.iter().find_map(|(name, limit, used)| limit.filter(|l| used > l).map(|l| (*name, l)))?;
+        let used = match limit {
+            "max_input_tokens" => format!("input tokens {}", p.input_tokens),
+            "max_output_tokens" => format!("output tokens {}", p.output_tokens),
+            "max_cost_usd" => format!("cost ${:.6}", p.cost),
+            _ => format!("session cost ${session:.6}"),
         };
-        match budget.max_input_tokens {
-            Some(n) if p.input_tokens > n => {
-                return violation(
-                    "max_input_tokens",
-                    n as f64,
-                    format!("projected input tokens {}", p.input_tokens),
-                );
+        let message = if before {
+            format!("LLM budget exceeded before provider call: projected {used} would exceed {limit}")
+        } else {
+            format!(
+                "LLM budget exceeded during provider call: {used} so far is above {limit}; the stream was stopped"
+            )
+        };
+        let mut error = LlmError::new(Category::BudgetExceeded, message);
+        let mut extra = Object::new();
+        extra.insert("limit".into(), limit.into());
+        extra.insert("limit_value".into(), value.into());
+        extra.insert("projected_cost_usd".into(), p.cost.into());
+        extra.insert("session_cost_usd".into(), totals.cost.into());
+        extra.insert("projected_input_tokens".into(), p.input_tokens.into());
+        extra.insert("projected_output_tokens".into(), p.output_tokens.into());
+        error.extra = Some(extra);
+        Some(error)
+    }
+}
+
+/// Watches what a streamed reply uses while it comes in, so that one that passes a limit can be stopped.
+#[derive(Debug)]
+pub struct Meter {
+    budget: Budget,
+    pricing: Option<Pricing>,
+    /// The estimated prompt, until the provider counts it.
+    input_tokens: i64,
+    /// More than this the provider does not write; zero or less when nobody told it.
+    max_tokens: i64,
+    bytes: usize,
+    reported: Usage,
+    stopped: bool,
+}
+
+impl Meter {
+    /// Makes a meter for a reply to a prompt of about `input_tokens`.
+    pub fn new(budget: Budget, pricing: Option<Pricing>, input_tokens: i64, max_tokens: i64) -> Meter {
+        let reported = Usage::default();
+        Meter { budget, pricing, input_tokens, max_tokens, bytes: 0, reported, stopped: false }
+    }
+
+    /// Takes the next event. Limits are looked at while text is coming, so a reply that is there is never
+    /// thrown away for what it cost.
+    ///
+    /// # Errors
+    /// The reply has passed a limit.
+    pub fn take(&mut self, ledger: &Ledger, event: &StreamEvent) -> Result<(), LlmError> {
+        let text = match event {
+            StreamEvent::Usage(usage) => {
+                self.reported.merge(*usage);
+                return Ok(());
             }
-            _ => {}
-        }
-        match budget.max_output_tokens {
-            Some(n) if p.output_tokens > n => {
-                return violation(
-                    "max_output_tokens",
-                    n as f64,
-                    format!("projected output tokens {}", p.output_tokens),
-                );
-            }
-            _ => {}
-        }
-        match budget.max_cost_usd {
-            Some(usd) if p.cost > usd => {
-                return violation("max_cost_usd", usd, format!("projected cost ${:.6}", p.cost));
-            }
-            _ => {}
-        }
-        for limit in [budget.total_budget_usd, session_limit].into_iter().flatten() {
-            if session > limit {
-                return violation("total_budget_usd", limit, format!("projected session cost ${session:.6}"));
+            StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text,
+            StreamEvent::ToolCallDelta { arguments, .. } => arguments,
+            _ => return Ok(()),
+        };
+        self.bytes += text.len();
+        let (usage, cost) = self.used();
+        let (input_tokens, output_tokens) = (usage.input.unwrap_or(0), usage.output.unwrap_or(0));
+        let so_far = Projection { input_tokens, output_tokens, cost };
+        match ledger.violation(&self.budget, so_far, false) {
+            None => Ok(()),
+            Some(error) => {
+                self.stopped = true;
+                Err(error.with_usage(usage))
             }
         }
-        Ok(())
+    }
+
+    /// Returns whether a limit was passed.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Returns what the reply has used so far, reported or else estimated, and what that costs.
+    pub fn used(&self) -> (Usage, f64) {
+        let written = i64::try_from(self.bytes.div_ceil(4)).unwrap_or(i64::MAX);
+        let written = if self.max_tokens > 0 { written.min(self.max_tokens) } else { written };
+        let input = self.reported.input.unwrap_or(self.input_tokens);
+        let output = self.reported.output.unwrap_or(0).max(written);
+        let usage = Usage { input: Some(input), output: Some(output), ..self.reported };
+        (usage, cost(self.pricing, input, output))
     }
 }
 
@@ -288,6 +346,28 @@ mod tests {
         let error = ledger.preflight(&Budget::default(), p).unwrap_err();
         assert_eq!(error.to_json()["limit"], "total_budget_usd");
         assert!(error.message.contains("projected session cost $0.500000"));
+    }
+
+    #[test]
+    fn a_meter_counts_what_is_reported_or_written() {
+        let ledger = Ledger::default();
+        let budget = Budget { max_output_tokens: Some(10), ..Budget::default() };
+        let text = |n: usize| StreamEvent::Text("x".repeat(n));
+        let mut meter = Meter::new(budget, None, 7, 0);
+        assert!(meter.take(&ledger, &text(40)).is_ok());
+        let error = meter.take(&ledger, &text(1)).unwrap_err();
+        assert_eq!(
+            error.message,
+            "LLM budget exceeded during provider call: output tokens 11 so far is above max_output_tokens; the stream was stopped"
+        );
+        assert_eq!(error.to_json()["partial_usage"], json!({"input_tokens": 7, "output_tokens": 11}));
+        assert!(meter.has_stopped());
+        // A provider that was told a limit keeps to it, however many bytes its tokens have.
+        let mut meter = Meter::new(budget, None, 7, 10);
+        assert!(meter.take(&ledger, &text(400)).is_ok());
+        let reported = Usage { input: Some(3), output: Some(12), ..Usage::default() };
+        assert!(meter.take(&ledger, &StreamEvent::Usage(reported)).is_ok());
+        assert!(meter.take(&ledger, &text(1)).is_err());
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl StopReason {
         match word {
             "end_turn" | "stop" | "STOP" | "completed" => StopReason::EndTurn,
             "max_tokens" | "length" | "MAX_TOKENS" | "max_output_tokens" => StopReason::MaxTokens,
-            "tool_use" | "tool_calls" | "function_call" => StopReason::ToolUse,
+            "tool_use" | "tool_calls" | "function_call" | "FUNCTION_CALL" => StopReason::ToolUse,
             "stop_sequence" => StopReason::StopSequence,
             other => StopReason::Other(other.to_string()),
         }

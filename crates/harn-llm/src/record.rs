@@ -1,14 +1,20 @@
 //! Recording every exchange with a provider, and replaying a run without one.
 //!
-//! A cassette is a JSONL file: one exchange per line, in order. Keys and authorisation headers are
-//! never part of it. A replayed request must equal a recorded one; if none is left that does, the error
+//! A cassette is a JSONL file: one exchange per line, in order, those that failed too. Keys and
+//! authorisation headers are never part of it. A replayed request must equal a recorded one; if none is left that does, the error
 //! shows the nearest recorded request and where the two differ.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use crate::error::{Category, LlmError};
-use crate::json::{canonical, int_at, str_at};
-use crate::transport::HttpRequest;
+use crate::error::{Category, Kind, LlmError};
+use crate::json::{Object, canonical, int_at, str_at};
+use crate::secret::redact_url;
+use crate::transport::{HttpRequest, ReplyHead};
+
+/// Lines of a difference that an error shows.
+const MAX_DIFF: usize = 12;
 
 /// What a transport does with its exchanges.
 pub enum Cassette {
@@ -29,50 +35,90 @@ impl Recorder {
         Recorder { sink: Box::new(sink) }
     }
 
-    pub(crate) fn add(
-        &mut self,
-        request: &HttpRequest<'_>,
-        status: u16,
-        phrase: &str,
-        content_type: &str,
-        retry_after: Option<&str>,
-        body: &[u8],
-    ) {
-        let text = String::from_utf8_lossy(body);
-        let text = request.auth.iter().fold(text.into_owned(), |text, (_, secret)| redact_key(secret, &text));
-        let line = json!({
-            "request": request_json(request),
-            "response": {"status": status, "phrase": phrase, "content_type": content_type,
-                         "retry_after": retry_after, "body": text},
-        });
-        (self.sink)(&line.to_string());
+    pub(crate) fn add(&mut self, request: &HttpRequest<'_>, reply: &Recorded) {
+        let mut response = Object::new();
+        if let Some(head) = &reply.head {
+            response.insert("status".into(), head.status.into());
+            response.insert("phrase".into(), head.phrase.as_str().into());
+            response.insert("content_type".into(), head.content_type.as_str().into());
+            response.insert("retry_after".into(), head.retry_after.as_deref().into());
+            match std::str::from_utf8(&reply.body) {
+                Ok(text) => response.insert("body".into(), text.into()),
+                Err(_) => response.insert("body_base64".into(), BASE64.encode(&reply.body).into()),
+            };
+        }
+        if let Some(error) = &reply.failure {
+            response.insert("failure".into(), error.to_json());
+        }
+        let line = json!({"request": request_json(request), "response": response}).to_string();
+        (self.sink)(&request.auth.iter().fold(line, |line, (_, secret)| secret.redact(&line)));
     }
 }
 
-/// Hides a key in text, also when the header holds it behind `Bearer `.
-fn redact_key(secret: &crate::secret::Secret, text: &str) -> String {
-    let bare = secret.reveal().strip_prefix("Bearer ").unwrap_or(secret.reveal());
-    crate::secret::Secret::new(bare).redact(text)
-}
-
+/// What makes two requests the same: method, address, body, and the headers that change what a provider
+/// does. Others may be secret.
 fn request_json(request: &HttpRequest<'_>) -> Value {
-    json!({"method": request.method, "url": request.url, "body": request.body})
+    let mut out = json!({"method": request.method, "url": redact_url(&request.url), "body": request.body});
+    let telling = |name: &str| matches!(name, "anthropic-beta" | "anthropic-version");
+    let headers: Object = request
+        .headers
+        .iter()
+        .filter(|(name, _)| telling(name))
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    if !headers.is_empty() {
+        out["headers"] = headers.into();
+    }
+    out
 }
 
-/// A recorded reply.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) phrase: String,
-    pub(crate) content_type: String,
-    pub(crate) retry_after: Option<String>,
+/// What came back for a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recorded {
+    /// Status and headers, once they were there.
+    pub(crate) head: Option<ReplyHead>,
+    /// The body as far as it was read.
     pub(crate) body: Vec<u8>,
+    /// What broke the exchange off.
+    pub(crate) failure: Option<LlmError>,
+}
+
+impl Recorded {
+    fn read(response: &Value) -> Result<Recorded, String> {
+        let text = |key: &str| str_at(response, key).unwrap_or_default().to_string();
+        let status = int_at(response, "status").and_then(|n| u16::try_from(n).ok());
+        let head = status.map(|status| ReplyHead {
+            status,
+            phrase: text("phrase"),
+            content_type: text("content_type"),
+            retry_after: str_at(response, "retry_after").map(str::to_string),
+        });
+        let body = match str_at(response, "body_base64") {
+            Some(encoded) => BASE64.decode(encoded).map_err(|e| format!("`body_base64`: {e}"))?,
+            None => text("body").into_bytes(),
+        };
+        let failure = response.get("failure").map(|error| {
+            let category = str_at(error, "category").and_then(Category::from_word);
+            LlmError::new(category.unwrap_or(Category::Generic), str_at(error, "message").unwrap_or_default())
+        });
+        if head.is_none() && failure.is_none() {
+            return Err("`response` has neither `status` nor `failure`".to_string());
+        }
+        Ok(Recorded { head, body, failure })
+    }
 }
 
 /// Recorded exchanges, each of which is used once.
 #[derive(Debug, Default)]
 pub struct Tape {
-    entries: Vec<(Value, Value, bool)>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    request: Value,
+    reply: Recorded,
+    used: bool,
 }
 
 impl Tape {
@@ -83,39 +129,32 @@ impl Tape {
     pub fn parse(text: &str) -> Result<Tape, String> {
         let mut entries = Vec::new();
         for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-            let value: Value =
-                serde_json::from_str(line).map_err(|e| format!("cassette line {}: {e}", n + 1))?;
-            match (value.get("request"), value.get("response")) {
-                (Some(request), Some(response)) => entries.push((request.clone(), response.clone(), false)),
-                _ => return Err(format!("cassette line {}: expected `request` and `response`", n + 1)),
-            }
+            let wrong = |what: String| format!("cassette line {}: {what}", n + 1);
+            let value: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+            let (Some(request), Some(response)) = (value.get("request"), value.get("response")) else {
+                return Err(wrong("expected `request` and `response`".to_string()));
+            };
+            let reply = Recorded::read(response).map_err(wrong)?;
+            entries.push(Entry { request: canonical(request), reply, used: false });
         }
         Ok(Tape { entries })
     }
 
     /// Returns how many exchanges were not used.
     pub fn unused(&self) -> usize {
-        self.entries.iter().filter(|(_, _, used)| !used).count()
+        self.entries.iter().filter(|entry| !entry.used).count()
     }
 
-    pub(crate) fn find(&mut self, request: &HttpRequest<'_>) -> Result<Reply, LlmError> {
+    pub(crate) fn find(&mut self, request: &HttpRequest<'_>) -> Result<Recorded, LlmError> {
         let wanted = canonical(&request_json(request));
-        let hit = self.entries.iter_mut().find(|(r, _, used)| !used && canonical(r) == wanted);
-        if let Some((_, response, used)) = hit {
-            *used = true;
-            let text = |key: &str| str_at(response, key).unwrap_or_default().to_string();
-            return Ok(Reply {
-                status: int_at(response, "status").and_then(|n| u16::try_from(n).ok()).unwrap_or(200),
-                phrase: text("phrase"),
-                content_type: text("content_type"),
-                retry_after: str_at(response, "retry_after").map(str::to_string),
-                body: text("body").into_bytes(),
-            });
+        if let Some(entry) = self.entries.iter_mut().find(|e| !e.used && e.request == wanted) {
+            entry.used = true;
+            return Ok(entry.reply.clone());
         }
         let nearest = self
             .entries
             .iter()
-            .map(|(recorded, _, used)| (diff(recorded, &wanted), *used))
+            .map(|entry| (diff(&entry.request, &wanted), entry.used))
             .min_by_key(|(lines, used)| (lines.len(), *used));
         let detail = match nearest {
             None => "the cassette is empty".to_string(),
@@ -123,12 +162,23 @@ impl Tape {
                 "it was recorded, but fewer times than it is made".to_string()
             }
             Some((lines, _)) => {
-                let shown: Vec<&str> = lines.iter().take(12).map(String::as_str).collect();
-                format!("the nearest recorded request differs (- recorded, + made):\n{}", shown.join("\n"))
+                let shown: Vec<&str> = lines.iter().take(MAX_DIFF).map(String::as_str).collect();
+                let more = match lines.len().saturating_sub(MAX_DIFF) {
+                    0 => String::new(),
+                    n => format!("\n({n} more lines)"),
+                };
+                format!(
+                    "the nearest recorded request differs (- recorded, + made):\n{}{more}",
+                    shown.join("\n")
+                )
             }
         };
-        let message = format!("replay: no recorded request matches this one to {}; {detail}", request.url);
-        Err(LlmError::new(Category::Generic, message))
+        let url = redact_url(&request.url);
+        let message = format!("replay: no recorded request matches this one to {url}; {detail}");
+        let mut error = LlmError::new(Category::Generic, message);
+        // The same request will not be there the next time either, whatever words it holds.
+        (error.kind, error.reason) = (Kind::Terminal, "unknown");
+        Err(error)
     }
 }
 
@@ -200,17 +250,42 @@ mod tests {
         Tape::parse(lines).unwrap()
     }
 
+    fn recorded(status: u16, body: &[u8], failure: Option<LlmError>) -> Recorded {
+        let head = (status > 0).then(|| ReplyHead {
+            status,
+            phrase: "OK".into(),
+            content_type: "text/plain".into(),
+            retry_after: None,
+        });
+        Recorded { head, body: body.to_vec(), failure }
+    }
+
     #[test]
     fn a_recording_replays_and_holds_no_key() {
         let lines = Rc::new(RefCell::new(String::new()));
         let sink = lines.clone();
         let mut recorder = Recorder::new(move |line| sink.borrow_mut().push_str(&format!("{line}\n")));
-        let made = request(json!({"b": 1, "a": [2]}));
-        recorder.add(&made, 200, "OK", "text/plain", None, b"key sk-123456 ok");
+        let mut made = request(json!({"b": 1, "a": [2], "note": "sk-123456"}));
+        made.url = "http://me:sk-other@h/x?api-version=1&key=sk-third".into();
+        recorder.add(&made, &recorded(200, b"key sk-123456 ok", None));
+        recorder.add(&made, &recorded(200, b"bytes \xff", None));
+        let broken = LlmError::new(Category::TransientNetwork, "p stream error (body): gone sk-123456");
+        recorder.add(&made, &recorded(200, b"half", Some(broken)));
+        recorder.add(&made, &recorded(0, b"", Some(LlmError::new(Category::Timeout, "late"))));
         let text = lines.borrow().clone();
-        assert!(!text.contains("sk-123456") && text.contains("key *** ok"), "{text}");
+        assert!(!text.contains("sk-") && text.contains("key *** ok"), "{text}");
         let mut tape = tape(&text);
-        assert_eq!(tape.find(&request(json!({"a": [2], "b": 1}))).unwrap().body, b"key *** ok");
+        made.body = Some(json!({"note": "***", "a": [2], "b": 1}));
+        assert_eq!(tape.find(&made).unwrap().body, b"key *** ok");
+        assert_eq!(tape.find(&made).unwrap().body, b"bytes \xff");
+        let half = tape.find(&made).unwrap();
+        assert_eq!(
+            (half.body.as_slice(), half.failure.unwrap().category),
+            (&b"half"[..], Category::TransientNetwork)
+        );
+        let late = tape.find(&made).unwrap();
+        assert!(late.head.is_none());
+        assert_eq!(late.failure.unwrap().message, "late");
         assert_eq!(tape.unused(), 0);
         let again = tape.find(&made).unwrap_err();
         assert!(again.message.contains("fewer times"), "{again}");

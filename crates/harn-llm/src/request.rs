@@ -1,5 +1,6 @@
 //! A call that is ready to go out: the route is chosen, every option is settled.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -7,12 +8,12 @@ use serde_json::Value;
 use crate::capabilities::Capabilities;
 use crate::json::Object;
 use crate::options::Thinking;
-use crate::secret::Secret;
+use crate::secret::{Secret, is_secret_header, redact_url};
 use crate::tools::ToolChoice;
 use crate::wire::WireStyle;
 
 /// Where a request goes and how it is authorised.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Route {
     /// The provider.
     pub provider: String,
@@ -34,11 +35,35 @@ pub struct Route {
     pub auth: Option<(String, Secret)>,
     /// The key itself, to be hidden wherever a reply repeats it.
     pub key: Option<Secret>,
-    /// Headers added to every request.
-    pub extra_headers: Vec<(String, String)>,
+    /// Headers added to every request; they may authorise, too.
+    pub extra_headers: Vec<(String, Secret)>,
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("style", &self.style)
+            .field("base_url", &redact_url(&self.base_url))
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Route {
+    /// Returns the headers added to every request that do not authorise.
+    pub(crate) fn plain_headers(&self) -> Vec<(String, String)> {
+        let plain = self.extra_headers.iter().filter(|(name, _)| !is_secret_header(name));
+        plain.map(|(name, value)| (name.clone(), value.reveal().to_string())).collect()
+    }
+
+    /// Returns the headers that authorise: the key's, and those of the configuration that are named so.
+    pub(crate) fn secret_headers(&self) -> Vec<(String, Secret)> {
+        let more = self.extra_headers.iter().filter(|(name, _)| is_secret_header(name));
+        self.auth.iter().chain(more).cloned().collect()
+    }
+
     /// Joins base and path with exactly one slash; a base that already ends with the path's first
     /// segment (`…/v1` and `/v1/…`) does not get it twice.
     pub fn url(&self, path: &str) -> String {

@@ -1,6 +1,6 @@
 //! A finished reply, built from events, and the result dict scripts see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -256,6 +256,18 @@ impl Response {
     }
 }
 
+/// Some servers give every call of a reply the same id. Results are told apart by it, so the second call
+/// is `<id>_2`, and so on.
+fn unused_id(given: String, used: &mut BTreeSet<String>) -> String {
+    let mut id = given.clone();
+    let mut n = 1;
+    while !used.insert(id.clone()) {
+        n += 1;
+        id = format!("{given}_{n}");
+    }
+    id
+}
+
 /// Builds a [`Response`] from events.
 #[derive(Debug, Default)]
 pub struct ResponseBuilder {
@@ -376,8 +388,10 @@ impl ResponseBuilder {
         out.usage = self.usage;
         let stop = self.stop;
         out.stop_reason = stop.as_ref().map(|s| s.as_str().to_string());
+        let mut ids = BTreeSet::new();
         let mut calls = self.calls.into_iter().map(|(index, call)| {
-            let id = call.id.unwrap_or_else(|| format!("call_{index}"));
+            let given = call.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{index}"));
+            let id = unused_id(given, &mut ids);
             ToolCall { id, name: call.name.unwrap_or_default(), arguments: parse_arguments(&call.arguments) }
         });
         let (mut thinking, mut summary) = (String::new(), String::new());

@@ -22,13 +22,15 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// Replaces every occurrence of the secret in `text` by `***`.
+    /// Replaces every occurrence of the secret in `text` by `***`, also of one that a header holds behind
+    /// `Bearer `.
     pub fn redact(&self, text: &str) -> String {
+        let bare = self.0.strip_prefix("Bearer ").unwrap_or(&self.0);
         // A very short "key" would turn harmless text into stars.
-        if self.0.len() < 4 || !text.contains(&self.0) {
+        if bare.len() < 4 || !text.contains(bare) {
             return text.to_string();
         }
-        text.replace(&self.0, "***")
+        text.replace(bare, "***")
     }
 }
 
@@ -44,6 +46,42 @@ impl fmt::Display for Secret {
     }
 }
 
+/// Returns whether a header of this name is there to authorise.
+pub fn is_secret_header(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
+}
+
+/// Names of query parameters that hold secrets.
+const SECRET_PARAMETERS: &[&str] =
+    &["key", "api_key", "apikey", "api-key", "token", "access_token", "sig", "signature", "code"];
+
+/// Hides what an address may hold of secrets: a user's password, and the values of query parameters that
+/// are named like one. Text that is no address is hidden as a whole when it might hold a password.
+pub fn redact_url(url: &str) -> String {
+    let Some(mut parsed) = url::Url::parse(url).ok().filter(url::Url::has_host) else {
+        return if url.contains('@') { "***".to_string() } else { url.to_string() };
+    };
+    let is_secret = |name: &str| SECRET_PARAMETERS.contains(&name.to_lowercase().as_str());
+    let bare = parsed.username().is_empty() && parsed.password().is_none();
+    if bare && !parsed.query_pairs().any(|(name, _)| is_secret(&name)) {
+        return url.to_string();
+    }
+    if !bare && parsed.set_username("***").is_ok() {
+        // An address that took a name takes a password, too.
+        let _ = parsed.set_password(None);
+    }
+    let query = parsed.query().map(|query| {
+        let shown = query.split('&').map(|pair| match pair.split_once('=') {
+            Some((name, _)) if is_secret(name) => format!("{name}=***"),
+            _ => pair.to_string(),
+        });
+        shown.collect::<Vec<_>>().join("&")
+    });
+    parsed.set_query(query.as_deref());
+    parsed.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +91,17 @@ mod tests {
         let key = Secret::new("sk-live-123456");
         assert_eq!(format!("{key:?} {key}"), "*** ***");
         assert_eq!(key.redact("bad key sk-live-123456!"), "bad key ***!");
+    }
+
+    #[test]
+    fn addresses_are_shown_without_their_secrets() {
+        for (url, shown) in [
+            ("https://h/v1?api-version=2", "https://h/v1?api-version=2"),
+            ("https://me:pw@h/v1", "https://***@h/v1"),
+            ("https://h/v1?a=b&Key=s3&x", "https://h/v1?a=b&Key=***&x"),
+            ("me:pw@h", "***"),
+        ] {
+            assert_eq!(redact_url(url), shown, "{url}");
+        }
     }
 }

@@ -30,12 +30,22 @@ pub struct Framer {
     has_data: bool,
     /// The last byte was a carriage return, so a following newline belongs to the same line end.
     after_cr: bool,
+    /// No line has ended yet, so a byte order mark may stand in front.
+    at_start: bool,
 }
 
 impl Framer {
     /// Makes a framer for lines and events of at most `limit` bytes.
     pub fn new(framing: Framing, limit: usize) -> Self {
-        Framer { framing, limit, line: Vec::new(), data: String::new(), has_data: false, after_cr: false }
+        Framer {
+            framing,
+            limit,
+            line: Vec::new(),
+            data: String::new(),
+            has_data: false,
+            after_cr: false,
+            at_start: true,
+        }
     }
 
     /// Returns the framing.
@@ -43,11 +53,11 @@ impl Framer {
         self.framing
     }
 
-    /// Adds a chunk; complete messages are appended to `out`.
+    /// Adds a chunk; `take` gets every message that it completes.
     ///
     /// # Errors
     /// A line or event is longer than the limit.
-    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<String>) -> Result<(), TooLong> {
+    pub fn feed(&mut self, chunk: &[u8], take: &mut dyn FnMut(&str)) -> Result<(), TooLong> {
         let mut rest = chunk;
         while !rest.is_empty() {
             if self.after_cr {
@@ -57,48 +67,62 @@ impl Framer {
                     continue;
                 }
             }
-            let ends = |b: &u8| *b == b'\n' || (*b == b'\r' && self.framing == Framing::Sse);
-            match rest.iter().position(ends) {
-                None => {
-                    self.line.extend_from_slice(rest);
-                    rest = &[];
-                }
-                Some(at) => {
-                    self.line.extend_from_slice(&rest[..at]);
-                    self.after_cr = rest[at] == b'\r';
-                    rest = &rest[at + 1..];
-                    self.end_line(out);
-                }
+            let end = match self.framing {
+                Framing::Sse => memchr::memchr2(b'\n', b'\r', rest),
+                Framing::Lines => memchr::memchr(b'\n', rest),
+            };
+            let Some(at) = end else {
+                self.line.extend_from_slice(rest);
+                break;
+            };
+            self.after_cr = rest[at] == b'\r';
+            // A line is copied only when it was cut.
+            if self.line.is_empty() {
+                self.end_line(&rest[..at], take);
+            } else {
+                self.line.extend_from_slice(&rest[..at]);
+                self.end_cut_line(take);
             }
-            if self.line.len() > self.limit || self.data.len() > self.limit {
+            rest = &rest[at + 1..];
+            if self.data.len() > self.limit {
                 return Err(TooLong);
             }
         }
-        Ok(())
+        if self.line.len() > self.limit { Err(TooLong) } else { Ok(()) }
     }
 
     /// Ends the stream: what is left counts as complete, as servers often omit the last line end.
-    pub fn finish(&mut self, out: &mut Vec<String>) {
+    pub fn finish(&mut self, take: &mut dyn FnMut(&str)) {
         if !self.line.is_empty() {
-            self.end_line(out);
+            self.end_cut_line(take);
         }
-        self.end_event(out);
+        self.end_event(take);
     }
 
-    fn end_line(&mut self, out: &mut Vec<String>) {
-        let line = String::from_utf8_lossy(&self.line).into_owned();
-        self.line.clear();
+    fn end_cut_line(&mut self, take: &mut dyn FnMut(&str)) {
+        let mut line = std::mem::take(&mut self.line);
+        self.end_line(&line, take);
+        line.clear();
+        self.line = line;
+    }
+
+    fn end_line(&mut self, line: &[u8], take: &mut dyn FnMut(&str)) {
+        let line = String::from_utf8_lossy(line);
+        let mut line = line.as_ref();
+        if std::mem::take(&mut self.at_start) {
+            line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        }
         match self.framing {
             Framing::Lines => {
                 let text = line.trim();
                 let text = text.strip_prefix("data:").map_or(text, str::trim);
                 if !text.is_empty() {
-                    out.push(text.to_string());
+                    take(text);
                 }
             }
             Framing::Sse => {
                 if line.is_empty() {
-                    self.end_event(out);
+                    self.end_event(take);
                 } else if let Some(value) = line.strip_prefix("data:") {
                     let value = value.strip_prefix(' ').unwrap_or(value);
                     // Some servers omit the blank line between events: a value that is complete by
@@ -107,7 +131,7 @@ impl Framer {
                         && self.data.len() <= MAX_UNSEPARATED
                         && serde_json::from_str::<serde::de::IgnoredAny>(&self.data).is_ok()
                     {
-                        self.end_event(out);
+                        self.end_event(take);
                     }
                     if self.has_data {
                         self.data.push('\n');
@@ -120,10 +144,10 @@ impl Framer {
         }
     }
 
-    fn end_event(&mut self, out: &mut Vec<String>) {
-        if self.has_data {
-            out.push(std::mem::take(&mut self.data));
-            self.has_data = false;
+    fn end_event(&mut self, take: &mut dyn FnMut(&str)) {
+        if std::mem::take(&mut self.has_data) {
+            take(&self.data);
+            self.data.clear();
         }
     }
 }
@@ -137,9 +161,9 @@ mod tests {
         let mut framer = Framer::new(framing, 1 << 20);
         let mut out = Vec::new();
         for chunk in chunks {
-            framer.feed(chunk, &mut out).unwrap();
+            framer.feed(chunk, &mut |text| out.push(text.to_string())).unwrap();
         }
-        framer.finish(&mut out);
+        framer.finish(&mut |text| out.push(text.to_string()));
         out
     }
 
@@ -152,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_cut_gives_the_same_messages() {
-        let text = "data: {\"t\":\"é😀\"}\r\n\r\ndata: x\n\ndata: y\r\rdata: z";
+        let text = "\u{feff}data: {\"t\":\"é😀\"}\r\n\r\ndata: x\n\ndata: y\r\rdata: z";
         let whole = run(Framing::Sse, &[text.as_bytes()]);
         assert_eq!(whole.len(), 4);
         for cut in 0..=text.len() {
@@ -171,7 +195,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_bounded() {
         let mut framer = Framer::new(Framing::Sse, 10);
-        assert_eq!(framer.feed(b"data: 0123456789", &mut Vec::new()), Err(TooLong));
+        assert_eq!(framer.feed(b"data: 0123456789", &mut |_| {}), Err(TooLong));
     }
 
     proptest! {

@@ -170,7 +170,8 @@ pub fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
     let mut out = tool.clone();
     if let Some(map) = out.as_object_mut() {
         map.shift_remove("x-harn-output-schema");
-        if shape == ToolShape::Anthropic {
+        // Namespaces group deferred tools; elsewhere the key is unknown, and refused.
+        if shape == ToolShape::Anthropic || map.get("defer_loading") != Some(&Value::Bool(true)) {
             map.shift_remove("namespace");
         }
         if let Some(function) = map.get_mut("function").and_then(Value::as_object_mut) {

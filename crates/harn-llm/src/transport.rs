@@ -4,6 +4,8 @@
 //! Redirects are followed by hand and only to the same origin, so keys never travel elsewhere.
 
 use std::cell::{OnceCell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,9 +15,10 @@ use url::Url;
 
 use crate::error::{Category, Kind, LlmError};
 use crate::event::StreamEvent;
-use crate::record::Cassette;
+use crate::record::{Cassette, Recorded};
 use crate::request::Request;
 use crate::response::ResponseBuilder;
+use crate::secret::redact_url;
 use crate::wire::{ReplyReader, WireRequest};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,9 +26,14 @@ const MAX_REDIRECTS: usize = 5;
 /// What is kept of the body of an error reply.
 const MAX_ERROR_BODY: usize = 16 << 10;
 
+/// Finds the addresses of a host.
+pub type Resolver = dyn Fn(&str) -> std::io::Result<Vec<IpAddr>> + Send + Sync;
+
 /// The HTTP side of a runtime.
 #[derive(Default)]
 pub struct Transport {
+    /// Finds addresses instead of the system, once set; then no proxy is used either.
+    pub resolver: OnceCell<Arc<Resolver>>,
     /// For hosts elsewhere: honours proxies of the environment.
     proxied: OnceCell<reqwest::Client>,
     /// For this machine: never goes through a proxy.
@@ -35,7 +43,7 @@ pub struct Transport {
 }
 
 /// An HTTP request of any kind.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpRequest<'a> {
     /// For messages.
     pub provider: &'a str,
@@ -55,8 +63,9 @@ pub struct HttpRequest<'a> {
     pub timeout: Duration,
 }
 
-/// A reply whose body is still to be read.
-pub struct HttpReply {
+/// Status line and the headers that matter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyHead {
     /// Status code.
     pub status: u16,
     /// Reason phrase.
@@ -65,59 +74,91 @@ pub struct HttpReply {
     pub content_type: String,
     /// `retry-after`.
     pub retry_after: Option<String>,
+}
+
+impl ReplyHead {
+    /// Returns whether the status is a success.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// A reply whose body is still to be read. When it is dropped, what was read of it is recorded.
+struct HttpReply<'a> {
+    head: ReplyHead,
     body: Body,
+    exchange: Exchange<'a>,
+}
+
+/// An exchange on its way into a recording: written when it is over, however it ended.
+struct Exchange<'a> {
+    transport: &'a Transport,
+    request: &'a HttpRequest<'a>,
+    recorded: Recorded,
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if let Some(Cassette::Record(tape)) = &mut *self.transport.cassette.borrow_mut() {
+            tape.add(self.request, &self.recorded);
+        }
+    }
 }
 
 /// A reply read to its end.
 #[derive(Debug, Clone)]
 pub struct WholeReply {
-    /// Status code.
-    pub status: u16,
-    /// Reason phrase.
-    pub phrase: String,
-    /// `retry-after`.
-    pub retry_after: Option<String>,
+    /// Status and headers.
+    pub head: ReplyHead,
     /// The body.
     pub text: String,
 }
 
 enum Body {
     Net(reqwest::Response),
-    Recorded(Option<Bytes>),
+    /// Bytes, and then what broke the recorded exchange off.
+    Recorded(Option<Bytes>, Option<LlmError>),
 }
 
-/// Why no further chunk came.
-enum ChunkError {
-    Deadline,
-    Idle(Duration),
-    Broken(String),
-}
-
-impl HttpReply {
-    async fn chunk(
-        &mut self,
-        deadline: Instant,
-        idle: Option<Duration>,
-    ) -> Result<Option<Bytes>, ChunkError> {
+impl HttpReply<'_> {
+    /// The next piece of the body; `None` at its end.
+    async fn chunk(&mut self, idle: Option<Duration>) -> Result<Option<Bytes>, LlmError> {
+        let request = self.exchange.request;
         let response = match &mut self.body {
-            Body::Recorded(bytes) => return Ok(bytes.take()),
+            Body::Recorded(bytes, failure) => {
+                return match (bytes.take(), failure.take()) {
+                    (Some(bytes), later) => {
+                        *failure = later;
+                        Ok(Some(bytes))
+                    }
+                    (None, Some(failure)) => Err(failure),
+                    (None, None) => Ok(None),
+                };
+            }
             Body::Net(response) => response,
         };
-        let until = idle.map_or(deadline, |idle| deadline.min(Instant::now() + idle));
-        match tokio::time::timeout_at(until, response.chunk()).await {
-            Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(e)) => Err(ChunkError::Broken(describe(&e))),
-            Err(_) => Err(match idle {
-                Some(idle) if until < deadline => ChunkError::Idle(idle),
-                _ => ChunkError::Deadline,
-            }),
-        }
+        let until = idle.map_or(request.deadline, |idle| request.deadline.min(Instant::now() + idle));
+        let error = match tokio::time::timeout_at(until, response.chunk()).await {
+            Ok(Ok(chunk)) => {
+                if let Some(chunk) = chunk.as_ref().filter(|_| self.exchange.transport.is_recording()) {
+                    self.exchange.recorded.body.extend_from_slice(chunk);
+                }
+                return Ok(chunk);
+            }
+            Ok(Err(e)) => LlmError::new(
+                Category::TransientNetwork,
+                format!("{} stream error (body): {}", request.provider, describe(&e)),
+            ),
+            Err(_) => silent(idle.filter(|_| until < request.deadline), request.timeout),
+        };
+        self.exchange.recorded.failure = Some(error.clone());
+        Err(error)
     }
 
     /// Reads at most `limit` bytes of the body as text; a body that breaks off gives what came.
-    async fn text(&mut self, deadline: Instant, limit: usize) -> String {
+    async fn text(&mut self, limit: usize) -> String {
         let mut bytes = Vec::new();
-        while let Ok(Some(chunk)) = self.chunk(deadline, None).await {
+        while let Ok(Some(chunk)) = self.chunk(None).await {
             let room = limit.saturating_sub(bytes.len());
             bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() >= room {
@@ -154,7 +195,21 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn build_client(direct: bool) -> Result<reqwest::Client, reqwest::Error> {
+/// A [`Resolver`] as the client wants it.
+struct Resolve(Arc<Resolver>);
+
+impl reqwest::dns::Resolve for Resolve {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let found = (self.0)(name.as_str());
+        Box::pin(async {
+            // The port comes from the address of the request.
+            let addresses = found?.into_iter().map(|ip| SocketAddr::new(ip, 0));
+            Ok(Box::new(addresses) as reqwest::dns::Addrs)
+        })
+    }
+}
+
+fn build_client(direct: bool, resolver: Option<&Arc<Resolver>>) -> Result<reqwest::Client, reqwest::Error> {
     // Another part of the program may have installed a provider already; either will do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
@@ -162,7 +217,11 @@ fn build_client(direct: bool) -> Result<reqwest::Client, reqwest::Error> {
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("harn/", env!("CARGO_PKG_VERSION")));
-        if direct { b.no_proxy() } else { b }
+        let b = if direct { b.no_proxy() } else { b };
+        match resolver {
+            Some(resolver) => b.dns_resolver(Arc::new(Resolve(resolver.clone()))),
+            None => b,
+        }
     };
     // A machine without root certificates can still talk plain HTTP to a local server.
     builder().build().or_else(|_| builder().tls_certs_only([]).build())
@@ -170,46 +229,63 @@ fn build_client(direct: bool) -> Result<reqwest::Client, reqwest::Error> {
 
 impl Transport {
     fn client(&self, url: &Url) -> Result<&reqwest::Client, reqwest::Error> {
-        let direct = is_loopback(url);
+        let resolver = self.resolver.get();
+        let direct = resolver.is_some() || is_loopback(url);
         let cell = if direct { &self.direct } else { &self.proxied };
         if let Some(client) = cell.get() {
             return Ok(client);
         }
-        let client = build_client(direct)?;
+        let client = build_client(direct, resolver)?;
         Ok(cell.get_or_init(|| client))
     }
 
     /// Sends a request and returns the reply once its headers are there.
-    ///
-    /// # Errors
-    /// No reply came, or it redirects to another origin.
-    pub async fn send(&self, request: &HttpRequest<'_>) -> Result<HttpReply, LlmError> {
-        let provider = request.provider;
-        let invalid = |message: String| {
-            let mut error = LlmError::new(Category::Generic, message);
-            (error.kind, error.reason) = (Kind::Terminal, "invalid_request");
-            error
+    async fn send<'a>(&'a self, request: &'a HttpRequest<'a>) -> Result<HttpReply<'a>, LlmError> {
+        let replayed = match &mut *self.cassette.borrow_mut() {
+            Some(Cassette::Replay(tape)) => Some(tape.find(request)?),
+            _ => None,
         };
-        let mut url = Url::parse(&request.url)
-            .map_err(|e| invalid(format!("{provider} API error: invalid address `{}`: {e}", request.url)))?;
-        if let Some(Cassette::Replay(tape)) = &mut *self.cassette.borrow_mut() {
-            return tape.find(request).map(|r| HttpReply {
-                status: r.status,
-                phrase: r.phrase,
-                content_type: r.content_type,
-                retry_after: r.retry_after,
-                body: Body::Recorded(Some(r.body.into())),
-            });
+        let mut exchange = Exchange { transport: self, request, recorded: Recorded::default() };
+        if let Some(recorded) = replayed {
+            return match (recorded.head, recorded.failure) {
+                (Some(head), failure) => {
+                    let body = Body::Recorded(Some(recorded.body.into()), failure);
+                    Ok(HttpReply { head, body, exchange })
+                }
+                (None, failure) => {
+                    Err(failure.unwrap_or_else(|| LlmError::new(Category::Generic, "nothing was recorded")))
+                }
+            };
         }
+        match self.follow(request).await {
+            Ok(response) => {
+                let head = head_of(&response);
+                exchange.recorded.head = Some(head.clone());
+                Ok(HttpReply { head, body: Body::Net(response), exchange })
+            }
+            Err(error) => {
+                exchange.recorded.failure = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends a request, and again wherever the host redirects it to on itself.
+    async fn follow(&self, request: &HttpRequest<'_>) -> Result<reqwest::Response, LlmError> {
+        let provider = request.provider;
+        let mut url = Url::parse(&request.url).map_err(|e| {
+            let shown = redact_url(&request.url);
+            invalid_request(format!("{provider} API error: invalid address `{shown}`: {e}"))
+        })?;
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send_once(request, &url).await?;
             if !response.status().is_redirection() {
-                return Ok(reply_of(response));
+                return Ok(response);
             }
             let target = response.headers().get("location").and_then(|v| v.to_str().ok());
-            let Some(next) = target.and_then(|t| url.join(t).ok()) else { return Ok(reply_of(response)) };
+            let Some(next) = target.and_then(|t| url.join(t).ok()) else { return Ok(response) };
             if next.origin() != url.origin() {
-                return Err(invalid(format!(
+                return Err(invalid_request(format!(
                     // prose-ok: diagnostic
                     "{provider} API error: redirected to {}, another host, which is not followed; set the provider's base URL to it if it is right",
                     next.origin().ascii_serialization()
@@ -217,7 +293,7 @@ impl Transport {
             }
             url = next;
         }
-        Err(invalid(format!(
+        Err(invalid_request(format!(
             "{provider} API error: more than {MAX_REDIRECTS} redirects, the last to {}",
             url.path()
         )))
@@ -249,38 +325,21 @@ impl Transport {
             Err(_) => Err(timed_out(provider, request.timeout)),
             Ok(Err(e)) if e.is_timeout() => Err(timed_out(provider, CONNECT_TIMEOUT)),
             Ok(Err(e)) if e.is_builder() => {
-                let mut error =
-                    LlmError::new(Category::Generic, format!("{provider} API error: {}", describe(&e)));
-                (error.kind, error.reason) = (Kind::Terminal, "invalid_request");
-                Err(error)
+                Err(invalid_request(format!("{provider} API error: {}", describe(&e))))
             }
             Ok(Err(e)) => Err(failed(describe(&e))),
             Ok(Ok(response)) => Ok(response),
         }
     }
 
-    /// Sends a request and reads the whole reply as text, whatever its status.
+    /// Sends a request and reads the reply as text, up to `limit` bytes, whatever its status.
     ///
     /// # Errors
     /// No reply came.
     pub async fn fetch(&self, request: &HttpRequest<'_>, limit: usize) -> Result<WholeReply, LlmError> {
         let mut reply = self.send(request).await?;
-        let text = reply.text(request.deadline, limit).await;
-        self.record(request, &reply, text.as_bytes());
-        Ok(WholeReply { status: reply.status, phrase: reply.phrase, retry_after: reply.retry_after, text })
-    }
-
-    fn record(&self, request: &HttpRequest<'_>, reply: &HttpReply, body: &[u8]) {
-        if let Some(Cassette::Record(tape)) = &mut *self.cassette.borrow_mut() {
-            tape.add(
-                request,
-                reply.status,
-                &reply.phrase,
-                &reply.content_type,
-                reply.retry_after.as_deref(),
-                body,
-            );
-        }
+        let text = reply.text(limit).await;
+        Ok(WholeReply { head: reply.head.clone(), text })
     }
 
     fn is_recording(&self) -> bool {
@@ -290,116 +349,95 @@ impl Transport {
     /// Exchanges a model request: sends it, decodes the reply as it comes, and hands every event on.
     ///
     /// # Errors
-    /// Anything between here and a complete reply.
+    /// Anything between here and a complete reply, and what `watch` stops it with; the connection is
+    /// closed then.
     pub async fn exchange(
         &self,
         request: &Request,
         wire: WireRequest,
         auth: Vec<(String, crate::secret::Secret)>,
         now_ms: i64,
-        on_event: &mut dyn FnMut(&StreamEvent),
+        watch: &mut dyn FnMut(&StreamEvent) -> Result<(), LlmError>,
     ) -> Result<ResponseBuilder, LlmError> {
         let route = &request.route;
         let provider = route.provider.as_str();
+        let mut headers = route.plain_headers();
+        headers.extend(wire.headers);
         let http = HttpRequest {
             provider,
             method: "POST",
             url: wire.url,
-            headers: wire.headers,
+            headers,
             auth,
             body: Some(wire.body),
             deadline: Instant::now() + request.timeout,
             timeout: request.timeout,
         };
         let mut reply = self.send(&http).await?;
-        if !(200..300).contains(&reply.status) {
-            let body = reply.text(http.deadline, MAX_ERROR_BODY).await;
-            self.record(&http, &reply, body.as_bytes());
-            return Err(LlmError::http(
-                provider,
-                reply.status,
-                &reply.phrase,
-                &body,
-                reply.retry_after.as_deref(),
-                now_ms,
-            ));
+        if !reply.head.is_success() {
+            let body = reply.text(MAX_ERROR_BODY).await;
+            return Err(LlmError::http(provider, &reply.head, &body, now_ms));
         }
         let mut reader = ReplyReader::new(request, wire.stream);
         let mut builder = ResponseBuilder::default();
         let mut events = Vec::new();
-        let mut taken = Vec::new();
-        let recording = self.is_recording();
         let mut give = |events: &mut Vec<StreamEvent>, builder: &mut ResponseBuilder| {
-            for event in events.drain(..) {
+            events.drain(..).try_for_each(|event| {
                 builder.push(&event);
-                on_event(&event);
-            }
+                watch(&event)
+            })
         };
         while !reader.is_over() {
-            match reply.chunk(http.deadline, request.idle_timeout).await {
+            match reply.chunk(request.idle_timeout).await {
                 Ok(None) => break,
                 Ok(Some(chunk)) => {
-                    if recording {
-                        taken.extend_from_slice(&chunk);
-                    }
                     let fed = reader.feed(&chunk, &mut events);
-                    give(&mut events, &mut builder);
+                    give(&mut events, &mut builder)?;
                     fed.map_err(|e| e.with_usage(reader.usage()))?;
                 }
-                Err(problem) => {
-                    return Err(broken(provider, problem, request.timeout).with_usage(reader.usage()));
-                }
+                Err(error) => return Err(error.with_usage(reader.usage())),
             }
         }
-        let ended = reader.finish(request, &reply.content_type, &mut events);
-        give(&mut events, &mut builder);
-        if recording {
-            self.record(&http, &reply, &taken);
-        }
+        let ended = reader.finish(request, &reply.head.content_type, &mut events);
+        give(&mut events, &mut builder)?;
         ended?;
         Ok(builder)
     }
 }
 
-fn reply_of(response: reqwest::Response) -> HttpReply {
+fn invalid_request(message: String) -> LlmError {
+    let mut error = LlmError::new(Category::Generic, message);
+    (error.kind, error.reason) = (Kind::Terminal, "invalid_request");
+    error
+}
+
+fn head_of(response: &reqwest::Response) -> ReplyHead {
     let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_string);
-    HttpReply {
+    ReplyHead {
         status: response.status().as_u16(),
         phrase: response.status().canonical_reason().unwrap_or_default().to_string(),
         content_type: header("content-type").unwrap_or_else(|| "unknown".to_string()),
         retry_after: header("retry-after"),
-        body: Body::Net(response),
     }
-}
-
-fn seconds(time: Duration) -> f64 {
-    time.as_secs_f64()
 }
 
 fn timed_out(provider: &str, after: Duration) -> LlmError {
     LlmError::new(
         Category::Timeout,
-        format!("{provider} API error: request timed out after {}s", seconds(after)),
+        format!("{provider} API error: request timed out after {}s", after.as_secs_f64()),
     )
 }
 
-fn broken(provider: &str, problem: ChunkError, timeout: Duration) -> LlmError {
-    match problem {
-        ChunkError::Idle(idle) => LlmError::new(
-            Category::Timeout,
-            format!("stream idle timeout: no data received for {}s", seconds(idle)),
+/// The error of a body that stopped coming: silent for `idle`, or not done after `timeout`.
+fn silent(idle: Option<Duration>, timeout: Duration) -> LlmError {
+    let message = match idle {
+        Some(idle) => format!("stream idle timeout: no data received for {}s", idle.as_secs_f64()),
+        None => format!(
+            "stream overall deadline exceeded: {}s budget reached before stream completed",
+            timeout.as_secs_f64()
         ),
-        ChunkError::Deadline => LlmError::new(
-            Category::Timeout,
-            format!(
-                "stream overall deadline exceeded: {}s budget reached before stream completed",
-                seconds(timeout)
-            ),
-        ),
-        ChunkError::Broken(text) => {
-            LlmError::new(Category::TransientNetwork, format!("{provider} stream error (body): {text}"))
-        }
-    }
+    };
+    LlmError::new(Category::Timeout, message)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::event::Usage;
 use crate::json::Object;
+use crate::transport::ReplyHead;
 pub use classify::{classify_message, kind_and_reason};
 use classify::{http_rule, largest_number};
 
@@ -226,16 +227,12 @@ impl LlmError {
     }
 
     /// Makes the error of an HTTP reply that is not a success.
-    pub fn http(
-        provider: &str,
-        status: u16,
-        phrase: &str,
-        body: &str,
-        retry_after: Option<&str>,
-        now_ms: i64,
-    ) -> Self {
+    pub fn http(provider: &str, head: &ReplyHead, body: &str, now_ms: i64) -> Self {
+        let ReplyHead { status, phrase, retry_after, .. } = head;
+        let status = *status;
         let rule = http_rule(status, &body.to_lowercase());
         let phrase = if phrase.is_empty() { String::new() } else { format!(" {phrase}") };
+        let retry_after = retry_after.as_deref();
         let mut message = format!("{provider} HTTP {status}{phrase} [{}]: {body}", rule.tag);
         if rule.reason == "context_overflow"
             && let Some(n) = largest_number(body)
@@ -351,17 +348,25 @@ mod tests {
 
     #[test]
     fn http_rules_follow_status_and_body() {
-        let e = LlmError::http("openai", 429, "Too Many Requests", "slow down", Some("7"), 0);
+        let http = |provider, status, phrase: &str, body, retry_after: Option<&str>| {
+            let head = ReplyHead {
+                status,
+                phrase: phrase.into(),
+                content_type: "text/plain".into(),
+                retry_after: retry_after.map(str::to_string),
+            };
+            LlmError::http(provider, &head, body, 0)
+        };
+        let e = http("openai", 429, "Too Many Requests", "slow down", Some("7"));
         assert_eq!(e.message, "openai HTTP 429 Too Many Requests [rate_limited]: slow down (retry-after: 7)");
         assert_eq!(
             (e.category, e.kind, e.retry_after_ms),
             (Category::RateLimit, Kind::Transient, Some(7000))
         );
-        let e =
-            LlmError::http("openai", 400, "Bad Request", "maximum context length is 8192, got 9000", None, 0);
+        let e = http("openai", 400, "Bad Request", "maximum context length is 8192, got 9000", None);
         assert!(e.message.ends_with("(offending_tokens: 9000)"), "{}", e.message);
         assert_eq!((e.category, e.reason), (Category::Generic, "context_overflow"));
-        let e = LlmError::http("anthropic", 529, "", "overloaded", None, 0);
+        let e = http("anthropic", 529, "", "overloaded", None);
         assert_eq!((e.category, e.reason), (Category::Overloaded, "server_error"));
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Call, LlmRuntime, Prepared};
-use crate::cost::{Projection, cache_figures, call_pricing, cost, estimate_call};
+use crate::cost::{Meter, Projection, cache_figures, call_pricing, cost, estimate_call};
 use crate::error::{Category, LlmError};
 use crate::event::StreamEvent;
 use crate::mock::Ask;
@@ -21,6 +21,8 @@ pub(super) struct Begun {
 
 /// Takes events of a stream as they come.
 pub(super) type Sink<'a> = dyn FnMut(&StreamEvent) + 'a;
+/// The same, and may stop the stream.
+pub(super) type Watch<'a> = dyn FnMut(&StreamEvent) -> Result<(), LlmError> + 'a;
 
 impl LlmRuntime {
     /// Makes attempts until one succeeds, a failure is final, or the retries are used up.
@@ -77,7 +79,10 @@ impl LlmRuntime {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
-        if matches!(error.category, Category::BudgetExceeded | Category::Cancelled) || prepared.is_committed()
+        // Other routes have no completion endpoint: `llm_completion` asks them by conversation.
+        if matches!(error.category, Category::BudgetExceeded | Category::Cancelled)
+            || prepared.is_committed()
+            || prepared.request.route.style.is_completion()
         {
             return Err(error);
         }
@@ -117,12 +122,21 @@ impl LlmRuntime {
         let request = &prepared.request;
         let route = &request.route;
         self.acquire(&route.provider).await;
-        self.preflight(prepared).map_err(|e| e.at(&route.provider, &route.model))?;
+        let mut meter = self.preflight(prepared).map_err(|e| e.at(&route.provider, &route.model))?;
         let begun = self.begin(prepared);
-        let result = match self.mock_answer(prepared, sink) {
-            Some(result) => result,
-            None => self.over_the_network(request, sink).await,
+        let mut watch = |event: &StreamEvent| {
+            sink(event);
+            meter.take(&self.ledger, event)
         };
+        let result = match self.mock_answer(prepared, &mut watch) {
+            Some(result) => result,
+            None => self.over_the_network(request, &mut watch).await,
+        };
+        if meter.has_stopped() {
+            let (usage, spent) = meter.used();
+            // The call fails for its own limit, whatever the session's says to it.
+            let _ = self.ledger.record(usage, spent, self.host.now_ms() - begun.at_ms);
+        }
         let result = self.note_end(result, &begun, prepared);
         self.settle(prepared, result?, &begun).map_err(|e| e.at(&route.provider, &route.model))
     }
@@ -155,33 +169,32 @@ impl LlmRuntime {
         result
     }
 
-    /// Adds route and hints to an error, and takes keys out of it.
+    /// Adds route and hints to an error.
     pub(super) fn complete_error(&self, error: LlmError, request: &Request) -> LlmError {
         let mut error = error.at(&request.route.provider, &request.route.model);
         if error.retry_after_ms.is_none() {
             error.retry_after_ms = crate::retry::hint_in_message(&error.message, self.host.now_ms());
         }
-        if let Some(key) = &request.route.key {
-            error.message = key.redact(&error.message);
-        }
         error
     }
 
-    pub(super) fn preflight(&self, prepared: &Prepared) -> Result<(), LlmError> {
+    /// Refuses a call that is expected to pass a limit; returns the meter for its reply.
+    pub(super) fn preflight(&self, prepared: &Prepared) -> Result<Meter, LlmError> {
         let request = &prepared.request;
+        let budget = prepared.options.budget;
         let pricing = call_pricing(&self.config(), &request.route.provider, &request.route.model);
         let input_tokens = estimate_call(request.system.as_deref(), &request.messages, &request.tools);
         let output_tokens = request.max_tokens.max(0);
-        let projection =
-            Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
-        self.ledger.preflight(&prepared.options.budget, projection)
+        let cost = cost(pricing, input_tokens, output_tokens);
+        self.ledger.preflight(&budget, Projection { input_tokens, output_tokens, cost })?;
+        Ok(Meter::new(budget, pricing, input_tokens, request.max_tokens))
     }
 
     /// Answers from mocks when they apply; the attempt is recorded first.
     pub(super) fn mock_answer(
         &self,
         prepared: &Prepared,
-        sink: &mut Sink<'_>,
+        watch: &mut Watch<'_>,
     ) -> Option<Result<Response, LlmError>> {
         let request = &prepared.request;
         let is_mock = request.route.provider == "mock" || self.rehearsing.get();
@@ -206,13 +219,12 @@ impl LlmRuntime {
             None => mock.default_answer(&ask),
         };
         drop(mock);
-        for chunk in answer.chunks.into_iter().filter(|c| !c.is_empty()) {
-            sink(&StreamEvent::Text(chunk));
-        }
-        Some(Ok(answer.response))
+        let mut chunks = answer.chunks.into_iter().filter(|c| !c.is_empty());
+        let heard = chunks.try_for_each(|chunk| watch(&StreamEvent::Text(chunk)));
+        Some(heard.map(|()| answer.response))
     }
 
-    async fn over_the_network(&self, request: &Request, sink: &mut Sink<'_>) -> Result<Response, LlmError> {
+    async fn over_the_network(&self, request: &Request, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let route = &request.route;
         if self.calls_disabled() && !self.transport_is_replaying() {
             return Err(LlmError::new(
@@ -235,21 +247,21 @@ impl LlmRuntime {
         }
         let request = authorised.as_ref().unwrap_or(request);
         let route = &request.route;
-        match self.exchange(request, sink).await {
+        match self.exchange(request, watch).await {
             Err(error) if error.status == Some(404) && route.provider == "ollama" => {
                 match crate::wire::ollama::other_endpoint(request) {
-                    Some(other) => self.exchange(&other, sink).await.map_err(|_| error),
+                    Some(other) => self.exchange(&other, watch).await.map_err(|_| error),
                     None => Err(error),
                 }
             }
             Err(error) if route.provider == "ollama" && crate::retry::is_empty_completion(&error) => {
-                self.exchange(request, sink).await
+                self.exchange(request, watch).await
             }
             other => other,
         }
     }
 
-    async fn exchange(&self, request: &Request, sink: &mut Sink<'_>) -> Result<Response, LlmError> {
+    async fn exchange(&self, request: &Request, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let route = &request.route;
         let wire = encode(request).map_err(|e| match e {
             crate::error::CallError::Llm(error) => error,
@@ -263,15 +275,20 @@ impl LlmRuntime {
             if warning.once { self.warn_once(&warning.text) } else { self.host.warn(&warning.text) }
         }
         self.log_shapes(request);
-        let mut auth: Vec<_> = route.auth.iter().cloned().collect();
+        let mut auth = route.secret_headers();
         auth.extend(self.sign_request(route, &wire.url, &wire.body.to_string())?);
-        let exchange = self.transport.exchange(request, wire, auth, self.host.now_ms(), sink);
-        let builder: ResponseBuilder =
+        let secrets: Vec<_> = auth.iter().map(|(_, secret)| secret.clone()).collect();
+        let exchange = self.transport.exchange(request, wire, auth, self.host.now_ms(), watch);
+        let read: Result<ResponseBuilder, LlmError> =
             match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
-                Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await?,
-                None => exchange.await?,
+                Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await,
+                None => exchange.await,
             };
-        builder.finish(&route.provider, &route.model)
+        let read = read.map_err(|mut error| {
+            error.message = secrets.iter().fold(error.message.clone(), |text, secret| secret.redact(&text));
+            error
+        });
+        read?.finish(&route.provider, &route.model)
     }
 
     /// With `HARN_DEBUG_MESSAGE_SHAPES`: says what kinds of messages go out, never what is in them.

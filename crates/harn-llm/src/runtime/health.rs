@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::LlmRuntime;
 use crate::config::{Healthcheck, Provider, env};
 use crate::json::{Object, clip, list_at, str_at, truthy};
-use crate::secret::Secret;
+use crate::secret::{Secret, is_secret_header, redact_url};
 use crate::transport::{HttpRequest, WholeReply};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -63,23 +63,20 @@ impl LlmRuntime {
             .clone()
             .unwrap_or_else(|| join(&table.base_url(self.host()), check.path.as_deref().unwrap_or("")));
         let body = check.body.as_deref().and_then(|b| serde_json::from_str(b).ok());
-        let key = auth.clone();
         let reply = self.health_request(provider, table, &check.method, &url, body, auth).await;
         match reply {
             Err(message) => verdict(provider, false, message, json!({"reason": "request_failed"})),
-            Ok(reply) if (200..300).contains(&reply.status) => {
+            Ok(reply) if reply.head.is_success() => {
                 verdict(provider, true, format!("{provider} is reachable"), json!({"reason": "ok"}))
             }
             Ok(reply) => {
-                let text =
-                    key.map_or_else(|| reply.text.clone(), |(_, secret)| bare(&secret).redact(&reply.text));
-                let message = format!("{provider} answered HTTP {} {}", reply.status, reply.phrase);
+                let message = format!("{provider} answered HTTP {} {}", reply.head.status, reply.head.phrase);
                 verdict(
                     provider,
                     false,
                     message,
-                    json!({"reason": "http_status", "status": reply.status, "url": url, "method": check.method,
-                           "body": clip(&text, 1000)}),
+                    json!({"reason": "http_status", "status": reply.head.status, "url": redact_url(&url), "method": check.method,
+                           "body": clip(&reply.text, 1000)}),
                 )
             }
         }
@@ -95,7 +92,7 @@ impl LlmRuntime {
         };
         let url = join(&base, path);
         let report = |category: &str, status: Option<u16>, message: String, served: &[String]| {
-            let metadata = json!({"category": category, "provider": provider, "model": model, "url": url,
+            let metadata = json!({"category": category, "provider": provider, "model": model, "url": redact_url(&url),
                                   "status": status, "available_models": served});
             verdict(provider, category == "ok", message, metadata)
         };
@@ -106,24 +103,29 @@ impl LlmRuntime {
             Ok(reply) => reply,
             Err(message) => return report("unreachable", None, message, &[]),
         };
-        if !(200..300).contains(&reply.status) {
-            let message = format!("{provider} answered HTTP {} {}", reply.status, reply.phrase);
-            return report("bad_status", Some(reply.status), message, &[]);
+        if !reply.head.is_success() {
+            let message = format!("{provider} answered HTTP {} {}", reply.head.status, reply.head.phrase);
+            return report("bad_status", Some(reply.head.status), message, &[]);
         }
         let Some(served) =
             serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "data", "id"))
         else {
             return report(
                 "invalid_response",
-                Some(reply.status),
+                Some(reply.head.status),
                 format!("{provider} did not list its models"),
                 &[],
             );
         };
         if served.iter().any(|id| id.starts_with(model)) {
-            return report("ok", Some(reply.status), format!("{provider} serves {model}"), &served);
+            return report("ok", Some(reply.head.status), format!("{provider} serves {model}"), &served);
         }
-        report("model_missing", Some(reply.status), format!("{provider} does not serve {model}"), &served)
+        report(
+            "model_missing",
+            Some(reply.head.status),
+            format!("{provider} does not serve {model}"),
+            &served,
+        )
     }
 
     async fn ollama_health(
@@ -158,9 +160,9 @@ impl LlmRuntime {
             Ok(reply) => reply,
             Err(message) => return report("daemon_down", message, Value::Null),
         };
-        let http = json!({"http_status": reply.status});
-        if !(200..300).contains(&reply.status) {
-            return report("bad_status", format!("ollama answered HTTP {}", reply.status), http);
+        let http = json!({"http_status": reply.head.status});
+        if !reply.head.is_success() {
+            return report("bad_status", format!("ollama answered HTTP {}", reply.head.status), http);
         }
         let Some(served) =
             serde_json::from_str::<Value>(&reply.text).ok().and_then(|v| ids(&v, "models", "name"))
@@ -172,7 +174,7 @@ impl LlmRuntime {
             .iter()
             .find(|n| **n == model || **n == tagged)
             .or_else(|| served.iter().find(|n| n.split(':').next() == Some(model.as_str())));
-        let mut more = json!({"http_status": reply.status, "available_models": served});
+        let mut more = json!({"http_status": reply.head.status, "available_models": served});
         let Some(matched) = matched else {
             return report(
                 "model_missing",
@@ -191,15 +193,15 @@ impl LlmRuntime {
             .health_request("ollama", table, "POST", &join(&base, "/api/generate"), Some(body), None)
             .await;
         match loaded {
-            Ok(reply) if (200..300).contains(&reply.status) => {
-                more["warmup"] = json!({"ok": true, "http_status": reply.status});
+            Ok(reply) if reply.head.is_success() => {
+                more["warmup"] = json!({"ok": true, "http_status": reply.head.status});
                 report("ok", format!("ollama has loaded {matched}"), more)
             }
             Ok(reply) => {
-                more["warmup"] = json!({"ok": false, "http_status": reply.status});
+                more["warmup"] = json!({"ok": false, "http_status": reply.head.status});
                 report(
                     "warmup_failed",
-                    format!("ollama answered HTTP {} to loading {matched}", reply.status),
+                    format!("ollama answered HTTP {} to loading {matched}", reply.head.status),
                     more,
                 )
             }
@@ -237,25 +239,28 @@ impl LlmRuntime {
         body: Option<Value>,
         auth: Auth,
     ) -> Result<WholeReply, String> {
+        let more = table.extra_headers.clone().into_iter().flatten();
+        let (secret, headers): (Vec<_>, Vec<_>) = more.partition(|(name, _)| is_secret_header(name));
+        let secret = secret.into_iter().map(|(name, value)| (name, Secret::new(value)));
         let request = HttpRequest {
             provider,
             method,
             url: url.to_string(),
-            headers: table.extra_headers.clone().into_iter().flatten().collect(),
-            auth: auth.into_iter().collect(),
+            headers,
+            auth: auth.into_iter().chain(secret).collect(),
             body,
             deadline: Instant::now() + TIMEOUT,
             timeout: TIMEOUT,
         };
-        self.transport.fetch(&request, BODY_LIMIT).await.map_err(|e| e.message.clone())
+        let hide = |text: String| request.auth.iter().fold(text, |text, (_, secret)| secret.redact(&text));
+        let mut reply =
+            self.transport.fetch(&request, BODY_LIMIT).await.map_err(|e| hide(e.message.clone()))?;
+        reply.text = hide(reply.text);
+        Ok(reply)
     }
 }
 
 type Auth = Option<(String, Secret)>;
-
-fn bare(secret: &Secret) -> Secret {
-    Secret::new(secret.reveal().strip_prefix("Bearer ").unwrap_or(secret.reveal()))
-}
 
 fn verdict(provider: &str, valid: bool, message: String, metadata: Value) -> Value {
     let mut out = Object::new();

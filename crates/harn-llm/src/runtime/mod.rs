@@ -207,6 +207,15 @@ impl LlmRuntime {
         *self.fixtures.borrow_mut() = Some(Box::new(sink));
     }
 
+    /// Finds the addresses of hosts by `resolver` instead of asking the system, and goes through no proxy:
+    /// for programs that decide which addresses a call may reach. Returns false when one is set already.
+    pub fn resolve_hosts(
+        &self,
+        resolver: impl Fn(&str) -> std::io::Result<Vec<std::net::IpAddr>> + Send + Sync + 'static,
+    ) -> bool {
+        self.transport.resolver.set(std::sync::Arc::new(resolver)).is_ok()
+    }
+
     /// Records every HTTP exchange, one line each.
     pub fn record_exchanges(&self, sink: impl FnMut(&str) + 'static) {
         *self.transport.cassette.borrow_mut() = Some(Cassette::Record(Recorder::new(sink)));

@@ -79,7 +79,12 @@ impl LlmRuntime {
             completion_endpoint: table.completion_endpoint.clone(),
             auth: None,
             key: None,
-            extra_headers: table.extra_headers.into_iter().flatten().collect(),
+            extra_headers: table
+                .extra_headers
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| (name, Secret::new(value)))
+                .collect(),
         };
         drop(config);
         if !(mocked || self.calls_disabled() || self.transport_is_replaying()) {

@@ -41,12 +41,17 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
             wire_messages.push(json!({"role": "assistant", "content": prefill}));
         }
     }
-    body.insert("messages".into(), Value::Array(wire_messages));
-
     let thinking = match request.thinking {
         Thinking::Enabled { .. } if newest => Thinking::Adaptive,
+        Thinking::Enabled { .. } if !may_think(&wire_messages) => {
+            let text = "thinking is left out: the turn that the tool results continue was begun without it";
+            warnings.push(Warning { text: text.into(), once: false });
+            Thinking::Disabled
+        }
         other => other,
     };
+    body.insert("messages".into(), Value::Array(wire_messages));
+
     let mut max_tokens = if request.max_tokens > 0 { request.max_tokens } else { 8192 };
     let mut enabled = false;
     match thinking {
@@ -204,6 +209,21 @@ fn write_messages(messages: &[Message], thinks: bool) -> Vec<Value> {
         .filter(|(role, blocks)| !(blocks.is_empty() && *role == Role::Assistant))
         .map(|(role, blocks)| json!({"role": role.as_str(), "content": simplify(blocks)}))
         .collect()
+}
+
+/// With a thinking budget the API refuses to go on with a tool loop that was not begun with (signed)
+/// thinking, such as one of another provider.
+fn may_think(messages: &[Value]) -> bool {
+    let has = |message: &Value, kind: &str| {
+        list_at(message, "content").iter().any(|b| str_at(b, "type") == Some(kind))
+    };
+    let loops = messages.rchunks(2).take_while(
+        |pair| matches!(pair, [asked, answered] if has(asked, "tool_use") && has(answered, "tool_result")),
+    );
+    let first = loops.last().map(|pair| &pair[0]);
+    first.is_none_or(|turn| {
+        list_at(turn, "content").first().and_then(|b| str_at(b, "type")) == Some("thinking")
+    })
 }
 
 /// A single text block is written as plain text.
@@ -485,6 +505,39 @@ mod tests {
         );
         let off = body(SONNET, json!({"messages": messages}));
         assert_eq!(off["messages"][0]["content"][0]["type"], "tool_use");
+    }
+
+    #[test]
+    fn a_tool_loop_begun_without_thinking_goes_on_without_it() {
+        let turn = |reasoning: bool| {
+            let call = json!({"type": "tool_call", "id": "a", "name": "x", "arguments": {}});
+            let thought = json!({"type": "reasoning", "text": "hm", "signature": "sig"});
+            let content = if reasoning { json!([thought, call]) } else { json!([call]) };
+            [
+                json!({"role": "assistant", "content": content}),
+                json!({"role": "tool_result", "tool_use_id": "a", "content": "1"}),
+            ]
+        };
+        let asks = |messages: Vec<Value>| {
+            let request =
+                sample::request("anthropic", SONNET, json!({"messages": messages, "thinking": true}));
+            let wire = encode(&request).unwrap();
+            (wire.body.get("thinking").is_some(), wire.warnings.len())
+        };
+        let user = json!({"role": "user", "content": "u"});
+        let with = |turns: &[[Value; 2]]| [vec![user.clone()], turns.concat()].concat();
+        assert_eq!(asks(with(&[turn(true)])), (true, 0));
+        // Only the beginning of the loop counts.
+        assert_eq!(asks(with(&[turn(true), turn(false)])), (true, 0));
+        assert_eq!(asks(with(&[turn(false)])), (false, 1));
+        // A loop that is over does not matter.
+        assert_eq!(
+            asks(
+                [with(&[turn(false)]), vec![json!({"role": "assistant", "content": "done"}), user.clone()]]
+                    .concat()
+            ),
+            (true, 0)
+        );
     }
 
     #[test]

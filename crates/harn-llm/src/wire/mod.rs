@@ -3,7 +3,7 @@
 
 pub mod anthropic;
 pub(crate) mod bedrock;
-pub mod completion;
+pub(crate) mod completion;
 pub mod gemini;
 pub mod ollama;
 pub mod openai_chat;
@@ -36,6 +36,10 @@ pub enum WireStyle {
     Gemini,
     /// Amazon's Converse.
     Bedrock,
+    /// OpenAI's text completions.
+    Completion,
+    /// Ollama's `/api/generate` for text completions.
+    OllamaCompletion,
 }
 
 impl WireStyle {
@@ -54,6 +58,16 @@ impl WireStyle {
         } else {
             WireStyle::OpenAiChat
         }
+    }
+
+    /// Returns the format of a provider's completion endpoint.
+    pub fn of_completion(endpoint: &str) -> WireStyle {
+        if endpoint.contains("/api/generate") { WireStyle::OllamaCompletion } else { WireStyle::Completion }
+    }
+
+    /// Returns whether text is continued, not a conversation.
+    pub fn is_completion(self) -> bool {
+        matches!(self, WireStyle::Completion | WireStyle::OllamaCompletion)
     }
 
     /// Returns the shape of native tools.
@@ -92,7 +106,7 @@ pub struct Warning {
 pub struct WireRequest {
     /// Whole address.
     pub url: String,
-    /// Headers beyond content type and authorisation.
+    /// Headers of the format, beyond content type, authorisation and those of the route.
     pub headers: Vec<(String, String)>,
     /// JSON body.
     pub body: Value,
@@ -107,17 +121,17 @@ pub struct WireRequest {
 /// # Errors
 /// The request holds something that the format cannot carry.
 pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
-    let mut wire = match request.route.style {
-        WireStyle::Anthropic => anthropic::encode(request)?,
-        WireStyle::OpenAiChat => openai_chat::encode(request)?,
-        WireStyle::OpenAiResponses => openai_responses::encode(request)?,
-        WireStyle::OllamaChat => ollama::encode_chat(request)?,
-        WireStyle::OllamaRaw => ollama::encode_raw(request)?,
-        WireStyle::Gemini => gemini::encode(request)?,
-        WireStyle::Bedrock => bedrock::encode(request)?,
-    };
-    wire.headers.splice(0..0, request.route.extra_headers.iter().cloned());
-    Ok(wire)
+    match request.route.style {
+        WireStyle::Anthropic => anthropic::encode(request),
+        WireStyle::OpenAiChat => openai_chat::encode(request),
+        WireStyle::OpenAiResponses => openai_responses::encode(request),
+        WireStyle::OllamaChat => ollama::encode_chat(request),
+        WireStyle::OllamaRaw => ollama::encode_raw(request),
+        WireStyle::Gemini => gemini::encode(request),
+        WireStyle::Bedrock => bedrock::encode(request),
+        WireStyle::Completion => Ok(completion::encode(request)),
+        WireStyle::OllamaCompletion => Ok(completion::encode_ollama(request)),
+    }
 }
 
 /// Merges provider overrides into a body: top-level keys replace.
@@ -160,7 +174,9 @@ fn decoder(request: &Request) -> Box<dyn Decode> {
         WireStyle::OllamaChat | WireStyle::OllamaRaw => Box::new(ollama::Decoder::new(provider)),
         WireStyle::Gemini => Box::new(gemini::Decoder::new(provider)),
         // Never streamed, so the decoder of streams is never asked.
-        WireStyle::Bedrock => Box::new(openai_chat::Decoder::new(provider)),
+        WireStyle::Bedrock | WireStyle::Completion | WireStyle::OllamaCompletion => {
+            Box::new(openai_chat::Decoder::new(provider))
+        }
     }
 }
 
@@ -177,6 +193,8 @@ pub fn read_reply(request: &Request, body: &Value) -> Result<Vec<StreamEvent>, L
         WireStyle::OllamaChat | WireStyle::OllamaRaw => ollama::read(provider, body),
         WireStyle::Gemini => gemini::read(provider, body),
         WireStyle::Bedrock => bedrock::read(provider, body),
+        WireStyle::Completion => completion::read(provider, body),
+        WireStyle::OllamaCompletion => completion::read_ollama(provider, body),
     }
 }
 
@@ -202,15 +220,21 @@ fn error_member(provider: &str, body: &Value) -> Option<LlmError> {
 /// Reads the body of a successful HTTP reply, chunk by chunk, whether it turns out to be a stream or
 /// one JSON value.
 pub struct ReplyReader {
-    provider: String,
     framer: crate::sse::Framer,
-    decode: Box<dyn Decode>,
+    stream: StreamState,
     mode: Mode,
     limit: usize,
     /// Bytes of a reply in one piece, or the head of a stream for error messages.
     buffer: Vec<u8>,
     /// Bytes of a stream so far.
     taken: usize,
+}
+
+/// How far the messages of a stream have been read.
+struct StreamState {
+    provider: String,
+    framing: Framing,
+    decode: Box<dyn Decode>,
     messages: usize,
     usage: Usage,
     over: bool,
@@ -227,39 +251,44 @@ enum Mode {
 impl ReplyReader {
     /// Makes a reader for the reply to `request`; `streamed` tells whether a stream was asked for.
     pub fn new(request: &Request, streamed: bool) -> Self {
-        let lines = request.route.style.framing() == Framing::Lines;
+        let framing = request.route.style.framing();
         ReplyReader {
-            provider: request.route.provider.clone(),
-            framer: crate::sse::Framer::new(request.route.style.framing(), request.max_response_bytes),
-            decode: decoder(request),
-            mode: match (streamed, lines) {
+            framer: crate::sse::Framer::new(framing, request.max_response_bytes),
+            stream: StreamState {
+                provider: request.route.provider.clone(),
+                framing,
+                decode: decoder(request),
+                messages: 0,
+                usage: Usage::default(),
+                over: false,
+            },
+            mode: match (streamed, framing) {
                 (false, _) => Mode::Whole,
-                (true, true) => Mode::Stream,
-                (true, false) => Mode::Unknown,
+                (true, Framing::Lines) => Mode::Stream,
+                (true, Framing::Sse) => Mode::Unknown,
             },
             limit: request.max_response_bytes,
             buffer: Vec::new(),
             taken: 0,
-            messages: 0,
-            usage: Usage::default(),
-            over: false,
         }
     }
 
     /// Returns whether the reply is finished and the connection can be closed.
     pub fn is_over(&self) -> bool {
-        self.over
+        self.stream.over
     }
 
     /// Returns the usage reported so far, for errors.
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.stream.usage
     }
 
     fn too_long(&self) -> LlmError {
         let limit = self.limit;
-        let message =
-            format!("{} response too large: more than max_response_bytes = {limit} bytes", self.provider);
+        let message = format!(
+            "{} response too large: more than max_response_bytes = {limit} bytes",
+            self.stream.provider
+        );
         let mut error = LlmError::new(Category::ServerError, message);
         error.kind = crate::error::Kind::Terminal;
         error
@@ -270,7 +299,7 @@ impl ReplyReader {
     /// # Errors
     /// The stream reports an error, is malformed, or too long.
     pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        if self.over {
+        if self.stream.over {
             return Ok(());
         }
         let mut chunk = chunk;
@@ -293,47 +322,13 @@ impl ReplyReader {
         let room = 200usize.saturating_sub(self.buffer.len());
         self.buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
         self.taken += chunk.len();
-        let mut messages = Vec::new();
-        let fed = self.framer.feed(chunk, &mut messages);
-        self.take(messages, out)?;
-        if (fed.is_err() || self.taken > self.limit) && !self.over {
+        let mut read = Ok(());
+        let fed = self.framer.feed(chunk, &mut |text| self.stream.message(text, out, &mut read));
+        read?;
+        if (fed.is_err() || self.taken > self.limit) && !self.stream.over {
             return Err(self.too_long());
         }
         Ok(())
-    }
-
-    fn take(&mut self, messages: Vec<String>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        for text in messages {
-            if self.over {
-                break;
-            }
-            if text.trim() == "[DONE]" {
-                self.messages += 1;
-                self.decode.done();
-            } else {
-                match serde_json::from_str::<Value>(&text) {
-                    Ok(value) => {
-                        self.messages += 1;
-                        let start = out.len();
-                        self.decode.message(&value, out)?;
-                        for event in &out[start..] {
-                            if let StreamEvent::Usage(usage) = event {
-                                self.usage.merge(*usage);
-                            }
-                        }
-                    }
-                    // Stray lines in event streams are tolerated; a line protocol has none.
-                    Err(_) if self.framer_is_sse() => {}
-                    Err(e) => return Err(ollama::line_error(&self.provider, &e, &text)),
-                }
-            }
-            self.over = self.decode.is_over();
-        }
-        Ok(())
-    }
-
-    fn framer_is_sse(&self) -> bool {
-        self.framer.framing() == Framing::Sse
     }
 
     /// Ends the body.
@@ -346,7 +341,7 @@ impl ReplyReader {
         content_type: &str,
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), LlmError> {
-        if self.mode == Mode::Whole && !self.over {
+        if self.mode == Mode::Whole && !self.stream.over {
             let text = String::from_utf8_lossy(&self.buffer).into_owned();
             if text.trim().is_empty() {
                 return Err(self.broken_off("empty reply"));
@@ -356,31 +351,29 @@ impl ReplyReader {
                 if e.is_eof() && self.started_as_json(&text) {
                     self.broken_off("the JSON body ends early")
                 } else {
-                    not_a_reply(&self.provider, &e.to_string(), content_type, &text)
+                    not_a_reply(&self.stream.provider, &e.to_string(), content_type, &text)
                 }
             })?;
             out.extend(read_reply(request, &value)?);
             return Ok(());
         }
-        if !self.over {
-            let mut messages = Vec::new();
-            self.framer.finish(&mut messages);
-            self.take(messages, out)?;
-        }
-        if !self.decode.is_complete() {
+        let mut read = Ok(());
+        self.framer.finish(&mut |text| self.stream.message(text, out, &mut read));
+        read?;
+        let StreamState { provider, messages, usage, framing, decode, .. } = &mut self.stream;
+        if !decode.is_complete() {
             let head = String::from_utf8_lossy(&self.buffer).into_owned();
-            if self.messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
-                return Err(not_a_reply(&self.provider, "not an event stream", content_type, &head));
+            if *messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
+                return Err(not_a_reply(provider, "not an event stream", content_type, &head));
             }
-            if !self.framer_is_sse() {
-                let when = if self.messages == 0 { "before any chunks" } else { "after partial content" };
-                let message =
-                    format!("{} stream error: unexpected EOF before done=true {when}", self.provider);
-                return Err(LlmError::new(Category::TransientNetwork, message).with_usage(self.usage));
+            if *framing == Framing::Lines {
+                let when = if *messages == 0 { "before any chunks" } else { "after partial content" };
+                let message = format!("{provider} stream error: unexpected EOF before done=true {when}");
+                return Err(LlmError::new(Category::TransientNetwork, message).with_usage(*usage));
             }
             return Err(self.broken_off("the stream ended before its terminal event"));
         }
-        self.decode.finish(out);
+        decode.finish(out);
         Ok(())
     }
 
@@ -389,8 +382,38 @@ impl ReplyReader {
     }
 
     fn broken_off(&self, what: &str) -> LlmError {
-        let message = format!("{} stream error (body): unexpected EOF, {what}", self.provider);
-        LlmError::new(Category::TransientNetwork, message).with_usage(self.usage)
+        let message = format!("{} stream error (body): unexpected EOF, {what}", self.stream.provider);
+        LlmError::new(Category::TransientNetwork, message).with_usage(self.stream.usage)
+    }
+}
+
+impl StreamState {
+    /// Takes a message, unless the reply is over or has failed.
+    fn message(&mut self, text: &str, out: &mut Vec<StreamEvent>, read: &mut Result<(), LlmError>) {
+        if self.over || read.is_err() {
+            return;
+        }
+        if text.trim() == "[DONE]" {
+            self.messages += 1;
+            self.decode.done();
+        } else {
+            match serde_json::from_str::<Value>(text) {
+                Ok(value) => {
+                    self.messages += 1;
+                    let start = out.len();
+                    *read = self.decode.message(&value, out);
+                    for event in &out[start..] {
+                        if let StreamEvent::Usage(usage) = event {
+                            self.usage.merge(*usage);
+                        }
+                    }
+                }
+                // Stray lines in event streams are tolerated; a line protocol has none.
+                Err(_) if self.framing == Framing::Sse => {}
+                Err(e) => *read = Err(ollama::line_error(&self.provider, &e, text)),
+            }
+        }
+        self.over = self.decode.is_over();
     }
 }
 

@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn history_becomes_items() {
-        let wire = encode(&request(json!({"system": "s", "stream": false, "tools": [{"name": "x", "namespace": "n"}],
+        let wire = encode(&request(json!({"system": "s", "stream": false, "tools": [{"name": "x", "namespace": "n", "defer_loading": true}, {"name": "y", "namespace": "n"}],
             "tool_choice": {"name": "x"}, "messages": [
                 {"role": "user", "content": "u"},
                 {"role": "assistant", "content": "t", "tool_calls": [{"id": "a", "function": {"name": "x", "arguments": "{}"}}]},
@@ -361,6 +361,7 @@ mod tests {
         );
         assert_eq!(wire.body["tools"][0]["name"], "x");
         assert_eq!(wire.body["tools"][0]["namespace"], "n");
+        assert_eq!(wire.body["tools"][1].get("namespace"), None);
         assert_eq!(wire.body["tool_choice"], json!({"type": "function", "name": "x"}));
         assert_eq!((&wire.body["instructions"], &wire.body["store"]), (&json!("s"), &json!(false)));
     }
