@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use harn_llm::host::LocalFuture;
-use harn_llm::{Call, CallError, Host, LlmRuntime, StdHost};
+use harn_llm::{Call, CallError, Host, LlmError, LlmRuntime, StdHost};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 pub enum Step {
     /// Writes bytes.
     Send(Vec<u8>),
+    /// Writes bytes again and again until `total` bytes went out or the client is gone.
+    Flood { piece: Vec<u8>, total: usize },
+    /// Writes bytes one at a time, each in a packet of its own.
+    Drip(Vec<u8>),
     /// Keeps the connection open and says nothing.
     Hang,
 }
@@ -59,6 +63,8 @@ pub struct Server {
     pub seen: Rc<RefCell<Vec<Seen>>>,
     /// Connections that the client closed while the server was silent.
     pub closed: Rc<Cell<usize>>,
+    /// Bytes that floods got rid of.
+    pub flooded: Rc<Cell<usize>>,
 }
 
 impl Server {
@@ -70,18 +76,31 @@ impl Server {
         let log = seen.clone();
         let closed: Rc<Cell<usize>> = Rc::default();
         let count = closed.clone();
+        let flooded: Rc<Cell<usize>> = Rc::default();
+        let flood = flooded.clone();
         tokio::task::spawn_local(async move {
             for script in scripts {
                 let Ok((socket, _)) = listener.accept().await else { return };
                 let log = log.clone();
-                tokio::task::spawn_local(serve(socket, script, log, count.clone()));
+                tokio::task::spawn_local(serve(socket, script, log, count.clone(), flood.clone()));
             }
         });
-        Server { url, seen, closed }
+        Server { url, seen, closed, flooded }
     }
 
     pub fn request(&self, n: usize) -> Seen {
         self.seen.borrow()[n].clone()
+    }
+
+    /// Waits until so many clients have gone from a silent server.
+    pub async fn hung_up(&self, count: usize) {
+        for _ in 0..2000 {
+            if self.closed.get() == count {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("the connection is still open");
     }
 
     pub fn count(&self) -> usize {
@@ -94,6 +113,7 @@ async fn serve(
     script: Vec<Step>,
     log: Rc<RefCell<Vec<Seen>>>,
     closed: Rc<Cell<usize>>,
+    flooded: Rc<Cell<usize>>,
 ) {
     let mut bytes = Vec::new();
     let mut buffer = [0u8; 4096];
@@ -128,6 +148,22 @@ async fn serve(
             Step::Send(bytes) => {
                 if socket.write_all(&bytes).await.is_err() {
                     return;
+                }
+            }
+            Step::Flood { piece, total } => {
+                let mut sent = 0;
+                while sent < total && socket.write_all(&piece).await.is_ok() {
+                    sent += piece.len();
+                    flooded.set(flooded.get() + piece.len());
+                }
+            }
+            Step::Drip(bytes) => {
+                let _ = socket.set_nodelay(true);
+                for byte in bytes {
+                    if socket.write_all(&[byte]).await.is_err() {
+                        return;
+                    }
+                    tokio::task::yield_now().await;
                 }
             }
             Step::Hang => {
@@ -215,6 +251,14 @@ pub async fn ask_with(
     let mut all = json!({"provider": provider, "base_url": server.url});
     all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
     runtime.llm_call(&Call::new("hi", None, all)).await
+}
+
+/// The error of a call that must have failed on its way.
+pub fn llm_error(result: Result<Value, CallError>) -> LlmError {
+    match result {
+        Err(CallError::Llm(error)) => error,
+        other => panic!("expected a call error, got {other:?}"),
+    }
 }
 
 pub const OPENAI_STREAM: &str = concat!(

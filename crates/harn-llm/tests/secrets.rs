@@ -1,0 +1,221 @@
+//! A key goes into the one header that needs it, and nowhere else: not into errors, results, transcripts,
+//! logs, fixtures, recordings, warnings or debug output, whatever a server does with it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use harn_llm::config::Layer;
+use harn_llm::runtime::{Completion, StreamItem};
+use harn_llm::{Call, LlmRuntime};
+use serde_json::{Value, json};
+use support::*;
+
+const CANARY: &str = "canary-5e7a1c-key";
+/// A token that the configuration adds as a header.
+const TOKEN: &str = "canary-9b2f40-token";
+
+/// What signs requests never leaves the machine.
+const NEVER_SENT: &str = "canary-c03d18-secret";
+
+const ENV: &[(&str, &str)] = &[
+    ("OPENAI_API_KEY", CANARY),
+    ("ANTHROPIC_API_KEY", CANARY),
+    ("GEMINI_API_KEY", CANARY),
+    ("AZURE_OPENAI_AD_TOKEN", CANARY),
+    ("VERTEX_AI_ACCESS_TOKEN", CANARY),
+    ("VERTEX_AI_PROJECT", "p"),
+    ("AWS_ACCESS_KEY_ID", "AKID"),
+    ("AWS_SECRET_ACCESS_KEY", NEVER_SENT),
+    ("AWS_SESSION_TOKEN", TOKEN),
+];
+
+const PROVIDERS: &[(&str, &str)] = &[
+    ("openai", "gpt-4o"),
+    ("anthropic", "claude-sonnet-4-20250514"),
+    ("gemini", "gemini-2.5-pro"),
+    ("azure_openai", "gpt-4o"),
+    ("vertex", "gemini-2.5-pro"),
+    ("bedrock", "anthropic.claude-3"),
+];
+
+/// A runtime with every sink open, and what they got.
+fn listening() -> (Rc<LlmRuntime>, Rc<TestHost>, Rc<RefCell<String>>) {
+    let (runtime, host) = runtime(ENV);
+    let layer = |name: &str| {
+        format!("[providers.{name}.extra_headers]\nx-proxy-token = \"{TOKEN}\"\nx-team = \"blue\"\n")
+    };
+    let toml = PROVIDERS.iter().map(|(name, _)| layer(name)).collect();
+    runtime.set_config_layers(vec![Layer { origin: "t".into(), toml }]);
+    let said: Rc<RefCell<String>> = Rc::default();
+    let sink = || {
+        let said = said.clone();
+        move |line: &str| said.borrow_mut().push_str(&format!("{line}\n"))
+    };
+    runtime.record_exchanges(sink());
+    runtime.record_fixtures(sink());
+    let log = sink();
+    runtime.log_calls(move |line| log(&line.to_string()));
+    (runtime, host, said)
+}
+
+#[track_caller]
+fn assert_clean(text: &str, what: &str) {
+    for secret in [CANARY, TOKEN, NEVER_SENT] {
+        assert!(!text.contains(secret), "{what}: {text}");
+    }
+}
+
+/// What a server may say that repeats everything it was told.
+fn echoes(key: &str) -> Vec<(&'static str, Vec<Step>)> {
+    let both = format!("{key} and Bearer {key} and {TOKEN}");
+    let kind = "content-type: application/json\r\n";
+    let error = json!({"error": {"message": both, "type": "authentication_error"}});
+    vec![
+        ("error body", reply("401 Unauthorized", kind, &error.to_string())),
+        ("text body", reply("500 Internal Server Error", "", &both)),
+        ("hint", reply("429 Too Many Requests", &format!("retry-after: {TOKEN}\r\n"), "slow")),
+        ("error in a stream", stream(&format!("data: {error}\n\n"))),
+        ("error in a success", ok_json(&error)),
+        ("page", reply("200 OK", "content-type: text/html\r\n", &format!("<p>{both}</p>"))),
+        ("redirect", reply("302 Found", &format!("location: http://{TOKEN}.example/{key}\r\n"), "")),
+        ("half a stream", stream(&format!(": {both}\n\ndata: {{\"x\": \"{both}\"}}\n\n"))),
+        ("dropped", vec![]),
+    ]
+}
+
+#[tokio::test]
+async fn servers_that_repeat_the_key_do_not_spread_it() {
+    local(async {
+        for (provider, model) in PROVIDERS {
+            // What signs requests is not sent, so there is nothing to repeat.
+            let key = if *provider == "bedrock" { TOKEN } else { CANARY };
+            for (echo, script) in echoes(key) {
+                let what = format!("{provider}, {echo}");
+                let (runtime, host, said) = listening();
+                let server = Server::start(vec![script.clone(), script]).await;
+                let options = json!({"provider": provider, "model": model, "base_url": server.url});
+                let call = Call::new("hi", None, options.clone());
+                let error = runtime.llm_call(&call).await.unwrap_err();
+                assert_clean(
+                    &format!("{error:?} {} {} {}", error.message(), error.to_thrown(), error.to_safe_json()),
+                    &what,
+                );
+                runtime
+                    .llm_stream(&call, &mut |item| assert_clean(&format!("{item:?}"), &what))
+                    .await
+                    .unwrap();
+                assert!(
+                    server.count() == 2
+                        && server
+                            .request(0)
+                            .headers
+                            .iter()
+                            .any(|(_, v)| v.contains(CANARY) || v.contains("AWS4")),
+                    "{what}"
+                );
+                assert_clean(&said.borrow(), &what);
+                assert_clean(&format!("{:?} {:?}", host.warnings, host.traces), &what);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn good_calls_leave_no_key_behind() {
+    local(async {
+        let (runtime, host, said) = listening();
+        let server = Server::start(vec![stream(OPENAI_STREAM), stream(ANTHROPIC_STREAM)]).await;
+        for provider in ["openai", "anthropic"] {
+            let result =
+                ask_with(&runtime, &server, provider, json!({"openai": {"user": "u"}})).await.unwrap();
+            assert_clean(&result.to_string(), provider);
+        }
+        let seen = server.request(0);
+        assert_eq!(seen.header("authorization"), Some(format!("Bearer {CANARY}").as_str()));
+        assert_eq!((seen.header("x-proxy-token"), seen.header("x-team")), (Some(TOKEN), Some("blue")));
+        assert!(said.borrow().contains("Grüße") && said.borrow().contains("/messages"));
+        assert_clean(&said.borrow(), "sinks");
+        assert_clean(&format!("{:?} {:?}", host.warnings, host.traces), "host");
+    })
+    .await;
+}
+
+#[test]
+fn debug_output_hides_keys() {
+    let (runtime, ..) = listening();
+    for (provider, model) in PROVIDERS {
+        let options = json!({"provider": provider, "model": model, "base_url": format!("http://me:{TOKEN}@h/?key={TOKEN}")});
+        let prepared = runtime.prepare(&Call::new("hi", None, options)).unwrap();
+        assert_clean(&format!("{:?}", prepared.request.route), provider);
+        let request = format!("{:?} {:?}", prepared.request, prepared.request.route.auth);
+        assert_clean(&request, provider);
+    }
+}
+
+#[tokio::test]
+async fn addresses_with_passwords_are_shown_without_them() {
+    local(async {
+        let (runtime, _, said) = listening();
+        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for url in [format!("http://me:{TOKEN}@{gone}/v1?key={TOKEN}"), format!("http://me:{TOKEN}@bad host")]
+        {
+            let options = json!({"provider": "openai", "base_url": url});
+            let error = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
+            assert_clean(&format!("{error:?}"), &url);
+        }
+        assert_clean(&said.borrow(), "sinks");
+        let (replaying, _) = support::runtime(ENV);
+        replaying.replay_exchanges("").unwrap();
+        let options = json!({"provider": "openai", "base_url": format!("http://me:{TOKEN}@h/")});
+        let error = replaying.llm_call(&Call::new("hi", None, options)).await.unwrap_err();
+        assert_clean(&format!("{error:?}"), "replay");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn health_checks_and_completions_keep_it_too() {
+    local(async {
+        let (runtime, _, said) = listening();
+        let both = format!("{CANARY} {TOKEN}");
+        let refuse = || reply("401 Unauthorized", "", &both);
+        let server = Server::start(vec![refuse(), refuse()]).await;
+        let completion = Completion {
+            prefix: "a".into(),
+            options: json!({"provider": "openai", "base_url": server.url}),
+            ..Completion::default()
+        };
+        let error = runtime.llm_completion(&completion).await.unwrap_err();
+        assert_clean(&format!("{error:?}"), "completion");
+        let layer = format!("[providers.openai]\nbase_url = \"{}\"\n[providers.openai.extra_headers]\nx-proxy-token = \"{TOKEN}\"", server.url);
+        runtime.set_config_layers(vec![Layer { origin: "t".into(), toml: layer }]);
+        let verdict = runtime.healthcheck("openai", &Value::Null).await;
+        assert_eq!(verdict["valid"], json!(false));
+        assert_clean(&verdict.to_string(), "health");
+        assert_clean(&said.borrow(), "sinks");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_listener_that_leaves_early_is_recorded_without_it() {
+    local(async {
+        let (runtime, _, said) = listening();
+        let mut script = stream("data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n");
+        script.push(Step::Hang);
+        let server = Server::start(vec![script]).await;
+        let call = Call::new("hi", None, json!({"provider": "openai", "base_url": server.url}));
+        let mut items = Vec::new();
+        let mut deliver = |item| items.push(item);
+        let work = runtime.llm_stream(&call, &mut deliver);
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(300), work).await;
+        assert_eq!(items, [StreamItem::Chunk("half".into())]);
+        assert!(said.borrow().contains("half"), "{}", said.borrow());
+        assert_clean(&said.borrow(), "sinks");
+    })
+    .await;
+}
