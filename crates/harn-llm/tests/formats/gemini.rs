@@ -1,0 +1,122 @@
+//! Google's `generateContent`, on the public API and on Vertex AI.
+
+use serde_json::{Value, json};
+
+use crate::cases::{Case, Stop};
+use crate::support::Seen;
+use crate::{Format, require, sse, target, tokens};
+
+pub(crate) struct Gemini {
+    pub(crate) provider: &'static str,
+}
+
+impl Gemini {
+    fn usage(case: &Case) -> Value {
+        let [input, output, read, _] = case.reply.usage;
+        json!({"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
+               "cachedContentTokenCount": read})
+    }
+
+    fn parts(case: &Case) -> Vec<Value> {
+        let r = &case.reply;
+        let mut parts = Vec::new();
+        if !r.thinking.is_empty() {
+            parts.push(json!({"text": r.thinking, "thought": true}));
+        }
+        parts.extend(tokens(r.text).into_iter().map(|text| json!({"text": text})));
+        for (_, name, args) in &r.calls {
+            parts.push(json!({"functionCall": {"name": name, "args": args}}));
+        }
+        parts
+    }
+
+    fn stop(case: &Case) -> &'static str {
+        match case.reply.stop {
+            Stop::End | Stop::Tools => "STOP",
+            Stop::Length => "MAX_TOKENS",
+            Stop::Refusal => "SAFETY",
+        }
+    }
+}
+
+impl Format for Gemini {
+    fn name(&self) -> &'static str {
+        self.provider
+    }
+
+    fn options(&self) -> Value {
+        json!({"provider": self.provider, "model": "gemini-2.5-pro"})
+    }
+
+    fn lacks(&self) -> &'static [&'static str] {
+        if self.provider == "vertex" { &["image"] } else { &[] }
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("rules/gemini.json")
+    }
+
+    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String> {
+        let (body, mut broken) = (&seen.body, Vec::new());
+        let b = &mut broken;
+        let verb = if streamed { "streamGenerateContent?alt=sse" } else { "generateContent" };
+        if self.provider == "vertex" {
+            let path =
+                format!("/projects/p1/locations/us-central1/publishers/google/models/gemini-2.5-pro:{verb}");
+            require(b, target(seen) == path, "project, location, model and verb are in the address");
+            require(b, seen.header("authorization") == Some("Bearer k-vertex"), "the token is a bearer");
+        } else {
+            require(
+                b,
+                target(seen) == format!("/v1beta/models/gemini-2.5-pro:{verb}"),
+                "model and verb are in the address",
+            );
+            require(b, seen.header("x-goog-api-key") == Some("k-gemini"), "the key is in x-goog-api-key");
+        }
+        let contents = body["contents"].as_array().unwrap();
+        require(b, contents[0]["role"] == "user", "the user speaks first");
+        for pair in contents.windows(2) {
+            let names = |turn: &Value, kind: &str| -> Vec<Value> {
+                let parts = turn["parts"].as_array().unwrap();
+                parts.iter().filter_map(|p| p.get(kind)).map(|c| c["name"].clone()).collect()
+            };
+            let (calls, answers) = (names(&pair[0], "functionCall"), names(&pair[1], "functionResponse"));
+            require(b, calls == answers, "the turn after function calls has one response for each");
+        }
+        broken
+    }
+
+    fn whole(&self, case: &Case) -> Option<Value> {
+        Some(json!({"candidates": [{"content": {"role": "model", "parts": Self::parts(case)},
+                    "finishReason": Self::stop(case), "index": 0, "safetyRatings": []}],
+                    "usageMetadata": Self::usage(case), "modelVersion": "gemini-2.5-pro", "responseId": "r1"}))
+    }
+
+    fn stream(&self, case: &Case) -> Option<(&'static str, String)> {
+        let parts = Self::parts(case);
+        let count = parts.len();
+        let events: Vec<Value> = parts
+            .into_iter()
+            .enumerate()
+            .map(|(n, part)| {
+                let mut event = json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}],
+                    "usageMetadata": Self::usage(case), "modelVersion": "gemini-2.5-pro", "responseId": "r1"});
+                if n + 1 == count {
+                    event["candidates"][0]["finishReason"] = Self::stop(case).into();
+                }
+                event
+            })
+            .collect();
+        Some(("text/event-stream", sse(&events, false).replace("\n\n", "\r\n\r\n")))
+    }
+
+    fn adjust(&self, case: &Case, expected: &mut Value) {
+        expected["cache_write_tokens"] = 0.into();
+        if case.reply.stop == Stop::Refusal {
+            expected["stop_reason"] = "SAFETY".into();
+        }
+        for (n, call) in expected["tool_calls"].as_array_mut().into_iter().flatten().enumerate() {
+            call["id"] = format!("gemini_tool_{n}").into();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Every wire format against a server that holds the request to the format's published rules and answers
+//! as the real one does: whole and streamed, with tool calls, reasoning, usage, cache counters, refusals.
+//! The same answer cut at every byte is the same reply.
+//!
+//! `rules/` holds JSON Schemas of request bodies; what a schema cannot say is in each format's `rules`.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod anthropic;
+mod bedrock;
+mod cases;
+mod completions;
+mod gemini;
+mod ollama;
+mod openai;
+mod responses;
+mod statuses;
+#[path = "../support/mod.rs"]
+mod support;
+
+use harn_llm::response::ResponseBuilder;
+use harn_llm::wire::ReplyReader;
+use harn_llm::{Call, LlmRuntime, Request, Response};
+use serde_json::Value;
+
+use cases::{Case, cases};
+use support::{Seen, Server, Step, local, ok_json, runtime};
+
+/// How one server answers, and what it demands.
+trait Format {
+    fn name(&self) -> &'static str;
+    /// Options that lead to it, without its address.
+    fn options(&self) -> Value;
+    /// Options that ask it to reason; nothing when it cannot.
+    fn thinking(&self) -> Option<Value> {
+        None
+    }
+    /// Cases that the format or its model does not know.
+    fn lacks(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// JSON Schema of a request body.
+    fn schema(&self) -> &'static str;
+    /// What is wrong with a request beyond its schema.
+    fn rules(&self, seen: &Seen, streamed: bool) -> Vec<String>;
+    /// The reply in one piece; nothing when the server always streams.
+    fn whole(&self, case: &Case) -> Option<Value>;
+    /// The reply as a stream with its content type; nothing when the server never streams.
+    fn stream(&self, case: &Case) -> Option<(&'static str, String)>;
+    /// The result fields where they differ from those of the case.
+    fn adjust(&self, _case: &Case, _expected: &mut Value) {}
+}
+
+fn formats() -> Vec<Box<dyn Format>> {
+    vec![
+        Box::new(anthropic::Anthropic { model: "claude-sonnet-4-20250514" }),
+        Box::new(anthropic::Anthropic { model: "claude-opus-4-7" }),
+        Box::new(openai::OpenAi { provider: "openai", model: "gpt-4o" }),
+        Box::new(openai::OpenAi { provider: "openai", model: "o4-mini" }),
+        Box::new(openai::OpenAi { provider: "openrouter", model: "google/gemini-2.5-pro" }),
+        Box::new(openai::OpenAi { provider: "dashscope", model: "qwen3.6-plus" }),
+        Box::new(openai::OpenAi { provider: "azure_openai", model: "gpt-4o-prod" }),
+        Box::new(responses::Responses),
+        Box::new(ollama::Ollama { model: "qwen3:8b" }),
+        Box::new(ollama::Ollama { model: "llama3.2-vision" }),
+        Box::new(gemini::Gemini { provider: "gemini" }),
+        Box::new(gemini::Gemini { provider: "vertex" }),
+        Box::new(bedrock::Bedrock),
+    ]
+}
+
+const ENV: &[(&str, &str)] = &[
+    ("OPENAI_API_KEY", "k-openai"),
+    ("ANTHROPIC_API_KEY", "k-anthropic"),
+    ("OPENROUTER_API_KEY", "k-openrouter"),
+    ("DASHSCOPE_API_KEY", "k-dashscope"),
+    ("GEMINI_API_KEY", "k-gemini"),
+    ("AZURE_OPENAI_API_KEY", "k-azure"),
+    ("VERTEX_AI_ACCESS_TOKEN", "k-vertex"),
+    ("VERTEX_AI_PROJECT", "p1"),
+    ("AWS_ACCESS_KEY_ID", "AKID"),
+    ("AWS_SECRET_ACCESS_KEY", "aws-secret"),
+];
+
+fn call(format: &dyn Format, case: &Case, url: &str, stream: bool) -> Option<Call> {
+    let mut options = format.options();
+    let map = options.as_object_mut().unwrap();
+    map.insert("base_url".into(), url.into());
+    map.insert("stream".into(), stream.into());
+    map.extend(case.options.as_object().unwrap().clone());
+    if case.thinks {
+        map.extend(format.thinking()?.as_object().unwrap().clone());
+    }
+    (!format.lacks().contains(&case.name)).then(|| Call::new("The question.", None, options))
+}
+
+fn assert_rules(format: &dyn Format, seen: &Seen, streamed: bool, what: &str) {
+    let schema: Value = serde_json::from_str(format.schema()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut broken: Vec<String> =
+        validator.iter_errors(&seen.body).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    broken.extend(format.rules(seen, streamed));
+    if seen.header("content-type") != Some("application/json") {
+        broken.push("the content type is not JSON".into());
+    }
+    assert!(broken.is_empty(), "{what}: {broken:#?}\n{:#}", seen.body);
+}
+
+/// The fields of a result that a case decides.
+fn assert_result(format: &dyn Format, case: &Case, result: &Value, what: &str) {
+    let mut expected = case.expected();
+    format.adjust(case, &mut expected);
+    for (key, value) in expected.as_object().unwrap() {
+        assert_eq!(result.get(key).unwrap_or(&Value::Null), value, "{what}: `{key}` of {result:#}");
+    }
+}
+
+async fn exchange(format: &dyn Format, case: &Case, script: Vec<Step>, stream: bool) {
+    let what = format!("{}, {}, stream {stream}", format.name(), case.name);
+    let server = Server::start(vec![script]).await;
+    let Some(call) = call(format, case, &server.url, stream) else { return };
+    let result = runtime(ENV).0.llm_call(&call).await.unwrap_or_else(|e| panic!("{what}: {e:?}"));
+    assert_rules(format, &server.request(0), stream, &what);
+    assert_result(format, case, &result, &what);
+}
+
+fn streamed(kind: &str, body: &str, drip: bool) -> Vec<Step> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
+    let body = body.as_bytes().to_vec();
+    vec![Step::Send(head.into_bytes()), if drip { Step::Drip(body) } else { Step::Send(body) }]
+}
+
+#[tokio::test]
+async fn whole_replies() {
+    local(async {
+        for format in formats() {
+            for case in cases() {
+                if let Some(body) = format.whole(&case) {
+                    exchange(&*format, &case, ok_json(&body), false).await;
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn streamed_replies() {
+    local(async {
+        for format in formats() {
+            for case in cases() {
+                if let Some((kind, body)) = format.stream(&case) {
+                    exchange(&*format, &case, streamed(kind, &body, false), true).await;
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn streams_that_come_byte_by_byte() {
+    local(async {
+        let case = cases().into_iter().find(|c| c.name == "tools").unwrap();
+        for format in formats() {
+            if let Some((kind, body)) = format.stream(&case) {
+                exchange(&*format, &case, streamed(kind, &body, true), true).await;
+            }
+        }
+    })
+    .await;
+}
+
+fn read(request: &Request, kind: &str, chunks: &[&[u8]]) -> Response {
+    let mut reader = ReplyReader::new(request, true);
+    let mut builder = ResponseBuilder::default();
+    let mut events = Vec::new();
+    for chunk in chunks {
+        reader.feed(chunk, &mut events).unwrap();
+    }
+    reader.finish(request, kind, &mut events).unwrap();
+    events.iter().for_each(|e| builder.push(e));
+    builder.finish("p", "m").unwrap()
+}
+
+#[test]
+fn every_cut_of_every_answer_is_the_same_reply() {
+    let runtime: std::rc::Rc<LlmRuntime> = runtime(ENV).0;
+    for format in formats() {
+        for case in cases() {
+            let Some((kind, body)) = format.stream(&case) else { continue };
+            let Some(call) = call(&*format, &case, "http://127.0.0.1:9", true) else { continue };
+            let request = runtime.prepare(&call).unwrap().request;
+            let bytes = body.as_bytes();
+            let whole = read(&request, kind, &[bytes]);
+            for cut in 0..=bytes.len() {
+                let pieces = read(&request, kind, &[&bytes[..cut], &bytes[cut..]]);
+                assert_eq!(pieces, whole, "{}, {}, cut at {cut}", format.name(), case.name);
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(read(&request, kind, &single), whole, "{}, {}", format.name(), case.name);
+        }
+    }
+}
+
+/// Nothing that stops before its terminal event is ever a reply.
+#[test]
+fn every_truncation_of_every_answer_is_an_error_or_the_reply() {
+    let runtime = runtime(ENV).0;
+    for format in formats() {
+        let case = cases().into_iter().find(|c| c.name == "tools").unwrap();
+        let Some((kind, body)) = format.stream(&case) else { continue };
+        let Some(call) = call(&*format, &case, "http://127.0.0.1:9", true) else { continue };
+        let request = runtime.prepare(&call).unwrap().request;
+        let whole = read(&request, kind, &[body.as_bytes()]);
+        for cut in 0..body.len() {
+            let mut reader = ReplyReader::new(&request, true);
+            let mut events = Vec::new();
+            reader.feed(&body.as_bytes()[..cut], &mut events).unwrap();
+            if reader.finish(&request, kind, &mut events).is_ok() {
+                let mut builder = ResponseBuilder::default();
+                events.iter().for_each(|e| builder.push(e));
+                let mut reply = builder.finish("p", "m").unwrap();
+                // Counters may come behind the end.
+                reply.usage = whole.usage;
+                assert_eq!(reply, whole, "{} cut at {cut}", format.name());
+            }
+        }
+    }
+}
+
+/// Events of a stream, each with its name when the format has names.
+fn sse(events: &[Value], named: bool) -> String {
+    let line = |e: &Value| match e["type"].as_str().filter(|_| named) {
+        Some(name) => format!("event: {name}\ndata: {e}\n\n"),
+        None => format!("data: {e}\n\n"),
+    };
+    events.iter().map(line).collect()
+}
+
+/// Cuts text as a model's tokens do: at blanks.
+fn tokens(text: &str) -> Vec<&str> {
+    text.split_inclusive(' ').collect()
+}
+
+/// The halves of JSON text.
+fn halves(value: &Value) -> [String; 2] {
+    let text = value.to_string();
+    let middle = (0..=text.len() / 2).rev().find(|n| text.is_char_boundary(*n)).unwrap();
+    [text[..middle].to_string(), text[middle..].to_string()]
+}
+
+fn require(broken: &mut Vec<String>, holds: bool, rule: &str) {
+    if !holds {
+        broken.push(rule.to_string());
+    }
+}
+
+/// The path and query of a request.
+fn target(seen: &Seen) -> &str {
+    seen.line.strip_prefix("POST ").and_then(|l| l.strip_suffix(" HTTP/1.1")).unwrap_or(&seen.line)
+}
