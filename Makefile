@@ -8,7 +8,7 @@ S      ?= 60
 ROUNDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-fast conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs bench \
+.PHONY: help build run test test-fast test-real-server conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs bench \
         bench-quick fuzz snap clean
 
 help: ## list these targets
@@ -27,6 +27,16 @@ test: ## run all tests
 
 test-fast: ## run the unit tests only
 	$(CARGO) test --workspace --lib
+
+# Model servers that others wrote, installed below the target folder; only this target uses a network.
+REAL_SERVERS := $(abspath $(TARGET))/real-servers
+
+test-real-server: ## install model servers written by others, and call them
+	test -x $(REAL_SERVERS)/venv/bin/litellm || { python3 -m venv $(REAL_SERVERS)/venv && \
+	  $(REAL_SERVERS)/venv/bin/pip install --quiet 'litellm[proxy]==1.106.2'; }
+	test -x $(REAL_SERVERS)/npm/node_modules/.bin/llmock || \
+	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
+	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --package harn-llm --test real_server -- --nocapture
 
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')
