@@ -29,7 +29,10 @@ impl State {
     }
 
     fn wait(&self, waker: &Waker) {
-        self.wakers.borrow_mut().push(waker.clone());
+        let mut wakers = self.wakers.borrow_mut();
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
     }
 }
 
@@ -199,9 +202,17 @@ impl Sender {
         }
     }
 
-    /// Whether anybody can still receive.
-    pub fn is_open(&self) -> bool {
-        self.0.upgrade().is_some_and(|state| !state.closed.get())
+    /// Waits until the channel is closed or nobody can receive any more.
+    pub async fn closed(&self) {
+        poll_fn(|context| match self.0.upgrade().filter(|s| !s.closed.get()) {
+            // Dropping the last handle wakes whoever waits.
+            Some(state) => {
+                state.wait(context.waker());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        })
+        .await;
     }
 }
 
