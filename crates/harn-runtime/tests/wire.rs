@@ -277,6 +277,53 @@ println(unwrap_err(try { for chunk in failing { println(chunk) } }).category)
 }
 
 #[test]
+fn a_stream_that_breaks_off_is_caught_behind_its_pieces() {
+    let broken =
+        http("200 OK", "text/event-stream", "", &sse(&[("", delta(json!({"content": "half"}), None))]));
+    let (url, _requests) = serve(vec![broken]);
+    let text = r#"
+let broken = llm_stream("Count", nil, {provider: "local", model: "m"})
+let caught = unwrap_err(try { for chunk in broken { println(chunk) } })
+println("${caught.category} ${caught.kind} ${caught.provider}")
+"#;
+    let expected = "half\ntransient_network transient local\n";
+    assert_eq!(common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), expected);
+}
+
+#[test]
+fn a_stream_that_nobody_reads_any_more_is_hung_up() {
+    for leave in [
+        "for chunk in llm_stream(\"Count\", nil, o) { println(chunk); break }",
+        "let s = llm_stream(\"Count\", nil, o)\nprintln(receive(s))\nclose_channel(s)",
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            read(&stream);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let part = sse(&[("", delta(json!({"content": "one"}), None))]);
+            stream.write_all(format!("{head}{part}").as_bytes()).unwrap();
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            // The end of the stream, or a reset: either way the client has gone.
+            match stream.read(&mut [0; 16]) {
+                Ok(n) => assert_eq!(n, 0),
+                Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::ConnectionReset, "still connected"),
+            }
+            // Only then is the next call answered, so it was not the program's end that hung up.
+            let (mut stream, _) = listener.accept().unwrap();
+            read(&stream);
+            stream.write_all(openai_text("next").as_bytes()).unwrap();
+        });
+        let text = format!(
+            "let o = {{provider: \"local\", model: \"m\"}}\n{leave}\nprintln(llm_call(\"x\", nil, o).text)"
+        );
+        assert_eq!(common::output(&text, &[("LOCAL_LLM_BASE_URL", &url)]), "one\nnext\n", "{leave}");
+        server.join().unwrap();
+    }
+}
+
+#[test]
 fn a_missing_key_is_named_before_anything_is_sent() {
     let text = r#"
 println(unwrap_err(try { llm_call("x", nil, {provider: "openai"}) }).starts_with("Missing API key: set OPENAI_API_KEY environment variable ("))

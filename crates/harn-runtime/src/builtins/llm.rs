@@ -13,9 +13,6 @@ use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::llm_host::{CallOptions, calling, calling_aside, runtime};
 use crate::template_state::OpenContext;
 
-/// How often a silent stream looks whether anybody still listens.
-const LISTENER_CHECK: std::time::Duration = std::time::Duration::from_millis(50);
-
 builtins! {
     /// Model calls.
     pub(crate) static LLM: "llm";
@@ -143,19 +140,12 @@ builtins! {
                 drop(deliver);
             };
             let produce = calling_aside(&owner, &options.json, produce);
-            let forward = forward(take, &sender);
+            let streamed = async { tokio::join!(produce, forward(take, &sender)) };
             // The connection is closed by dropping its future as soon as nobody listens.
-            tokio::pin!(forward, produce);
-            let mut produced = false;
-            while sender.is_open() {
-                tokio::select! {
-                    () = &mut forward => break,
-                    () = &mut produce, if !produced => produced = true,
-                    // Nobody says when the last receiver goes away, so it is looked for now and then.
-                    () = tokio::time::sleep(LISTENER_CHECK) => {}
-                }
+            tokio::select! {
+                _ = streamed => sender.close(),
+                () = sender.closed() => {}
             }
-            sender.close();
         });
         channel.into_value()
     }
