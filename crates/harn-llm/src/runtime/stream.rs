@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Call, LlmRuntime, Prepared};
+use super::{Call, LlmRuntime};
 use crate::error::CallError;
 use crate::event::StreamEvent;
 use crate::wire::think::{Piece, ThinkSplitter};
@@ -22,34 +22,21 @@ pub enum StreamItem {
 }
 
 impl LlmRuntime {
-    /// Runs a streaming call to its end. `deliver` gets each chunk; a failure is the last item.
+    /// Runs a streaming call to its end. `deliver` gets each chunk. Option errors are returned before any
+    /// request; later failures are delivered as the last item.
     ///
     /// Run it beside a channel: the caller forwards items and drops the future when the channel closes,
     /// which closes the connection.
     ///
     /// # Errors
-    /// Wrong options; nothing was sent then.
+    /// Wrong options.
     pub async fn llm_stream(
         &self,
         call: &Call,
         deliver: &mut dyn FnMut(StreamItem),
     ) -> Result<(), CallError> {
-        let prepared = self.prepare(call)?;
-        self.stream_prepared(call, prepared, deliver).await;
-        Ok(())
-    }
-
-    /// [`LlmRuntime::llm_stream`] for a caller that has prepared the call already, to know at once
-    /// whether its options are right.
-    pub async fn stream_prepared(
-        &self,
-        call: &Call,
-        mut prepared: Prepared,
-        deliver: &mut dyn FnMut(StreamItem),
-    ) {
-        if let Err(error) = self.apply_experiment(&mut prepared).await {
-            return deliver(StreamItem::Failed(error));
-        }
+        let mut prepared = self.prepare(call)?;
+        self.apply_experiment(&mut prepared).await?;
         if prepared.options.timeout.is_none() {
             prepared.request.timeout = Duration::from_secs(DEFAULT_TIMEOUT);
         }
@@ -83,6 +70,7 @@ impl LlmRuntime {
                 }
             }
         }
+        Ok(())
     }
 }
 
