@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{WireRequest, error_member, unsupported, wrong_shape};
+use super::{WireRequest, error_member, sent_overrides, unsupported, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, int_at, str_at};
@@ -37,12 +37,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         }
     }
     // What the caller adds goes where the API takes keys it does not know itself.
-    let own: Object = request
-        .overrides
-        .iter()
-        .filter(|(k, _)| *k != "force_native_tool_search")
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
+    let own: Object = sent_overrides(&request.overrides).into_iter().collect();
     if let Some(extra) = own.get("additionalModelRequestFields") {
         body.insert("additionalModelRequestFields".into(), extra.clone());
     } else if !own.is_empty() {

@@ -134,13 +134,16 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
     }
 }
 
-/// Merges provider overrides into a body: top-level keys replace.
+/// Merges provider overrides into a body: top-level keys replace. They are written in sorted order, so
+/// that the same call gives the same bytes and caches hit.
 fn merge_overrides(body: &mut Object, overrides: &Object) {
-    for (key, value) in overrides {
-        if key != "force_native_tool_search" {
-            body.insert(key.clone(), value.clone());
-        }
-    }
+    body.extend(sent_overrides(overrides));
+}
+
+/// The overrides that are sent, sorted.
+fn sent_overrides(overrides: &Object) -> std::collections::BTreeMap<String, Value> {
+    let sent = overrides.iter().filter(|(key, _)| *key != "force_native_tool_search");
+    sent.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Returns the warning about an option that a provider does not take.
