@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::openai_chat::push_pieces;
 use super::think::ThinkSplitter;
-use super::{Decode, Warning, WireRequest, WireStyle, unsupported};
+use super::{Decode, Warning, WireRequest, WireStyle, sent_overrides, unsupported};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, int_at, list_at, present, str_at};
@@ -58,18 +58,16 @@ fn options(request: &Request) -> Value {
 
 /// Merges overrides: `options` key by key, `num_ctx` and `keep_alive` where they belong, the rest on top.
 pub(super) fn merge_ollama_overrides(body: &mut Object, overrides: &Object) {
-    for (key, value) in overrides {
-        match (key.as_str(), value) {
-            ("num_ctx" | "keep_alive" | "force_native_tool_search", _) => {}
+    for (key, value) in sent_overrides(overrides) {
+        match (key.as_str(), &value) {
+            ("num_ctx" | "keep_alive", _) => {}
             ("options", Value::Object(own)) => {
                 if let Some(Value::Object(options)) = body.get_mut("options") {
-                    options.extend(
-                        own.iter().filter(|(k, _)| *k != "num_ctx").map(|(k, v)| (k.clone(), v.clone())),
-                    );
+                    options.extend(sent_overrides(own).into_iter().filter(|(k, _)| k != "num_ctx"));
                 }
             }
             _ => {
-                body.insert(key.clone(), value.clone());
+                body.insert(key, value);
             }
         }
     }
