@@ -215,6 +215,7 @@ impl Ledger {
             format!("LLM budget exceeded before provider call: projected {used} would exceed {limit}")
         } else {
             format!(
+                // prose-ok: diagnostic
                 "LLM budget exceeded during provider call: {used} so far is above {limit}; the stream was stopped"
             )
         };

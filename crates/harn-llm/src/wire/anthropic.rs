@@ -44,6 +44,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let thinking = match request.thinking {
         Thinking::Enabled { .. } if newest => Thinking::Adaptive,
         Thinking::Enabled { .. } if !may_think(&wire_messages) => {
+            // prose-ok: diagnostic
             let text = "thinking is left out: the turn that the tool results continue was begun without it";
             warnings.push(Warning { text: text.into(), once: false });
             Thinking::Disabled
