@@ -32,6 +32,9 @@ pub fn prompt_asset(path: &str) -> Option<&'static str> {
     find(ASSETS, path)
 }
 
+/// Is shown what was rendered.
+pub(crate) type Listener<'a> = &'a dyn Fn(&Template, &Rendered);
+
 /// Renders embedded prompts.
 #[derive(Default)]
 pub struct EmbeddedPrompts {
@@ -46,7 +49,7 @@ impl EmbeddedPrompts {
         name: &str,
         bindings: &Map<String, Json>,
         llm: &Value,
-        heard: Option<&dyn Fn(&Template, &Rendered)>,
+        heard: Option<Listener<'_>>,
     ) -> Result<String, ProseError> {
         let bindings = json::from_serde(&Json::Object(bindings.clone()));
         self.text(name, &bindings, llm, heard).map_err(|cause| ProseError { asset: name.to_owned(), cause })
@@ -57,7 +60,7 @@ impl EmbeddedPrompts {
         path: &str,
         bindings: &Value,
         llm: &Value,
-        heard: Option<&dyn Fn(&Template, &Rendered)>,
+        heard: Option<Listener<'_>>,
     ) -> Result<String, String> {
         let loader = AssetLoader(&prompt_asset);
         let loaded = loader.load(path, Caller::Module).map_err(|e| e.to_string())?;

@@ -27,17 +27,22 @@ pub(crate) struct TemplateState {
 
 /// The value of `llm` in a render context, found out when the first template asks.
 #[derive(Clone)]
-pub(crate) struct LlmBinding(Rc<(OnceCell<Value>, Box<dyn Fn() -> Value>)>);
+pub(crate) struct LlmBinding(Rc<Lazy>);
+
+struct Lazy {
+    value: OnceCell<Value>,
+    find: Box<dyn Fn() -> Value>,
+}
 
 impl LlmBinding {
     /// A binding that `find` gives when it is needed.
     pub(crate) fn new(find: impl Fn() -> Value + 'static) -> LlmBinding {
-        LlmBinding(Rc::new((OnceCell::new(), Box::new(find))))
+        LlmBinding(Rc::new(Lazy { value: OnceCell::new(), find: Box::new(find) }))
     }
 
     /// The dict, nil when no route could be found.
     pub(crate) fn value(&self) -> Value {
-        self.0.0.get_or_init(|| (self.0.1)()).clone()
+        self.0.value.get_or_init(|| (self.0.find)()).clone()
     }
 }
 

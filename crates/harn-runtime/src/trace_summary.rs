@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 pub(crate) fn summary(events: &[Json]) -> Json {
     let of = |kind: &'static str| events.iter().filter(move |event| event["type"] == kind);
     let total = |kind: &'static str, field: &str| of(kind).filter_map(|e| e[field].as_i64()).sum::<i64>();
-    let status = of("loop_complete").last().map_or("unknown".into(), |event| event["status"].clone());
+    let status = of("loop_complete").next_back().map_or("unknown".into(), |event| event["status"].clone());
     let mut tools: Vec<&Json> = Vec::new();
     for tool in of("tool_execution").map(|event| &event["tool_name"]) {
         if !tools.contains(&tool) {
