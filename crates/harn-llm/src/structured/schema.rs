@@ -20,6 +20,7 @@ pub fn to_json_schema(schema: &Value) -> Value {
                 continue;
             }
             "properties" | "definitions" | "$defs" => (key.as_str(), map_values(value)),
+            "components" => (key.as_str(), map_of(value, map_values)),
             "additional_properties" | "additionalProperties" => {
                 ("additionalProperties", to_json_schema(value))
             }
@@ -45,8 +46,12 @@ pub fn to_json_schema(schema: &Value) -> Value {
 }
 
 fn map_values(value: &Value) -> Value {
+    map_of(value, to_json_schema)
+}
+
+fn map_of(value: &Value, change: impl Fn(&Value) -> Value) -> Value {
     match value.as_object() {
-        Some(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), to_json_schema(v))).collect()),
+        Some(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), change(v))).collect()),
         None => value.clone(),
     }
 }
