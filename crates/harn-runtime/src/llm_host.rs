@@ -74,7 +74,11 @@ pub(crate) fn prompts_of(cx: &Cx) -> impl Prose + '_ {
 
 /// Which model a call with these options goes to, for templates.
 pub(crate) fn binding(cx: &Cx, options: &Json) -> LlmBinding {
-    let (runtime, options) = (runtime(cx), options.clone());
+    // All that the choice of a route looks at: messages may be long, and most calls render nothing.
+    let keys = ["provider", "model", "model_tier", "route_policy"];
+    let chosen: Map<String, Json> =
+        keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(key)?.clone()))).collect();
+    let (runtime, options) = (runtime(cx), Json::Object(chosen));
     LlmBinding::new(move || runtime.render_context(&options).map_or(Value::NIL, |llm| from_json(&llm)))
 }
 
