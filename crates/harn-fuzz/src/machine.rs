@@ -18,9 +18,6 @@ use harn_vm::{Effect, Host, Interrupt, Source, block_on, load, uncaught};
 /// A program is stopped after this time. Many random programs do not end by themselves.
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// After this time without an end the interruption does not work, which is a finding.
-const STUCK: Duration = Duration::from_secs(12);
-
 /// Most memory of a program's data.
 const MEMORY: usize = 256 << 20;
 
@@ -173,12 +170,9 @@ fn watch(messages: &Receiver<Message>) {
         if messages.recv_timeout(LIMIT).is_ok() {
             continue;
         }
-        let since = Instant::now();
+        // A program that goes on all the same is a hang, which the parent notices.
         interrupt.interrupt();
-        if messages.recv_timeout(STUCK).is_err() {
-            eprintln!("a program goes on {:?} after it was interrupted", since.elapsed());
-            std::process::abort();
-        }
+        let _ = messages.recv();
     }
 }
 
@@ -200,6 +194,35 @@ mod tests {
         let begin = Instant::now();
         run("while true { }");
         run("fn f(n) { n + 1 }\nvar n = 0\nwhile n >= 0 { n = f(0) }");
-        assert!(begin.elapsed() < STUCK);
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    /// Interruptions at many moments of a program that starts tasks, waits, catches and cleans up. A lost one would
+    /// let the last task, which never ends, keep the program.
+    #[test]
+    fn an_interruption_is_never_lost() {
+        let text = "fn f(n) { try { if n > 2 { throw n }; sleep(1ms) } catch (e) { n } finally { sleep(1ms) } }
+            for i in 0 to 3 {
+              println(parallel 3 { n -> f(n) })
+              let t = spawn { f(i) }
+              retry 2 { println(await(t)) }
+              println(parallel each [1, 2, 3] { n -> [n].map({ m -> f(m) }) })
+              deadline 1s { f(0) }
+            }
+            parallel 2 { n -> while true { sleep(1ms) } }";
+        for moment in 0..60 {
+            let vm = harn_runtime::vm_builder(Box::<NoHost>::default()).build();
+            let source =
+                Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
+            let program = load(&vm, &source).ok().expect("a program");
+            let interrupt = vm.interrupt().clone();
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_micros(moment * 500));
+                interrupt.interrupt();
+            });
+            let outcome = block_on(program.run(&vm, None, &[])).expect("an event loop");
+            assert!(outcome.result.is_err(), "interrupted at moment {moment}, it ended by itself");
+            thread.join().expect("the thread ends");
+        }
     }
 }
