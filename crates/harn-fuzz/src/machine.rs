@@ -201,7 +201,8 @@ mod tests {
     /// let the last task, which never ends, keep the program.
     #[test]
     fn an_interruption_is_never_lost() {
-        let text = "fn f(n) { try { if n > 2 { throw n }; sleep(1ms) } catch (e) { n } finally { sleep(1ms) } }
+        let text =
+            "fn f(n) { try { if n > 2 { throw n }; sleep(1ms) } catch (e) { n } finally { sleep(1ms) } }
             for i in 0 to 3 {
               println(parallel 3 { n -> f(n) })
               let t = spawn { f(i) }
@@ -212,8 +213,7 @@ mod tests {
             parallel 2 { n -> while true { sleep(1ms) } }";
         for moment in 0..60 {
             let vm = harn_runtime::vm_builder(Box::<NoHost>::default()).build();
-            let source =
-                Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
+            let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
             let program = load(&vm, &source).ok().expect("a program");
             let interrupt = vm.interrupt().clone();
             let thread = std::thread::spawn(move || {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::error::CallError;
+use crate::request::Route;
 
 /// A future that stays on its thread, as the VM's fibers do.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -19,12 +20,21 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub struct Fragment {
     /// Stable name, e.g. `primary`, `transcript:summary`, `call:output_instruction`.
     pub id: String,
-    /// Contributor: `primary`, `transcript`, `call` or `message`.
+    /// Contributor: `primary`, `transcript`, `reminder`, `call` or `message`.
     pub source: &'static str,
     /// Whether the fragment belongs behind the main text instead of in front.
     pub after: bool,
     /// The text.
     pub body: String,
+}
+
+/// The reminders of a call in the form that its route takes.
+#[derive(Debug, Clone, Default)]
+pub struct Reminded {
+    /// The messages of the request, with what was attached to them.
+    pub messages: Vec<Value>,
+    /// Those that are system text.
+    pub fragments: Vec<Fragment>,
 }
 
 /// The system text of a call.
@@ -70,6 +80,12 @@ pub trait Host {
     /// text. The default joins the bodies by blank lines. An `Err` is an option error.
     fn assemble_system(&self, _options: &Value, fragments: &[Fragment]) -> Result<SystemText, String> {
         Ok(SystemText { text: join_fragments(fragments), provenance: None })
+    }
+
+    /// Gives the reminders that wait in `transcript` the form that the route takes; `None` when none waits. Reminders
+    /// are for this request only: the call's transcript keeps its messages as they were.
+    fn remind(&self, _transcript: &Value, _messages: &[Value], _route: &Route) -> Option<Reminded> {
+        None
     }
 
     /// Returns the errors of `data` against `schema`, each `at <path>: <text>`; empty when it is valid.

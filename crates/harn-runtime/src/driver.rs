@@ -1,6 +1,6 @@
 //! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use harn_agent::config::{Format, Search};
 use harn_agent::tool::Backend;
-use harn_agent::{AgentLoop, Answer, LoopConfig, LoopError, Step, ToolReply, ToolRun, ToolStatus};
+use harn_agent::{
+    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, Step, ToolReply, ToolRun, ToolStatus,
+};
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, Category, LlmRuntime};
 use harn_value::Value;
@@ -37,6 +39,8 @@ struct Driver {
     state: Rc<LlmState>,
     agents: Rc<AgentState>,
     session: String,
+    /// The iteration that runs.
+    iteration: Cell<u32>,
     handlers: BTreeMap<String, Value>,
     caller: Value,
     shape_context: Value,
@@ -68,6 +72,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         state: cx.state::<LlmState>(),
         agents: cx.state::<AgentState>(),
         session: session.clone(),
+        iteration: Cell::new(0),
         handlers: handlers(&tools),
         caller: callback(["llm_caller", "llm_caller"]),
         shape_context: callback(["context_callback", "context_filter"]),
@@ -197,6 +202,35 @@ impl Driver {
         self.state.trace.borrow_mut().push(event);
     }
 
+    /// Adds to `agent_trace` what became of a tool call.
+    fn trace_event(&self, event: &AgentEvent) {
+        let call = match event {
+            AgentEvent::TurnStart { iteration } => return self.iteration.set(*iteration),
+            AgentEvent::ToolCallUpdate(call) if call.status != "in_progress" => call,
+            _ => return,
+        };
+        let iteration = self.iteration.get();
+        let category = call.error_category.as_deref();
+        let rejected = matches!(category, Some("permission_denied" | "rejected_loop"));
+        if let Some(duration_ms) = call.duration_ms {
+            let status = match call.status.as_str() {
+                "completed" => ToolStatus::Ok,
+                _ if rejected => ToolStatus::Rejected,
+                _ => ToolStatus::Error,
+            };
+            self.trace(json!({
+                "type": "tool_execution", "tool_name": call.tool_name, "tool_use_id": call.tool_call_id,
+                "duration_ms": duration_ms, "status": status.as_str(), "classification": category,
+                "iteration": iteration,
+            }));
+        }
+        if rejected {
+            self.trace(json!({
+                "type": "tool_rejected", "tool_name": call.tool_name, "reason": call.error, "iteration": iteration,
+            }));
+        }
+    }
+
     /// Gives the loop what `agent_inject_feedback` left for its session.
     fn hand_over_feedback(&self, agent: &mut AgentLoop) {
         let mut waiting = self.agents.feedback.borrow_mut();
@@ -212,6 +246,7 @@ impl Driver {
     /// Tells subscribers what happened; an error of theirs is reported and changes nothing.
     async fn publish(&self, agent: &mut AgentLoop) {
         for event in agent.take_events() {
+            self.trace_event(&event);
             let listeners = self.agents.subscribers.borrow().clone();
             for (_, listener) in listeners.iter().filter(|(session, _)| *session == self.session) {
                 let told = self.cx.call(listener, [from_json(&event.to_json(&self.session))]).await;
@@ -264,12 +299,6 @@ impl Driver {
             for run in runs {
                 replies.push(self.run_tool(agent, run).await?);
             }
-        }
-        for (run, reply) in runs.iter().zip(&replies) {
-            self.trace(json!({
-                "type": "tool_execution", "tool_name": run.name, "tool_use_id": run.id,
-                "duration_ms": reply.duration_ms, "status": reply.status.as_str(),
-            }));
         }
         Ok(replies)
     }

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 
-use harn_llm::host::LocalFuture;
-use harn_llm::{CallError, Fragment, LlmRuntime, SystemText};
+use harn_llm::host::{LocalFuture, Reminded};
+use harn_llm::wire::WireStyle;
+use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
+use harn_prompt::reminder::{SlotCaps, pending, place};
 use harn_prompt::{CallParts, Prose};
 use harn_value::Value;
 use harn_vm::{Cx, Vm};
@@ -226,6 +228,26 @@ impl harn_llm::Host for ProgramHost {
         Ok(SystemText { text: assembly.text.clone(), provenance: Some(Rc::new(assembly)) })
     }
 
+    fn remind(&self, transcript: &Json, messages: &[Json], route: &Route) -> Option<Reminded> {
+        let pending = pending(transcript);
+        if pending.is_empty() {
+            return None;
+        }
+        let caps = SlotCaps {
+            prefers_role_developer: route.caps.prefers_role_developer,
+            anthropic_wire: route.style == WireStyle::Anthropic,
+            prompt_caching: route.caps.prompt_caching,
+            prefers_xml_scaffolding: route.caps.prefers_xml_scaffolding,
+        };
+        let placed = place(&pending, messages, caps);
+        let fragment =
+            |f: harn_prompt::Fragment| Fragment { id: f.id, source: "reminder", after: false, body: f.body };
+        Some(Reminded {
+            messages: placed.messages,
+            fragments: placed.fragments.into_iter().map(fragment).collect(),
+        })
+    }
+
     fn validate_schema(&self, schema: &Json, data: &Json) -> Vec<String> {
         use harn_value::json::from_serde;
         // What fits is for JSON Schema to say, which the provider was told: there 1 is a number. What is
@@ -296,6 +318,9 @@ fn parts(fragments: &[Fragment]) -> (Option<Json>, CallParts) {
                 // Assembly writes the heading itself.
                 let summary = body.strip_prefix("Conversation summary:\n").map(str::to_owned);
                 live.transcript_summary = Some(summary.unwrap_or(body));
+            }
+            id if fragment.source == "reminder" => {
+                live.reminders.push(harn_prompt::Fragment::new(id, "reminder", body));
             }
             id => {
                 let index = id.strip_prefix("message:").and_then(|n| n.parse().ok()).unwrap_or(0);

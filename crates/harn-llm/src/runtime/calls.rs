@@ -120,9 +120,10 @@ impl LlmRuntime {
         let mut out = finished.response.to_json();
         let ids = || self.host.new_id();
         out["transcript"] = of_call(
-            &CallRecord {
+            CallRecord {
                 base: finished.prepared.options.transcript.as_ref(),
                 request: &finished.prepared.request,
+                messages: finished.prepared.kept_messages(),
                 response: &finished.response,
                 experiment: finished.prepared.experiment.clone(),
             },

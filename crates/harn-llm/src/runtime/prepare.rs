@@ -39,6 +39,8 @@ pub struct Prepared {
     pub routing: Value,
     /// Silence after which a stream is given up.
     pub idle_timeout: Duration,
+    /// The messages without the reminders attached to them, when some were, and how many they became.
+    pub(super) unreminded: Option<(Vec<Value>, usize)>,
     /// Set once a listener has seen text: from then on another attempt would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
 }
@@ -47,6 +49,15 @@ impl Prepared {
     /// Returns whether a listener has seen text of an attempt that then failed.
     pub(super) fn is_committed(&self) -> bool {
         self.shown.as_ref().is_some_and(|shown| shown.get())
+    }
+
+    /// The messages that the transcript of the call keeps: what was sent, without reminders.
+    pub(super) fn kept_messages(&self) -> Vec<Value> {
+        let sent = &self.request.messages;
+        match &self.unreminded {
+            Some((own, count)) => own.iter().chain(sent.iter().skip(*count)).cloned().collect(),
+            None => sent.clone(),
+        }
     }
 }
 
@@ -98,9 +109,9 @@ impl LlmRuntime {
         // A rehearsal forms requests as for their real models, whoever answers them.
         let mocked = choice.provider == "mock" || (scripted && !self.rehearsing.get());
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
-        let messages = request_messages(&options, &call.prompt);
+        let mut messages = request_messages(&options, &call.prompt);
         // Image errors belong to the options, also when a mock would not look at them.
-        let normal = normalise(&messages)?;
+        let mut normal = normalise(&messages)?;
         let mut route = self.route(&choice, caps, &options, mocked)?;
         // Found wrong before anything is sent, like every other option.
         crate::experiment::Experiment::parse(
@@ -130,6 +141,15 @@ impl LlmRuntime {
                 body,
             });
         }
+        let mut unreminded = None;
+        if let Some(reminded) =
+            options.transcript.as_ref().and_then(|t| self.host.remind(t, &messages, &route))
+        {
+            fragments.extend(reminded.fragments);
+            let count = reminded.messages.len();
+            unreminded = Some((std::mem::replace(&mut messages, reminded.messages), count));
+            normal = normalise(&messages)?;
+        }
         let hoists = !route.style.has_system_role() && choice.provider != "mock";
         if hoists {
             for m in normal.iter().filter(|m| matches!(m.role, Role::System | Role::Developer)) {
@@ -152,6 +172,7 @@ impl LlmRuntime {
             experiment: Value::Null,
             routing,
             idle_timeout: Duration::from_secs(idle),
+            unreminded,
             shown: None,
             provenance: system.provenance,
             options,

@@ -14,6 +14,8 @@ pub struct CallRecord<'a> {
     pub base: Option<&'a Value>,
     /// The request.
     pub request: &'a Request,
+    /// The messages of the request that the transcript keeps.
+    pub messages: Vec<Value>,
     /// The reply.
     pub response: &'a Response,
     /// The structural experiment applied, if any.
@@ -21,9 +23,9 @@ pub struct CallRecord<'a> {
 }
 
 /// Makes the transcript of a call, in state `active`.
-pub fn of_call(record: &CallRecord<'_>, ids: &Ids<'_>) -> Value {
+pub fn of_call(record: CallRecord<'_>, ids: &Ids<'_>) -> Value {
     let (request, response) = (record.request, record.response);
-    let mut messages = request.messages.clone();
+    let mut messages = record.messages;
     messages.push(assistant_message(request.route.style, response));
     let mut events = message_events(&messages, ids);
     let extra = record.base.map(extra_events).unwrap_or_default();
