@@ -445,15 +445,7 @@ macro_rules! builtins {
         #[allow(dead_code, unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
         fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::Value> {
             const NAME: &str = $crate::builtins!(@name $name $($alias)?);
-            let mut index = 0;
-            $(
-                index += 1;
-                let $param: $ty = $crate::builtin::take_arg(
-                    args,
-                    &$crate::builtin::ArgName { builtin: NAME, index, param: stringify!($param) },
-                    $crate::builtins!(@default $($default)?),
-                )?;
-            )*
+            $crate::builtins!(@take args NAME index $($param : $ty $(= $default)?),*);
             $crate::builtin::IntoResult::into_result($body)
         }
         $crate::builtins! { @munch [$($head)*] [$($entries)*
@@ -470,15 +462,7 @@ macro_rules! builtins {
         fn $name($cx: $crate::Cx, mut args: Vec<$crate::Value>) -> $crate::builtin::NativeFuture {
             Box::pin(async move {
                 const NAME: &str = $crate::builtins!(@name $name $($alias)?);
-                let mut index = 0;
-                $(
-                    index += 1;
-                    let $param: $ty = $crate::builtin::take_arg(
-                        &mut args,
-                        &$crate::builtin::ArgName { builtin: NAME, index, param: stringify!($param) },
-                        $crate::builtins!(@default $($default)?),
-                    )?;
-                )*
+                $crate::builtins!(@take args NAME index $($param : $ty $(= $default)?),*);
                 drop(args);
                 $crate::builtin::IntoResult::into_result($body)
             })
@@ -493,18 +477,10 @@ macro_rules! builtins {
         $effect:ident loop fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
         $($rest:tt)*
     ) => {
-        #[allow(unused_variables, unused_assignments, reason = "not every builtin uses the context")]
+        #[allow(unused_variables, reason = "not every builtin uses the context")]
         fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::CallLoop> {
             const NAME: &str = $crate::builtins!(@name $name $($alias)?);
-            let mut index = 0;
-            $(
-                index += 1;
-                let $param: $ty = $crate::builtin::take_arg(
-                    args,
-                    &$crate::builtin::ArgName { builtin: NAME, index, param: stringify!($param) },
-                    $crate::builtins!(@default $($default)?),
-                )?;
-            )*
+            $crate::builtins!(@take args NAME index $($param : $ty $(= $default)?),*);
             Ok($body)
         }
         $crate::builtins! { @munch [$($head)*] [$($entries)*
@@ -527,6 +503,18 @@ macro_rules! builtins {
             effect: $crate::Effect::$effect,
             run: $crate::builtin::Run::$run($name),
         }
+    };
+    // The parameters as variables. The caller names the counter, so that it is a variable of the caller.
+    (@take $args:ident $NAME:ident $index:ident $($param:ident : $ty:ty $(= $default:expr)?),*) => {
+        let mut $index = 0;
+        $(
+            $index += 1;
+            let $param: $ty = $crate::builtin::take_arg(
+                &mut $args[..],
+                &$crate::builtin::ArgName { builtin: $NAME, index: $index, param: stringify!($param) },
+                $crate::builtins!(@default $($default)?),
+            )?;
+        )*
     };
     (@name $name:ident) => { stringify!($name) };
     (@name $name:ident $alias:literal) => { $alias };
