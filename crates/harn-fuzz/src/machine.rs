@@ -218,12 +218,18 @@ mod tests {
             let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
             let program = load(&vm, &source).ok().expect("a program");
             let interrupt = vm.interrupt().clone();
+            let (ended, end) = channel::<()>();
             let thread = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_micros(moment * 500));
                 interrupt.interrupt();
+                if end.recv_timeout(Duration::from_secs(30)).is_err() {
+                    eprintln!("the interruption at moment {moment} was lost");
+                    std::process::abort();
+                }
             });
             let outcome = block_on(program.run(&vm, None, &[])).expect("an event loop");
             assert!(outcome.result.is_err(), "interrupted at moment {moment}, it ended by itself");
+            ended.send(()).expect("the thread waits");
             thread.join().expect("the thread ends");
         }
     }
