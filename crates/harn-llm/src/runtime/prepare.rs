@@ -51,12 +51,15 @@ impl Prepared {
         self.shown.as_ref().is_some_and(|shown| shown.get())
     }
 
-    /// The messages that the transcript of the call keeps: what was sent, without reminders.
+    /// The messages that the transcript of the call keeps: what was sent, without reminders. An experiment that wrote
+    /// the messages anew leaves nothing to take them out of.
     pub(super) fn kept_messages(&self) -> Vec<Value> {
         let sent = &self.request.messages;
         match &self.unreminded {
-            Some((own, count)) => own.iter().chain(sent.iter().skip(*count)).cloned().collect(),
-            None => sent.clone(),
+            Some((own, count)) if self.experiment.is_null() => {
+                own.iter().chain(sent.iter().skip(*count)).cloned().collect()
+            }
+            _ => sent.clone(),
         }
     }
 }
