@@ -41,7 +41,7 @@ test-real-server: ## install model servers written by others, and call them
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')
 
-check: fmt-check lint test ## everything that must hold before a commit; CI runs this
+check: fmt-check lint rustdoc test ## everything that must hold before a commit; CI runs this
 
 fmt: ## format the Rust code
 	$(CARGO) fmt --all

@@ -29,7 +29,7 @@ impl Scan<'_> {
         at + usize::from(self.kind(at) == TokenKind::Newline)
     }
 
-    /// `<` type {`,` type} [`,`] `>`.
+    /// A list in `<` and `>`, items parted by commas; one more comma may end it.
     fn args(&self, at: usize, depth: usize) -> Option<usize> {
         self.list(at + 1, TokenKind::Gt, depth, |at| self.ty(at, depth + 1))
     }

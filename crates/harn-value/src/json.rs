@@ -1,7 +1,7 @@
 //! JSON text to values and back.
 //!
 //! [`parse`] reads text straight into values: no tree in between, every number exact, any depth of
-//! nesting up to [`MAX_DEPTH`]. [`stringify`] and [`pretty`] write the contract's JSON form, dict keys
+//! nesting up to [`MAX_DEPTH`]. [`stringify()`] and [`pretty`] write the contract's JSON form, dict keys
 //! in byte order. The `serde` functions at the end convert for callers that need a `serde_json` tree.
 
 use std::fmt;
@@ -348,7 +348,7 @@ pub fn stringify(value: &Value) -> String {
     out
 }
 
-/// As [`stringify`], with two blanks of indentation per level.
+/// As [`stringify()`], with two blanks of indentation per level.
 pub fn pretty(value: &Value) -> String {
     let mut out = String::new();
     write_layout(value, Some(0), &mut out);

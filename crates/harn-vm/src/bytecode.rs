@@ -31,46 +31,46 @@ macro_rules! ops {
 
 ops! {
     // Moving values.
-    /// R[a] = R[b]
+    /// `R[a]` = `R[b]`
     Move,
-    /// R[a] = R[b], leaving nil in R[b]
+    /// `R[a]` = `R[b]`, leaving nil in `R[b]`
     Take,
-    /// R[a] = K[c]
+    /// `R[a]` = `K[c]`
     LoadK,
-    /// R[a] = c as a signed int
+    /// `R[a]` = c as a signed int
     LoadInt,
-    /// R[a] = nil
+    /// `R[a]` = nil
     LoadNil,
-    /// R[a] = b != 0
+    /// `R[a]` = b != 0
     LoadBool,
-    /// R[a] = no value
+    /// `R[a]` = no value
     LoadAbsent,
     // Captured variables and globals.
-    /// R[a] = a cell holding R[a]
+    /// `R[a]` = a cell holding `R[a]`
     NewCell,
-    /// R[a] = a cell without value
+    /// `R[a]` = a cell without value
     NewEmptyCell,
-    /// R[a] = value of the cell in R[b]; K[c] names it
+    /// `R[a]` = value of the cell in `R[b]`; `K[c]` names it
     GetCell,
-    /// value of the cell in R[a] = R[b]
+    /// value of the cell in `R[a]` = `R[b]`
     SetCell,
-    /// R[a] = captured value b
+    /// `R[a]` = captured value b
     GetUp,
-    /// R[a] = value of the captured cell b; K[c] names it
+    /// `R[a]` = value of the captured cell b; `K[c]` names it
     GetUpCell,
-    /// value of the captured cell a = R[b]
+    /// value of the captured cell a = `R[b]`
     SetUpCell,
-    /// R[a] = global c of module b (a cell for `var`)
+    /// `R[a]` = global c of module b (a cell for `var`)
     GetGlobal,
-    /// R[a] = value of the cell in global c of module b
+    /// `R[a]` = value of the cell in global c of module b
     GetGlobalVar,
-    /// global c of module b = R[a]
+    /// global c of module b = `R[a]`
     SetGlobal,
-    /// value of the cell in global c of module b = R[a]
+    /// value of the cell in global c of module b = `R[a]`
     SetGlobalVar,
-    /// R[a] = function c
+    /// `R[a]` = function c
     GetFunction,
-    /// function c = R[a]
+    /// function c = `R[a]`
     SetFunction,
     // Arithmetic. The K forms take K[c] on the right.
     Add,
@@ -84,17 +84,17 @@ ops! {
     Rem,
     RemK,
     Pow,
-    /// R[a] = -R[b]
+    /// `R[a]` = -`R[b]`
     Neg,
-    /// R[a] = !R[b]
+    /// `R[a]` = !`R[b]`
     Not,
-    /// R[a] = whether R[b] is truthy
+    /// `R[a]` = whether `R[b]` is truthy
     Truthy,
     Eq,
     Ne,
     Lt,
     Le,
-    /// R[a] = R[b] in R[c]
+    /// `R[a]` = `R[b]` in `R[c]`
     In,
     // Jumps: c is the distance.
     Jump,
@@ -102,18 +102,18 @@ ops! {
     JumpIfNot,
     JumpIfNil,
     JumpIfNotNil,
-    /// if R[a] is no value
+    /// if `R[a]` is no value
     JumpIfAbsent,
-    /// if R[a] is a value
+    /// if `R[a]` is a value
     JumpIfPresent,
-    /// if R[a] < R[b]
+    /// if `R[a]` < `R[b]`
     JumpLt,
     JumpLe,
     JumpNotLt,
     JumpNotLe,
     JumpEq,
     JumpNe,
-    /// if R[a] < K[b]
+    /// if `R[a]` < `K[b]`
     JumpLtK,
     JumpLeK,
     JumpGtK,
@@ -125,140 +125,140 @@ ops! {
     JumpEqK,
     JumpNeK,
     // Loops.
-    /// R[a] = R[a] to R[a+1] as loop state: checks for ints, makes R[a+1] the last item (b: exclusive); jumps by c if empty
+    /// `R[a]` = `R[a]` to `R[a+1]` as loop state: checks for ints, makes `R[a+1]` the last item (b: exclusive); jumps by c if empty
     RangePrep,
-    /// R[a+2] = next item of the range state, jumps back by c; falls through at the end
+    /// `R[a+2]` = next item of the range state, jumps back by c; falls through at the end
     RangeNext,
-    /// R[a] = loop state over R[a]; R[a+1] = position
+    /// `R[a]` = loop state over `R[a]`; `R[a+1]` = position
     IterPrep,
-    /// R[a+2] = next item and jump by c; at the end skips the next instruction
+    /// `R[a+2]` = next item and jump by c; at the end skips the next instruction
     IterNext,
-    /// drop the loop state R[a] .. R[a+2], and run the cleanup of a generator that ended with it
+    /// drop the loop state `R[a]` .. `R[a+2]`, and run the cleanup of a generator that ended with it
     EndLoop,
     // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
-    /// call R[a] with b arguments; c: 1 + constant with the name for the error
+    /// call `R[a]` with b arguments; c: 1 + constant with the name for the error
     Call,
     /// call function c with b arguments
     CallFunction,
-    /// call the builtin K[c] with b arguments
+    /// call the builtin `K[c]` with b arguments
     CallBuiltin,
-    /// call method c of R[a+1]; b arguments with the receiver
+    /// call method c of `R[a+1]`; b arguments with the receiver
     CallMethod,
-    /// call R[a] with the list R[a+1]
+    /// call `R[a]` with the list `R[a+1]`
     CallSpread,
-    /// call the builtin K[c] with the list R[a+1]
+    /// call the builtin `K[c]` with the list `R[a+1]`
     CallBuiltinSpread,
-    /// call method c of R[a+1] with the list R[a+2]
+    /// call method c of `R[a+1]` with the list `R[a+2]`
     CallMethodSpread,
     /// as Call, in place of the running function
     TailCall,
-    /// return R[a]
+    /// return `R[a]`
     Return,
     ReturnNil,
-    /// R[a] = closure over function c of this function
+    /// `R[a]` = closure over function c of this function
     Closure,
     // Building values.
-    /// R[a] = list of c values from R[b]
+    /// `R[a]` = list of c values from `R[b]`
     NewList,
-    /// append R[b] to the list R[a]
+    /// append `R[b]` to the list `R[a]`
     ListPush,
-    /// append all items of R[b] to the list R[a]
+    /// append all items of `R[b]` to the list `R[a]`
     ListSpread,
-    /// R[a] = dict with room for c entries
+    /// `R[a]` = dict with room for c entries
     NewDict,
-    /// R[a][K[c]] = R[b]
+    /// `R[a][K[c]]` = `R[b]`
     DictSetK,
-    /// R[a][printed R[b]] = R[c]
+    /// `R[a]`[printed `R[b]`] = `R[c]`
     DictSet,
-    /// copy the entries of R[b] into the dict R[a]
+    /// copy the entries of `R[b]` into the dict `R[a]`
     DictSpread,
-    /// R[a] = instance of struct c with slots from R[b]
+    /// `R[a]` = instance of struct c with slots from `R[b]`
     NewStruct,
-    /// R[a] = instance of struct c with the fields of the dict R[b]
+    /// `R[a]` = instance of struct c with the fields of the dict `R[b]`
     StructFromDict,
-    /// R[a] = enum value like K[c] with the payload in R[a+1] .. b values
+    /// `R[a]` = enum value like `K[c]` with the payload in `R[a+1]` .. b values
     NewEnum,
-    /// R[a] = printed forms of c values from R[b], joined
+    /// `R[a]` = printed forms of c values from `R[b]`, joined
     Interp,
-    /// R[a] = R[b] to R[c]
+    /// `R[a]` = `R[b]` to `R[c]`
     NewRange,
-    /// R[a] = R[b] to R[c] exclusive
+    /// `R[a]` = `R[b]` to `R[c]` exclusive
     NewRangeExclusive,
     // Access.
-    /// R[a] = R[b].K[c]
+    /// `R[a]` = `R[b]`.`K[c]`
     GetField,
-    /// as GetField, and R[b] becomes nil
+    /// as GetField, and `R[b]` becomes nil
     GetFieldTake,
-    /// R[a] = R[b]?.K[c]: nil where GetField fails
+    /// `R[a]` = `R[b]`?.`K[c]`: nil where GetField fails
     GetFieldOpt,
-    /// R[a] = R[b][R[c]]
+    /// `R[a]` = `R[b][R[c]]`
     GetIndex,
-    /// as GetIndex, and R[b] becomes nil
+    /// as GetIndex, and `R[b]` becomes nil
     GetIndexTake,
-    /// R[a] = R[b][R[c] : R[c+1]]
+    /// `R[a]` = `R[b][R[c] : R[c+1]]`
     Slice,
-    /// place R[a] .K[c] = R[b] (a place is a register or the cell in it)
+    /// place `R[a]` .`K[c]` = `R[b]` (a place is a register or the cell in it)
     SetField,
-    /// place R[a] [R[b]] = R[c]
+    /// place `R[a]` [`R[b]`] = `R[c]`
     SetIndex,
-    /// place R[a], path c = R[b]
+    /// place `R[a]`, path c = `R[b]`
     SetPath,
-    /// if R[b] + R[b+1] can append in place, take the value at place R[a], path c away
+    /// if `R[b]` + `R[b+1]` can append in place, take the value at place `R[a]`, path c away
     ReleasePath,
-    /// place R[a] (a cell) = R[b] + R[c], in place when possible
+    /// place `R[a]` (a cell) = `R[b]` + `R[c]`, in place when possible
     AddToCell,
     // Patterns.
-    /// fail unless R[a] is a dict or struct
+    /// fail unless `R[a]` is a dict or struct
     ExpectDict,
-    /// fail unless R[a] is a list
+    /// fail unless `R[a]` is a list
     ExpectList,
-    /// R[a] = R[b].K[c] for a pattern (nil when missing)
+    /// `R[a]` = `R[b]`.`K[c]` for a pattern (nil when missing)
     PatternField,
-    /// R[a] = element c of the list R[b], nil when missing
+    /// `R[a]` = element c of the list `R[b]`, nil when missing
     PatternItem,
-    /// R[a] = dict R[b] without the keys in the list K[c]
+    /// `R[a]` = dict `R[b]` without the keys in the list `K[c]`
     RestDict,
-    /// R[a] = list R[b] from position c
+    /// `R[a]` = list `R[b]` from position c
     RestList,
-    /// R[a], R[a+1] = components of the pair or two-element list R[b]
+    /// `R[a]`, `R[a+1]` = components of the pair or two-element list `R[b]`
     SplitPair,
-    /// jump by c unless R[a] is a dict or struct
+    /// jump by c unless `R[a]` is a dict or struct
     JumpNotDict,
-    /// jump by c unless R[a] is a list of at least b elements
+    /// jump by c unless `R[a]` is a list of at least b elements
     JumpNotList,
-    /// jump by c unless R[a] is the variant of the enum value K[b]
+    /// jump by c unless `R[a]` is the variant of the enum value `K[b]`
     JumpNotVariant,
-    /// R[a] = payload value c of the enum value R[b]
+    /// `R[a]` = payload value c of the enum value `R[b]`
     EnumField,
     // Errors.
-    /// throw R[a]
+    /// throw `R[a]`
     Throw,
-    /// fail with text K[c]; b: kind (see FailKind)
+    /// fail with text `K[c]`; b: kind (see FailKind)
     Fail,
-    /// throw the error held by R[a] again
+    /// throw the error held by `R[a]` again
     Rethrow,
-    /// R[a] = value that `catch` binds of the error held by R[b]
+    /// `R[a]` = value that `catch` binds of the error held by `R[b]`
     CaughtValue,
-    /// jump by c unless the caught value R[a] is of the type K[b]
+    /// jump by c unless the caught value `R[a]` is of the type `K[b]`
     JumpNotCaught,
-    /// R[a] = value of the place path c of R[b]
+    /// `R[a]` = value of the place path c of `R[b]`
     GetPath,
-    /// R[a] = Ok(R[b]) unless it is a Result
+    /// `R[a]` = Ok(`R[b]`) unless it is a Result
     WrapOk,
-    /// R[a] = Err(R[b])
+    /// `R[a]` = Err(`R[b]`)
     WrapErr,
-    /// R[a] = payload of the Ok in R[b]; jumps by c if it is an Err
+    /// `R[a]` = payload of the Ok in `R[b]`; jumps by c if it is an Err
     Propagate,
     // Functions.
-    /// check parameter R[a] against check c
+    /// check parameter `R[a]` against check c
     CheckParam,
-    /// hand out R[a]
+    /// hand out `R[a]`
     Yield,
-    /// drop what R[a] holds
+    /// drop what `R[a]` holds
     Clear,
-    /// add the methods of the dict-like list R[a..] to struct c: R[a] is a function, K[b] its name
+    /// add the methods of the dict-like list `R[a..]` to struct c: `R[a]` is a function, `K[b]` its name
     AddMethod,
-    /// callable R[a] for a pipe, or fail with "cannot pipe into"
+    /// callable `R[a]` for a pipe, or fail with "cannot pipe into"
     ExpectCallable,
 }
 

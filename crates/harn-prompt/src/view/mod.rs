@@ -1,6 +1,6 @@
 //! Explanations for people: plain text (optionally with ANSI colours), as pure functions from values to a `String`.
 //!
-//! [`explanation`] shows one prompt, and the same without some tools; [`call`] the prompt of a model call among others
+//! [`explanation`] shows one prompt, and the same without some tools; [`call()`] the prompt of a model call among others
 //! (`harn explain prompt`).
 
 mod call;
