@@ -25,7 +25,6 @@ mod resolve;
 mod scope;
 mod settings;
 mod suggest;
-mod visit;
 mod walk;
 mod world;
 

@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 use crate::checks::{argument_count, assign_to_let, attribute, call_target, deprecated, not_executed};
 use crate::checks::{stream_emit, stream_result, struct_literal, unreachable};
 use crate::scope::{Kind, Scopes};
-use crate::visit::{self, Visitor};
 use crate::world::{Source, World};
+use harn_syntax::visit::{self, Visitor};
 
 /// Checks one file. Diagnostics come in source order; only those of [`Severity::Error`] forbid to run the program.
 ///

@@ -3,6 +3,7 @@
 //! Inputs are mutations of real programs, so whatever reaches beyond the process (files, processes, the network) is
 //! kept out by the names of the builtins: a program that mentions one of those is parsed, not run.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,9 +25,9 @@ const MEMORY: usize = 256 << 20;
 /// Most output that is kept before printing ends the program.
 const OUTPUT: usize = 1 << 20;
 
-/// A host without a world: the clock stands still, there are no files and no variables.
+/// A host without a world: the clock stands still, there are no files and no variables. It keeps what is printed.
 #[derive(Default)]
-struct NoHost(std::cell::Cell<usize>);
+struct NoHost(Rc<RefCell<String>>);
 
 fn refused<T>() -> io::Result<T> {
     Err(io::Error::from(io::ErrorKind::PermissionDenied))
@@ -34,8 +35,9 @@ fn refused<T>() -> io::Result<T> {
 
 impl Host for NoHost {
     fn write_out(&self, text: &str) -> io::Result<()> {
-        self.0.set(self.0.get() + text.len());
-        if self.0.get() > OUTPUT { refused() } else { Ok(()) }
+        let mut out = self.0.borrow_mut();
+        out.push_str(text);
+        if out.len() > OUTPUT { refused() } else { Ok(()) }
     }
 
     fn write_err(&self, _text: &str) {}
@@ -89,7 +91,7 @@ pub(crate) fn check(bytes: &[u8]) {
         return;
     }
     harn_value::memory::set_limit(MEMORY);
-    run(&text);
+    let _ = run(&text);
 }
 
 /// Whether a program imports nothing and mentions nothing that reaches outside.
@@ -100,34 +102,60 @@ fn harmless(text: &str) -> bool {
     })
 }
 
-/// Runs a program to its end.
-fn run(text: &str) {
-    let vm = harn_runtime::vm_builder(Box::<NoHost>::default()).build();
+/// Runs a program. Wherever one of its expressions is written as a block with the same value, it must print the same and
+/// end in the same way.
+pub(crate) fn check_blocks(bytes: &[u8]) {
+    if let Some(difference) = difference(&String::from_utf8_lossy(bytes), 0) {
+        panic!("{difference}");
+    }
+}
+
+/// What changes when expressions of a program are written as blocks.
+fn difference(text: &str, round: u64) -> Option<String> {
+    if !harmless(text) {
+        return None;
+    }
+    let blocks = crate::blocks::rewritten(text, round);
+    if blocks == text {
+        return None;
+    }
+    harn_value::memory::set_limit(MEMORY);
+    let (before, after) = (run(text)?, run(&blocks)?);
+    (before != after)
+        .then(|| format!("blocks change the meaning:\n{blocks}\n--- before\n{before}\n--- after\n{after}"))
+}
+
+/// Runs a program to its end. Returns what it printed, and its result or error; `None` when it was refused or stopped.
+fn run(text: &str) -> Option<String> {
+    let out = Rc::<RefCell<String>>::default();
+    let vm = harn_runtime::vm_builder(Box::new(NoHost(out.clone()))).build();
     let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
     let program = match load(&vm, &source) {
         Ok(program) => program,
         Err(error) => {
             assert!(!error.canonical(text).is_empty(), "a refusal without a text");
-            return;
+            return None;
         }
     };
     let _watched = Watched::start(vm.interrupt().clone());
-    let Ok(outcome) = block_on(program.run(&vm, None, &[])) else { return };
+    let outcome = block_on(program.run(&vm, None, &[])).ok()?;
     let (code, _) = outcome.exit_code();
     assert!((0..=255).contains(&code), "the exit code is {code}");
-    match &outcome.result {
-        Ok(value) => drop(value.to_string()),
+    let end = match &outcome.result {
+        Ok(value) => Some(value.to_string()),
         Err(error) => {
             let (diagnostic, file) = uncaught(&vm, error);
             let drawn =
                 file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
             assert!(drawn.starts_with("error: "), "an error without a text");
+            error.is_catchable().then(|| error.uncaught_text())
         }
-    }
+    };
     drop(outcome);
     drop(program);
     // A machine that is still referred to is a leak, and leaks add up here.
     drop(Rc::try_unwrap(vm).ok());
+    end.map(|end| format!("{}\n{end}", out.borrow()))
 }
 
 /// What the thread that watches is told: a program starts, or has ended.
@@ -189,6 +217,16 @@ mod tests {
         assert!(!harmless("let f = delete_file\nf(\"a\")"));
         assert!(!harmless("import \"lib\""));
         assert!(!harmless("println(\"${exec(\"ls\")}\")"));
+    }
+
+    #[test]
+    fn blocks_do_not_change_known_programs() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+        let programs = crate::corpus::read(&root, "program", ".harn");
+        let rounds = programs.iter().flat_map(|bytes| (0..3).map(move |round| (bytes, round)));
+        let found: Vec<String> =
+            rounds.filter_map(|(bytes, round)| difference(&String::from_utf8_lossy(bytes), round)).collect();
+        assert!(found.is_empty(), "{} programs differ:\n\n{}", found.len(), found.join("\n=====\n"));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! One run of a target is a child process: so that a stack overflow or an abort is a finding too, not the end of
 //! the run. Input number `i` depends on the seed, on `i` and on the kept corpus alone, so the parent can write down
 //! any input a child died on. Files: `generate.rs` makes programs, `mutate.rs` breaks texts, `corpus.rs` keeps
-//! inputs, `target.rs` says what must hold, `watch.rs` is the parent.
+//! inputs, `blocks.rs` rewrites programs without changing them, `target.rs` says what must hold, `watch.rs` is the parent.
 
 mod alloc;
+mod blocks;
 mod corpus;
 mod generate;
 mod machine;

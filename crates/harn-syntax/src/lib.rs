@@ -24,6 +24,7 @@ pub mod span;
 mod strings;
 pub mod token;
 mod type_scan;
+pub mod visit;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Stage, SyntaxError, SyntaxErrorKind};

@@ -5,7 +5,7 @@ use harn_syntax::ast::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::scope::names_of;
-use crate::visit::{self, Visitor};
+use harn_syntax::visit::{self, Visitor};
 
 /// A call that renders a template.
 pub(crate) struct RenderCall<'a> {

@@ -430,14 +430,8 @@ impl<'a> Compiler<'a> {
             }
             // The function ends here: the left operand may be appended to in place.
             ExprKind::Binary { op: BinaryOp::Add, op_span, lhs, rhs } => {
-                let l = self.operand(lhs);
-                let (l, r) = if super::facts::has_block(rhs) {
-                    let t = self.f().temp();
-                    self.f().emit(Op::Take, t, l, 0);
-                    (t, self.operand(rhs))
-                } else {
-                    (l, self.operand(rhs))
-                };
+                let l = self.operand_before(lhs, rhs);
+                let r = self.operand(rhs);
                 self.f().at(*op_span);
                 if l == r {
                     let t = self.f().temp();

@@ -52,7 +52,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// As [`Self::operand`], safe against `later` assigning the variable.
-    fn operand_before(&mut self, e: &'a Expr, later: &Expr) -> Reg {
+    pub(super) fn operand_before(&mut self, e: &'a Expr, later: &Expr) -> Reg {
         let reg = self.operand(e);
         if self.f().is_variable(reg) && has_block(later) {
             let t = self.f().temp();

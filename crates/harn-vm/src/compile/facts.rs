@@ -3,6 +3,7 @@
 //! twice is treated with the greater care, which costs a cell and never correctness.
 
 use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Facts about one function.
@@ -58,15 +59,12 @@ impl Walk {
         self.mention(name);
         self.top().assigned.insert(name.clone());
     }
+}
 
-    fn function(&mut self, func: &Function) {
+impl<'a> Visitor<'a> for Walk {
+    fn function(&mut self, func: &'a Function, _type_params: &'a [TypeParam]) {
         self.stack.push(Facts::default());
-        for param in &func.params {
-            if let Some(default) = &param.default {
-                self.expr(default);
-            }
-        }
-        self.block(&func.body);
+        visit::walk_function(self, func);
         let facts = self.stack.pop().unwrap_or_default();
         let start = func.span.start;
         let outer = self.top();
@@ -85,218 +83,39 @@ impl Walk {
         self.table.insert(&raw const *func, facts);
     }
 
-    fn block(&mut self, block: &Block) {
-        self.stmts(&block.stmts);
-    }
-
-    fn stmts(&mut self, stmts: &[Stmt]) {
-        for stmt in stmts {
-            self.stmt(stmt);
-        }
-    }
-
-    fn pattern(&mut self, pattern: &Pattern) {
-        match &pattern.kind {
-            PatternKind::Dict { fields, .. } => {
-                fields.iter().filter_map(|f| f.default.as_ref()).for_each(|e| self.expr(e));
-            }
-            PatternKind::List { elems, .. } => {
-                elems.iter().filter_map(|e| e.default.as_ref()).for_each(|e| self.expr(e));
-            }
-            PatternKind::Name(_) | PatternKind::Pair(..) => {}
-        }
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
+    fn stmt(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
-            StmtKind::Let { pattern, value, .. } => {
-                self.pattern(pattern);
-                self.expr(value);
-            }
-            StmtKind::Assign { target, value, .. } => {
-                self.assign(&target.root.name);
-                for step in &target.path {
-                    if let TargetStep::Index { index, .. } = step {
-                        self.expr(index);
-                    }
-                }
-                self.expr(value);
-            }
-            StmtKind::For { pattern, iter, body } => {
-                self.pattern(pattern);
-                self.expr(iter);
-                self.block(body);
-            }
-            StmtKind::While { cond, body } | StmtKind::Guard { cond, body } => {
-                self.expr(cond);
-                self.block(body);
-            }
-            StmtKind::Require { cond, message } => {
-                self.expr(cond);
-                message.iter().for_each(|e| self.expr(e));
-            }
-            StmtKind::Return(value) | StmtKind::Yield(value) => value.iter().for_each(|e| self.expr(e)),
-            StmtKind::Throw(e) | StmtKind::Emit(e) | StmtKind::Expr(e) => self.expr(e),
-            StmtKind::Defer(block) | StmtKind::Mutex(block) => self.block(block),
-            StmtKind::Override { name, func } => {
-                self.mention(&name.name);
-                self.function(func);
-            }
-            StmtKind::Decl(decl) => self.decl(&decl.kind),
-            StmtKind::Break | StmtKind::Continue | StmtKind::Import(_) => {}
+            StmtKind::Assign { target, .. } => self.assign(&target.root.name),
+            StmtKind::Override { name, .. } => self.mention(&name.name),
+            _ => {}
         }
+        visit::walk_stmt(self, stmt);
     }
 
-    fn decl(&mut self, decl: &DeclKind) {
-        match decl {
-            DeclKind::Fn(d) => self.function(&d.func),
-            DeclKind::Pipeline(d) => {
-                d.extends.iter().for_each(|base| self.mention(&base.name));
-                self.function(&d.func);
-            }
-            DeclKind::Tool(d) => {
-                d.fields.iter().for_each(|f| self.expr(&f.value));
-                self.function(&d.func);
-            }
-            DeclKind::Skill(d) => d.fields.iter().for_each(|f| self.expr(&f.value)),
-            DeclKind::EvalPack(d) => {
-                d.fields.iter().for_each(|f| self.expr(&f.value));
-                self.stmts(&d.stmts);
-                d.summarize.iter().for_each(|b| self.block(b));
-            }
-            DeclKind::Impl(d) => d.methods.iter().for_each(|m| self.function(&m.decl.func)),
-            DeclKind::Enum(_) | DeclKind::Struct(_) | DeclKind::Type(_) | DeclKind::Interface(_) => {}
+    fn decl(&mut self, decl: &'a Decl) {
+        if let DeclKind::Pipeline(pipeline) = &decl.kind {
+            pipeline.extends.iter().for_each(|base| self.mention(&base.name));
         }
+        visit::walk_decl(self, decl);
     }
 
-    fn args(&mut self, args: &[Arg]) {
-        args.iter().for_each(|arg| self.expr(&arg.value));
-    }
-
-    fn items(&mut self, items: &[DictItem]) {
-        for item in items {
-            match item {
-                DictItem::Entry { value, .. } | DictItem::Spread(value) => self.expr(value),
-                DictItem::Computed { key, value } => {
-                    self.expr(key);
-                    self.expr(value);
-                }
-            }
-        }
-    }
-
-    fn match_pattern(&mut self, pattern: &MatchPattern) {
-        match &pattern.kind {
-            MatchPatternKind::Value(e) => self.expr(e),
-            MatchPatternKind::Dict { entries, .. } => entries.iter().for_each(|(_, p)| self.match_pattern(p)),
-            MatchPatternKind::List { items, .. } => items.iter().for_each(|p| self.match_pattern(p)),
-            MatchPatternKind::Variant { enum_name, fields, .. } => {
-                self.mention(&enum_name.name);
-                fields.iter().flatten().for_each(|p| self.match_pattern(p));
-            }
-            // An alternative of an or-pattern may be a variable that is read.
-            MatchPatternKind::Bind(name) => self.mention(&name.name),
-            MatchPatternKind::Wildcard => {}
-        }
-    }
-
-    fn expr(&mut self, expr: &Expr) {
+    fn expr(&mut self, expr: &'a Expr) {
         match &expr.kind {
             ExprKind::Name(name) => self.mention(name),
-            ExprKind::Interp(parts) => {
-                for part in parts {
-                    if let StrPart::Expr(e) = part {
-                        self.expr(e);
-                    }
-                }
-            }
-            ExprKind::Paren(e) | ExprKind::TryStar(e) => self.expr(e),
-            ExprKind::List(args) => self.args(args),
-            ExprKind::Dict(items) => self.items(items),
-            ExprKind::StructLit { name, items } => {
-                self.mention(&name.name);
-                self.items(items);
-            }
-            ExprKind::Closure { func, .. } | ExprKind::Spawn(func) => self.function(func),
-            ExprKind::If { arms, else_body } => {
-                for arm in arms {
-                    self.expr(&arm.cond);
-                    self.block(&arm.body);
-                }
-                else_body.iter().for_each(|b| self.block(b));
-            }
-            ExprKind::Match { value, arms } => {
-                self.expr(value);
-                for arm in arms {
-                    arm.patterns.iter().for_each(|p| self.match_pattern(p));
-                    arm.guard.iter().for_each(|e| self.expr(e));
-                    self.block(&arm.body);
-                }
-            }
-            ExprKind::Try { body, catch, finally } => {
-                self.block(body);
-                catch.iter().for_each(|c| self.block(&c.body));
-                finally.iter().for_each(|b| self.block(b));
-            }
-            ExprKind::Retry { count: head, body } | ExprKind::Deadline { limit: head, body } => {
-                self.expr(head);
-                self.block(body);
-            }
-            ExprKind::Parallel(p) => {
-                self.expr(&p.source);
-                p.max_concurrent.iter().for_each(|e| self.expr(e));
-                self.function(&p.func);
-            }
-            ExprKind::Select(s) => {
-                for case in &s.cases {
-                    self.expr(&case.channel);
-                    self.block(&case.body);
-                }
-                if let Some((limit, body)) = &s.timeout {
-                    self.expr(limit);
-                    self.block(body);
-                }
-                s.default.iter().for_each(|b| self.block(b));
-            }
-            ExprKind::Unary { operand, .. } | ExprKind::Propagate { operand, .. } => self.expr(operand),
-            ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => {
-                self.expr(lhs);
-                self.expr(rhs);
-            }
-            ExprKind::Ternary { cond, then, other } => {
-                self.expr(cond);
-                self.expr(then);
-                self.expr(other);
-            }
-            ExprKind::Range { start: a, end: b, .. } | ExprKind::Pipe { value: a, func: b, .. } => {
-                self.expr(a);
-                self.expr(b);
-            }
-            ExprKind::Call { callee, args, .. } => {
-                self.expr(callee);
-                self.args(args);
-            }
-            ExprKind::MethodCall { object, args, .. } => {
-                self.expr(object);
-                self.args(args);
-            }
-            ExprKind::Member { object, .. } => self.expr(object),
-            ExprKind::Index { object, index, .. } => {
-                self.expr(object);
-                self.expr(index);
-            }
-            ExprKind::Slice { object, start, end, .. } => {
-                self.expr(object);
-                start.iter().chain(end).for_each(|e| self.expr(e));
-            }
-            ExprKind::Nil
-            | ExprKind::Bool(_)
-            | ExprKind::Int(_)
-            | ExprKind::Float(_)
-            | ExprKind::Duration(_)
-            | ExprKind::Str(_)
-            | ExprKind::Error => {}
+            ExprKind::StructLit { name, .. } => self.mention(&name.name),
+            _ => {}
         }
+        visit::walk_expr(self, expr);
+    }
+
+    fn match_pattern(&mut self, pattern: &'a MatchPattern) {
+        match &pattern.kind {
+            MatchPatternKind::Variant { enum_name, .. } => self.mention(&enum_name.name),
+            // An alternative of an or-pattern may be a variable that is read.
+            MatchPatternKind::Bind(name) => self.mention(&name.name),
+            _ => {}
+        }
+        visit::walk_match_pattern(self, pattern);
     }
 }
 
@@ -316,7 +135,7 @@ pub(super) fn has_block(expr: &Expr) -> bool {
             DictItem::Entry { value, .. } | DictItem::Spread(value) => has_block(value),
             DictItem::Computed { key, value } => has_block(key) || has_block(value),
         }),
-        ExprKind::Parallel(p) => has_block(&p.source),
+        ExprKind::Parallel(p) => has_block(&p.source) || p.max_concurrent.as_ref().is_some_and(has_block),
         ExprKind::Unary { operand, .. } | ExprKind::Propagate { operand, .. } => has_block(operand),
         ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => {
             has_block(lhs) || has_block(rhs)
@@ -352,7 +171,7 @@ impl FactsTable {
             return;
         }
         let mut walk = Walk { table: FxHashMap::default(), stack: vec![Facts::default()] };
-        walk.function(func);
+        walk.function(func, &[]);
         self.table.extend(walk.table);
     }
 }

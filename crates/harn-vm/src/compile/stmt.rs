@@ -46,8 +46,15 @@ impl<'a> Compiler<'a> {
         self.f().close_scope();
     }
 
-    /// Statements in order; the value of the last goes to `dst`.
+    /// Statements in order; the value of the last goes to `dst`. When they are part of an expression, the intermediate
+    /// results of what is around them are still needed: they are left alone.
     pub(super) fn stmts(&mut self, stmts: &'a [Stmt], dst: Option<Reg>) {
+        let around = std::mem::take(&mut self.f().dirty);
+        self.stmts_alone(stmts, dst);
+        self.f().dirty = around;
+    }
+
+    fn stmts_alone(&mut self, stmts: &'a [Stmt], dst: Option<Reg>) {
         for (i, stmt) in stmts.iter().enumerate() {
             if let StmtKind::Defer(body) = &stmt.kind {
                 let rest = &stmts[i + 1..];

@@ -1,10 +1,10 @@
 //! A walk over the tree in evaluation order. Passes override the nodes they look at; what they do not override is
 //! walked.
 
-use harn_syntax::ast::*;
+use crate::ast::*;
 
 /// A pass over the tree. Every method walks the children of its node unless overridden.
-pub(crate) trait Visitor<'a>: Sized {
+pub trait Visitor<'a>: Sized {
     /// A block with a scope of its own.
     fn block(&mut self, block: &'a Block) {
         self.stmts(&block.stmts);
@@ -58,6 +58,11 @@ pub(crate) trait Visitor<'a>: Sized {
         }
     }
 
+    /// A pattern of a `match`: values in it are evaluated.
+    fn match_pattern(&mut self, pattern: &'a MatchPattern) {
+        walk_match_pattern(self, pattern);
+    }
+
     /// An arm of a `match`.
     fn match_arm(&mut self, arm: &'a MatchArm) {
         walk_match_arm(self, arm);
@@ -81,7 +86,7 @@ pub(crate) trait Visitor<'a>: Sized {
 }
 
 /// Walks the children of a statement.
-pub(crate) fn walk_stmt<'a>(v: &mut impl Visitor<'a>, stmt: &'a Stmt) {
+pub fn walk_stmt<'a>(v: &mut impl Visitor<'a>, stmt: &'a Stmt) {
     match &stmt.kind {
         StmtKind::Let { pattern, value, .. } => {
             v.expr(value);
@@ -117,7 +122,7 @@ pub(crate) fn walk_stmt<'a>(v: &mut impl Visitor<'a>, stmt: &'a Stmt) {
 }
 
 /// Walks the children of a declaration.
-pub(crate) fn walk_decl<'a>(v: &mut impl Visitor<'a>, decl: &'a Decl) {
+pub fn walk_decl<'a>(v: &mut impl Visitor<'a>, decl: &'a Decl) {
     match &decl.kind {
         DeclKind::Fn(d) => v.function(&d.func, &d.type_params),
         DeclKind::Pipeline(d) => v.function(&d.func, &[]),
@@ -143,27 +148,28 @@ pub(crate) fn walk_decl<'a>(v: &mut impl Visitor<'a>, decl: &'a Decl) {
 }
 
 /// Walks the defaults of the parameters and the body.
-pub(crate) fn walk_function<'a>(v: &mut impl Visitor<'a>, func: &'a Function) {
+pub fn walk_function<'a>(v: &mut impl Visitor<'a>, func: &'a Function) {
     func.params.iter().filter_map(|param| param.default.as_ref()).for_each(|default| v.expr(default));
     v.block(&func.body);
 }
 
 /// Walks patterns, guard and body.
-pub(crate) fn walk_match_arm<'a>(v: &mut impl Visitor<'a>, arm: &'a MatchArm) {
-    arm.patterns.iter().for_each(|pattern| walk_match_pattern(v, pattern));
+pub fn walk_match_arm<'a>(v: &mut impl Visitor<'a>, arm: &'a MatchArm) {
+    arm.patterns.iter().for_each(|pattern| v.match_pattern(pattern));
     arm.guard.iter().for_each(|guard| v.expr(guard));
     v.block(&arm.body);
 }
 
-fn walk_match_pattern<'a>(v: &mut impl Visitor<'a>, pattern: &'a MatchPattern) {
+/// Walks the values in a pattern.
+pub fn walk_match_pattern<'a>(v: &mut impl Visitor<'a>, pattern: &'a MatchPattern) {
     match &pattern.kind {
         MatchPatternKind::Value(value) => v.expr(value),
         MatchPatternKind::Dict { entries, .. } => {
-            entries.iter().for_each(|(_, pattern)| walk_match_pattern(v, pattern));
+            entries.iter().for_each(|(_, pattern)| v.match_pattern(pattern));
         }
-        MatchPatternKind::List { items, .. } => items.iter().for_each(|item| walk_match_pattern(v, item)),
+        MatchPatternKind::List { items, .. } => items.iter().for_each(|item| v.match_pattern(item)),
         MatchPatternKind::Variant { fields, .. } => {
-            fields.iter().flatten().for_each(|field| walk_match_pattern(v, field));
+            fields.iter().flatten().for_each(|field| v.match_pattern(field));
         }
         MatchPatternKind::Wildcard | MatchPatternKind::Bind(_) => {}
     }
@@ -183,7 +189,7 @@ fn walk_items<'a>(v: &mut impl Visitor<'a>, items: &'a [DictItem]) {
 }
 
 /// Walks the children of an expression.
-pub(crate) fn walk_expr<'a>(v: &mut impl Visitor<'a>, expr: &'a Expr) {
+pub fn walk_expr<'a>(v: &mut impl Visitor<'a>, expr: &'a Expr) {
     match &expr.kind {
         ExprKind::Nil
         | ExprKind::Bool(_)

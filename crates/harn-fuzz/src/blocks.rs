@@ -1,0 +1,113 @@
+//! Writes expressions of a program as blocks with the same value: `e` becomes `(if true { e } else { nil })`.
+//!
+//! What an operand is worth must not depend on whether its neighbours contain statements. A compiler that keeps
+//! intermediate results in registers can get that wrong without any sign of it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use harn_syntax::ast::*;
+use harn_syntax::parse;
+use harn_syntax::span::Span;
+use harn_syntax::visit::{self, Visitor};
+
+use crate::rng::Rng;
+
+/// Forms of a block with the value of an expression.
+const FORMS: [(&str, &str); 2] = [("(if true { ", " } else { nil })"), ("(match 1 { 1 -> { ", " } })")];
+
+/// Rewrites some expressions of a program; which ones depends on its text and the round.
+pub(crate) fn rewritten(text: &str, round: u64) -> String {
+    let parsed = parse(text);
+    if !parsed.errors.is_empty() {
+        return text.to_owned();
+    }
+    let mut found = Values { text, spans: Vec::new() };
+    found.stmts(&parsed.program.items);
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let mut rng = Rng::new(hasher.finish(), round);
+    // From the end, so that earlier positions stay; what encloses a rewritten expression is left alone.
+    found.spans.sort_by_key(|span| std::cmp::Reverse((span.start, span.end)));
+    let mut out = text.to_owned();
+    let mut from = text.len();
+    for span in found.spans {
+        let (start, end) = (span.start as usize, span.end as usize);
+        if end > from || rng.below(3) != 0 {
+            continue;
+        }
+        let (open, close) = FORMS[rng.below(FORMS.len())];
+        let changed = format!("{}{open}{}{close}{}", &out[..start], &text[start..end], &out[end..]);
+        if parse(&changed).errors.is_empty() {
+            out = changed;
+            from = start;
+        }
+    }
+    out
+}
+
+/// Collects the spans of expressions that are read as values.
+struct Values<'t> {
+    text: &'t str,
+    spans: Vec<Span>,
+}
+
+impl<'a> Visitor<'a> for Values<'_> {
+    fn expr(&mut self, expr: &'a Expr) {
+        let starts_a_line = {
+            let before = &self.text[..expr.span.start as usize];
+            before.rsplit('\n').next().is_some_and(|line| line.trim().is_empty())
+        };
+        // A name with a capital may stand for a type, a closure is named after its variable, and `?` and errors with a
+        // place are about where they stand.
+        let is_value = match &expr.kind {
+            ExprKind::Name(name) => !name.starts_with(char::is_uppercase) && name != "_",
+            ExprKind::Closure { .. } | ExprKind::Error => false,
+            _ => true,
+        };
+        if is_value && !starts_a_line {
+            self.spans.push(expr.span);
+        }
+        match &expr.kind {
+            // What is called or looked into may be a name that is no value: a builtin, a module, an enum.
+            ExprKind::Call { callee, args, .. } => {
+                if !matches!(callee.kind, ExprKind::Name(_) | ExprKind::Member { .. }) {
+                    self.expr(callee);
+                }
+                args.iter().for_each(|arg| self.expr(&arg.value));
+            }
+            ExprKind::MethodCall { object, args, .. } => {
+                if !matches!(object.kind, ExprKind::Name(_) | ExprKind::Member { .. }) {
+                    self.expr(object);
+                }
+                args.iter().for_each(|arg| self.expr(&arg.value));
+            }
+            ExprKind::Member { object, .. } if matches!(object.kind, ExprKind::Name(_)) => {}
+            // Strings in strings would need other quotes.
+            ExprKind::Interp(_) => {}
+            _ => visit::walk_expr(self, expr),
+        }
+    }
+
+    fn decl(&mut self, decl: &'a Decl) {
+        // Fields of tools and skills are declarations, not code.
+        if !matches!(decl.kind, DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_)) {
+            visit::walk_decl(self, decl);
+        }
+    }
+
+    fn match_pattern(&mut self, _pattern: &'a MatchPattern) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_rewritten_and_nothing_else() {
+        let text = "fn f(a) { return a + 1 }\nlet b = f(2) == {x: 3}.x\nprintln(b)\n";
+        let blocks = rewritten(text, 0);
+        assert_ne!(blocks, text);
+        assert!(parse(&blocks).errors.is_empty(), "{blocks}");
+        assert!(blocks.contains("println(") && blocks.contains("fn f(a)"), "{blocks}");
+    }
+}
