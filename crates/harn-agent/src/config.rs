@@ -1,5 +1,7 @@
 //! The options of `agent_loop`, read once.
 
+use std::collections::BTreeSet;
+
 use harn_prompt::value::{as_foreign, display};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -138,6 +140,10 @@ pub struct LoopConfig {
     pub history: Vec<Json>,
     /// How deferred tools are found, when the client does it.
     pub search: Option<Search>,
+    /// Events that providers of reminders wait for.
+    pub remind_at: BTreeSet<String>,
+    /// Tokens that the model's context holds, when that is known.
+    pub context_window: Option<u64>,
 }
 
 /// The client's side of `tool_search`.
@@ -233,6 +239,8 @@ impl LoopConfig {
                 .map_or(16_000, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             history: history(&options),
             search: None,
+            remind_at: BTreeSet::new(),
+            context_window: None,
             options,
         })
     }

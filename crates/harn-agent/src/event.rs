@@ -55,6 +55,26 @@ pub enum AgentEvent {
         /// Beginning of the last text.
         tail_excerpt: String,
     },
+    /// Loop detection did something about a call; for the trace only.
+    LoopIntervention {
+        /// The tool.
+        tool_name: String,
+        /// `warn`, `block` or `skip`.
+        kind: String,
+        /// How often the call repeated itself.
+        count: u32,
+    },
+    /// Calls were written as text although they should travel natively; for the trace only.
+    NativeToolFallback {
+        /// Whether they are run.
+        accepted: bool,
+        /// The option `native_tool_fallback`.
+        policy: String,
+        /// The number of such turns so far.
+        fallback_index: u32,
+        /// How many calls there were.
+        tool_call_count: usize,
+    },
     /// The model searches deferred tools.
     ToolSearchQuery(Json),
     /// Tools that the search brought up.
@@ -108,6 +128,11 @@ impl ToolProgress {
 }
 
 impl AgentEvent {
+    /// Whether subscribers hear of it.
+    pub fn is_live(&self) -> bool {
+        !matches!(self, AgentEvent::LoopIntervention { .. } | AgentEvent::NativeToolFallback { .. })
+    }
+
     /// Returns the dict that subscribers get.
     pub fn to_json(&self, session_id: &str) -> Json {
         let mut out = match self {

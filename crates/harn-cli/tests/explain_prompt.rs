@@ -126,6 +126,22 @@ llm_call("Hi", "Base.", {provider: "mock", tools: [deploy, {name: "read", descri
 }
 
 #[test]
+fn loops_show_reminders_and_the_guidance_of_waiting_tools() {
+    let text = r#"
+let deploy = {name: "deploy", description: "Ship", guidance: "Deploy only green builds.", defer_loading: true, handler: { args -> "ok" }}
+register_reminder_provider({id: "clock", subscribes_to: ["pre_turn"], evaluate: { c -> {body: "Hurry.", dedupe_key: "clock"} }})
+agent_loop("Hi", "Base.", {provider: "mock", tools: [deploy], tool_search: true, tool_format: "native"})
+"#;
+    let ran = explain(text, &[]);
+    assert!(
+        ran.out.contains("\n tool:deploy.guidance           requires tool `deploy` (not available)\n"),
+        "{}",
+        ran.shown()
+    );
+    assert!(ran.out.contains("\n reminder:clock "), "{}", ran.shown());
+}
+
+#[test]
 fn real_providers_need_no_key_and_no_network() {
     let text = r#"
 let schema = {type: "object", properties: {a: {type: "integer"}}, required: ["a"]}

@@ -82,9 +82,9 @@ pub trait Host {
         Ok(SystemText { text: join_fragments(fragments), provenance: None })
     }
 
-    /// Gives the reminders that wait in `transcript` the form that the route takes; `None` when none waits. Reminders
-    /// are for this request only: the call's transcript keeps its messages as they were.
-    fn remind(&self, _transcript: &Value, _messages: &[Value], _route: &Route) -> Option<Reminded> {
+    /// Gives the reminders that wait in the call's `transcript`, or for its `session_id`, the form that the route takes;
+    /// `None` when none waits. Reminders are for this request only: the call's transcript keeps its messages as they were.
+    fn remind(&self, _options: &Value, _messages: &[Value], _route: &Route) -> Option<Reminded> {
         None
     }
 

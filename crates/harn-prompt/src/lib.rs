@@ -50,7 +50,7 @@ pub use compare::{Change, Difference, compare};
 pub use explain::{Explanation, explain, prompt_explain, system_prompt_record};
 pub use fragment::{Bucket, Fragment};
 pub use layered::{LayeredPrompt, augment_prompt_tools, layered_prompt};
-pub use options::{CallParts, OptionError, active_caps, active_tools, assemble, declare};
+pub use options::{CallParts, OptionError, active_caps, active_tools, assemble, declare, tool_guidance};
 pub use prose::{FixedProse, Prose, ProseError};
 pub use reduce::{Assembly, Provenance, Reason, reduce};
 pub use stability::{Stability, StabilityReport, stability_report};

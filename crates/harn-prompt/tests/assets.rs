@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use harn_prompt::harness::ToolkitDescriptions;
 use harn_prompt::profile::{FolderReader, Signals, collect, project_context_profile};
-use harn_prompt::reminder::providers::{BUILT_IN, token_pressure_reminder};
+use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn};
 use harn_prompt::turn::{CatalogEntry, skill_catalog_text};
 use harn_prompt::{
     Fragment, Prose, ProseError, ToolListing, TurnInput, prompt_explain, turn_fragments, turn_system,
@@ -181,15 +181,21 @@ fn profile_bodies_begin_alike_and_name_what_was_found() {
 
 #[test]
 fn every_provider_has_its_text() {
+    let none = serde_json::Map::new();
+    let body = |provider: BuiltIn, payload: serde_json::Value| {
+        let always = BuiltIn { fires: |_, _| true, ..provider };
+        always.reminder("r", payload.as_object().unwrap(), &none, &Tree).unwrap().unwrap().body
+    };
     for provider in BUILT_IN {
-        let some = json!({"tool": "read", "facts": ["a", "b"], "idle_seconds": 60, "summary": "S."});
-        for bindings in [some, json!({})] {
-            let reminder = provider.reminder("r", bindings.as_object().unwrap(), &Tree).unwrap();
-            assert!(!reminder.body.is_empty() && !reminder.body.contains("{{"), "{}", reminder.body);
+        let some = json!({"tool_name": "read", "facts": ["a", "b"], "idle_seconds": 60, "summary": "S."});
+        for payload in [some, json!({})] {
+            let body = body(provider, payload);
+            assert!(!body.is_empty() && !body.contains("{{"), "{body}");
         }
     }
-    let levels =
-        [75, 90, 99].map(|used| token_pressure_reminder("r", used, 100, &Tree).unwrap().unwrap().body);
+    let pressure = BuiltIn::named("token_pressure").unwrap();
+    let levels = [70, 85, 95]
+        .map(|level| body(pressure, json!({"level": level, "used_tokens": 99, "context_window": 100})));
     assert!(levels[0] != levels[1] && levels[1] != levels[2]);
     assert!(
         levels[2].starts_with("The context window is 95 percent full (99 of 100 tokens). Stop"),

@@ -9,19 +9,23 @@ use std::time::Duration;
 use harn_agent::config::{Format, Search};
 use harn_agent::tool::Backend;
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, Step, ToolReply, ToolRun, ToolStatus,
+    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, Moment, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, Category, LlmRuntime};
-use harn_value::Value;
+use harn_prompt::Prose;
+use harn_prompt::reminder::providers::{BuiltIn, Selection};
+use harn_prompt::reminder::{pending, provider_reminders};
+use harn_value::{Dict, Value};
 use harn_vm::closure::{Closure, is_callable};
 use harn_vm::sandbox::Limit;
 use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{BoundTools, call_dict, failed, result_text};
-use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
+use crate::reminders::Reminders;
 use crate::template_state::{LlmBinding, OpenContext};
 
 /// Loops of a program: who listens, what waits to be told, and which loops are running.
@@ -38,6 +42,11 @@ struct Driver {
     llm: Rc<LlmRuntime>,
     state: Rc<LlmState>,
     agents: Rc<AgentState>,
+    reminders: Rc<Reminders>,
+    /// The providers of reminders in force.
+    providers: Selection,
+    /// The options as the script gave them.
+    options: Value,
     session: String,
     /// The iteration that runs.
     iteration: Cell<u32>,
@@ -62,7 +71,13 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let mut config = LoopConfig::new(&text(prompt).unwrap_or_default(), system.as_deref(), options, format)
         .map_err(thrown)?;
     config.search = search(&llm, &config)?;
+    let reminders = cx.state::<Reminders>();
+    let providers;
+    (providers, config.remind_at) =
+        reminders.select(config.options.get("reminders").unwrap_or(&Json::Null)).or_throw()?;
+    config.context_window = context_window(&llm, &providers, route.as_ref().ok());
     let session = config.session_id.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
+    reminders.adopt(&session, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
     let tools = entry(given, "tools");
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
@@ -71,6 +86,9 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         llm,
         state: cx.state::<LlmState>(),
         agents: cx.state::<AgentState>(),
+        reminders,
+        providers,
+        options: given.clone(),
         session: session.clone(),
         iteration: Cell::new(0),
         handlers: handlers(&tools),
@@ -79,12 +97,22 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
     };
-    let _scope = Scope::open(cx, &session, &tools);
+    let _scope = Scope::open(cx, &session, config.session_id.is_some(), &tools);
     let _limit = workspace_limit(cx, given);
     let llm = from_json(&route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
     driver.drive(AgentLoop::new(config), &llm).await
+}
+
+/// Tokens that the context of the loop's model holds: what the configuration of `token_pressure` says, else the catalogue.
+fn context_window(llm: &LlmRuntime, providers: &Selection, route: Option<&Json>) -> Option<u64> {
+    let told = providers.config.get("token_pressure").and_then(|config| config.get("context_window"));
+    told.and_then(Json::as_u64).or_else(|| {
+        let config = llm.config();
+        let model = config.model(route?["model"].as_str()?)?;
+        u64::try_from(model.context_window).ok().filter(|window| *window > 0)
+    })
 }
 
 /// The folders that `policy.workspace_roots` allows, in force for the length of the loop.
@@ -140,24 +168,29 @@ fn handlers(tools: &Value) -> BTreeMap<String, Value> {
 struct Scope {
     cx: Cx,
     bound: Option<Value>,
+    /// Nobody can ask for the session again.
+    unnamed: bool,
 }
 
 impl Scope {
-    fn open(cx: &Cx, session: &str, tools: &Value) -> Scope {
+    fn open(cx: &Cx, session: &str, named: bool, tools: &Value) -> Scope {
         let bound = cx.state::<BoundTools>();
         let previous = bound.0.borrow().clone();
         if harn_agent::registry::is_registry(tools) {
             *bound.0.borrow_mut() = Some(tools.clone());
         }
         cx.state::<AgentState>().running.borrow_mut().push(session.to_owned());
-        Scope { cx: cx.clone(), bound: previous }
+        Scope { cx: cx.clone(), bound: previous, unnamed: !named }
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
         *self.cx.state::<BoundTools>().0.borrow_mut() = self.bound.take();
-        self.cx.state::<AgentState>().running.borrow_mut().pop();
+        let session = self.cx.state::<AgentState>().running.borrow_mut().pop();
+        if let Some(session) = session.filter(|_| self.unnamed) {
+            self.cx.state::<Reminders>().forget(&session);
+        }
     }
 }
 
@@ -167,7 +200,8 @@ impl Driver {
         let started = self.cx.host().monotonic();
         loop {
             self.hand_over_feedback(&mut agent);
-            let step = agent.next_step(&prompts).map_err(|e| broken(&e));
+            let step = self.with_reminders(&mut agent, |agent| agent.next_step(&prompts));
+            let step = step.map_err(|e| broken(&e));
             self.publish(&mut agent).await;
             let answer = match step? {
                 Step::Finished => break,
@@ -181,6 +215,10 @@ impl Driver {
                 Step::ReviewTurn(turn) => {
                     Answer::Review(to_json(&self.cx.call(&self.review_turn, [from_json(&turn)]).await?))
                 }
+                Step::Remind(moment) => {
+                    self.remind(&agent, &moment, &prompts).await?;
+                    Answer::Reminded
+                }
                 Step::CallModel(options) => self.call_model(options).await?,
                 Step::RunTools(runs) => Answer::Tools(self.run_tools(&agent, &runs).await?),
             };
@@ -189,7 +227,8 @@ impl Driver {
             taken.map_err(|e| broken(&e))?;
         }
         let duration = millis(self.cx.host().monotonic().saturating_sub(started));
-        let result = agent.outcome(duration, &|| new_id(self.cx.vm()));
+        let result =
+            self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
         self.trace(json!({
             "type": "loop_complete", "status": result["status"], "iterations": result["iterations"],
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
@@ -198,18 +237,61 @@ impl Driver {
         Ok(from_json(&result))
     }
 
+    /// Lends the reminders of the session to the loop: while scripts run, they belong to the session.
+    fn with_reminders<T>(&self, agent: &mut AgentLoop, work: impl FnOnce(&mut AgentLoop) -> T) -> T {
+        self.reminders.exchange(&self.session, agent.reminders_mut());
+        let out = work(agent);
+        self.reminders.exchange(&self.session, agent.reminders_mut());
+        out
+    }
+
+    /// Asks the providers in force that subscribe to an event, in order.
+    async fn remind(&self, agent: &AgentLoop, moment: &Moment, prose: &dyn Prose) -> Result<()> {
+        let (none, event) = (Map::new(), moment.event.as_str());
+        let payload = moment.payload.as_object().unwrap_or(&none);
+        for id in &self.providers.enabled {
+            let config = self.providers.config.get(id).unwrap_or(&none);
+            let fresh = |_| new_id(self.cx.vm());
+            let made = match BuiltIn::named(id) {
+                Some(provider) if provider.subscribes_to.contains(&event) => {
+                    provider.reminder(&fresh(0), payload, config, prose).or_throw()?.into_iter().collect()
+                }
+                Some(_) => continue,
+                None => {
+                    let Some(evaluate) = self.reminders.evaluator(id, event) else { continue };
+                    let mut context = Dict::new();
+                    context.insert("event", event);
+                    context.insert("session", from_json(&agent.session(&self.session)));
+                    context.insert("session_id", self.session.as_str());
+                    context.insert("payload", from_json(&moment.payload));
+                    context.insert("options", self.options.clone());
+                    context.insert("config", from_json(&Json::Object(config.clone())));
+                    let answer = self.cx.call(&evaluate, [context.into()]).await?;
+                    provider_reminders(id, &to_json(&answer), &fresh).or_throw()?
+                }
+            };
+            made.iter().for_each(|reminder| self.reminders.add(&self.session, reminder));
+        }
+        Ok(())
+    }
+
     fn trace(&self, event: Json) {
         self.state.trace.borrow_mut().push(event);
     }
 
-    /// Adds to `agent_trace` what became of a tool call.
+    /// Adds to `agent_trace` what became of tool calls, and what was done about them.
     fn trace_event(&self, event: &AgentEvent) {
+        let iteration = self.iteration.get();
         let call = match event {
             AgentEvent::TurnStart { iteration } => return self.iteration.set(*iteration),
             AgentEvent::ToolCallUpdate(call) if call.status != "in_progress" => call,
+            AgentEvent::LoopIntervention { .. } | AgentEvent::NativeToolFallback { .. } => {
+                let mut entry = serde_json::to_value(event).unwrap_or_default();
+                entry["iteration"] = iteration.into();
+                return self.trace(entry);
+            }
             _ => return,
         };
-        let iteration = self.iteration.get();
         let category = call.error_category.as_deref();
         let rejected = matches!(category, Some("permission_denied" | "rejected_loop"));
         if let Some(duration_ms) = call.duration_ms {
@@ -247,6 +329,9 @@ impl Driver {
     async fn publish(&self, agent: &mut AgentLoop) {
         for event in agent.take_events() {
             self.trace_event(&event);
+            if !event.is_live() {
+                continue;
+            }
             let listeners = self.agents.subscribers.borrow().clone();
             for (_, listener) in listeners.iter().filter(|(session, _)| *session == self.session) {
                 let told = self.cx.call(listener, [from_json(&event.to_json(&self.session))]).await;

@@ -15,7 +15,7 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
-//! `rehearsal.rs` shows the prompts of a run without models.
+//! `reminders.rs` holds the reminders of sessions, `rehearsal.rs` shows the prompts of a run without models.
 
 mod assets;
 mod builtins;
@@ -26,6 +26,7 @@ mod llm_host;
 mod llm_layers;
 mod llm_replay;
 mod rehearsal;
+mod reminders;
 mod template_state;
 mod trace_summary;
 

@@ -18,6 +18,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::assets::EmbeddedPrompts;
 use crate::convert::{from_json, to_json};
+use crate::reminders::Reminders;
 use crate::template_state::{LlmBinding, OpenContext, TemplateState, log_render};
 
 /// Model calls of one program.
@@ -228,8 +229,16 @@ impl harn_llm::Host for ProgramHost {
         Ok(SystemText { text: assembly.text.clone(), provenance: Some(Rc::new(assembly)) })
     }
 
-    fn remind(&self, transcript: &Json, messages: &[Json], route: &Route) -> Option<Reminded> {
-        let pending = pending(transcript);
+    fn remind(&self, options: &Json, messages: &[Json], route: &Route) -> Option<Reminded> {
+        let mut pending = options.get("transcript").map(pending).unwrap_or_default();
+        if let (Some(session), Some(vm)) =
+            (options.get("session_id").and_then(Json::as_str), self.vm.upgrade())
+        {
+            // A loop has put those of its session into the transcript.
+            let known: Vec<String> = pending.iter().map(|reminder| reminder.id.clone()).collect();
+            let waiting = vm.extension::<Reminders>().pending(session);
+            pending.extend(waiting.into_iter().filter(|reminder| !known.contains(&reminder.id)));
+        }
         if pending.is_empty() {
             return None;
         }

@@ -27,6 +27,13 @@ impl AgentLoop {
         })
     }
 
+    /// What providers of reminders see of the session: `{id, iteration, messages, tools_used}`.
+    pub fn session(&self, id: &str) -> Json {
+        let mut session = self.recitation_context();
+        session["id"] = id.into();
+        session
+    }
+
     /// The argument of a `recitation` closure.
     pub(super) fn recitation_context(&self) -> Json {
         json!({

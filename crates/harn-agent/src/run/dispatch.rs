@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use super::state::{Answered, Call, Note, PastSearch, Phase, add_once};
 use super::{AgentLoop, Step, ToolReply, ToolRun, ToolStatus};
 use crate::config::Format;
+use crate::detect::Verdict;
 use crate::event::{AgentEvent, ToolProgress};
 use crate::microcompact::microcompact;
 use crate::tool::{Backend, LoopTool};
@@ -97,7 +98,7 @@ impl AgentLoop {
         if let Some((count, text)) =
             self.state.detector.skips(self.config.limits, &call.name, &call.arguments)
         {
-            self.state.counts.interventions += 1;
+            self.intervened(&call.name, "skip", count);
             let metadata = json!({"loop_skipped": true, "repeat_count": count});
             self.refused(&call, text, ToolStatus::Rejected, Some("rejected_loop"), metadata);
             return Admission::Answered;
@@ -168,13 +169,17 @@ impl AgentLoop {
             self.state.counts.rejections += 1;
             add_once(&mut self.state.rejected, &call.name);
         }
+        let total_bytes = text.len();
         text = microcompact(&text, self.config.output_max_chars);
+        let kept_bytes = text.len();
         if call.name == "run" {
             self.state.verified = Some((status == ToolStatus::Ok && succeeded(&text), text.clone()));
         }
         let verdict = self.state.detector.record(self.config.limits, &call.name, &call.arguments, &mut text);
-        if verdict != crate::detect::Verdict::Fresh {
-            self.state.counts.interventions += 1;
+        match verdict {
+            Verdict::Fresh => {}
+            Verdict::Warned(count) => self.intervened(&call.name, "warn", count),
+            Verdict::Blocked(count) => self.intervened(&call.name, "block", count),
         }
         if status == ToolStatus::Ok {
             add_once(&mut self.state.successful, &call.name);
@@ -184,7 +189,19 @@ impl AgentLoop {
             ToolStatus::Error => Some("tool_error"),
             ToolStatus::Rejected => Some("permission_denied"),
         };
+        self.moment("post_tool", |_| {
+            json!({"tool_name": call.name, "tool_use_id": call.id, "arguments": call.arguments, "result": text,
+                   "status": status.as_str(), "truncated": kept_bytes < total_bytes, "total_bytes": total_bytes,
+                   "kept_bytes": kept_bytes})
+        });
         self.record(&call, text, status, category, reply.duration_ms, true, json!({}));
+    }
+
+    /// Loop detection did something.
+    fn intervened(&mut self, tool: &str, kind: &str, count: u32) {
+        self.state.counts.interventions += 1;
+        let (tool_name, kind) = (tool.to_owned(), kind.to_owned());
+        self.events.push(AgentEvent::LoopIntervention { tool_name, kind, count });
     }
 
     /// Tells the transcript, the subscribers and the model about a result.

@@ -8,17 +8,20 @@
 //! ```
 //!
 //! `reply.rs` reads what the model answered, `dispatch.rs` takes calls through the checks, `turn.rs` ends
-//! turns, `context.rs` makes what callbacks see, `outcome.rs` the result.
+//! turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `outcome.rs` the result.
+//! Providers of reminders may be asked before any state.
 
 mod context;
 mod dispatch;
 mod outcome;
+mod remind;
 mod reply;
 mod state;
 #[cfg(test)]
 mod tests;
 mod turn;
 
+use harn_prompt::reminder::{pending, transcript_of};
 use harn_prompt::turn::{ToolListing, TurnInput};
 use harn_prompt::{Fragment, Prose, ProseError, TurnError};
 use serde::{Deserialize, Serialize};
@@ -26,7 +29,8 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
-use crate::tool::Backend;
+use crate::tool::{Backend, LoopTool};
+pub use remind::Moment;
 pub use state::Status;
 use state::{Phase, State};
 
@@ -43,6 +47,8 @@ pub enum Step {
     RunTools(Vec<ToolRun>),
     /// Ask `post_turn_callback` with this dict.
     ReviewTurn(Json),
+    /// Ask the providers of reminders that subscribe to this event.
+    Remind(Moment),
     /// The loop is over: see [`AgentLoop::outcome`].
     Finished,
 }
@@ -118,6 +124,8 @@ pub enum Answer {
     Tools(Vec<ToolReply>),
     /// To [`Step::ReviewTurn`]: what the callback returned.
     Review(Json),
+    /// To [`Step::Remind`]: what came up is in [`AgentLoop::reminders_mut`].
+    Reminded,
 }
 
 /// The loop cannot go on.
@@ -158,7 +166,9 @@ pub struct AgentLoop {
 impl AgentLoop {
     /// Begins a loop.
     pub fn new(config: LoopConfig) -> AgentLoop {
-        let mut state = State { messages: config.history.clone(), ..State::default() };
+        let reminders = pending(config.options.get("transcript").unwrap_or(&Json::Null));
+        let reminders = transcript_of(&reminders);
+        let mut state = State { messages: config.history.clone(), reminders, ..State::default() };
         if !config.prompt.is_empty() || state.messages.is_empty() {
             state.messages.push(json!({"role": "user", "content": config.prompt}));
         }
@@ -189,9 +199,13 @@ impl AgentLoop {
             return Ok(step.clone());
         }
         let step = loop {
+            self.after_turn();
+            if let Some(moment) = self.state.moments.pop_front() {
+                break Step::Remind(moment);
+            }
             match std::mem::take(&mut self.state.phase) {
                 Phase::Start => {
-                    if let Some(step) = self.start(prose)? {
+                    if let Some(step) = self.start() {
                         break step;
                     }
                 }
@@ -244,6 +258,7 @@ impl AgentLoop {
                 }
                 self.state.phase = Phase::Dispatch;
             }
+            (Step::Remind(_), Answer::Reminded) => {}
             (Step::ReviewTurn(_), Answer::Review(value)) => {
                 self.reviewed(&value);
                 self.state.phase = Phase::Close;
@@ -263,18 +278,19 @@ impl AgentLoop {
     }
 
     /// Begins an iteration.
-    fn start(&mut self, _prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
+    fn start(&mut self) -> Option<Step> {
         if self.state.iterations >= self.config.max_iterations {
             let max_iterations = Some(self.config.max_iterations);
             self.events.push(AgentEvent::BudgetExhausted { max_iterations });
             self.end(Status::BudgetExhausted);
-            return Ok(None);
+            return None;
         }
         self.events.push(AgentEvent::TurnStart { iteration: self.state.iterations });
         for (kind, text) in std::mem::take(&mut self.state.queued) {
             self.feedback(&kind, &text);
         }
-        Ok(match &self.config.recitation {
+        self.before_turn();
+        match &self.config.recitation {
             Recitation::None => {
                 self.state.phase = Phase::Compose(None);
                 None
@@ -284,7 +300,7 @@ impl AgentLoop {
                 None
             }
             Recitation::Callback => Some(Step::Recite(self.recitation_context())),
-        })
+        }
     }
 
     /// Makes the options of the model call.
@@ -295,8 +311,11 @@ impl AgentLoop {
             self.state.phase = Phase::Call(options);
             return Ok(None);
         }
-        let system: Vec<&str> = fragments.iter().map(|f| f.body.trim()).collect();
-        let context = self.shaping_context(&system.join(harn_prompt::reduce::SEPARATOR));
+        let (tools, caps) = match &options {
+            Json::Object(map) => (harn_prompt::active_tools(map), harn_prompt::active_caps(map)),
+            _ => Default::default(),
+        };
+        let context = self.shaping_context(harn_prompt::reduce(&fragments, &tools, &caps).as_str());
         self.state.composed = options;
         Ok(Some(Step::ShapeContext(context)))
     }
@@ -317,7 +336,19 @@ impl AgentLoop {
         };
         let options = Json::Object(options);
         let input = TurnInput { options: &options, session_system: None, listing: &listing };
-        Ok(harn_prompt::turn_fragments(&input, prose)?)
+        let mut fragments = harn_prompt::turn_fragments(&input, prose)?;
+        let waiting: Vec<Json> = self.waiting_tools().map(|tool| tool.entry.clone()).collect();
+        fragments.extend(harn_prompt::tool_guidance(&waiting));
+        Ok(fragments)
+    }
+
+    /// Deferred tools that no search has brought up yet.
+    fn waiting_tools(&self) -> impl Iterator<Item = &LoopTool> {
+        self.config.tools.iter().filter(|tool| self.waits(tool))
+    }
+
+    fn waits(&self, tool: &LoopTool) -> bool {
+        self.config.search.is_some() && tool.deferred && !self.state.promoted.contains(&tool.name)
     }
 
     fn option_text(&self, key: &str) -> Option<String> {
@@ -327,16 +358,12 @@ impl AgentLoop {
 
     /// Entries of the tools that the model sees in this turn: found ones lose their flag.
     fn visible_tools(&self) -> Vec<Json> {
-        let searching = self.config.search.is_some();
         let mut out: Vec<Json> = Vec::new();
         if let Some(search) = &self.config.search {
             out.push(search.tool.clone());
         }
-        for tool in &self.config.tools {
+        for tool in self.config.tools.iter().filter(|tool| !self.waits(tool)) {
             let found = self.state.promoted.contains(&tool.name);
-            if searching && tool.deferred && !found {
-                continue;
-            }
             let mut entry = tool.entry.clone();
             if found && let Some(map) = entry.as_object_mut() {
                 map.shift_remove("defer_loading");
@@ -365,12 +392,10 @@ impl AgentLoop {
     fn stubs(&self) -> Vec<(String, String)> {
         let option = self.config.options.get("tool_search");
         let wanted = option.and_then(|o| o.get("include_stub_listing")).is_some_and(harn_llm::json::truthy);
-        if self.config.search.is_none() || !wanted {
+        if !wanted {
             return Vec::new();
         }
-        let waiting =
-            self.config.tools.iter().filter(|t| t.deferred && !self.state.promoted.contains(&t.name));
-        waiting
+        self.waiting_tools()
             .map(|tool| {
                 let text = harn_llm::json::str_at(&tool.entry, "description").unwrap_or_default();
                 (tool.name.clone(), harn_llm::tool_text::first_sentence(text).to_string())
@@ -378,16 +403,13 @@ impl AgentLoop {
             .collect()
     }
 
-    fn call_options(&self, fragments: &[Fragment]) -> Json {
-        let config = &self.config;
-        let mut options: Map<String, Json> = config.options.clone();
+    fn call_options(&mut self, fragments: &[Fragment]) -> Json {
+        let mut options: Map<String, Json> = self.config.options.clone();
         for key in LOOP_KEYS {
             options.shift_remove(*key);
         }
-        if let Some(Json::Object(transcript)) = options.get_mut("transcript") {
-            // Its messages lead the loop's own; only the summary is still to be told.
-            transcript.insert("messages".into(), json!([]));
-        }
+        self.show_reminders(&mut options);
+        let config = &self.config;
         let fragments: Vec<Json> = fragments.iter().map(fragment_json).collect();
         options.insert("_system_fragments".into(), fragments.into());
         options.insert("messages".into(), self.state.messages.clone().into());
@@ -482,6 +504,7 @@ const LOOP_KEYS: &[&str] = &[
     "llm_caller",
     "recitation",
     "progress_tool",
+    "reminders",
     "skill_catalog",
     "tool_output_max_chars",
 ];

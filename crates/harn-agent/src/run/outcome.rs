@@ -1,6 +1,7 @@
 //! The result dict of a loop.
 
 use harn_llm::transcript;
+use harn_prompt::reminder::{pending, reminder_event};
 use serde_json::{Value as Json, json};
 
 use super::state::add_once;
@@ -62,6 +63,7 @@ impl AgentLoop {
             let metadata = Some(note.metadata.clone()).filter(|m| !m.is_null());
             transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
         }));
+        events.extend(pending(&state.reminders).iter().map(reminder_event));
         let id = self.config.session_id.clone().unwrap_or_else(ids);
         let mut out = json!({
             "_type": "transcript", "version": 2, "id": id, "messages": state.messages, "events": events,

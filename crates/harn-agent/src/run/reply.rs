@@ -42,7 +42,8 @@ impl AgentLoop {
             self.state.visible.push(reply.visible.clone());
             self.events.push(AgentEvent::AgentMessageChunk { text: reply.visible.clone() });
         }
-        self.state.turn = Turn { leading: true, ..Turn::default() };
+        self.state.turn = Turn { leading: true, text: reply.visible.clone(), ..Turn::default() };
+        self.state.in_turn = true;
         if reply.fallback && !self.accept_fallback(&reply, prose)? {
             return Ok(());
         }
@@ -127,6 +128,9 @@ impl AgentLoop {
         counts.input_tokens += int("input_tokens");
         counts.output_tokens += int("output_tokens");
         counts.llm_ms += duration_ms;
+        // The assistant's message is about to become the next one.
+        let tokens = int("input_tokens") + int("output_tokens");
+        self.state.counted = Some((tokens, self.state.messages.len() + 1));
         let calls: Vec<Json> = reply
             .calls
             .iter()
@@ -203,6 +207,12 @@ impl AgentLoop {
             Fallback::AllowOnce => index == 1,
             Fallback::Reject => false,
         };
+        self.events.push(AgentEvent::NativeToolFallback {
+            accepted,
+            policy: policy.as_str().to_owned(),
+            fallback_index: index,
+            tool_call_count: reply.calls.len(),
+        });
         let mut metadata = json!({
             "accepted": accepted, "policy": policy.as_str(), "fallback_index": index,
             "tool_call_count": reply.calls.len(), "tool_parse_error_count": reply.errors.len(),

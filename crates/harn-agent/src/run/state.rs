@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{Step, ToolStatus};
+use super::{Moment, Step, ToolStatus};
 use crate::detect::Detector;
 
 /// How a loop ended.
@@ -77,6 +77,8 @@ pub(super) struct Answered {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) calls: VecDeque<Call>,
+    /// What the model said for people.
+    pub(super) text: String,
     pub(super) names: Vec<String>,
     pub(super) answered: Vec<Answered>,
     /// The assistant's message in a provider's shape; nil in text format.
@@ -150,6 +152,20 @@ pub(super) struct State {
     pub(super) verified: Option<(bool, String)>,
     pub(super) promoted: Vec<String>,
     pub(super) searches: Vec<PastSearch>,
+
+    /// A transcript with the session's reminders.
+    pub(super) reminders: Json,
+    /// Those that the running turn has shown to the model.
+    pub(super) shown: Vec<String>,
+    /// What providers of reminders are still to be told.
+    pub(super) moments: VecDeque<Moment>,
+    /// The model has answered and the turn is not over.
+    pub(super) in_turn: bool,
+    /// Tokens of the last request and its reply, and how many messages those were.
+    pub(super) counted: Option<(i64, usize)>,
+    /// Pressure levels told last, in percent of the context window and of the token budget.
+    pub(super) window_level: u64,
+    pub(super) budget_level: u64,
 
     pub(super) counts: Counts,
 }

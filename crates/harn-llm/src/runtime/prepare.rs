@@ -145,9 +145,7 @@ impl LlmRuntime {
             });
         }
         let mut unreminded = None;
-        if let Some(reminded) =
-            options.transcript.as_ref().and_then(|t| self.host.remind(t, &messages, &route))
-        {
+        if let Some(reminded) = self.host.remind(&options.raw, &messages, &route) {
             fragments.extend(reminded.fragments);
             let count = reminded.messages.len();
             unreminded = Some((std::mem::replace(&mut messages, reminded.messages), count));

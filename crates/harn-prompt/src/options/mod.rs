@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use host::HOST_OPTIONS;
 pub use primary::context_profile;
-pub use tools::{active_caps, active_tools};
+pub use tools::{active_caps, active_tools, tool_guidance};
 
 use crate::fragment::{Bucket, Fragment};
 use crate::reduce::{Assembly, reduce};
@@ -121,7 +121,7 @@ pub fn declare(
     if let Some(contract) = &live.text_tool_contract {
         list.push(Fragment::new("primary:text_tool_contract", "primary", contract));
     }
-    tools::guidance(options, &mut list);
+    list.extend(tool_guidance(tools::given(options)));
     list.extend(live.reminders.iter().cloned());
     if let Some(instruction) = &live.output_instruction {
         let fragment = Fragment::new("call:output_instruction", "call", instruction);

@@ -24,10 +24,14 @@ pub fn entry_name(entry: &Value) -> Option<&str> {
     as_dict(entry)?.get("name")?.as_str().filter(|name| !name.trim().is_empty())
 }
 
-/// Iterates over the named tool dicts of the options.
-fn named(options: &Map<String, Value>) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
-    let tools = options.get("tools").map(entries).unwrap_or_default();
+/// Iterates over the named tool dicts among tool entries.
+fn named(tools: &[Value]) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     tools.iter().filter_map(|entry| Some((entry_name(entry)?, as_dict(entry)?)))
+}
+
+/// The tool entries of the options.
+pub(super) fn given(options: &Map<String, Value>) -> &[Value] {
+    options.get("tools").map(entries).unwrap_or_default()
 }
 
 /// Returns the active tools of the options: the named ones, after `policy.tools` and deferral.
@@ -40,7 +44,7 @@ pub fn active_tools(options: &Map<String, Value>) -> BTreeSet<String> {
         |dict: Option<&Map<String, Value>>, key| dict.and_then(|d| d.get(key)).map(names).unwrap_or_default();
     let allowed = list(dict("policy"), "tools");
     let loaded = list(dict("tool_search"), "always_loaded");
-    named(options)
+    named(given(options))
         .filter(|(name, _)| allowed.is_empty() || allowed.iter().any(|a| a == name))
         .filter(|(name, tool)| !flag(tool, "defer_loading") || loaded.iter().any(|l| l == name))
         .map(|(name, _)| name.to_owned())
@@ -58,15 +62,14 @@ pub fn active_caps(options: &Map<String, Value>) -> BTreeSet<String> {
         .collect()
 }
 
-/// Appends the guidance fragment of every tool that has one, in tool order.
-pub(super) fn guidance(options: &Map<String, Value>, list: &mut Vec<Fragment>) {
-    for (name, tool) in named(options) {
+/// Returns the guidance fragment of every tool entry that has one, in order.
+pub fn tool_guidance(tools: &[Value]) -> impl Iterator<Item = Fragment> {
+    named(tools).filter_map(|(name, tool)| {
         let given = present(tool, "guidance").or_else(|| present(tool, "system_guidance"));
-        if let Some(body) = given.and_then(Value::as_str).filter(|body| !body.trim().is_empty()) {
-            let fragment = Fragment::new(format!("tool:{name}.guidance"), format!("tool:{name}"), body);
-            list.push(fragment.requiring_tool(name));
-        }
-    }
+        let body = given.and_then(Value::as_str).filter(|body| !body.trim().is_empty())?;
+        let fragment = Fragment::new(format!("tool:{name}.guidance"), format!("tool:{name}"), body);
+        Some(fragment.requiring_tool(name))
+    })
 }
 
 #[cfg(test)]
@@ -81,8 +84,7 @@ mod tests {
     }
 
     fn guidance_of(options: Value) -> Vec<(String, String)> {
-        let mut list = Vec::new();
-        guidance(options.as_object().unwrap(), &mut list);
+        let list = tool_guidance(given(options.as_object().unwrap()));
         list.into_iter().map(|f| (f.id, f.body)).collect()
     }
 

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 pub use effects::{HostMode, hook_effects, host_reminder, provider_reminders};
 pub use slot::{Placed, SlotCaps, place};
 pub use transcript::{
-    Cleared, Injected, Lifecycle, Survivors, clear_reminders, compact, inherited, inject, inject_reminder,
-    pending, post_turn, reminder_event,
+    Cleared, Injected, Lifecycle, Survivors, clear, clear_reminders, compact, inherited, inject,
+    inject_reminder, mark_fired, pending, post_turn, reminder_event, transcript_of,
 };
 
 use crate::value::{as_dict, object, present};
@@ -48,8 +48,8 @@ pub enum ReminderError {
     #[error("{0}: argument must be a transcript")]
     NotATranscript(&'static str),
     /// Nothing says which reminders are meant.
-    #[error("transcript.clear_reminders: at least one of id, tag, dedupe_key is required")]
-    NoSelector,
+    #[error("{0}: at least one of id, tag, dedupe_key is required")]
+    NoSelector(String),
     /// More providers are enabled than may run.
     #[error("reminders: {0} providers are enabled, at most 8 may be (HARN-RMD-007)")]
     TooManyProviders(usize),
@@ -59,6 +59,21 @@ pub enum ReminderError {
     /// A hook of an event without reminder effects returned one.
     #[error("{0}: this hook event takes no reminder effects (HARN-RMD-008)")]
     NoEffects(String),
+}
+
+impl ReminderError {
+    /// An option of `function` that is not what it must be.
+    #[must_use]
+    pub fn option(function: &str, field: &str, expected: &'static str) -> Self {
+        let (function, field) = (function.to_owned(), field.to_owned());
+        Self::Field { function, code: Origin::Options.code(), field, expected }
+    }
+
+    /// An option that `function` does not have.
+    #[must_use]
+    pub fn unknown_option(function: &str, key: &str) -> Self {
+        Self::UnknownKey { function: function.to_owned(), code: Origin::Options.code(), key: key.to_owned() }
+    }
 }
 
 /// Where a reminder's fields come from; it decides the code of errors.

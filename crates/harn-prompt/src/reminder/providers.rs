@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Origin, Propagate, Reminder, ReminderError, RoleHint, Source};
+use super::{Propagate, Reminder, ReminderError, RoleHint, Source};
 use crate::prose::{Prose, ProseError, agent_asset};
 use crate::value::{as_dict, display, flag, present};
 
@@ -24,12 +24,14 @@ pub const EVENTS: [&str; 8] = [
 pub const MAX_PROVIDERS: usize = 8;
 
 /// A built-in provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     /// Its id; also the stem of its asset, after `reminder_`.
     pub id: &'static str,
     /// The events it subscribes to.
     pub subscribes_to: &'static [&'static str],
+    /// Whether an event with this payload is one to remind of, under this configuration.
+    pub fires: fn(&Map<String, Value>, &Map<String, Value>) -> bool,
     /// The tag of its reminders.
     pub tag: &'static str,
     /// The turns its reminders stay.
@@ -46,6 +48,7 @@ pub struct BuiltIn {
 const ORDINARY: BuiltIn = BuiltIn {
     id: "",
     subscribes_to: &[],
+    fires: |_, _| true,
     tag: "",
     ttl_turns: 1,
     role_hint: RoleHint::System,
@@ -58,14 +61,29 @@ pub const BUILT_IN: [BuiltIn; 6] = [
     BuiltIn {
         id: "token_pressure",
         subscribes_to: &["pre_turn"],
+        fires: |payload, _| payload.contains_key("level"),
         tag: "token_pressure",
         ttl_turns: 2,
         role_hint: RoleHint::Developer,
         propagate: Propagate::Session,
         ..ORDINARY
     },
-    BuiltIn { id: "idle_nudge", subscribes_to: &["daemon_idle"], tag: "idle", ..ORDINARY },
-    BuiltIn { id: "tool_output_truncated", subscribes_to: &["post_tool"], tag: "truncation", ..ORDINARY },
+    BuiltIn {
+        id: "idle_nudge",
+        subscribes_to: &["daemon_idle"],
+        fires: |payload, config| {
+            number(payload, "idle_seconds") >= number(config, "idle_seconds").or(Some(60))
+        },
+        tag: "idle",
+        ..ORDINARY
+    },
+    BuiltIn {
+        id: "tool_output_truncated",
+        subscribes_to: &["post_tool"],
+        fires: |payload, _| flag(payload, "truncated"),
+        tag: "truncation",
+        ..ORDINARY
+    },
     BuiltIn {
         id: "post_compact_recap",
         subscribes_to: &["post_compact"],
@@ -84,6 +102,9 @@ pub const BUILT_IN: [BuiltIn; 6] = [
     BuiltIn {
         id: "project_facts",
         subscribes_to: &["session_start", "budget_pressure"],
+        fires: |payload, _| {
+            payload.get("facts").and_then(Value::as_array).is_some_and(|facts| !facts.is_empty())
+        },
         tag: "project_facts",
         propagate: Propagate::Session,
         ..ORDINARY
@@ -97,65 +118,55 @@ impl BuiltIn {
         BUILT_IN.into_iter().find(|provider| provider.id == id)
     }
 
-    /// Makes the provider's reminder. `bindings` go to its asset `reminder_<id>`; for `tool_output_truncated` the
-    /// binding `tool` is also part of the key.
+    /// Makes the provider's reminder of an event, if the event is one to remind of. The payload holds the bindings of the
+    /// asset `reminder_<id>`; its `tool_name` is part of the key of `tool_output_truncated`, and at the last pressure
+    /// level compaction keeps the reminder.
     ///
     /// # Errors
     /// When the asset does not render.
     pub fn reminder(
         &self,
         id: &str,
-        bindings: &Map<String, Value>,
+        payload: &Map<String, Value>,
+        config: &Map<String, Value>,
         prose: &dyn Prose,
-    ) -> Result<Reminder, ProseError> {
-        let body = prose.render(&agent_asset(&format!("reminder_{}", self.id)), bindings)?;
-        let key = match bindings.get("tool").and_then(Value::as_str) {
+    ) -> Result<Option<Reminder>, ProseError> {
+        if !(self.fires)(payload, config) {
+            return Ok(None);
+        }
+        let body = prose.render(&agent_asset(&format!("reminder_{}", self.id)), payload)?;
+        let key = match payload.get("tool_name").and_then(Value::as_str) {
             Some(tool) if self.id == "tool_output_truncated" => format!("{}:{tool}", self.id),
             _ => self.id.to_owned(),
         };
-        Ok(Reminder {
+        Ok(Some(Reminder {
             id: id.to_owned(),
             body: body.trim().to_owned(),
             tags: vec![self.tag.to_owned()],
             dedupe_key: Some(key),
             ttl_turns: Some(self.ttl_turns),
-            preserve_on_compact: self.preserve_on_compact,
+            preserve_on_compact: self.preserve_on_compact
+                || number(payload, "level") == LEVELS.first().copied(),
             propagate: self.propagate,
             role_hint: self.role_hint,
             source: Source::StdlibProvider,
             ..Reminder::default()
-        })
+        }))
     }
 }
 
-/// Returns the pressure level of a context window: 70, 85 or 95 percent, `None` below.
-#[must_use]
-pub fn token_pressure(used_tokens: u64, window: u64) -> Option<u64> {
-    let percent = used_tokens.saturating_mul(100).checked_div(window)?;
-    [95, 85, 70].into_iter().find(|level| percent >= *level)
+fn number(map: &Map<String, Value>, key: &str) -> Option<u64> {
+    map.get(key).and_then(Value::as_u64)
 }
 
-/// Makes the reminder of `token_pressure`; at the last level compaction keeps it.
-///
-/// # Errors
-/// When the asset does not render.
-pub fn token_pressure_reminder(
-    id: &str,
-    used_tokens: u64,
-    window: u64,
-    prose: &dyn Prose,
-) -> Result<Option<Reminder>, ProseError> {
-    let (Some(level), Some(provider)) =
-        (token_pressure(used_tokens, window), BuiltIn::named("token_pressure"))
-    else {
-        return Ok(None);
-    };
-    let mut bindings = Map::new();
-    bindings.insert("level".into(), level.into());
-    bindings.insert("used_tokens".into(), used_tokens.into());
-    bindings.insert("window".into(), window.into());
-    let reminder = provider.reminder(id, &bindings, prose)?;
-    Ok(Some(Reminder { preserve_on_compact: level == 95, ..reminder }))
+/// Pressure levels in percent, highest first.
+const LEVELS: [u64; 3] = [95, 85, 70];
+
+/// Returns how much of a limit is used up: 70, 85 or 95 percent, `None` below.
+#[must_use]
+pub fn pressure_level(used: u64, limit: u64) -> Option<u64> {
+    let percent = used.saturating_mul(100).checked_div(limit)?;
+    LEVELS.into_iter().find(|level| percent >= *level)
 }
 
 /// What the option `reminders` selects.
@@ -173,12 +184,7 @@ pub struct Selection {
 /// # Errors
 /// When the option has a wrong shape, a provider is unknown, or more than eight are enabled.
 pub fn select(option: &Value, registered: &[String]) -> Result<Selection, ReminderError> {
-    let wrong = |field: &str, expected| ReminderError::Field {
-        function: "reminders".to_owned(),
-        code: Origin::Options.code(),
-        field: field.to_owned(),
-        expected,
-    };
+    let wrong = |field: &str, expected| ReminderError::option("reminders", field, expected);
     let none = Map::new();
     let dict = match option {
         Value::Null | Value::Bool(true) => &none,
@@ -186,8 +192,7 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
         other => as_dict(other).ok_or_else(|| wrong("option", "a bool or a dict"))?,
     };
     if let Some(key) = dict.keys().find(|key| !["enabled", "providers", "config"].contains(&key.as_str())) {
-        let (function, code) = ("reminders".to_owned(), Origin::Options.code());
-        return Err(ReminderError::UnknownKey { function, code, key: key.clone() });
+        return Err(ReminderError::unknown_option("reminders", key));
     }
     if present(dict, "enabled").is_some() && !flag(dict, "enabled") {
         return Ok(Selection::default());
@@ -254,29 +259,45 @@ mod tests {
         assert!(BUILT_IN.iter().flat_map(|p| p.subscribes_to).all(|event| EVENTS.contains(event)));
     }
 
+    fn reminder(id: &str, payload: Value, config: Value) -> Option<Reminder> {
+        let (payload, config) = (payload.as_object().cloned().unwrap(), config.as_object().cloned().unwrap());
+        BuiltIn::named(id).unwrap().reminder("r", &payload, &config, &prose).unwrap()
+    }
+
     #[test]
     fn pressure_has_three_levels() {
         let levels: Vec<_> =
-            [69, 70, 84, 85, 94, 95, 200].iter().map(|used| token_pressure(*used, 100)).collect();
+            [69, 70, 84, 85, 94, 95, 200].iter().map(|used| pressure_level(*used, 100)).collect();
         assert_eq!(levels, [None, Some(70), Some(70), Some(85), Some(85), Some(95), Some(95)]);
-        assert_eq!(token_pressure(10, 0), None);
-        let at = |used| token_pressure_reminder("r", used, 100, &prose).unwrap();
-        assert_eq!(at(10), None);
-        assert!(!at(80).unwrap().preserve_on_compact);
-        let last = at(96).unwrap();
+        assert_eq!(pressure_level(10, 0), None);
+        let at = |level: u64| reminder("token_pressure", json!({"level": level}), json!({})).unwrap();
+        assert!(!at(85).preserve_on_compact);
+        let last = at(95);
         assert!(last.preserve_on_compact);
         assert_eq!(last.dedupe_key.as_deref(), Some("token_pressure"));
-        assert_eq!(
-            last.body,
-            "reminder_token_pressure.harn.prompt {level: 95, used_tokens: 96, window: 100}"
-        );
+        assert_eq!(last.body, "reminder_token_pressure.harn.prompt {level: 95}");
+    }
+
+    #[test]
+    fn providers_fire_when_there_is_something_to_remind_of() {
+        let fires = |id: &str, payload: Value, config: Value| reminder(id, payload, config).is_some();
+        assert!(!fires("token_pressure", json!({"used_tokens": 3}), json!({})));
+        assert!(!fires("idle_nudge", json!({"idle_seconds": 59}), json!({})));
+        assert!(fires("idle_nudge", json!({"idle_seconds": 60}), json!({})));
+        assert!(fires("idle_nudge", json!({"idle_seconds": 5}), json!({"idle_seconds": 5})));
+        assert!(!fires("idle_nudge", json!({}), json!({})));
+        assert!(!fires("tool_output_truncated", json!({"truncated": false}), json!({})));
+        assert!(fires("post_compact_recap", json!({}), json!({})));
+        assert!(fires("resume_continuity", json!({}), json!({})));
+        assert!(!fires("project_facts", json!({"facts": []}), json!({})));
+        assert!(fires("project_facts", json!({"facts": ["a"]}), json!({})));
     }
 
     #[test]
     fn truncation_is_keyed_by_tool() {
-        let bindings = json!({"tool": "read"});
-        let provider = BuiltIn::named("tool_output_truncated").unwrap();
-        let reminder = provider.reminder("r", bindings.as_object().unwrap(), &prose).unwrap();
+        let reminder =
+            reminder("tool_output_truncated", json!({"tool_name": "read", "truncated": true}), json!({}))
+                .unwrap();
         assert_eq!(reminder.dedupe_key.as_deref(), Some("tool_output_truncated:read"));
         assert_eq!(reminder.source, Source::StdlibProvider);
     }

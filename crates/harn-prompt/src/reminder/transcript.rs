@@ -91,6 +91,18 @@ fn of_event(event: &Value) -> Option<Reminder> {
     Some(reminder)
 }
 
+/// Returns a transcript that holds nothing but these reminders.
+#[must_use]
+pub fn transcript_of(reminders: &[Reminder]) -> Value {
+    let events: Vec<Value> = reminders.iter().map(reminder_event).collect();
+    object([
+        ("_type", "transcript".into()),
+        ("version", 2.into()),
+        ("messages", Value::Array(Vec::new())),
+        ("events", events.into()),
+    ])
+}
+
 /// Returns the pending reminders of a transcript, oldest first.
 #[must_use]
 pub fn pending(transcript: &Value) -> Vec<Reminder> {
@@ -204,18 +216,20 @@ pub struct Cleared {
 pub fn clear_reminders(transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
     let function = "transcript.clear_reminders";
     check_transcript(function, transcript)?;
-    let wrong = |field: &str, expected| ReminderError::Field {
-        function: function.to_owned(),
-        code: Origin::Options.code(),
-        field: field.to_owned(),
-        expected,
-    };
+    clear(function, transcript, selector)
+}
+
+/// As [`clear_reminders`] on behalf of another `function`, which errors name.
+///
+/// # Errors
+/// When a selector is unknown or no string, or there is none.
+pub fn clear(function: &str, transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
+    let wrong = |field: &str, expected| ReminderError::option(function, field, expected);
     let map = as_dict(selector).ok_or_else(|| wrong("selector", "a dict"))?;
     let mut selectors = Vec::new();
     for (key, value) in map {
         if !["id", "tag", "dedupe_key"].contains(&key.as_str()) {
-            let (function, code) = (function.to_owned(), Origin::Options.code());
-            return Err(ReminderError::UnknownKey { function, code, key: key.clone() });
+            return Err(ReminderError::unknown_option(function, key));
         }
         if !value.is_null() {
             let wanted = value.as_str().ok_or_else(|| wrong(key, "a string or nil"))?;
@@ -223,7 +237,7 @@ pub fn clear_reminders(transcript: &Value, selector: &Value) -> Result<Cleared, 
         }
     }
     if selectors.is_empty() {
-        return Err(ReminderError::NoSelector);
+        return Err(ReminderError::NoSelector(function.to_owned()));
     }
     let matches = |reminder: &Reminder| {
         selectors.iter().all(|(key, wanted)| match *key {
@@ -254,11 +268,23 @@ pub struct Survivors {
     pub lifecycle: Vec<Lifecycle>,
 }
 
-/// The post-turn pass: finite life spans count down, those at their end expire.
+/// Notes in reminders that are shown for the first time in which turn that is.
 #[must_use]
-pub fn post_turn(transcript: &Value) -> Survivors {
+pub fn mark_fired(transcript: &Value, turn: u64) -> Value {
+    rewrite(transcript, |reminder| {
+        Some(Reminder { fired_at_turn: reminder.fired_at_turn.or(Some(turn)), ..reminder })
+    })
+}
+
+/// The post-turn pass: finite life spans count down, those at their end expire. `counts` says for which reminders the
+/// turn counts: one that came up during the turn has its turns before it.
+#[must_use]
+pub fn post_turn(transcript: &Value, counts: impl Fn(&Reminder) -> bool) -> Survivors {
     let mut lifecycle = Vec::new();
-    let transcript = rewrite(transcript, |reminder| count_down(reminder, &mut lifecycle));
+    let transcript = rewrite(transcript, |reminder| match counts(&reminder) {
+        true => count_down(reminder, &mut lifecycle),
+        false => Some(reminder),
+    });
     Survivors { reminders: pending(&transcript), transcript, lifecycle }
 }
 
@@ -277,7 +303,7 @@ fn count_down(mut reminder: Reminder, lifecycle: &mut Vec<Lifecycle>) -> Option<
 /// ask to be preserved.
 #[must_use]
 pub fn compact(transcript: &Value) -> Survivors {
-    let Survivors { transcript, reminders, mut lifecycle } = post_turn(transcript);
+    let Survivors { transcript, reminders, mut lifecycle } = post_turn(transcript, |_| true);
     let newer = |index: usize, key: &Option<String>| {
         key.is_some() && reminders[index + 1..].iter().any(|later| later.dedupe_key == *key)
     };
@@ -381,13 +407,15 @@ mod tests {
             json!({"body": "b", "ttl_turns": 2}),
             json!({"body": "c"}),
         ]);
-        let one = post_turn(&transcript);
+        let one = post_turn(&transcript, |_| true);
         assert_eq!(ids(&one.transcript), ["r1", "r2"]);
         assert_eq!(one.lifecycle, [Lifecycle { reason: Some("ttl"), ..Lifecycle::of("expired", "r0") }]);
-        let two = post_turn(&one.transcript);
+        let two = post_turn(&one.transcript, |_| true);
         assert_eq!(ids(&two.transcript), ["r2"]);
-        assert_eq!(ids(&post_turn(&two.transcript).transcript), ["r2"], "no life span, no end");
+        assert_eq!(ids(&post_turn(&two.transcript, |_| true).transcript), ["r2"], "no life span, no end");
         assert_eq!(two.reminders.len(), 1);
+        let spared = post_turn(&transcript, |reminder| reminder.id != "r0");
+        assert_eq!(ids(&spared.transcript), ["r0", "r1", "r2"]);
     }
 
     #[test]

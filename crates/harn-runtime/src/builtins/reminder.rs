@@ -1,11 +1,13 @@
-//! System reminders in transcripts: context for the next turns that expires by itself.
+//! System reminders in transcripts and sessions: context for the next turns that expires by itself.
 
-use harn_prompt::reminder::{Reminder, transcript as pure};
+use harn_prompt::reminder::{Origin, Reminder, Source, transcript as pure};
 use harn_value::{Dict, Value};
+use harn_vm::builtin::Text;
 use harn_vm::{Builtin, Error, Result, builtins};
 
 use crate::convert::{OrThrow, from_json, thrown, to_json};
 use crate::llm_host::new_id;
+use crate::reminders::{Provider, Reminders};
 
 builtins! {
     /// Reminders.
@@ -25,6 +27,63 @@ builtins! {
             reminder.id = new_id(cx.vm());
         }
         from_json(&pure::reminder_event(&reminder))
+    }
+
+    /// Adds a provider of reminders to the loops that begin from now on: at each event that it subscribes to, `evaluate` is
+    /// called with `{event, session, session_id, payload, options, config}` and returns nil, a reminder, `{reminder}` or a list.
+    ///
+    /// The events are `session_start`, `pre_turn`, `post_turn`, `post_tool`, `post_compact`, `session_resume`, `daemon_idle`
+    /// and `budget_pressure`. A provider with the same id is replaced.
+    ///
+    /// ```harn
+    /// register_reminder_provider({id: "clock", subscribes_to: ["pre_turn"], evaluate: { c ->
+    ///   {body: "Turn ${c.payload.iteration + 1}.", ttl_turns: 1, dedupe_key: "clock"}
+    /// }})
+    /// agent_loop("Hi", "Be kind.", {provider: "mock"})
+    /// println(llm_mock_calls()[0].system)
+    /// // -> Be kind.
+    /// // ->
+    /// // -> System reminder:
+    /// // -> Turn 1.
+    /// clear_reminder_providers()
+    /// ```
+    State fn register_reminder_provider(cx, provider: Value) -> "nil" {
+        cx.state::<Reminders>().register(Provider::parse(&provider).or_throw()?);
+    }
+
+    /// Removes the providers that `register_reminder_provider` added; loops that run ask them no more.
+    ///
+    /// ```harn
+    /// println(clear_reminder_providers()) // -> nil
+    /// ```
+    State fn clear_reminder_providers(cx) -> "nil" {
+        cx.state::<Reminders>().clear_providers();
+    }
+
+    /// Adds a reminder to a session that runs or will run, and returns its id. Options are those of
+    /// `transcript.inject_reminder`.
+    ///
+    /// ```harn
+    /// agent_session_remind("s", {body: "Tests are red."})
+    /// llm_call("Hi", "Be kind.", {provider: "mock", session_id: "s"})
+    /// println(llm_mock_calls()[0].system.contains("Tests are red.")) // -> true
+    /// ```
+    State fn agent_session_remind(cx, session_id: Text, options: Value) -> "string" {
+        let (function, id) = ("agent_session_remind", new_id(cx.vm()));
+        let reminder =
+            Reminder::parse(function, Origin::Options, &to_json(&options), &id, Source::InPipeline).or_throw()?;
+        cx.state::<Reminders>().add(&session_id, &reminder);
+        reminder.id
+    }
+
+    /// Removes reminders from a session and returns how many; all given selectors (`id`, `tag`, `dedupe_key`) must match.
+    ///
+    /// ```harn
+    /// agent_session_remind("s", {body: "Tests are red.", tags: ["tests"]})
+    /// println(agent_session_clear_reminders("s", {tag: "tests"})) // -> 1
+    /// ```
+    State fn agent_session_clear_reminders(cx, session_id: Text, selector: Value) -> "int" {
+        cx.state::<Reminders>().clear(&session_id, &to_json(&selector)).or_throw()?
     }
 }
 

@@ -1,0 +1,119 @@
+//! Reminders of a loop: the moments at which providers are asked, what a call shows, and how life spans count down.
+
+use harn_prompt::reminder::providers::pressure_level;
+use harn_prompt::reminder::{mark_fired, pending, post_turn, transcript_of};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use super::AgentLoop;
+use super::state::Phase;
+
+/// Something that providers of reminders may react to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// One of [`harn_prompt::reminder::providers::EVENTS`].
+    pub event: String,
+    /// What happened; the keys depend on the event.
+    pub payload: Json,
+}
+
+impl AgentLoop {
+    /// The reminders of the session: a transcript that holds nothing else. Whoever drives the loop may exchange it
+    /// between two steps.
+    pub fn reminders_mut(&mut self) -> &mut Json {
+        &mut self.state.reminders
+    }
+
+    /// Asks the providers of an event, when there are any, before the loop goes on.
+    pub(super) fn moment(&mut self, event: &str, payload: impl FnOnce(&Self) -> Json) {
+        if self.config.remind_at.contains(event) {
+            let mut payload = payload(self);
+            payload["iteration"] = self.state.iterations.into();
+            self.state.moments.push_back(Moment { event: event.to_owned(), payload });
+        }
+    }
+
+    /// The beginning of a turn. A pressure level is told once, when it is reached: a reminder in every turn would change
+    /// the system prompt each time, which no provider's cache survives.
+    pub(super) fn before_turn(&mut self) {
+        if self.state.iterations == 0 {
+            self.moment("session_start", |agent| json!({"prompt": agent.config.prompt}));
+        }
+        let used = self.used_tokens();
+        let window = self.config.context_window;
+        let level = newly_reached(&mut self.state.window_level, used, window);
+        self.moment("pre_turn", |_| {
+            with_level(level, json!({"used_tokens": used, "context_window": window}))
+        });
+        let counts = &self.state.counts;
+        let used = u64::try_from(counts.input_tokens + counts.output_tokens).unwrap_or(0);
+        let budget = self.config.token_budget.and_then(|budget| u64::try_from(budget).ok());
+        let level = newly_reached(&mut self.state.budget_level, used, budget);
+        if level.is_some() {
+            self.moment("budget_pressure", |_| {
+                with_level(level, json!({"used_tokens": used, "token_budget": budget}))
+            });
+        }
+    }
+
+    /// Tokens that the next request takes up: what the provider counted for the last one, and an estimate of what was
+    /// added since.
+    fn used_tokens(&self) -> u64 {
+        let messages = &self.state.messages;
+        let (counted, new) = match self.state.counted {
+            Some((tokens, messages_then)) => (tokens, messages.get(messages_then..).unwrap_or_default()),
+            None => (0, messages.as_slice()),
+        };
+        u64::try_from(counted + harn_llm::cost::estimate_call(None, new, &[])).unwrap_or(0)
+    }
+
+    /// Puts the pending reminders into the options of a call.
+    pub(super) fn show_reminders(&mut self, options: &mut Map<String, Json>) {
+        self.state.reminders = mark_fired(&self.state.reminders, self.state.iterations.into());
+        let pending = pending(&self.state.reminders);
+        self.state.shown = pending.iter().map(|reminder| reminder.id.clone()).collect();
+        let mut transcript = transcript_of(&pending);
+        match options.get_mut("transcript") {
+            Some(Json::Object(given)) => {
+                // Its messages lead the loop's own, its reminders are the session's; only the summary is still to be told.
+                given.insert("messages".into(), json!([]));
+                given.insert("events".into(), transcript["events"].take());
+            }
+            _ if pending.is_empty() => {}
+            _ => {
+                options.insert("transcript".into(), transcript);
+            }
+        }
+    }
+
+    /// The end of a turn, whichever way it went: the reminders that the model has seen count down.
+    pub(super) fn after_turn(&mut self) {
+        if !matches!(self.state.phase, Phase::Start | Phase::Ended)
+            || !std::mem::take(&mut self.state.in_turn)
+        {
+            return;
+        }
+        let shown = std::mem::take(&mut self.state.shown);
+        let rest = post_turn(&self.state.reminders, |reminder| shown.contains(&reminder.id));
+        self.state.reminders = rest.transcript;
+        self.moment("post_turn", |agent| {
+            let turn = &agent.state.turn;
+            json!({"text": turn.text, "tool_names": turn.names,
+                   "failed": turn.answered.iter().any(|a| a.status != super::ToolStatus::Ok)})
+        });
+    }
+}
+
+/// The pressure level, when it is higher than the one that was `told`; a lower one is told again when it comes back.
+fn newly_reached(told: &mut u64, used: u64, limit: Option<u64>) -> Option<u64> {
+    let level = limit.and_then(|limit| pressure_level(used, limit)).unwrap_or(0);
+    let before = std::mem::replace(told, level);
+    (level > before).then_some(level)
+}
+
+fn with_level(level: Option<u64>, mut payload: Json) -> Json {
+    if let Some(level) = level {
+        payload["level"] = level.into();
+    }
+    payload
+}

@@ -1,0 +1,141 @@
+//! Reminders of a program: those that wait for a session, and the providers that make them in its loops.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn, Selection, check_events, select};
+use harn_prompt::reminder::{Reminder, ReminderError, clear, inject, pending, transcript_of};
+use harn_value::Value;
+use harn_vm::closure::is_callable;
+use serde_json::Value as Json;
+
+use crate::convert::entry;
+
+/// What is remembered between loops.
+#[derive(Default)]
+pub(crate) struct Reminders {
+    /// By session: a transcript that holds nothing but reminders.
+    sessions: RefCell<BTreeMap<String, Json>>,
+    providers: RefCell<Vec<Provider>>,
+}
+
+/// A provider of the program.
+#[derive(Clone)]
+pub(crate) struct Provider {
+    id: String,
+    subscribes_to: Vec<String>,
+    evaluate: Value,
+}
+
+impl Provider {
+    const FUNCTION: &str = "register_reminder_provider";
+
+    /// Reads `{id, subscribes_to, evaluate}`.
+    ///
+    /// # Errors
+    /// An entry is unknown or has a wrong shape.
+    pub(crate) fn parse(spec: &Value) -> Result<Provider, ReminderError> {
+        let wrong = |field: &str, expected| ReminderError::option(Self::FUNCTION, field, expected);
+        let dict = spec.to_dict().ok_or_else(|| wrong("provider", "a dict"))?;
+        let known = ["id", "subscribes_to", "evaluate"];
+        if let Some((key, _)) = dict.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            return Err(ReminderError::unknown_option(Self::FUNCTION, key));
+        }
+        let id = entry(spec, "id").as_str().map(ToString::to_string).filter(|id| !id.trim().is_empty());
+        let id = id.ok_or_else(|| wrong("id", "a non-blank string"))?;
+        if BuiltIn::named(&id).is_some() {
+            return Err(wrong("id", "none of a built-in provider"));
+        }
+        let events = entry(spec, "subscribes_to");
+        let events = events.as_list().filter(|events| !events.is_empty()).and_then(|events| {
+            events.iter().map(|event| event.as_str().map(ToString::to_string)).collect::<Option<Vec<_>>>()
+        });
+        let subscribes_to =
+            events.ok_or_else(|| wrong("subscribes_to", "a non-empty list of event names"))?;
+        check_events(&subscribes_to)?;
+        let evaluate = entry(spec, "evaluate");
+        if !is_callable(&evaluate) {
+            return Err(wrong("evaluate", "a closure"));
+        }
+        Ok(Provider { id, subscribes_to, evaluate })
+    }
+}
+
+impl Reminders {
+    /// Adds a provider; one with the same id goes.
+    pub(crate) fn register(&self, provider: Provider) {
+        let mut providers = self.providers.borrow_mut();
+        providers.retain(|known| known.id != provider.id);
+        providers.push(provider);
+    }
+
+    /// Forgets the providers of the program.
+    pub(crate) fn clear_providers(&self) {
+        self.providers.borrow_mut().clear();
+    }
+
+    /// Reads the loop option `reminders`: the providers in force, and the events that they wait for.
+    ///
+    /// # Errors
+    /// The option has a wrong shape or enables too many providers.
+    pub(crate) fn select(&self, option: &Json) -> Result<(Selection, BTreeSet<String>), ReminderError> {
+        let own = self.providers.borrow();
+        let ids: Vec<String> = own.iter().map(|provider| provider.id.clone()).collect();
+        let selection = select(option, &ids)?;
+        let enabled = |id: &str| selection.enabled.iter().any(|enabled| enabled == id);
+        let built_in = BUILT_IN.iter().filter(|p| enabled(p.id)).flat_map(|p| p.subscribes_to);
+        let mut events: BTreeSet<String> = built_in.map(|&event| event.to_owned()).collect();
+        events.extend(own.iter().filter(|p| enabled(&p.id)).flat_map(|p| p.subscribes_to.clone()));
+        Ok((selection, events))
+    }
+
+    /// The closure of a provider of the program that subscribes to an event.
+    pub(crate) fn evaluator(&self, id: &str, event: &str) -> Option<Value> {
+        let own = self.providers.borrow();
+        let provider = own.iter().find(|provider| provider.id == id)?;
+        provider.subscribes_to.iter().any(|name| name == event).then(|| provider.evaluate.clone())
+    }
+
+    /// Exchanges the reminders of a session for others.
+    pub(crate) fn exchange(&self, session: &str, with: &mut Json) {
+        self.with(session, |reminders| std::mem::swap(reminders, with));
+    }
+
+    /// Adds reminders that a session does not have yet.
+    pub(crate) fn adopt(&self, session: &str, list: &[Reminder]) {
+        let known: BTreeSet<String> = self.pending(session).into_iter().map(|r| r.id).collect();
+        list.iter().filter(|reminder| !known.contains(&reminder.id)).for_each(|r| self.add(session, r));
+    }
+
+    /// Adds a reminder to a session.
+    pub(crate) fn add(&self, session: &str, reminder: &Reminder) {
+        self.with(session, |reminders| *reminders = inject(reminders, reminder).transcript);
+    }
+
+    /// Removes reminders from a session and returns how many.
+    ///
+    /// # Errors
+    /// The selector is malformed.
+    pub(crate) fn clear(&self, session: &str, selector: &Json) -> Result<usize, ReminderError> {
+        self.with(session, |reminders| {
+            let cleared = clear("agent_session_clear_reminders", reminders, selector)?;
+            *reminders = cleared.transcript;
+            Ok(cleared.removed_count)
+        })
+    }
+
+    /// The reminders that wait for a session, oldest first.
+    pub(crate) fn pending(&self, session: &str) -> Vec<Reminder> {
+        self.sessions.borrow().get(session).map(pending).unwrap_or_default()
+    }
+
+    /// Forgets the reminders of a session.
+    pub(crate) fn forget(&self, session: &str) {
+        self.sessions.borrow_mut().remove(session);
+    }
+
+    fn with<T>(&self, session: &str, work: impl FnOnce(&mut Json) -> T) -> T {
+        let mut sessions = self.sessions.borrow_mut();
+        work(sessions.entry(session.to_owned()).or_insert_with(|| transcript_of(&[])))
+    }
+}
