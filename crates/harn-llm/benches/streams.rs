@@ -189,32 +189,58 @@ fn timing_server(streams: usize) -> String {
     url
 }
 
+/// Who reads the streams.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// `llm_stream`.
+    Ours,
+    /// The HTTP client by itself, looking at nothing but the time in a piece: what the machine, the server
+    /// and the client cost without us.
+    Plain,
+}
+
+/// The delays in µs of the pieces in a text.
+fn delays_in(text: &str) -> impl Iterator<Item = u64> {
+    let now = now_us();
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|t| t.len() > 10);
+    numbers.map(move |t| now.saturating_sub(t.parse::<u64>().unwrap()))
+}
+
+async fn read_ours(runtime: Rc<LlmRuntime>, url: String, seen: Rc<RefCell<Vec<u64>>>) {
+    let call = Call::new("hi", None, json!({"provider": "openai", "base_url": url}));
+    let mut deliver = |item| match item {
+        StreamItem::Chunk(text) => seen.borrow_mut().extend(delays_in(&text)),
+        StreamItem::Failed(error) => panic!("{error:?}"),
+    };
+    runtime.llm_stream(&call, &mut deliver).await.unwrap();
+}
+
+async fn read_plain(client: reqwest::Client, url: String, seen: Rc<RefCell<Vec<u64>>>) {
+    let mut reply = client.post(url).body("{}").send().await.unwrap();
+    while let Some(chunk) = reply.chunk().await.unwrap() {
+        seen.borrow_mut().extend(delays_in(str::from_utf8(&chunk).unwrap()));
+    }
+}
+
 /// Runs so many streams at once; returns the delays of all pieces in µs, sorted, and the most memory in
 /// use on the reading side.
-fn run_streams(streams: usize) -> (Vec<u64>, u64) {
+fn run_streams(reader: Reader, streams: usize) -> (Vec<u64>, u64) {
     let url = timing_server(streams);
-    let delays: Rc<RefCell<Vec<u64>>> = Rc::default();
+    let delays: Rc<RefCell<Vec<u64>>> = Rc::new(RefCell::new(Vec::with_capacity(streams * PIECES)));
     let seen = delays.clone();
     let memory = allocation_counter::measure(move || {
         block_on(async {
             let runtime = runtime(&[("OPENAI_API_KEY", "k")]);
-            let tasks: Vec<_> = (0..streams)
-                .map(|_| {
-                    let (runtime, seen, url) = (runtime.clone(), seen.clone(), url.clone());
-                    tokio::task::spawn_local(async move {
-                        let call = Call::new("hi", None, json!({"provider": "openai", "base_url": url}));
-                        let mut deliver = |item| match item {
-                            StreamItem::Chunk(text) => {
-                                let now = now_us();
-                                let times = text.split_whitespace().map(|t| t.parse::<u64>().unwrap());
-                                seen.borrow_mut().extend(times.map(|t| now.saturating_sub(t)));
-                            }
-                            StreamItem::Failed(error) => panic!("{error:?}"),
-                        };
-                        runtime.llm_stream(&call, &mut deliver).await.unwrap();
-                    })
-                })
-                .collect();
+            let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+            let start = |_| match reader {
+                Reader::Ours => {
+                    tokio::task::spawn_local(read_ours(runtime.clone(), url.clone(), seen.clone()))
+                }
+                Reader::Plain => {
+                    tokio::task::spawn_local(read_plain(client.clone(), url.clone(), seen.clone()))
+                }
+            };
+            let tasks: Vec<_> = (0..streams).map(start).collect();
             for task in tasks {
                 task.await.unwrap();
             }
@@ -227,17 +253,23 @@ fn run_streams(streams: usize) -> (Vec<u64>, u64) {
 }
 
 fn many() {
-    println!("streams at once, {PIECES} pieces each, one every {} ms", PAUSE.as_millis());
-    let (_, idle) = run_streams(1);
-    for streams in [1, 100, 1_000] {
-        let (delays, memory) = run_streams(streams);
-        let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize] as f64 / 1e3;
-        println!(
-            "  {streams:5} streams: a piece takes {:.2} ms (median), {:.2} ms (99 %), {:.2} ms (most); {:.1} KiB a stream",
-            at(0.5),
-            at(0.99),
-            at(1.0),
-            memory.saturating_sub(idle) as f64 / 1024.0 / (streams.max(2) - 1) as f64,
-        );
+    println!(
+        "streams at once, {PIECES} pieces each, one every {} ms; the delay of a piece",
+        PAUSE.as_millis()
+    );
+    rustls::crypto::ring::default_provider().install_default().unwrap();
+    for (name, reader) in [("the HTTP client alone", Reader::Plain), ("llm_stream", Reader::Ours)] {
+        let (_, idle) = run_streams(reader, 1);
+        for streams in [1, 100, 1_000] {
+            let (delays, memory) = run_streams(reader, streams);
+            let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize] as f64 / 1e3;
+            println!(
+                "  {name:21} {streams:5} streams: {:.2} ms (median), {:.2} ms (99 %), {:.2} ms (most); {:.1} KiB a stream",
+                at(0.5),
+                at(0.99),
+                at(1.0),
+                memory.saturating_sub(idle) as f64 / 1024.0 / (streams.max(2) - 1) as f64,
+            );
+        }
     }
 }

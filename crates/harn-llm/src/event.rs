@@ -120,27 +120,6 @@ impl Usage {
         *self == Usage::default()
     }
 
-    /// Reads the usage object of any OpenAI-style or Anthropic reply.
-    pub fn from_json(usage: &Value) -> Self {
-        let int = |key: &str| usage.get(key).and_then(Value::as_i64);
-        let nested =
-            |outer: &str, key: &str| usage.get(outer).and_then(|o| o.get(key)).and_then(Value::as_i64);
-        Usage {
-            input: int("input_tokens").or_else(|| int("prompt_tokens")),
-            output: int("output_tokens").or_else(|| int("completion_tokens")),
-            cache_read: int("cache_read_input_tokens")
-                .or_else(|| nested("prompt_tokens_details", "cached_tokens"))
-                .or_else(|| nested("input_tokens_details", "cached_tokens"))
-                .or_else(|| int("cache_read_tokens"))
-                .or_else(|| int("cached_prompt_tokens")),
-            cache_write: int("cache_creation_input_tokens")
-                .or_else(|| nested("prompt_tokens_details", "cache_write_tokens"))
-                .or_else(|| nested("prompt_tokens_details", "cache_creation_input_tokens"))
-                .or_else(|| nested("input_tokens_details", "cache_write_tokens"))
-                .or_else(|| nested("input_tokens_details", "cache_creation_input_tokens")),
-        }
-    }
-
     /// Returns the known counts as a dict, for errors that carry what was used before they struck.
     pub fn to_json(self) -> Value {
         let mut out = crate::json::Object::new();

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Call, LlmRuntime};
+use super::{Call, LlmRuntime, Prepared};
 use crate::error::CallError;
 use crate::event::StreamEvent;
 use crate::wire::think::{Piece, ThinkSplitter};
@@ -22,21 +22,34 @@ pub enum StreamItem {
 }
 
 impl LlmRuntime {
-    /// Runs a streaming call to its end. `deliver` gets each chunk. Option errors are returned before any
-    /// request; later failures are delivered as the last item.
-    ///
-    /// Run it beside a channel: the caller forwards items and drops the future when the channel closes,
-    /// which closes the connection.
+    /// Runs a streaming call to its end. `deliver` gets each chunk, and a later failure as the last item.
     ///
     /// # Errors
-    /// Wrong options.
+    /// Wrong options; nothing was asked then.
     pub async fn llm_stream(
         &self,
         call: &Call,
         deliver: &mut dyn FnMut(StreamItem),
     ) -> Result<(), CallError> {
-        let mut prepared = self.prepare(call)?;
-        self.apply_experiment(&mut prepared).await?;
+        let prepared = self.prepare(call)?;
+        self.stream_prepared(call, prepared, deliver).await;
+        Ok(())
+    }
+
+    /// The rest of [`LlmRuntime::llm_stream`] behind [`LlmRuntime::prepare`], for callers that hand out a channel once
+    /// the options are known to be right.
+    ///
+    /// Run it beside that channel: the caller forwards items and drops the future when the channel closes,
+    /// which closes the connection.
+    pub async fn stream_prepared(
+        &self,
+        call: &Call,
+        mut prepared: Prepared,
+        deliver: &mut dyn FnMut(StreamItem),
+    ) {
+        if let Err(error) = self.apply_experiment(&mut prepared).await {
+            return deliver(StreamItem::Failed(error));
+        }
         if prepared.options.timeout.is_none() {
             prepared.request.timeout = Duration::from_secs(DEFAULT_TIMEOUT);
         }
@@ -50,7 +63,7 @@ impl LlmRuntime {
             .with_retries(call, &prepared, &mut |event| {
                 if let (StreamEvent::Text(text), None) = (event, &words) {
                     shown.set(true);
-                    deliver_visible(splitter.feed(text), deliver);
+                    splitter.feed(text, &mut |piece| deliver_visible(piece, deliver));
                 }
             })
             .await;
@@ -61,23 +74,20 @@ impl LlmRuntime {
                     shown.set(true);
                     deliver(StreamItem::Chunk(word));
                 }
-                deliver_visible(splitter.finish(), deliver);
+                splitter.finish(&mut |piece| deliver_visible(piece, deliver));
                 // A fallback route is not streamed: its text comes in one piece.
                 if !shown.get() && response.thinking.as_deref() != Some(response.text.as_str()) {
                     let mut whole = ThinkSplitter::default();
-                    deliver_visible(whole.feed(&response.text), deliver);
-                    deliver_visible(whole.finish(), deliver);
+                    whole.feed(&response.text, &mut |piece| deliver_visible(piece, deliver));
+                    whole.finish(&mut |piece| deliver_visible(piece, deliver));
                 }
             }
         }
-        Ok(())
     }
 }
 
-fn deliver_visible(pieces: Vec<Piece>, deliver: &mut dyn FnMut(StreamItem)) {
-    for piece in pieces {
-        if let Piece::Text(text) = piece {
-            deliver(StreamItem::Chunk(text));
-        }
+fn deliver_visible(piece: Piece, deliver: &mut dyn FnMut(StreamItem)) {
+    if let Piece::Text(text) = piece {
+        deliver(StreamItem::Chunk(text));
     }
 }

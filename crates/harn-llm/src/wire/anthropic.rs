@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Decode, Warning, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use super::node::Node;
+use super::{
+    Decode, Warning, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape,
+};
 use crate::capabilities::model_version;
 use crate::error::{CallError, LlmError};
-use crate::event::{StopReason, StreamEvent, Usage};
+use crate::event::{StopReason, StreamEvent};
 use crate::json::{Object, list_at, str_at};
 use crate::message::{ContentBlock, Image, ImageSource, Message, Role, normalise, result_text};
 use crate::options::Thinking;
@@ -282,29 +285,29 @@ fn write_image(image: &Image) -> Value {
     json!({"type": "image", "source": source})
 }
 
-fn search_result(block: &Value) -> StreamEvent {
-    let references = block.get("content").map_or(&[][..], |c| list_at(c, "tool_references"));
+fn search_result(block: &Node<'_>) -> StreamEvent {
+    let references = block.at("content").list_at("tool_references");
     StreamEvent::SearchResult {
-        tool_use_id: str_at(block, "tool_use_id").unwrap_or_default().to_string(),
-        tool_names: references.iter().filter_map(|r| str_at(r, "tool_name")).map(str::to_string).collect(),
+        tool_use_id: block.string_at("tool_use_id"),
+        tool_names: references.iter().filter_map(|r| r.str_at("tool_name")).map(str::to_string).collect(),
     }
 }
 
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
-    let Some(content) = body.get("content").and_then(Value::as_array) else {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
+    let Some(content) = body.at("content").as_list() else {
         return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
     };
     let mut out = Vec::new();
-    if let Some(model) = str_at(body, "model") {
+    if let Some(model) = body.str_at("model") {
         out.push(StreamEvent::Model(model.into()));
     }
     for (index, block) in content.iter().enumerate() {
-        let text = |key: &str| str_at(block, key).unwrap_or_default().to_string();
-        match str_at(block, "type").unwrap_or_default() {
+        let text = |key: &str| block.string_at(key);
+        match block.str_at("type").unwrap_or_default() {
             "text" => out.push(StreamEvent::Text(text("text"))),
             "thinking" => {
                 out.push(StreamEvent::Reasoning(text("thinking")));
-                if let Some(signature) = str_at(block, "signature") {
+                if let Some(signature) = block.str_at("signature") {
                     out.push(StreamEvent::Signature(signature.into()));
                 }
             }
@@ -314,22 +317,22 @@ pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, Llm
                     id: Some(text("id")),
                     name: Some(text("name")),
                 });
-                let arguments = block.get("input").map(Value::to_string).unwrap_or_default();
+                let arguments = block.get("input").map(Node::to_string).unwrap_or_default();
                 out.push(StreamEvent::ToolCallDelta { index, arguments });
             }
             "server_tool_use" => out.push(StreamEvent::SearchQuery {
                 id: text("id"),
                 name: text("name"),
-                query: block.get("input").cloned().unwrap_or_else(|| json!({})),
+                query: block.get("input").map_or_else(|| json!({}), Node::to_value),
             }),
             "tool_search_tool_result" => out.push(search_result(block)),
             _ => {}
         }
     }
     if let Some(usage) = body.get("usage") {
-        out.push(StreamEvent::Usage(Usage::from_json(usage)));
+        out.push(StreamEvent::Usage(usage_of(usage)));
     }
-    if let Some(reason) = str_at(body, "stop_reason") {
+    if let Some(reason) = body.str_at("stop_reason") {
         out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
     }
     Ok(out)
@@ -348,9 +351,9 @@ impl Decoder {
         Decoder { provider, queries: BTreeMap::new(), stopped: false }
     }
 
-    fn block_start(&mut self, index: usize, block: &Value, out: &mut Vec<StreamEvent>) {
-        let text = |key: &str| str_at(block, key).unwrap_or_default().to_string();
-        match str_at(block, "type").unwrap_or_default() {
+    fn block_start(&mut self, index: usize, block: &Node<'_>, out: &mut Vec<StreamEvent>) {
+        let text = |key: &str| block.string_at(key);
+        match block.str_at("type").unwrap_or_default() {
             "tool_use" => {
                 out.push(StreamEvent::ToolCallStart {
                     index,
@@ -368,14 +371,14 @@ impl Decoder {
         }
     }
 
-    fn block_delta(&mut self, index: usize, delta: &Value, out: &mut Vec<StreamEvent>) {
-        let text = |key: &str| str_at(delta, key).unwrap_or_default().to_string();
-        match str_at(delta, "type").unwrap_or_default() {
+    fn block_delta(&mut self, index: usize, delta: &Node<'_>, out: &mut Vec<StreamEvent>) {
+        let text = |key: &str| delta.string_at(key);
+        match delta.str_at("type").unwrap_or_default() {
             "text_delta" => out.push(StreamEvent::Text(text("text"))),
             "thinking_delta" => out.push(StreamEvent::Reasoning(text("thinking"))),
             "signature_delta" => out.push(StreamEvent::Signature(text("signature"))),
             "input_json_delta" => match self.queries.get_mut(&index) {
-                Some((_, _, json)) => json.push_str(&text("partial_json")),
+                Some((_, _, json)) => json.push_str(delta.str_at("partial_json").unwrap_or_default()),
                 None => out.push(StreamEvent::ToolCallDelta { index, arguments: text("partial_json") }),
             },
             _ => {}
@@ -384,19 +387,18 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        let index =
-            value.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        match str_at(value, "type").unwrap_or_default() {
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        let index = value.index_at("index").unwrap_or(0);
+        match value.str_at("type").unwrap_or_default() {
             "message_start" => {
-                let message = &value["message"];
-                if let Some(model) = str_at(message, "model") {
+                let message = value.at("message");
+                if let Some(model) = message.str_at("model") {
                     out.push(StreamEvent::Model(model.into()));
                 }
-                out.push(StreamEvent::Usage(Usage::from_json(&message["usage"])));
+                out.push(StreamEvent::Usage(usage_of(message.at("usage"))));
             }
-            "content_block_start" => self.block_start(index, &value["content_block"], out),
-            "content_block_delta" => self.block_delta(index, &value["delta"], out),
+            "content_block_start" => self.block_start(index, value.at("content_block"), out),
+            "content_block_delta" => self.block_delta(index, value.at("delta"), out),
             "content_block_stop" => {
                 if let Some((id, name, json)) = self.queries.remove(&index) {
                     out.push(StreamEvent::SearchQuery {
@@ -408,9 +410,9 @@ impl Decode for Decoder {
             }
             "message_delta" => {
                 if let Some(usage) = value.get("usage") {
-                    out.push(StreamEvent::Usage(Usage::from_json(usage)));
+                    out.push(StreamEvent::Usage(usage_of(usage)));
                 }
-                if let Some(reason) = str_at(&value["delta"], "stop_reason") {
+                if let Some(reason) = value.at("delta").str_at("stop_reason") {
                     out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
                 }
             }

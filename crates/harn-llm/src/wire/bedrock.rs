@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::node::Node;
 use super::{WireRequest, error_member, sent_overrides, unsupported, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, int_at, str_at};
+use crate::json::{Object, str_at};
 use crate::message::{ContentBlock, ImageSource, Message, Role, normalise, result_text};
 use crate::request::Request;
 use crate::tools::ToolChoice;
@@ -145,36 +146,34 @@ fn write_block(block: &ContentBlock) -> Option<Value> {
     })
 }
 
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     if let Some(error) = error_member(provider, body) {
         return Err(error);
     }
-    let content = body.pointer("/output/message/content").and_then(Value::as_array);
+    let content = body.at("output").at("message").at("content").as_list();
     let Some(content) = content else { return Err(wrong_shape(provider, body)) };
     let mut out = Vec::new();
     for (index, block) in content.iter().enumerate() {
-        if let Some(text) = str_at(block, "text") {
+        if let Some(text) = block.str_at("text") {
             out.push(StreamEvent::Text(text.into()));
         } else if let Some(call) = block.get("toolUse") {
-            let text = |key: &str| str_at(call, key).map(str::to_string);
+            let text = |key: &str| call.str_at(key).map(str::to_string);
             out.push(StreamEvent::ToolCallStart { index, id: text("toolUseId"), name: text("name") });
-            let arguments = call.get("input").map(Value::to_string).unwrap_or_default();
+            let arguments = call.get("input").map(Node::to_string).unwrap_or_default();
             out.push(StreamEvent::ToolCallDelta { index, arguments });
-        } else if let Some(text) =
-            block.pointer("/reasoningContent/reasoningText/text").and_then(Value::as_str)
-        {
+        } else if let Some(text) = block.at("reasoningContent").at("reasoningText").str_at("text") {
             out.push(StreamEvent::Reasoning(text.into()));
         }
     }
     if let Some(usage) = body.get("usage") {
         out.push(StreamEvent::Usage(Usage {
-            input: int_at(usage, "inputTokens"),
-            output: int_at(usage, "outputTokens"),
-            cache_read: int_at(usage, "cacheReadInputTokens"),
-            cache_write: int_at(usage, "cacheWriteInputTokens"),
+            input: usage.int_at("inputTokens"),
+            output: usage.int_at("outputTokens"),
+            cache_read: usage.int_at("cacheReadInputTokens"),
+            cache_write: usage.int_at("cacheWriteInputTokens"),
         }));
     }
-    if let Some(reason) = str_at(body, "stopReason") {
+    if let Some(reason) = body.str_at("stopReason") {
         out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
     }
     Ok(out)
@@ -182,6 +181,7 @@ pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, Llm
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::read_value;
     use super::*;
     use crate::request::sample;
 
@@ -209,9 +209,10 @@ mod tests {
 
     #[test]
     fn a_reply() {
-        let events = read(
+        let events = read_value(
+            read,
             "bedrock",
-            &json!({"output": {"message": {"content": [{"text": "a"},
+            json!({"output": {"message": {"content": [{"text": "a"},
             {"toolUse": {"toolUseId": "x", "name": "t", "input": {"k": 1}}}]}}, "stopReason": "tool_use",
             "usage": {"inputTokens": 1, "outputTokens": 2}}),
         )

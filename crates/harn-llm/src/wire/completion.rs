@@ -2,12 +2,13 @@
 //!
 //! The text in front of the gap is the first message of the request, the text behind it the second.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{WireRequest, error_member, merge_overrides, wrong_shape};
+use super::node::Node;
+use super::{WireRequest, error_member, merge_overrides, usage_of, wrong_shape};
 use crate::error::LlmError;
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, int_at, list_at, str_at};
+use crate::json::{Object, str_at};
 use crate::request::Request;
 
 fn start(request: &Request) -> (Object, bool) {
@@ -78,24 +79,24 @@ fn events(text: &str, usage: Usage, stop: Option<&str>) -> Vec<StreamEvent> {
     out
 }
 
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
-    let Some(choice) = list_at(body, "choices").first() else {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
+    let Some(choice) = body.list_at("choices").first() else {
         return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
     };
-    let usage = Usage::from_json(body.get("usage").unwrap_or(&json!({})));
-    Ok(events(str_at(choice, "text").unwrap_or_default(), usage, str_at(choice, "finish_reason")))
+    let usage = usage_of(body.at("usage"));
+    Ok(events(choice.str_at("text").unwrap_or_default(), usage, choice.str_at("finish_reason")))
 }
 
-pub(super) fn read_ollama(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
-    let Some(text) = str_at(body, "response") else {
+pub(super) fn read_ollama(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
+    let Some(text) = body.str_at("response") else {
         return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
     };
     let usage = Usage {
-        input: int_at(body, "prompt_eval_count"),
-        output: int_at(body, "eval_count"),
+        input: body.int_at("prompt_eval_count"),
+        output: body.int_at("eval_count"),
         ..Usage::default()
     };
-    let mut out = events(text, usage, str_at(body, "done_reason"));
-    out.extend(str_at(body, "model").map(|model| StreamEvent::Model(model.into())));
+    let mut out = events(text, usage, body.str_at("done_reason"));
+    out.extend(body.str_at("model").map(|model| StreamEvent::Model(model.into())));
     Ok(out)
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::node::Node;
 use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, int_at, list_at, str_at};
+use crate::json::Object;
 use crate::message::{ContentBlock, ImageSource, Message, Role, normalise};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
@@ -158,32 +159,32 @@ fn part(block: &ContentBlock, names: &BTreeMap<&str, &str>) -> Option<Value> {
 }
 
 /// Reads a reply; each message of a stream is one too.
-fn read_part(body: &Value, calls: &mut usize, out: &mut Vec<StreamEvent>) -> bool {
+fn read_part(body: &Node<'_>, calls: &mut usize, out: &mut Vec<StreamEvent>) -> bool {
     if let Some(usage) = body.get("usageMetadata") {
         out.push(StreamEvent::Usage(Usage {
-            input: int_at(usage, "promptTokenCount"),
-            output: int_at(usage, "candidatesTokenCount"),
-            cache_read: int_at(usage, "cachedContentTokenCount"),
+            input: usage.int_at("promptTokenCount"),
+            output: usage.int_at("candidatesTokenCount"),
+            cache_read: usage.int_at("cachedContentTokenCount"),
             cache_write: None,
         }));
     }
-    let Some(candidate) = list_at(body, "candidates").first() else {
-        let blocked = body.get("promptFeedback").and_then(|f| str_at(f, "blockReason"));
+    let Some(candidate) = body.list_at("candidates").first() else {
+        let blocked = body.at("promptFeedback").str_at("blockReason");
         if let Some(reason) = blocked {
             out.push(StreamEvent::Stop(StopReason::Other(reason.to_string())));
         }
         return blocked.is_some();
     };
-    for part in candidate.get("content").map_or(&[][..], |c| list_at(c, "parts")) {
+    for part in candidate.at("content").list_at("parts") {
         if let Some(call) = part.get("functionCall") {
             let index = *calls;
             *calls += 1;
-            let name = str_at(call, "name").map(str::to_string);
+            let name = call.str_at("name").map(str::to_string);
             out.push(StreamEvent::ToolCallStart { index, id: Some(format!("gemini_tool_{index}")), name });
-            let arguments = call.get("args").map(Value::to_string).unwrap_or_default();
+            let arguments = call.get("args").map(Node::to_string).unwrap_or_default();
             out.push(StreamEvent::ToolCallDelta { index, arguments });
-        } else if let Some(text) = str_at(part, "text").filter(|t| !t.is_empty()) {
-            let private = part.get("thought") == Some(&Value::Bool(true));
+        } else if let Some(text) = part.str_at("text").filter(|t| !t.is_empty()) {
+            let private = part.is_true("thought");
             out.push(if private {
                 StreamEvent::Reasoning(text.into())
             } else {
@@ -191,7 +192,7 @@ fn read_part(body: &Value, calls: &mut usize, out: &mut Vec<StreamEvent>) -> boo
             });
         }
     }
-    let Some(reason) = str_at(candidate, "finishReason") else { return false };
+    let Some(reason) = candidate.str_at("finishReason") else { return false };
     let stop = StopReason::from_provider(reason);
     out.push(StreamEvent::Stop(if *calls > 0 && stop == StopReason::EndTurn {
         StopReason::ToolUse
@@ -201,13 +202,13 @@ fn read_part(body: &Value, calls: &mut usize, out: &mut Vec<StreamEvent>) -> boo
     true
 }
 
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     if let Some(error) = error_member(provider, body) {
         return Err(error);
     }
     // A streaming request may be answered by a list of replies.
     let replies = match body {
-        Value::Array(list) => list.as_slice(),
+        Node::Array(list) => list.as_slice(),
         one => std::slice::from_ref(one),
     };
     let (mut out, mut calls, mut ended) = (Vec::new(), 0, false);
@@ -234,7 +235,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
         if let Some(error) = error_member(&self.provider, value) {
             return Err(error);
         }
@@ -253,6 +254,7 @@ impl Decode for Decoder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::read_value;
     use super::*;
     use crate::request::sample;
 
@@ -289,9 +291,9 @@ mod tests {
 
     #[test]
     fn a_reply_in_parts() {
-        let events = read(
+        let events = read_value(read,
             "gemini",
-            &json!({"candidates": [{"content": {"parts": [{"text": "hm", "thought": true}, {"text": "a"},
+            json!({"candidates": [{"content": {"parts": [{"text": "hm", "thought": true}, {"text": "a"},
                 {"functionCall": {"name": "t", "args": {"k": 1}}}]}, "finishReason": "STOP"}],
                 "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4, "cachedContentTokenCount": 1}}),
         )
@@ -304,6 +306,6 @@ mod tests {
             ("a", Some("hm"), Some("tool_use"))
         );
         assert_eq!((r.tool_calls[0].id.as_str(), r.usage.cache_read), ("gemini_tool_0", Some(1)));
-        assert!(read("gemini", &json!({"x": 1})).is_err());
+        assert!(read_value(read, "gemini", json!({"x": 1})).is_err());
     }
 }

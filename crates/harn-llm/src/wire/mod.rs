@@ -5,13 +5,17 @@ pub mod anthropic;
 pub(crate) mod bedrock;
 pub(crate) mod completion;
 pub mod gemini;
+mod node;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
+mod reader;
 pub mod think;
 
 use serde_json::Value;
 
+use self::node::Node;
+pub use self::reader::ReplyReader;
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StreamEvent, Usage};
 use crate::json::Object;
@@ -154,10 +158,30 @@ fn unsupported(param: &str, provider: &str) -> Warning {
     }
 }
 
+/// Reads the usage object of any OpenAI-style or Anthropic reply.
+fn usage_of(usage: &Node<'_>) -> Usage {
+    let int = |key: &str| usage.int_at(key);
+    let nested = |outer: &str, key: &str| usage.at(outer).int_at(key);
+    Usage {
+        input: int("input_tokens").or_else(|| int("prompt_tokens")),
+        output: int("output_tokens").or_else(|| int("completion_tokens")),
+        cache_read: int("cache_read_input_tokens")
+            .or_else(|| nested("prompt_tokens_details", "cached_tokens"))
+            .or_else(|| nested("input_tokens_details", "cached_tokens"))
+            .or_else(|| int("cache_read_tokens"))
+            .or_else(|| int("cached_prompt_tokens")),
+        cache_write: int("cache_creation_input_tokens")
+            .or_else(|| nested("prompt_tokens_details", "cache_write_tokens"))
+            .or_else(|| nested("prompt_tokens_details", "cache_creation_input_tokens"))
+            .or_else(|| nested("input_tokens_details", "cache_write_tokens"))
+            .or_else(|| nested("input_tokens_details", "cache_creation_input_tokens")),
+    }
+}
+
 /// Reads the messages of a stream in one format.
 trait Decode {
     /// Takes one message of the stream.
-    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError>;
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError>;
     /// Takes the `[DONE]` marker.
     fn done(&mut self) {}
     /// Returns whether the reply is complete, so that the end of the stream is no surprise.
@@ -187,7 +211,7 @@ fn decoder(request: &Request) -> Box<dyn Decode> {
 ///
 /// # Errors
 /// The reply describes an error, or is no reply of this format.
-pub fn read_reply(request: &Request, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+fn read_reply(request: &Request, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     let provider = &request.route.provider;
     match request.route.style {
         WireStyle::Anthropic => anthropic::read(provider, body),
@@ -211,215 +235,11 @@ fn not_a_reply(provider: &str, what: &str, content_type: &str, head: &str) -> Ll
 }
 
 /// Says that a JSON reply has another shape than the format's.
-fn wrong_shape(provider: &str, body: &Value) -> LlmError {
+fn wrong_shape(provider: &str, body: &Node<'_>) -> LlmError {
     not_a_reply(provider, "unexpected JSON", "application/json", &body.to_string())
 }
 
 /// Returns the error an `error` member of a reply describes, if there is one.
-fn error_member(provider: &str, body: &Value) -> Option<LlmError> {
-    body.get("error").filter(|e| !e.is_null()).map(|e| LlmError::api(provider, e))
-}
-
-/// Reads the body of a successful HTTP reply, chunk by chunk, whether it turns out to be a stream or
-/// one JSON value.
-pub struct ReplyReader {
-    framer: crate::sse::Framer,
-    stream: StreamState,
-    mode: Mode,
-    limit: usize,
-    /// Bytes of a reply in one piece, or the head of a stream for error messages.
-    buffer: Vec<u8>,
-    /// Bytes of a stream so far.
-    taken: usize,
-}
-
-/// How far the messages of a stream have been read.
-struct StreamState {
-    provider: String,
-    framing: Framing,
-    decode: Box<dyn Decode>,
-    messages: usize,
-    usage: Usage,
-    over: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Nothing but blanks so far.
-    Unknown,
-    Stream,
-    Whole,
-}
-
-impl ReplyReader {
-    /// Makes a reader for the reply to `request`; `streamed` tells whether a stream was asked for.
-    pub fn new(request: &Request, streamed: bool) -> Self {
-        let framing = request.route.style.framing();
-        ReplyReader {
-            framer: crate::sse::Framer::new(framing, request.max_response_bytes),
-            stream: StreamState {
-                provider: request.route.provider.clone(),
-                framing,
-                decode: decoder(request),
-                messages: 0,
-                usage: Usage::default(),
-                over: false,
-            },
-            mode: match (streamed, framing) {
-                (false, _) => Mode::Whole,
-                (true, Framing::Lines) => Mode::Stream,
-                (true, Framing::Sse) => Mode::Unknown,
-            },
-            limit: request.max_response_bytes,
-            buffer: Vec::new(),
-            taken: 0,
-        }
-    }
-
-    /// Returns whether the reply is finished and the connection can be closed.
-    pub fn is_over(&self) -> bool {
-        self.stream.over
-    }
-
-    /// Returns the usage reported so far, for errors.
-    pub fn usage(&self) -> Usage {
-        self.stream.usage
-    }
-
-    fn too_long(&self) -> LlmError {
-        let limit = self.limit;
-        let message = format!(
-            "{} response too large: more than max_response_bytes = {limit} bytes",
-            self.stream.provider
-        );
-        let mut error = LlmError::new(Category::ServerError, message);
-        error.kind = crate::error::Kind::Terminal;
-        error
-    }
-
-    /// Takes a chunk of the body and appends the events it completes.
-    ///
-    /// # Errors
-    /// The stream reports an error, is malformed, or too long.
-    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        if self.stream.over {
-            return Ok(());
-        }
-        let mut chunk = chunk;
-        if self.mode == Mode::Unknown {
-            let blank = chunk.iter().take_while(|b| b.is_ascii_whitespace()).count();
-            chunk = &chunk[blank..];
-            match chunk.first() {
-                None => return Ok(()),
-                Some(b'{' | b'[') => self.mode = Mode::Whole,
-                Some(_) => self.mode = Mode::Stream,
-            }
-        }
-        if self.mode == Mode::Whole {
-            if self.buffer.len() + chunk.len() > self.limit {
-                return Err(self.too_long());
-            }
-            self.buffer.extend_from_slice(chunk);
-            return Ok(());
-        }
-        let room = 200usize.saturating_sub(self.buffer.len());
-        self.buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        self.taken += chunk.len();
-        let mut read = Ok(());
-        let fed = self.framer.feed(chunk, &mut |text| self.stream.message(text, out, &mut read));
-        read?;
-        if (fed.is_err() || self.taken > self.limit) && !self.stream.over {
-            return Err(self.too_long());
-        }
-        Ok(())
-    }
-
-    /// Ends the body.
-    ///
-    /// # Errors
-    /// The reply is not complete or not of the format.
-    pub fn finish(
-        &mut self,
-        request: &Request,
-        content_type: &str,
-        out: &mut Vec<StreamEvent>,
-    ) -> Result<(), LlmError> {
-        if self.mode == Mode::Whole && !self.stream.over {
-            let text = String::from_utf8_lossy(&self.buffer).into_owned();
-            if text.trim().is_empty() {
-                return Err(self.broken_off("empty reply"));
-            }
-            let value: Value = serde_json::from_str(&text).map_err(|e| {
-                // A value cut short is a broken connection, not another language.
-                if e.is_eof() && self.started_as_json(&text) {
-                    self.broken_off("the JSON body ends early")
-                } else {
-                    not_a_reply(&self.stream.provider, &e.to_string(), content_type, &text)
-                }
-            })?;
-            out.extend(read_reply(request, &value)?);
-            return Ok(());
-        }
-        let mut read = Ok(());
-        self.framer.finish(&mut |text| self.stream.message(text, out, &mut read));
-        read?;
-        let StreamState { provider, messages, usage, framing, decode, .. } = &mut self.stream;
-        if !decode.is_complete() {
-            let head = String::from_utf8_lossy(&self.buffer).into_owned();
-            if *messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
-                return Err(not_a_reply(provider, "not an event stream", content_type, &head));
-            }
-            if *framing == Framing::Lines {
-                let when = if *messages == 0 { "before any chunks" } else { "after partial content" };
-                let message = format!("{provider} stream error: unexpected EOF before done=true {when}");
-                return Err(LlmError::new(Category::TransientNetwork, message).with_usage(*usage));
-            }
-            return Err(self.broken_off("the stream ended before its terminal event"));
-        }
-        decode.finish(out);
-        Ok(())
-    }
-
-    fn started_as_json(&self, text: &str) -> bool {
-        text.trim_start().starts_with(['{', '['])
-    }
-
-    fn broken_off(&self, what: &str) -> LlmError {
-        let message = format!("{} stream error (body): unexpected EOF, {what}", self.stream.provider);
-        LlmError::new(Category::TransientNetwork, message).with_usage(self.stream.usage)
-    }
-}
-
-impl StreamState {
-    /// Takes a message, unless the reply is over or has failed.
-    fn message(&mut self, text: &str, out: &mut Vec<StreamEvent>, read: &mut Result<(), LlmError>) {
-        if self.over || read.is_err() {
-            return;
-        }
-        if text.trim() == "[DONE]" {
-            self.messages += 1;
-            self.decode.done();
-        } else {
-            match serde_json::from_str::<Value>(text) {
-                Ok(value) => {
-                    self.messages += 1;
-                    let start = out.len();
-                    *read = self.decode.message(&value, out);
-                    for event in &out[start..] {
-                        if let StreamEvent::Usage(usage) = event {
-                            self.usage.merge(*usage);
-                        }
-                    }
-                }
-                // Stray lines in event streams are tolerated; a line protocol has none.
-                Err(_) if self.framing == Framing::Sse => {}
-                Err(e) => *read = Err(ollama::line_error(&self.provider, &e, text)),
-            }
-        }
-        self.over = self.decode.is_over();
-    }
-}
-
-fn looks_like_events(head: &str) -> bool {
-    ["data:", "event:", "id:", "retry:", ":"].iter().any(|field| head.trim_start().starts_with(field))
+fn error_member(provider: &str, body: &Node<'_>) -> Option<LlmError> {
+    body.present("error").map(|e| LlmError::api(provider, &e.to_value()))
 }

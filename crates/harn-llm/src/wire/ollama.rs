@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::openai_chat::push_pieces;
+use super::node::Node;
 use super::think::ThinkSplitter;
 use super::{Decode, Warning, WireRequest, WireStyle, sent_overrides, unsupported};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, int_at, list_at, present, str_at};
+use crate::json::Object;
 use crate::message::{ContentBlock, ImageSource, Message, Role, normalise, result_text};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -253,7 +253,7 @@ pub(crate) fn other_endpoint(request: &Request) -> Option<Request> {
 }
 
 /// Reads a reply that is one JSON value: the same shape as the last line of a stream.
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     let mut decoder = Decoder::new(provider.to_string());
     let mut out = Vec::new();
     decoder.message(body, &mut out)?;
@@ -278,59 +278,55 @@ impl Decoder {
         Decoder { provider, think: ThinkSplitter::default(), done: false, calls: 0, model_seen: false }
     }
 
-    fn take_calls(&mut self, calls: &[Value], out: &mut Vec<StreamEvent>) {
+    fn take_calls(&mut self, calls: &[Node<'_>], out: &mut Vec<StreamEvent>) {
         for call in calls {
             let function = call.get("function").unwrap_or(call);
-            let given = function.get("index").or_else(|| call.get("index")).and_then(Value::as_u64);
-            let index = given.and_then(|n| usize::try_from(n).ok()).unwrap_or(self.calls);
+            let given = function.index_at("index").or_else(|| call.index_at("index"));
+            let index = given.unwrap_or(self.calls);
             // Servers that number every call of a reply 0 mean different calls all the same.
             let index = if index < self.calls { self.calls } else { index };
             self.calls = index + 1;
-            let id = str_at(call, "id").map_or_else(|| format!("ollama_tool_{index}"), str::to_string);
+            let id = call.str_at("id").map_or_else(|| format!("ollama_tool_{index}"), str::to_string);
             out.push(StreamEvent::ToolCallStart {
                 index,
                 id: Some(id),
-                name: str_at(function, "name").map(str::to_string),
+                name: function.str_at("name").map(str::to_string),
             });
-            let arguments = match present(function, "arguments") {
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-                None => String::new(),
-            };
+            let arguments = function.at("arguments").arguments_text();
             out.push(StreamEvent::ToolCallDelta { index, arguments });
         }
     }
 }
 
 impl Decode for Decoder {
-    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
         if let Some(error) = super::error_member(&self.provider, value) {
             return Err(error);
         }
-        if let Some(model) = str_at(value, "model").filter(|_| !self.model_seen) {
+        if let Some(model) = value.str_at("model").filter(|_| !self.model_seen) {
             self.model_seen = true;
             out.push(StreamEvent::Model(model.into()));
         }
-        let message = value.get("message").unwrap_or(&Value::Null);
+        let message = value.at("message");
         if let Some(thinking) =
-            str_at(message, "thinking").or_else(|| str_at(value, "thinking")).filter(|t| !t.is_empty())
+            message.str_at("thinking").or_else(|| value.str_at("thinking")).filter(|t| !t.is_empty())
         {
             out.push(StreamEvent::Reasoning(thinking.into()));
         }
         if let Some(text) =
-            str_at(message, "content").or_else(|| str_at(value, "response")).filter(|t| !t.is_empty())
+            message.str_at("content").or_else(|| value.str_at("response")).filter(|t| !t.is_empty())
         {
-            push_pieces(self.think.feed(text), out);
+            self.think.feed(text, &mut |piece| out.push(piece.into()));
         }
-        self.take_calls(list_at(message, "tool_calls"), out);
-        if value.get("done") == Some(&Value::Bool(true)) {
+        self.take_calls(message.list_at("tool_calls"), out);
+        if value.is_true("done") {
             self.done = true;
             out.push(StreamEvent::Usage(Usage {
-                input: int_at(value, "prompt_eval_count"),
-                output: int_at(value, "eval_count"),
+                input: value.int_at("prompt_eval_count"),
+                output: value.int_at("eval_count"),
                 ..Usage::default()
             }));
-            if let Some(reason) = str_at(value, "done_reason") {
+            if let Some(reason) = value.str_at("done_reason") {
                 let stop = StopReason::from_provider(reason);
                 let stop =
                     if self.calls > 0 && stop == StopReason::EndTurn { StopReason::ToolUse } else { stop };
@@ -349,7 +345,7 @@ impl Decode for Decoder {
     }
 
     fn finish(&mut self, out: &mut Vec<StreamEvent>) {
-        push_pieces(self.think.finish(), out);
+        self.think.finish(&mut |piece| out.push(piece.into()));
     }
 }
 

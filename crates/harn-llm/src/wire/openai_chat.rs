@@ -1,12 +1,15 @@
 //! OpenAI Chat Completions, as spoken by OpenAI and most other hosts.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use super::think::{Piece, ThinkSplitter, split};
-use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use super::node::Node;
+use super::think::{ThinkSplitter, split};
+use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
-use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, list_at, present, str_at};
+use crate::event::{StopReason, StreamEvent};
+use crate::json::{Object, str_at};
 use crate::message::{ContentBlock, Message, Role, normalise, result_text};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
@@ -198,70 +201,57 @@ fn write_user(message: &Message, out: &mut Vec<Value>) {
 }
 
 /// Text of a `content` member: a string, or blocks whose texts are concatenated.
-fn content_text(content: &Value) -> String {
+fn content_text<'a>(content: &'a Node<'_>) -> Cow<'a, str> {
     match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks
-            .iter()
-            .filter(|b| matches!(str_at(b, "type"), Some("text" | "output_text")))
-            .filter_map(|b| str_at(b, "text"))
-            .collect(),
-        _ => String::new(),
-    }
-}
-
-fn reasoning_fields(message: &Value) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    for key in ["reasoning", "reasoning_content"] {
-        // Some hosts send the same text under both names.
-        if let Some(text) = str_at(message, key).filter(|t| !t.is_empty())
-            && !parts.iter().any(|p| p == text)
-        {
-            parts.push(text.to_string());
+        Node::Str(text) => Cow::Borrowed(text),
+        Node::Array(blocks) => {
+            let texts = blocks.iter().filter(|b| matches!(b.str_at("type"), Some("text" | "output_text")));
+            Cow::Owned(texts.filter_map(|b| b.str_at("text")).collect())
         }
+        _ => Cow::Borrowed(""),
     }
-    parts
 }
 
-fn summary_field(message: &Value) -> Option<&str> {
-    str_at(message, "reasoning_summary")
-        .or_else(|| str_at(message, "thinking_summary"))
-        .or_else(|| message.get("reasoning").and_then(|r| str_at(r, "summary")))
+/// Reasoning of a message or delta; some hosts send the same text under both names.
+fn reasoning_fields<'a>(message: &'a Node<'_>) -> impl Iterator<Item = &'a str> {
+    let text = |key: &str| message.str_at(key).filter(|t| !t.is_empty());
+    let first = text("reasoning");
+    first.into_iter().chain(text("reasoning_content").filter(|t| Some(*t) != first))
+}
+
+fn summary_field<'a>(message: &'a Node<'_>) -> Option<&'a str> {
+    message
+        .str_at("reasoning_summary")
+        .or_else(|| message.str_at("thinking_summary"))
+        .or_else(|| message.at("reasoning").str_at("summary"))
         .filter(|s| !s.is_empty())
 }
 
-/// Reads the calls of a message or delta. Entries about tool search become search events.
-fn read_calls(calls: &[Value], out: &mut Vec<StreamEvent>) {
+/// Reads the calls of a message or delta; `place` numbers those that say no index. Entries about tool search become
+/// search events.
+fn read_calls(calls: &[Node<'_>], place: impl Fn(usize) -> usize, out: &mut Vec<StreamEvent>) {
     for (position, call) in calls.iter().enumerate() {
-        match str_at(call, "type") {
+        match call.str_at("type") {
             Some("tool_search_call") => out.push(StreamEvent::SearchQuery {
-                id: str_at(call, "id").unwrap_or_default().into(),
-                name: str_at(call, "name").unwrap_or("tool_search").into(),
-                query: call.get("query").or_else(|| call.get("input")).cloned().unwrap_or(Value::Null),
+                id: call.string_at("id"),
+                name: call.str_at("name").unwrap_or("tool_search").into(),
+                query: call.get("query").or_else(|| call.get("input")).map_or(Value::Null, Node::to_value),
             }),
             Some("tool_search_output") => out.push(StreamEvent::SearchResult {
-                tool_use_id: str_at(call, "call_id")
-                    .or_else(|| str_at(call, "id"))
-                    .unwrap_or_default()
-                    .into(),
-                tool_names: reference_names(list_at(call, "tool_references")),
+                tool_use_id: call.str_at("call_id").or_else(|| call.str_at("id")).unwrap_or_default().into(),
+                tool_names: reference_names(call.list_at("tool_references")),
             }),
             _ => {
-                let index = call.get("index").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
-                let index = index.unwrap_or(position);
-                let function = call.get("function").unwrap_or(&Value::Null);
+                let index = call.index_at("index").unwrap_or_else(|| place(position));
+                let function = call.at("function");
                 let text =
-                    |v: &Value, key: &str| str_at(v, key).filter(|s| !s.is_empty()).map(str::to_string);
+                    |v: &Node<'_>, key: &str| v.str_at(key).filter(|s| !s.is_empty()).map(str::to_string);
                 out.push(StreamEvent::ToolCallStart {
                     index,
                     id: text(call, "id"),
                     name: text(function, "name"),
                 });
-                let arguments = match present(function, "arguments") {
-                    Some(Value::String(text)) => text.clone(),
-                    Some(other) => other.to_string(),
-                    None => String::new(),
-                };
+                let arguments = function.at("arguments").arguments_text();
                 if !arguments.is_empty() {
                     out.push(StreamEvent::ToolCallDelta { index, arguments });
                 }
@@ -271,30 +261,30 @@ fn read_calls(calls: &[Value], out: &mut Vec<StreamEvent>) {
 }
 
 /// Names in a list of references: strings, or dicts with `tool_name` or `name`.
-pub(super) fn reference_names(references: &[Value]) -> Vec<String> {
-    let name = |r: &Value| {
-        r.as_str().or_else(|| str_at(r, "tool_name")).or_else(|| str_at(r, "name")).map(str::to_string)
+pub(super) fn reference_names(references: &[Node<'_>]) -> Vec<String> {
+    let name = |r: &Node<'_>| {
+        r.as_str().or_else(|| r.str_at("tool_name")).or_else(|| r.str_at("name")).map(str::to_string)
     };
     references.iter().filter_map(name).collect()
 }
 
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
-    let Some(choice) = list_at(body, "choices").first() else {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
+    let Some(choice) = body.list_at("choices").first() else {
         return Err(error_member(provider, body).unwrap_or_else(|| wrong_shape(provider, body)));
     };
-    let message = choice.get("message").unwrap_or(&Value::Null);
+    let message = choice.at("message");
     let mut out = Vec::new();
-    if let Some(model) = str_at(body, "model") {
+    if let Some(model) = body.str_at("model") {
         out.push(StreamEvent::Model(model.into()));
     }
-    let (mut visible, inline) = split(&content_text(&message["content"]));
+    let (mut visible, inline) = split(&content_text(message.at("content")));
     if visible.is_empty()
-        && let Some(refusal) = str_at(message, "refusal")
+        && let Some(refusal) = message.str_at("refusal")
     {
         visible = refusal.to_string();
     }
-    let mut reasoning = reasoning_fields(message);
-    reasoning.extend(Some(inline).filter(|t| !t.is_empty()));
+    let reasoning: Vec<&str> =
+        reasoning_fields(message).chain(Some(inline.as_str()).filter(|t| !t.is_empty())).collect();
     if !reasoning.is_empty() {
         out.push(StreamEvent::Reasoning(reasoning.join("\n")));
     }
@@ -304,11 +294,11 @@ pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, Llm
     if !visible.is_empty() {
         out.push(StreamEvent::Text(visible));
     }
-    read_calls(list_at(message, "tool_calls"), &mut out);
-    if let Some(usage) = present(body, "usage") {
-        out.push(StreamEvent::Usage(Usage::from_json(usage)));
+    read_calls(message.list_at("tool_calls"), |position| position, &mut out);
+    if let Some(usage) = body.present("usage") {
+        out.push(StreamEvent::Usage(usage_of(usage)));
     }
-    if let Some(reason) = str_at(choice, "finish_reason") {
+    if let Some(reason) = choice.str_at("finish_reason") {
         out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
     }
     Ok(out)
@@ -329,54 +319,39 @@ impl Decoder {
     }
 }
 
-pub(super) fn push_pieces(pieces: Vec<Piece>, out: &mut Vec<StreamEvent>) {
-    out.extend(pieces.into_iter().map(|piece| match piece {
-        Piece::Text(text) => StreamEvent::Text(text),
-        Piece::Reasoning(text) => StreamEvent::Reasoning(text),
-    }));
-}
-
 impl Decode for Decoder {
-    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
         if let Some(error) = error_member(&self.provider, value) {
             return Err(error);
         }
-        if let Some(model) = str_at(value, "model").filter(|m| !m.is_empty() && !self.model_seen) {
+        if !self.model_seen
+            && let Some(model) = value.str_at("model").filter(|m| !m.is_empty())
+        {
             self.model_seen = true;
             out.push(StreamEvent::Model(model.into()));
         }
-        if let Some(usage) = present(value, "usage") {
-            out.push(StreamEvent::Usage(Usage::from_json(usage)));
+        if let Some(usage) = value.present("usage") {
+            out.push(StreamEvent::Usage(usage_of(usage)));
         }
-        let Some(choice) = list_at(value, "choices").first() else { return Ok(()) };
+        let Some(choice) = value.list_at("choices").first() else { return Ok(()) };
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
-            for text in reasoning_fields(delta) {
-                out.push(StreamEvent::Reasoning(text));
-            }
+            out.extend(reasoning_fields(delta).map(|text| StreamEvent::Reasoning(text.into())));
             if let Some(summary) = summary_field(delta) {
                 out.push(StreamEvent::ReasoningSummary(summary.into()));
             }
-            let text = content_text(&delta["content"]);
+            let text = content_text(delta.at("content"));
             if !text.is_empty() {
-                push_pieces(self.think.feed(&text), out);
+                self.think.feed(&text, &mut |piece| out.push(piece.into()));
             }
-            if let Some(refusal) = str_at(delta, "refusal").filter(|r| !r.is_empty()) {
+            if let Some(refusal) = delta.str_at("refusal").filter(|r| !r.is_empty()) {
                 out.push(StreamEvent::Text(refusal.into()));
             }
             // Without an index a delta belongs to the first call.
-            let calls: Vec<Value> = list_at(delta, "tool_calls")
-                .iter()
-                .map(|call| {
-                    let mut call = call.clone();
-                    if call.get("index").is_none() && call.is_object() {
-                        call["index"] = 0.into();
-                    }
-                    call
-                })
-                .collect();
-            read_calls(&calls, out);
+            read_calls(delta.list_at("tool_calls"), |_| 0, out);
         }
-        if let Some(reason) = str_at(choice, "finish_reason").filter(|_| !self.finished) {
+        if !self.finished
+            && let Some(reason) = choice.str_at("finish_reason")
+        {
             self.finished = true;
             out.push(StreamEvent::Stop(StopReason::from_provider(reason)));
         }
@@ -396,12 +371,13 @@ impl Decode for Decoder {
     }
 
     fn finish(&mut self, out: &mut Vec<StreamEvent>) {
-        push_pieces(self.think.finish(), out);
+        self.think.finish(&mut |piece| out.push(piece.into()));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::read_value;
     use super::*;
     use crate::request::sample;
 
@@ -497,9 +473,9 @@ mod tests {
 
     #[test]
     fn replies_split_reasoning_and_text() {
-        let events = read(
+        let events = read_value(read,
             "p",
-            &json!({"choices": [{"message": {"content": "<think>b</think>\n\nhi", "reasoning": "a", "reasoning_content": "a"},
+            json!({"choices": [{"message": {"content": "<think>b</think>\n\nhi", "reasoning": "a", "reasoning_content": "a"},
                                  "finish_reason": "length"}]}),
         )
         .unwrap();

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::node::Node;
 use super::openai_chat::reference_names;
-use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
-use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, list_at, present, str_at};
+use crate::event::{StopReason, StreamEvent};
+use crate::json::Object;
 use crate::message::{ContentBlock, Message, Role, normalise, result_text};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
@@ -138,12 +139,12 @@ fn write_message(message: &Message, hoisted: bool, out: &mut Vec<Value>) {
     }
 }
 
-fn read_item(item: &Value, index: usize, out: &mut Vec<StreamEvent>) {
-    let text = |key: &str| str_at(item, key).unwrap_or_default().to_string();
-    match str_at(item, "type").unwrap_or_default() {
+fn read_item(item: &Node<'_>, index: usize, out: &mut Vec<StreamEvent>) {
+    let text = |key: &str| item.string_at(key);
+    match item.str_at("type").unwrap_or_default() {
         "message" => {
-            for part in list_at(item, "content") {
-                if let Some(text) = str_at(part, "text").or_else(|| str_at(part, "refusal")) {
+            for part in item.list_at("content") {
+                if let Some(text) = part.str_at("text").or_else(|| part.str_at("refusal")) {
                     out.push(StreamEvent::Text(text.into()));
                 }
             }
@@ -157,8 +158,7 @@ fn read_item(item: &Value, index: usize, out: &mut Vec<StreamEvent>) {
             out.push(StreamEvent::ToolCallDelta { index, arguments: text("arguments") });
         }
         "reasoning" => {
-            let parts: Vec<&str> =
-                list_at(item, "summary").iter().filter_map(|s| str_at(s, "text")).collect();
+            let parts: Vec<&str> = item.list_at("summary").iter().filter_map(|s| s.str_at("text")).collect();
             if !parts.is_empty() {
                 out.push(StreamEvent::ReasoningSummary(parts.join("\n\n")));
             }
@@ -167,31 +167,28 @@ fn read_item(item: &Value, index: usize, out: &mut Vec<StreamEvent>) {
     }
 }
 
-fn read_search(item: &Value, out: &mut Vec<StreamEvent>) {
-    match str_at(item, "type").unwrap_or_default() {
+fn read_search(item: &Node<'_>, out: &mut Vec<StreamEvent>) {
+    match item.str_at("type").unwrap_or_default() {
         "tool_search_call" => {
-            let query = ["arguments", "query", "input"].iter().find_map(|k| present(item, k)).cloned();
-            let query = match query {
-                Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-                other => other.unwrap_or(Value::Null),
+            let query = ["arguments", "query", "input"].iter().find_map(|k| item.present(k));
+            let query = match query.map_or(Value::Null, Node::to_value) {
+                Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+                other => other,
             };
             out.push(StreamEvent::SearchQuery {
-                id: str_at(item, "call_id").or_else(|| str_at(item, "id")).unwrap_or_default().into(),
-                name: str_at(item, "name").unwrap_or("tool_search").into(),
+                id: item.str_at("call_id").or_else(|| item.str_at("id")).unwrap_or_default().into(),
+                name: item.str_at("name").unwrap_or("tool_search").into(),
                 query,
             });
         }
         "tool_search_output" => {
             let tools = if item.get("tools").is_some() {
-                list_at(item, "tools")
+                item.list_at("tools")
             } else {
-                list_at(item, "tool_references")
+                item.list_at("tool_references")
             };
             out.push(StreamEvent::SearchResult {
-                tool_use_id: str_at(item, "call_id")
-                    .or_else(|| str_at(item, "id"))
-                    .unwrap_or_default()
-                    .into(),
+                tool_use_id: item.str_at("call_id").or_else(|| item.str_at("id")).unwrap_or_default().into(),
                 tool_names: reference_names(tools),
             });
         }
@@ -199,12 +196,12 @@ fn read_search(item: &Value, out: &mut Vec<StreamEvent>) {
     }
 }
 
-fn read_end(response: &Value, called: bool, out: &mut Vec<StreamEvent>) {
-    if let Some(usage) = present(response, "usage") {
-        out.push(StreamEvent::Usage(Usage::from_json(usage)));
+fn read_end(response: &Node<'_>, called: bool, out: &mut Vec<StreamEvent>) {
+    if let Some(usage) = response.present("usage") {
+        out.push(StreamEvent::Usage(usage_of(usage)));
     }
-    let reason = response.get("incomplete_details").and_then(|d| str_at(d, "reason"));
-    let stop = match (str_at(response, "status"), reason) {
+    let reason = response.at("incomplete_details").str_at("reason");
+    let stop = match (response.str_at("status"), reason) {
         (Some("incomplete"), Some(reason)) => StopReason::from_provider(reason),
         (Some("completed"), _) if called => StopReason::ToolUse,
         (Some(status), _) => StopReason::from_provider(status),
@@ -213,19 +210,19 @@ fn read_end(response: &Value, called: bool, out: &mut Vec<StreamEvent>) {
     out.push(StreamEvent::Stop(stop));
 }
 
-fn is_call(item: &Value) -> bool {
-    str_at(item, "type") == Some("function_call")
+fn is_call(item: &Node<'_>) -> bool {
+    item.str_at("type") == Some("function_call")
 }
 
-pub(super) fn read(provider: &str, body: &Value) -> Result<Vec<StreamEvent>, LlmError> {
+pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, LlmError> {
     if let Some(error) = error_member(provider, body) {
         return Err(error);
     }
-    let Some(items) = body.get("output").and_then(Value::as_array) else {
+    let Some(items) = body.at("output").as_list() else {
         return Err(wrong_shape(provider, body));
     };
     let mut out = Vec::new();
-    if let Some(model) = str_at(body, "model") {
+    if let Some(model) = body.str_at("model") {
         out.push(StreamEvent::Model(model.into()));
     }
     for (index, item) in items.iter().enumerate() {
@@ -253,14 +250,10 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn message(&mut self, value: &Value, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
-        let index = value
-            .get("output_index")
-            .and_then(Value::as_u64)
-            .and_then(|n| usize::try_from(n).ok())
-            .unwrap_or(0);
-        let delta = || str_at(value, "delta").unwrap_or_default().to_string();
-        match str_at(value, "type").unwrap_or_default() {
+    fn message(&mut self, value: &Node<'_>, out: &mut Vec<StreamEvent>) -> Result<(), LlmError> {
+        let index = value.index_at("output_index").unwrap_or(0);
+        let delta = || value.string_at("delta");
+        match value.str_at("type").unwrap_or_default() {
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.streamed.insert(index);
                 out.push(StreamEvent::Text(delta()));
@@ -278,38 +271,38 @@ impl Decode for Decoder {
                 out.push(StreamEvent::ReasoningSummary(delta()));
             }
             "response.output_item.added" => {
-                let item = &value["item"];
+                let item = value.at("item");
                 if is_call(item) {
                     self.called = true;
-                    let text = |key: &str| str_at(item, key).map(str::to_string);
+                    let text = |key: &str| item.str_at(key).map(str::to_string);
                     out.push(StreamEvent::ToolCallStart { index, id: text("call_id"), name: text("name") });
                 }
             }
             "response.output_item.done" => {
-                let item = &value["item"];
+                let item = value.at("item");
                 self.called |= is_call(item);
                 if !self.streamed.contains(&index) {
                     read_item(item, index, out);
                 }
             }
             "response.created" => {
-                if let Some(model) = str_at(&value["response"], "model") {
+                if let Some(model) = value.at("response").str_at("model") {
                     out.push(StreamEvent::Model(model.into()));
                 }
             }
             "response.completed" | "response.incomplete" => {
                 self.over = true;
-                read_end(&value["response"], self.called, out);
+                read_end(value.at("response"), self.called, out);
             }
             "response.failed" => {
-                let response = &value["response"];
+                let response = value.at("response");
                 return Err(error_member(&self.provider, response).unwrap_or_else(|| {
                     LlmError::api(&self.provider, &json!({"message": "the response failed"}))
                 }));
             }
             "error" => {
                 let error = error_member(&self.provider, value);
-                return Err(error.unwrap_or_else(|| LlmError::api(&self.provider, value)));
+                return Err(error.unwrap_or_else(|| LlmError::api(&self.provider, &value.to_value())));
             }
             _ => {
                 if let Some(error) = error_member(&self.provider, value) {
@@ -331,6 +324,7 @@ impl Decode for Decoder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::read_value;
     use super::*;
     use crate::request::sample;
     use crate::wire::WireStyle;
@@ -368,9 +362,10 @@ mod tests {
 
     #[test]
     fn a_whole_reply() {
-        let events = read(
+        let events = read_value(
+            read,
             "openai",
-            &json!({"status": "completed", "output": [
+            json!({"status": "completed", "output": [
             {"type": "reasoning", "summary": [{"text": "s1"}, {"text": "s2"}]},
             {"type": "tool_search_call", "id": "q", "arguments": "{\"q\":1}"},
             {"type": "tool_search_output", "call_id": "q", "tools": [{"name": "deploy"}]},

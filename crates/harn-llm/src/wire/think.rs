@@ -1,5 +1,7 @@
 //! Taking `<think>` spans out of visible text, also when the tags are cut by chunk borders.
 
+use crate::event::StreamEvent;
+
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
@@ -10,6 +12,15 @@ pub enum Piece {
     Text(String),
     /// Private.
     Reasoning(String),
+}
+
+impl From<Piece> for StreamEvent {
+    fn from(piece: Piece) -> StreamEvent {
+        match piece {
+            Piece::Text(text) => StreamEvent::Text(text),
+            Piece::Reasoning(text) => StreamEvent::Reasoning(text),
+        }
+    }
 }
 
 /// Splits a stream of text into visible text and reasoning.
@@ -29,15 +40,27 @@ pub struct ThinkSplitter {
 }
 
 impl ThinkSplitter {
-    /// Adds text and returns what is certain by now.
-    pub fn feed(&mut self, text: &str) -> Vec<Piece> {
-        let all = std::mem::take(&mut self.held) + text;
-        let mut rest = all.as_str();
-        let mut out = Vec::new();
+    /// Adds text and gives out what is certain by now.
+    pub fn feed(&mut self, text: &str, out: &mut dyn FnMut(Piece)) {
+        // Text is put together only when a tag may be cut.
+        let mut held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            held.push_str(self.feed_whole(text, out));
+        } else {
+            held.push_str(text);
+            let rest = self.feed_whole(&held, out).len();
+            held.drain(..held.len() - rest);
+        }
+        self.held = held;
+    }
+
+    /// Gives out what is certain of a text with nothing in front; returns the rest.
+    fn feed_whole<'t>(&mut self, text: &'t str, out: &mut dyn FnMut(Piece)) -> &'t str {
+        let mut rest = text;
         loop {
             let tag = if self.inside { CLOSE } else { OPEN };
-            let Some(at) = rest.find(tag) else { break };
-            self.give(&rest[..at], &mut out);
+            let Some(at) = find(rest, tag) else { break };
+            self.give(&rest[..at], out);
             rest = &rest[at + tag.len()..];
             self.inside = !self.inside;
             self.seen_span = true;
@@ -47,23 +70,20 @@ impl ThinkSplitter {
         }
         let keep = held_back(rest, if self.inside { CLOSE } else { OPEN });
         let (certain, held) = rest.split_at(rest.len() - keep);
-        self.give(certain, &mut out);
-        self.held = held.to_string();
-        out
+        self.give(certain, out);
+        held
     }
 
     /// Ends the text: what was held back is given out.
-    pub fn finish(&mut self) -> Vec<Piece> {
-        let mut out = Vec::new();
+    pub fn finish(&mut self, out: &mut dyn FnMut(Piece)) {
         let held = std::mem::take(&mut self.held);
-        self.give(&held, &mut out);
+        self.give(&held, out);
         if !self.seen_span && !self.leading.is_empty() {
-            out.push(Piece::Text(std::mem::take(&mut self.leading)));
+            out(Piece::Text(std::mem::take(&mut self.leading)));
         }
-        out
     }
 
-    fn give(&mut self, text: &str, out: &mut Vec<Piece>) {
+    fn give(&mut self, text: &str, out: &mut dyn FnMut(Piece)) {
         if self.inside {
             self.give_reasoning(text, out);
             return;
@@ -80,13 +100,13 @@ impl ThinkSplitter {
             }
             self.started = true;
             let leading = std::mem::take(&mut self.leading);
-            out.push(Piece::Text(leading + text));
+            out(Piece::Text(leading + text));
         } else if !text.is_empty() {
-            out.push(Piece::Text(text.to_string()));
+            out(Piece::Text(text.to_string()));
         }
     }
 
-    fn give_reasoning(&mut self, text: &str, out: &mut Vec<Piece>) {
+    fn give_reasoning(&mut self, text: &str, out: &mut dyn FnMut(Piece)) {
         let text = if self.reasoned { text } else { text.trim_start() };
         let solid = text.trim_end();
         if solid.is_empty() {
@@ -97,26 +117,35 @@ impl ThinkSplitter {
         }
         self.reasoned = true;
         let blanks = std::mem::take(&mut self.blanks);
-        out.push(Piece::Reasoning(blanks + solid));
+        out(Piece::Reasoning(blanks + solid));
         self.blanks.push_str(&text[solid.len()..]);
     }
 }
 
+/// Finds a tag; most text has no `<` at all.
+fn find(text: &str, tag: &str) -> Option<usize> {
+    memchr::memchr_iter(b'<', text.as_bytes()).find(|at| text[*at..].starts_with(tag))
+}
+
 /// Returns how many bytes at the end of `text` may begin `tag`.
 fn held_back(text: &str, tag: &str) -> usize {
-    (1..tag.len()).rev().find(|n| text.ends_with(&tag[..*n])).unwrap_or(0)
+    let from = text.floor_char_boundary(text.len().saturating_sub(tag.len() - 1));
+    text[from..].rfind('<').map_or(0, |at| {
+        let end = &text[from + at..];
+        if tag.starts_with(end) { end.len() } else { 0 }
+    })
 }
 
 /// Splits a whole text into (visible, reasoning).
 pub fn split(text: &str) -> (String, String) {
     let mut splitter = ThinkSplitter::default();
     let (mut visible, mut reasoning) = (String::new(), String::new());
-    for piece in splitter.feed(text).into_iter().chain(splitter.finish()) {
-        match piece {
-            Piece::Text(t) => visible.push_str(&t),
-            Piece::Reasoning(r) => reasoning.push_str(&r),
-        }
-    }
+    let mut take = |piece| match piece {
+        Piece::Text(t) => visible.push_str(&t),
+        Piece::Reasoning(r) => reasoning.push_str(&r),
+    };
+    splitter.feed(text, &mut take);
+    splitter.finish(&mut take);
     (visible, reasoning)
 }
 
@@ -144,15 +173,13 @@ mod tests {
         for (cut, _) in text.char_indices() {
             let mut splitter = ThinkSplitter::default();
             let (mut visible, mut reasoning) = (String::new(), String::new());
-            let mut pieces = splitter.feed(&text[..cut]);
-            pieces.extend(splitter.feed(&text[cut..]));
-            pieces.extend(splitter.finish());
-            for piece in pieces {
-                match piece {
-                    Piece::Text(t) => visible.push_str(&t),
-                    Piece::Reasoning(r) => reasoning.push_str(&r),
-                }
-            }
+            let mut take = |piece| match piece {
+                Piece::Text(t) => visible.push_str(&t),
+                Piece::Reasoning(r) => reasoning.push_str(&r),
+            };
+            splitter.feed(&text[..cut], &mut take);
+            splitter.feed(&text[cut..], &mut take);
+            splitter.finish(&mut take);
             assert_eq!((visible, reasoning), whole, "cut at {cut}");
         }
     }
