@@ -90,15 +90,18 @@ impl LlmRuntime {
     async fn run_rounds(
         &self,
         call: &Call,
-        prepared: Prepared,
+        mut prepared: Prepared,
         sink: &mut Sink<'_>,
     ) -> Result<Finished, LlmError> {
         let mut rounds = Rounds::new(&prepared.options.output);
-        let mut current = prepared.clone();
+        let original = prepared.request.messages.len();
         loop {
-            let mut response = self.with_retries(call, &current, sink).await?;
-            response.read_tags(current.text_tools.as_deref());
-            match rounds.judge(&mut response, self.host()) {
+            let mut response = self.with_retries(call, &prepared, sink).await?;
+            response.read_tags(prepared.text_tools.as_deref());
+            let verdict = rounds.judge(&mut response, self.host());
+            // Every round asks the original messages, with what the last one was told in vain taken back.
+            prepared.request.messages.truncate(original);
+            match verdict {
                 Verdict::Done => return Ok(Finished { response, prepared, rounds, errors: Vec::new() }),
                 Verdict::Failed { errors } => return Ok(Finished { response, prepared, rounds, errors }),
                 Verdict::Again { message, errors } => {
@@ -106,9 +109,8 @@ impl LlmRuntime {
                         "type": "schema_retry", "attempt": rounds.used(), "errors": errors,
                         "nudge_used": message.is_some(), "correction_prompt": message.as_deref().unwrap_or(""),
                     }));
-                    current.request.messages.clone_from(&prepared.request.messages);
                     if let Some(text) = message {
-                        current.request.messages.push(json!({"role": "user", "content": text}));
+                        prepared.request.messages.push(json!({"role": "user", "content": text}));
                     }
                 }
             }
