@@ -356,3 +356,29 @@ async fn health_checks_tell_what_is_wrong() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn disabled_calls_disable_probes_as_well() {
+    local(async {
+        let server = Server::start(vec![]).await;
+        let (runtime, _) = runtime(&[
+            ("HARN_LLM_CALLS_DISABLED", "1"),
+            ("OPENAI_API_KEY", "k"),
+            ("OLLAMA_HOST", &server.url),
+            ("LOCAL_LLM_BASE_URL", &server.url),
+        ]);
+        for (provider, options, at, word) in [
+            ("local", Value::Null, "/metadata/reason", "request_failed"),
+            ("local", json!({"model": "m"}), "/metadata/category", "unreachable"),
+            ("ollama", json!({"model": "m", "warm": true}), "/status", "daemon_down"),
+        ] {
+            let verdict = runtime.healthcheck(provider, &options).await;
+            assert_eq!(verdict.pointer(at), Some(&json!(word)), "{verdict}");
+            assert_eq!(verdict["valid"], false);
+            let message = verdict["message"].as_str().unwrap();
+            assert!(message.contains("disabled by HARN_LLM_CALLS_DISABLED"), "{message}");
+        }
+        assert_eq!(server.count(), 0);
+    })
+    .await;
+}

@@ -226,14 +226,8 @@ impl LlmRuntime {
 
     async fn over_the_network(&self, request: &Request, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let route = &request.route;
-        if self.calls_disabled() && !self.transport_is_replaying() {
-            return Err(LlmError::new(
-                Category::Generic,
-                format!(
-                    "LLM calls are disabled by HARN_LLM_CALLS_DISABLED; provider `{}` would make a real LLM request",
-                    route.provider
-                ),
-            ));
+        if let Some(refusal) = self.refused_network(&route.provider) {
+            return Err(LlmError::new(Category::Generic, refusal));
         }
         // Prepared for a mock whose queue has run dry since: the key was not needed then.
         let mut authorised = None;

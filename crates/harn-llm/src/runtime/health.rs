@@ -239,6 +239,10 @@ impl LlmRuntime {
         body: Option<Value>,
         auth: Auth,
     ) -> Result<WholeReply, String> {
+        // A probe is a request like any other: it sends the key, and warming up loads a model.
+        if let Some(refusal) = self.refused_network(provider) {
+            return Err(refusal);
+        }
         let more = table.extra_headers.clone().into_iter().flatten();
         let (secret, headers): (Vec<_>, Vec<_>) = more.partition(|(name, _)| is_secret_header(name));
         let secret = secret.into_iter().map(|(name, value)| (name, Secret::new(value)));

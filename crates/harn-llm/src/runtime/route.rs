@@ -116,6 +116,15 @@ impl LlmRuntime {
         matches!(value.as_str(), "1" | "true" | "yes" | "on")
     }
 
+    /// Says that `HARN_LLM_CALLS_DISABLED` keeps a request from the network, when it does.
+    pub(super) fn refused_network(&self, provider: &str) -> Option<String> {
+        (self.calls_disabled() && !self.transport_is_replaying()).then(|| {
+            format!(
+                "LLM calls are disabled by HARN_LLM_CALLS_DISABLED; provider `{provider}` would make a real LLM request"
+            )
+        })
+    }
+
     pub(super) fn transport_is_replaying(&self) -> bool {
         matches!(&*self.transport.cassette.borrow(), Some(crate::record::Cassette::Replay(_)))
     }

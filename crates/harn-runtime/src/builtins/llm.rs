@@ -122,7 +122,8 @@ builtins! {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let call = call(&prompt, &system, &options);
         // Wrong options are the caller's business, so they are found before the channel is handed out.
-        runtime.prepare(&call).map_err(|e| failed(&e))?;
+        let prepared = calling(&cx, &options.json, async { runtime.prepare(&call) }).await;
+        let prepared = prepared.map_err(|e| failed(&e))?;
         let channel = Channel::new("llm_stream", 64);
         let sender = channel.sender();
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
@@ -132,13 +133,7 @@ builtins! {
                 // The receiver lives as long as the stream: nobody misses an item.
                 let _ = give.send(item);
             };
-            let produce = async move {
-                let ended = runtime.llm_stream(&call, &mut deliver).await;
-                if let Err(error) = ended {
-                    deliver(StreamItem::Failed(error));
-                }
-                drop(deliver);
-            };
+            let produce = async move { runtime.stream_prepared(&call, prepared, &mut deliver).await };
             let produce = calling_aside(&owner, &options.json, produce);
             let streamed = async { tokio::join!(produce, forward(take, &sender)) };
             // The connection is closed by dropping its future as soon as nobody listens.
