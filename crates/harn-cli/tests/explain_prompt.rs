@@ -130,7 +130,8 @@ fn loops_show_reminders_and_the_guidance_of_waiting_tools() {
     let text = r#"
 let deploy = {name: "deploy", description: "Ship", guidance: "Deploy only green builds.", defer_loading: true, handler: { args -> "ok" }}
 register_reminder_provider({id: "clock", subscribes_to: ["pre_turn"], evaluate: { c -> {body: "Hurry.", dedupe_key: "clock"} }})
-agent_loop("Hi", "Base.", {provider: "mock", tools: [deploy], tool_search: true, tool_format: "native"})
+let read = {name: "read", description: "Read", handler: { args -> "ok" }}
+agent_loop("Hi", "Base.", {provider: "mock", tools: [read, deploy], tool_search: true, tool_format: "native"})
 "#;
     let ran = explain(text, &[]);
     assert!(

@@ -10,7 +10,7 @@ fn a_short_run_finds_nothing() {
     let output = Command::new(env!("CARGO_BIN_EXE_harn-fuzz")).args(["--seconds", "5"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(text.matches("nothing found").count(), 4, "{text}");
+    assert!(text.lines().count() > 1 && text.lines().all(|line| line.ends_with("nothing found")), "{text}");
 }
 
 #[test]

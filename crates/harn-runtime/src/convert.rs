@@ -41,11 +41,28 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
-/// An option dict; anything else counts as empty.
+/// An option dict; anything else counts as empty. A list of `tools` may hold registries, such as `tool` declarations make:
+/// their tools take their place.
 pub(crate) fn options(value: &Value) -> Map<String, Json> {
     match to_json(value) {
-        Json::Object(map) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => map,
+        Json::Object(mut map) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => {
+            if let Some(Json::Array(tools)) = map.get_mut("tools") {
+                *tools = std::mem::take(tools).into_iter().flat_map(tools_in).collect();
+            }
+            map
+        }
         _ => Map::new(),
+    }
+}
+
+fn tools_in(mut item: Json) -> Vec<Json> {
+    match item.get_mut("tools").map(Json::take) {
+        Some(Json::Array(tools)) if item["_type"] == "tool_registry" => tools,
+        Some(other) => {
+            item["tools"] = other;
+            vec![item]
+        }
+        None => vec![item],
     }
 }
 

@@ -153,14 +153,20 @@ fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
     Ok(tool.map(|tool| Search { tool: tool.to_native(ToolShape::OpenAi), name: tool.name }))
 }
 
-/// The handlers of a registry or list of tools, by name.
+/// The handlers of a registry or of a list of tools and registries, by name.
 fn handlers(tools: &Value) -> BTreeMap<String, Value> {
-    let list = entry(tools, "tools");
-    let list = if tools.as_list().is_some() { tools.clone() } else { list };
-    let entries = list.as_list().map(|l| l.to_vec()).unwrap_or_default();
-    let named =
-        entries.into_iter().filter_map(|tool| Some((text(&entry(&tool, "name"))?, entry(&tool, "handler"))));
-    named.filter(|(_, handler)| is_callable(handler)).collect()
+    let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
+    let mut out = BTreeMap::new();
+    for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {
+        if harn_agent::registry::is_registry(tool) {
+            out.extend(handlers(tool));
+        } else if let (Some(name), handler) = (text(&entry(tool, "name")), entry(tool, "handler"))
+            && is_callable(&handler)
+        {
+            out.insert(name, handler);
+        }
+    }
+    out
 }
 
 /// A running loop: its registry is the current one, its session the innermost. Dropping it restores both,

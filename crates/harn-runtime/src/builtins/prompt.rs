@@ -27,7 +27,12 @@ builtins! {
     /// println(e.fragments[1].reason) // -> tool(s) present: todo
     /// ```
     Pure fn prompt_explain(cx, options: Value) -> "dict" {
-        from_json(&harn_prompt::prompt_explain(&to_json(&options)).or_throw()?)
+        let options = match options.to_dict() {
+            Some(_) => Json::Object(crate::convert::options(&options)),
+            None => to_json(&options),
+        };
+        check_tools(&options["tools"])?;
+        from_json(&harn_prompt::prompt_explain(&options).or_throw()?)
     }
 
     /// Builds the fragments of a turn's primary block, as `agent_loop` sends them.
@@ -111,6 +116,18 @@ fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
             when_to_use: field(entry, "when_to_use"),
         })
         .collect())
+}
+
+/// Refuses what a call or loop with these tools would refuse; an entry without a name is no tool and no error here.
+fn check_tools(tools: &Json) -> Result<()> {
+    let whole = "tools must be a tool_registry or a list of tool definition dicts";
+    match tools {
+        Json::Null => Ok(()),
+        Json::Array(list) if list.iter().all(Json::is_object) => Ok(()),
+        Json::Array(_) => Err(Error::thrown("tools must contain only tool definition dicts")),
+        registry if registry["tools"].is_array() => Ok(()),
+        _ => Err(Error::thrown(whole)),
+    }
 }
 
 fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Fragment>> {
