@@ -34,6 +34,16 @@ pub(crate) enum Command {
     Providers(ListArgs),
     /// List the models that have a name or a price here, or show what one can do.
     Models(ListArgs),
+    /// Show a model as one JSON object; on demand, ask whether its provider serves it.
+    ModelInfo(ModelInfoArgs),
+    /// Show providers, models and aliases as one JSON object.
+    ProviderCatalog {
+        /// Only those that can be used now: no key is needed, or it is set.
+        #[arg(long)]
+        available_only: bool,
+    },
+    /// Ask a provider whether it answers, and whether it serves a model.
+    ProviderReady(ReadyArgs),
     /// Run a built-in scenario that needs neither keys nor network.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
@@ -111,6 +121,38 @@ impl TrafficArgs {
 pub(crate) struct ListArgs {
     /// Show what is known about this one.
     pub(crate) name: Option<String>,
+    /// Write to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn model-info`.
+#[derive(Debug, Args)]
+pub(crate) struct ModelInfoArgs {
+    /// An alias or a model id.
+    pub(crate) model: String,
+    /// Ask the provider; the exit code is 1 unless it serves the model.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// With Ollama, load the model as well; elsewhere the same as --verify.
+    #[arg(long)]
+    pub(crate) warm: bool,
+    /// How long Ollama keeps the model: `10m`, a number of seconds, `forever`.
+    #[arg(long, value_name = "TIME", requires = "warm", allow_hyphen_values = true)]
+    pub(crate) keep_alive: Option<String>,
+}
+
+/// Arguments of `harn provider-ready`.
+#[derive(Debug, Args)]
+pub(crate) struct ReadyArgs {
+    /// The provider.
+    pub(crate) provider: String,
+    /// An alias or a model id that it shall serve.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Ask this address instead of the configured one.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
     /// Write to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,9 +7,10 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender};
 
 use common::{Ran, command, finish, folder, harn_in};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Runs the binary in a folder that is also the home, without keys but with these variables.
 fn harn_with_env(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Ran {
@@ -112,6 +113,177 @@ fn one_model() {
     assert_eq!(model["capabilities"]["native_tools"], true);
 }
 
+#[test]
+fn model_info_is_one_json_object() {
+    let home = folder(&[]);
+    let ran = harn_with_env(home.path(), &["model-info", "mid"], &[("OPENAI_API_KEY", "sk-very-secret")]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    let model = json_of(&ran);
+    let keys: Vec<&str> = model.as_object().unwrap().keys().map(String::as_str).collect();
+    for key in [
+        "alias",
+        "id",
+        "provider",
+        "resolved_alias",
+        "tool_format",
+        "tier",
+        "api_key_set",
+        "context_window",
+        "readiness",
+        "catalog",
+        "capabilities",
+        "qc_default_model",
+    ] {
+        assert!(keys.contains(&key), "{key} is missing in {keys:?}");
+    }
+    assert_eq!(
+        (&model["alias"], &model["id"], &model["provider"]),
+        (&json!("mid"), &json!("gpt-4o-mini"), &json!("openai"))
+    );
+    assert_eq!((&model["readiness"], &model["api_key_set"]), (&Value::Null, &json!(true)));
+    assert!(!ran.out.contains("sk-very-secret"));
+}
+
+const OPENAI_MODELS: &str = r#"{"data": [{"id": "small-1"}, {"id": "large-1"}]}"#;
+const OLLAMA_TAGS: &str = r#"{"models": [{"name": "qwen3:8b"}]}"#;
+
+#[test]
+fn model_info_asks_the_server_on_demand() {
+    let home = folder(&[(
+        "harn.toml",
+        "[llm.aliases]\nhere = { id = \"small-1\", provider = \"local\" }\ngone = { id = \"tiny-1\", provider = \"local\" }\n",
+    )]);
+    let (address, asked) = serve(&[OPENAI_MODELS, OPENAI_MODELS]);
+    let env = [("LOCAL_LLM_BASE_URL", address.as_str())];
+    let ran = harn_with_env(home.path(), &["model-info", "here", "--verify"], &env);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    assert_eq!(json_of(&ran)["readiness"]["metadata"]["category"], "ok");
+    assert_eq!(asked.recv().unwrap(), "GET /v1/models HTTP/1.1 ");
+    let ran = harn_with_env(home.path(), &["model-info", "gone", "--verify"], &env);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "error: local does not serve tiny-1\n"), "{}", ran.shown());
+    assert_eq!(json_of(&ran)["readiness"]["metadata"]["available_models"], json!(["large-1", "small-1"]));
+    // Nobody is there any more.
+    let ran = harn_with_env(home.path(), &["model-info", "here", "--verify"], &env);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("error: local API error: "), "{}", ran.err);
+}
+
+#[test]
+fn model_info_warms_a_model_up() {
+    let home = folder(&[]);
+    let (address, asked) = serve(&[OLLAMA_TAGS, "{}"]);
+    let args = ["model-info", "ollama:qwen3:8b", "--warm", "--keep-alive", "-1"];
+    let ran = harn_with_env(home.path(), &args, &[("OLLAMA_HOST", &address)]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    let model = json_of(&ran);
+    assert_eq!(
+        (&model["readiness"]["status"], &model["readiness"]["warmup"]["ok"]),
+        (&json!("ok"), &json!(true))
+    );
+    assert_eq!(asked.recv().unwrap(), "GET /api/tags HTTP/1.1 ");
+    let load = asked.recv().unwrap();
+    assert!(
+        load.starts_with("POST /api/generate HTTP/1.1 ") && load.contains(r#""keep_alive":-1"#),
+        "{load}"
+    );
+    let ran = harn_with_env(home.path(), &["model-info", "m", "--keep-alive", "5m"], &[]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("--warm"), "{}", ran.err);
+}
+
+#[test]
+fn disabled_calls_disable_probes() {
+    let home = folder(&[]);
+    let env = [("HARN_LLM_CALLS_DISABLED", "1")];
+    for args in [&["model-info", "ollama:m", "--verify"][..], &["provider-ready", "ollama"][..]] {
+        let ran = harn_with_env(home.path(), args, &env);
+        assert_eq!(ran.code, 1, "{}", ran.shown());
+        assert!(
+            ran.err.starts_with("error: LLM calls are disabled by HARN_LLM_CALLS_DISABLED"),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn the_catalogue_can_be_cut_to_what_is_usable() {
+    let home = folder(&[]);
+    let catalog = |args: &[&str], env: &[(&str, &str)]| {
+        let ran = harn_with_env(home.path(), args, env);
+        assert_eq!(ran.code, 0, "{}", ran.shown());
+        json_of(&ran)
+    };
+    let names = |catalog: &Value, list: &str, key: &str| -> Vec<String> {
+        let rows = catalog[list].as_array().unwrap();
+        rows.iter().map(|row| row[key].as_str().unwrap().to_owned()).collect()
+    };
+    let all = catalog(&["provider-catalog"], &[]);
+    for key in ["providers", "models", "aliases", "known_model_names", "available_providers", "qc_defaults"] {
+        assert!(!all[key].is_null(), "{key}");
+    }
+    assert!(names(&all, "providers", "name").contains(&"openai".to_owned()));
+    assert!(names(&all, "aliases", "name").contains(&"mid".to_owned()));
+    let usable = catalog(&["provider-catalog", "--available-only"], &[]);
+    assert_eq!(json!(names(&usable, "providers", "name")), usable["available_providers"]);
+    assert!(!names(&usable, "providers", "name").contains(&"openai".to_owned()));
+    assert_eq!(names(&usable, "models", "provider"), ["ollama"]);
+    assert!(!names(&usable, "aliases", "name").contains(&"mid".to_owned()));
+    assert!(usable["qc_defaults"].get("openai").is_none() && usable["qc_defaults"].get("ollama").is_some());
+    let with_key = catalog(&["provider-catalog", "--available-only"], &[("OPENAI_API_KEY", "k")]);
+    assert_eq!(names(&with_key, "models", "id"), ["gpt-4o-mini", "llama3.2"]);
+    assert!(with_key["known_model_names"].as_array().unwrap().contains(&json!("mid")));
+}
+
+#[test]
+fn a_provider_is_ready_or_says_why_not() {
+    let home = folder(&[]);
+    let ready = |args: &[&str], env: &[(&str, &str)]| {
+        harn_with_env(home.path(), &[&["provider-ready"], args].concat(), env)
+    };
+    let (address, asked) = serve(&[OPENAI_MODELS; 4]);
+    let ran = ready(&["local", "--base-url", &address], &[]);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (
+            0,
+            "provider             local\nready                yes\nmessage              local is reachable\n"
+        ),
+        "{}",
+        ran.shown()
+    );
+    assert_eq!(asked.recv().unwrap(), "GET /v1/models HTTP/1.1 ");
+    let key = [("OPENAI_API_KEY", "sk-very-secret")];
+    let ran = ready(&["openai", "--base-url", &address, "--model", "small-1", "--json"], &key);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert_eq!(asked.recv().unwrap(), "GET /models HTTP/1.1 ");
+    let json = json_of(&ran);
+    assert_eq!((&json["ok"], &json["data"]["metadata"]["category"]), (&json!(true), &json!("ok")));
+    let ran = ready(&["local", "--base-url", &address, "--model", "tiny-1"], &[]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "error: local does not serve tiny-1\n"), "{}", ran.shown());
+    assert!(
+        ran.out.contains("ready                no\n")
+            && ran.out.contains("models               large-1, small-1\n"),
+        "{}",
+        ran.out
+    );
+    // A check at an address of its own would say nothing of this server.
+    let ran = ready(&["huggingface", "--base-url", &address], &[("HF_TOKEN", "k")]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+
+    let ran = ready(&["openai", "--json"], &[]);
+    assert_eq!(
+        (ran.code, &json_of(&ran)["error"]["code"]),
+        (1, &json!("missing_credentials")),
+        "{}",
+        ran.shown()
+    );
+    assert_eq!(json_of(&ran)["error"]["details"]["metadata"]["auth_env"], json!(["OPENAI_API_KEY"]));
+    let ran = ready(&["nobody"], &[]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("error: unknown provider `nobody`; known: anthropic, "), "{}", ran.err);
+}
+
 const PROGRAM: &str = r#"
 let r = llm_call_safe("What is " + argv[0] + "?", nil, {provider: "mock"})
 println(r.ok ? r.response.text : r.error.message)
@@ -162,32 +334,42 @@ fn wrong_fixtures_and_options_are_named() {
     assert!(text.contains("cannot be used with"), "{text}");
 }
 
-/// Answers one request as a chat completions server does.
-fn serve_once(reply: &'static str) -> String {
+/// Answers one request per reply with JSON; gives the address and where the requests go.
+fn serve(replies: &'static [&'static str]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            if let Some(n) = line.to_lowercase().strip_prefix("content-length:") {
-                length = n.trim().parse().unwrap();
-            }
-            if line.trim().is_empty() {
-                break;
-            }
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || replies.iter().for_each(|reply| answer(&listener, reply, &tell)));
+    (address, told)
+}
+
+/// Answers a request; `tell` gets its first line and its body.
+fn answer(listener: &TcpListener, reply: &str, tell: &Sender<String>) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut length = 0;
+    let mut request = String::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if request.is_empty() {
+            request.push_str(line.trim());
         }
-        reader.read_exact(&mut vec![0; length]).unwrap();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            reply.len()
-        );
-        stream.write_all((head + reply).as_bytes()).unwrap();
-    });
-    address
+        if let Some(n) = line.to_lowercase().strip_prefix("content-length:") {
+            length = n.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let _ = tell.send(format!("{request} {}", String::from_utf8(body).unwrap()));
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        reply.len()
+    );
+    stream.write_all((head + reply).as_bytes()).unwrap();
 }
 
 const REPLY: &str = r#"{"choices": [{"message": {"role": "assistant", "content": "From the wire."}, "finish_reason": "stop"}],
@@ -197,7 +379,7 @@ const REPLY: &str = r#"{"choices": [{"message": {"role": "assistant", "content":
 fn exchanges_are_recorded_and_replayed() {
     let program = r#"println(llm_call(argv[0], nil, {provider: "mine", model: "m", stream: false}).text)"#;
     let home = folder(&[("ask.harn", program)]);
-    let address = serve_once(REPLY);
+    let (address, _) = serve(&[REPLY]);
     let manifest =
         |url: &str| format!("[llm.providers.mine]\nbase_url = \"{url}\"\nauth_env = \"MINE_KEY\"\n");
     std::fs::write(home.path().join("harn.toml"), manifest(&address)).unwrap();

@@ -34,7 +34,7 @@ use harn_value::Value;
 use harn_vm::{Builtin, Host, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
-pub use listing::{describe_model, list_models, list_providers};
+pub use listing::{check_provider, describe_model, list_models, list_providers, provider_catalog};
 pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;
 pub use rehearsal::{SentCall, rehearse_calls};

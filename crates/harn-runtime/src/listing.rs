@@ -1,4 +1,4 @@
-//! Providers and models as the command line lists them. Keys are only ever said to be set or not.
+//! Providers and models as the command line lists and checks them. Keys are only ever said to be set or not.
 
 use std::collections::BTreeMap;
 
@@ -69,6 +69,34 @@ pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
         "catalog": info["catalog"], "capabilities": info["capabilities"],
         "qc_default_model": info["qc_default_model"],
     })
+}
+
+/// Returns the catalogue (`llm_provider_catalog`); on demand only what can be used now, because no key is needed or it is
+/// set.
+pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {
+    let mut catalog = runtime.config().catalog_json(runtime.host());
+    if !available_only {
+        return catalog;
+    }
+    let usable = catalog["available_providers"].clone();
+    let usable = |name: &Json| usable.as_array().is_some_and(|names| names.contains(name));
+    for (list, key) in [("providers", "name"), ("models", "provider"), ("aliases", "provider")] {
+        if let Some(rows) = catalog[list].as_array_mut() {
+            rows.retain(|row| usable(&row[key]));
+        }
+    }
+    if let Some(defaults) = catalog["qc_defaults"].as_object_mut() {
+        defaults.retain(|provider, _| usable(&provider.as_str().into()));
+    }
+    let names = catalog["aliases"].as_array().into_iter().flatten().map(|alias| alias["name"].clone());
+    catalog["known_model_names"] = names.collect();
+    catalog
+}
+
+/// Checks a provider as `llm_healthcheck` does, and waits for the verdict.
+pub fn check_provider(runtime: &LlmRuntime, provider: &str, options: &Json) -> Json {
+    let check = harn_vm::block_on(runtime.healthcheck(provider, options));
+    check.unwrap_or_else(|error| json!({"valid": false, "message": format!("cannot start: {error}")}))
 }
 
 fn key_of(config: &Config, provider: &str, host: &dyn Host) -> &'static str {

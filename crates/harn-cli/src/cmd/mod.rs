@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod lint;
 pub(crate) mod models;
 pub(crate) mod providers;
+pub(crate) mod ready;
 pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod test;

@@ -1,10 +1,11 @@
-//! `harn models`: the models that have an alias or a catalogue entry, and what one of them can do.
+//! `harn models` and `harn model-info`: the models that have an alias or a catalogue entry, what one of them can do, and
+//! whether it is there.
 
 use harn_vm::host::SystemHost;
 use serde_json::{Value, json};
 
 use super::providers::{envelope, fields, key, print, text, texts};
-use crate::args::ListArgs;
+use crate::args::{ListArgs, ModelInfoArgs};
 use crate::{program, table};
 
 /// Lists the models, or shows one.
@@ -17,6 +18,30 @@ pub(crate) fn models(args: &ListArgs) -> u8 {
     }
     let all = harn_runtime::list_models(&runtime);
     print(&if args.json { envelope(&json!({"models": all})) } else { listing(&all) })
+}
+
+/// Shows a model as one JSON object. `readiness` is what a health check of the model gave, null when none was asked for.
+pub(crate) fn model_info(args: ModelInfoArgs) -> u8 {
+    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let runtime = harn_runtime::llm_runtime(&vm);
+    let mut model = harn_runtime::describe_model(&runtime, &args.model);
+    let asked = args.verify || args.warm;
+    let mut settings = json!({"model": model["id"], "warm": args.warm});
+    if let Some(keep) = args.keep_alive {
+        settings["keep_alive"] = keep.into();
+    }
+    let check = || harn_runtime::check_provider(&runtime, &text(&model["provider"]), &settings);
+    let readiness = if asked { check() } else { Value::Null };
+    let failure = (asked && readiness["valid"] != true).then(|| text(&readiness["message"]));
+    model["readiness"] = readiness;
+    print(&format!("{model:#}\n"));
+    match failure {
+        None => 0,
+        Some(message) => {
+            eprintln!("error: {message}");
+            1
+        }
+    }
 }
 
 fn listing(all: &[Value]) -> String {

@@ -1,4 +1,5 @@
-//! `harn providers`: who can answer model calls, and whether the key is there. Keys themselves are never shown.
+//! `harn providers` and `harn provider-catalog`: who can answer model calls, and whether the key is there. Keys
+//! themselves are never shown.
 
 use std::io::Write;
 
@@ -19,12 +20,21 @@ pub(crate) fn providers(args: &ListArgs) -> u8 {
     match all.iter().find(|provider| provider["name"] == name.as_str()) {
         Some(provider) if args.json => print(&envelope(provider)),
         Some(provider) => print(&details(provider)),
-        None => {
-            let known: Vec<&str> = all.iter().filter_map(|provider| provider["name"].as_str()).collect();
-            let message = format!("unknown provider `{name}`; known: {}", known.join(", "));
-            fail("unknown_provider", &message, args.json)
-        }
+        None => fail("unknown_provider", &unknown(name, &all), &Value::Null, args.json),
     }
+}
+
+/// Says that a provider is not among those listed.
+pub(super) fn unknown(name: &str, all: &[Value]) -> String {
+    let known: Vec<&str> = all.iter().filter_map(|provider| provider["name"].as_str()).collect();
+    format!("unknown provider `{name}`; known: {}", known.join(", "))
+}
+
+/// Shows providers, models and aliases as one JSON object.
+pub(crate) fn provider_catalog(available_only: bool) -> u8 {
+    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let catalog = harn_runtime::provider_catalog(&harn_runtime::llm_runtime(&vm), available_only);
+    print(&format!("{catalog:#}\n"))
 }
 
 fn listing(all: &[Value]) -> String {
@@ -118,9 +128,10 @@ pub(super) fn print(text: &str) -> u8 {
     0
 }
 
-fn fail(code: &str, message: &str, as_json: bool) -> u8 {
+/// Reports that a command failed; gives the exit code.
+pub(super) fn fail(code: &str, message: &str, details: &Value, as_json: bool) -> u8 {
     if as_json {
-        let error = json!({"code": code, "message": message, "details": null});
+        let error = json!({"code": code, "message": message, "details": details});
         let whole = json!({"schemaVersion": 1, "ok": false, "data": null, "error": error, "warnings": []});
         print(&format!("{whole:#}\n"));
     } else {

@@ -13,6 +13,15 @@ fn put<T: Into<Value>>(out: &mut Object, key: &str, value: Option<T>) {
     }
 }
 
+/// Headers as programs see them: those that authorise are only said to be there.
+fn shown_headers(headers: &std::collections::BTreeMap<String, String>) -> Value {
+    let shown = |(name, value): (&String, &String)| {
+        let value = if crate::secret::is_secret_header(name) { "***" } else { value };
+        (name.clone(), Value::from(value))
+    };
+    Value::Object(headers.iter().map(shown).collect())
+}
+
 impl Provider {
     /// Returns the dict of `llm_config`.
     pub fn to_json(&self, host: &dyn Host) -> Value {
@@ -25,7 +34,7 @@ impl Provider {
         put(&mut out, "base_url_env", self.base_url_env.clone());
         put(&mut out, "completion_endpoint", self.completion_endpoint.clone());
         put(&mut out, "auth_header", self.auth_header.clone());
-        put(&mut out, "extra_headers", self.extra_headers.as_ref().map(|h| json!(h)));
+        put(&mut out, "extra_headers", self.extra_headers.as_ref().map(shown_headers));
         put(&mut out, "features", self.features.clone());
         put(&mut out, "rpm", self.rpm);
         put(&mut out, "cost_per_1k_in", self.cost_per_1k_in);
@@ -226,5 +235,8 @@ mod tests {
         let host = StdHost::with_env([("OPENAI_API_KEY", "sk-secret")]);
         let text = Config::builtin().catalog_json(&host).to_string();
         assert!(text.contains("OPENAI_API_KEY") && !text.contains("sk-secret"));
+        let headers = [("x-proxy-token", "sk-secret"), ("x-team", "blue")];
+        let headers = headers.map(|(name, value)| (name.to_string(), value.to_string())).into();
+        assert_eq!(shown_headers(&headers), json!({"x-proxy-token": "***", "x-team": "blue"}));
     }
 }

@@ -15,8 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const BODY_LIMIT: usize = 4 << 20;
 
 impl LlmRuntime {
-    /// Checks a provider; never fails. `options` may hold `api_key`, `model`, and for Ollama `warm`,
-    /// `preload`, `base_url`, `url`, `keep_alive`.
+    /// Checks a provider; never fails. `options` may hold `api_key`, `model`, `base_url` (or `url`), and for
+    /// Ollama `warm`, `preload`, `keep_alive`.
     pub async fn healthcheck(&self, provider: &str, options: &Value) -> Value {
         let Some(table) = self.config().provider(provider).cloned() else {
             return verdict(
@@ -43,8 +43,9 @@ impl LlmRuntime {
                 );
             }
         };
+        let base = self.health_base(&table, options);
         if let Some(model) = model.filter(|_| speaks_openai(&table)) {
-            return self.model_health(provider, &table, &model, auth).await;
+            return self.model_health(provider, &table, &base, &model, auth).await;
         }
         let Some(check) = &table.healthcheck else {
             return verdict(
@@ -54,14 +55,30 @@ impl LlmRuntime {
                 json!({"reason": "no_healthcheck"}),
             );
         };
-        self.run_check(provider, &table, check, auth).await
+        // A check that goes to an address of its own says nothing of another server.
+        let elsewhere = base != table.base_url(self.host());
+        let url = match &check.url {
+            Some(_) if elsewhere => join(&base, models_path(&table, &base)),
+            Some(url) => url.clone(),
+            None => join(&base, check.path.as_deref().unwrap_or("")),
+        };
+        self.run_check(provider, &table, check, url, auth).await
     }
 
-    async fn run_check(&self, provider: &str, table: &Provider, check: &Healthcheck, auth: Auth) -> Value {
-        let url = check
-            .url
-            .clone()
-            .unwrap_or_else(|| join(&table.base_url(self.host()), check.path.as_deref().unwrap_or("")));
+    /// The address that a check goes to: the one given, else the provider's.
+    fn health_base(&self, table: &Provider, options: &Value) -> String {
+        let given = str_at(options, "base_url").or_else(|| str_at(options, "url"));
+        given.map_or_else(|| table.base_url(self.host()), crate::config::clean_url)
+    }
+
+    async fn run_check(
+        &self,
+        provider: &str,
+        table: &Provider,
+        check: &Healthcheck,
+        url: String,
+        auth: Auth,
+    ) -> Value {
         let body = check.body.as_deref().and_then(|b| serde_json::from_str(b).ok());
         let reply = self.health_request(provider, table, &check.method, &url, body, auth).await;
         match reply {
@@ -83,14 +100,15 @@ impl LlmRuntime {
     }
 
     /// Asks an OpenAI-style host for its models and looks for one.
-    async fn model_health(&self, provider: &str, table: &Provider, model: &str, auth: Auth) -> Value {
-        let base = table.base_url(self.host());
-        let path = if table.chat_endpoint().starts_with("/v1/") && !base.ends_with("/v1") {
-            "/v1/models"
-        } else {
-            "/models"
-        };
-        let url = join(&base, path);
+    async fn model_health(
+        &self,
+        provider: &str,
+        table: &Provider,
+        base: &str,
+        model: &str,
+        auth: Auth,
+    ) -> Value {
+        let url = join(base, models_path(table, base));
         let report = |category: &str, status: Option<u16>, message: String, served: &[String]| {
             let metadata = json!({"category": category, "provider": provider, "model": model, "url": redact_url(&url),
                                   "status": status, "available_models": served});
@@ -142,8 +160,7 @@ impl LlmRuntime {
             return json!({"valid": false, "status": "invalid_request",
                           "message": "no model to warm up: give option `model` or set HARN_LLM_MODEL"});
         };
-        let given = str_at(options, "base_url").or_else(|| str_at(options, "url"));
-        let base = given.map_or_else(|| table.base_url(self.host()), crate::config::clean_url);
+        let base = self.health_base(table, options);
         let url = join(&base, "/api/tags");
         let report = |status: &str, message: String, more: Value| {
             let mut out = json!({"valid": status == "ok", "status": status, "message": message, "base_url": base,
@@ -277,6 +294,11 @@ fn verdict(provider: &str, valid: bool, message: String, metadata: Value) -> Val
 
 fn join(base: &str, path: &str) -> String {
     format!("{}/{}", base.trim_end_matches('/'), path.trim_start_matches('/'))
+}
+
+/// Where an OpenAI-style host lists its models.
+fn models_path(table: &Provider, base: &str) -> &'static str {
+    if table.chat_endpoint().starts_with("/v1/") && !base.ends_with("/v1") { "/v1/models" } else { "/models" }
 }
 
 fn speaks_openai(table: &Provider) -> bool {

@@ -1,0 +1,54 @@
+//! `harn provider-ready`: one health check of a provider, as `llm_healthcheck` makes it.
+
+use harn_vm::host::SystemHost;
+use serde_json::{Map, Value};
+
+use super::providers::{envelope, fail, fields, print, text, texts, unknown};
+use crate::args::ReadyArgs;
+use crate::program;
+
+/// Asks a provider whether it answers.
+pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
+    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let runtime = harn_runtime::llm_runtime(&vm);
+    let all = harn_runtime::list_providers(&runtime);
+    if all.iter().all(|provider| provider["name"] != args.provider.as_str()) {
+        return fail("unknown_provider", &unknown(&args.provider, &all), &Value::Null, args.json);
+    }
+    let mut settings = Map::new();
+    if let Some(model) = &args.model {
+        let model = harn_runtime::describe_model(&runtime, model);
+        settings.insert("model".into(), model["id"].clone());
+    }
+    settings.extend(args.base_url.map(|url| ("base_url".to_owned(), Value::from(url))));
+    let mut report = harn_runtime::check_provider(&runtime, &args.provider, &Value::Object(settings));
+    // The check of an Ollama model tells its findings without a frame.
+    report["provider"] = args.provider.as_str().into();
+    let message = text(&report["message"]);
+    if report["valid"] == true {
+        return print(&if args.json { envelope(&report) } else { details(&report, "yes") });
+    }
+    if !args.json {
+        print(&details(&report, "no"));
+    }
+    let reasons = [&report["metadata"]["category"], &report["metadata"]["reason"], &report["status"]];
+    let reason = reasons.into_iter().find_map(Value::as_str).unwrap_or("not_ready");
+    fail(reason, &message, &report, args.json)
+}
+
+fn details(report: &Value, ready: &str) -> String {
+    // What a check found is in `metadata`, or beside it.
+    let found = |key: &str| [&report["metadata"][key], &report[key]].into_iter().find(|v| !v.is_null());
+    let shown = |key: &str| found(key).map(text);
+    let models = found("available_models").map(texts).filter(|models| !models.is_empty());
+    let rows = [
+        ("provider", shown("provider")),
+        ("ready", Some(ready.to_owned())),
+        ("message", shown("message")),
+        ("address", shown("url").or_else(|| shown("tags_url"))),
+        ("models", models.map(|models| models.join(", "))),
+    ];
+    let rows: Vec<(&str, String)> =
+        rows.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))).collect();
+    fields(&rows)
+}
