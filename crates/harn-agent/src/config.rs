@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use harn_llm::options::Expected::{self, Any, Int};
 use harn_prompt::value::{as_foreign, display};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -14,6 +15,57 @@ use crate::tool::LoopTool;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
+
+/// The options of a loop that mean nothing to a single call, and what they must be.
+pub const OPTIONS: &[(&str, Expected)] = &[
+    ("approval_policy", Any),
+    ("break_unless_phase", Any),
+    ("command_policy", Any),
+    ("compact_threshold", Int),
+    ("compaction", Any),
+    ("consolidate_on_idle", Any),
+    ("context_callback", Any),
+    ("context_filter", Any),
+    ("daemon", Any),
+    ("deliverables", Any),
+    ("done_sentinel", Any),
+    ("exit_when_verified", Any),
+    ("idle_watchdog_attempts", Int),
+    ("llm_caller", Any),
+    ("loop_detect_block", Int),
+    ("loop_detect_skip", Int),
+    ("loop_detect_warn", Int),
+    ("max_iterations", Int),
+    ("max_nudges", Int),
+    ("mcp_servers", Any),
+    ("native_tool_fallback", Any),
+    ("nudge", Any),
+    ("permissions", Any),
+    ("persist_path", Any),
+    ("persistent", Any),
+    ("post_turn_callback", Any),
+    ("profile", Any),
+    ("progress_tool", Any),
+    ("recitation", Any),
+    ("reminders", Any),
+    ("require_successful_tools", Any),
+    ("resume_path", Any),
+    ("root_task", Any),
+    ("skill_catalog", Any),
+    ("skill_match", Any),
+    ("skills", Any),
+    ("stop_after_successful_tools", Any),
+    ("task_ledger", Any),
+    ("token_budget", Int),
+    ("tool_backoff_ms", Int),
+    ("tool_examples", Any),
+    ("tool_output_max_chars", Int),
+    ("tool_retries", Int),
+    ("turn_policy", Any),
+    ("wake_interval_ms", Int),
+    ("watch_paths", Any),
+    ("working_files", Any),
+];
 
 /// How tool calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

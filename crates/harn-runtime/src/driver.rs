@@ -65,6 +65,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let llm = runtime(cx);
     let call_options = CallOptions::new(cx, given);
     let options = call_options.json.as_object().cloned().unwrap_or_default();
+    llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
     let route = llm.render_context(&Json::Object(options.clone()));
     let format = default_format(cx, &llm, &options, route.as_ref().ok());
     let system = text(system);

@@ -405,7 +405,10 @@ impl AgentLoop {
 
     fn call_options(&mut self, fragments: &[Fragment]) -> Json {
         let mut options: Map<String, Json> = self.config.options.clone();
-        for key in LOOP_KEYS {
+        // What they say is in the fragments and messages.
+        options.shift_remove("system");
+        options.shift_remove("prompt");
+        for (key, _) in crate::config::OPTIONS {
             options.shift_remove(*key);
         }
         self.show_reminders(&mut options);
@@ -471,43 +474,6 @@ impl AgentLoop {
             .push(AgentEvent::FeedbackInjected { kind: kind.to_owned(), content: text.trim().to_owned() });
     }
 }
-
-/// Options of the loop that mean nothing to a single call.
-const LOOP_KEYS: &[&str] = &[
-    "system",
-    "prompt",
-    "persistent",
-    "profile",
-    "max_iterations",
-    "max_nudges",
-    "nudge",
-    "done_sentinel",
-    "native_tool_fallback",
-    "tool_examples",
-    "tool_retries",
-    "tool_backoff_ms",
-    "loop_detect_warn",
-    "loop_detect_block",
-    "loop_detect_skip",
-    "context_callback",
-    "context_filter",
-    "post_turn_callback",
-    "turn_policy",
-    "stop_after_successful_tools",
-    "require_successful_tools",
-    "break_unless_phase",
-    "exit_when_verified",
-    "token_budget",
-    "approval_policy",
-    "permissions",
-    "command_policy",
-    "llm_caller",
-    "recitation",
-    "progress_tool",
-    "reminders",
-    "skill_catalog",
-    "tool_output_max_chars",
-];
 
 fn fragment_json(fragment: &Fragment) -> Json {
     json!({

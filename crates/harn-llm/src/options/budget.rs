@@ -17,16 +17,20 @@ pub struct Budget {
     pub max_output_tokens: Option<i64>,
 }
 
+const KEYS: [&str; 4] = ["max_cost_usd", "total_budget_usd", "max_input_tokens", "max_output_tokens"];
+
 pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
+    let shape =
+        "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?}";
     let dict = match o.get("budget") {
         None | Some(Value::Null) => None,
-        Some(dict @ Value::Object(_)) => Some(dict),
-        Some(_) => {
-            return Err(OptionError::new(
-                "budget: expected a dict {max_cost_usd?, total_budget_usd?, max_input_tokens?, max_output_tokens?}",
-            ));
-        }
+        Some(Value::Object(dict)) => Some(dict),
+        Some(_) => return Err(OptionError::new(shape)),
     };
+    // A limit under a wrong name would be no limit, and nobody would notice before the bill.
+    if let Some(key) = dict.and_then(|dict| dict.keys().find(|key| !KEYS.contains(&key.as_str()))) {
+        return Err(OptionError::new(format!("{shape}; got the key `{key}`")));
+    }
     let find = |key: &str| dict.and_then(|d| d.get(key)).or_else(|| o.get(key)).filter(|v| !v.is_null());
     let wrong = |key: &str, what: &str| OptionError::new(format!("budget.{key}: expected a {what}"));
     let money = |key: &str| match find(key) {

@@ -4,11 +4,13 @@
 //! stays available as [`CallOptions::raw`], because prompt assembly and provider overrides read more.
 
 mod budget;
+mod notices;
 mod output;
 mod thinking;
 mod tool_search;
 
 pub use budget::Budget;
+pub use notices::{Expected, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use thinking::{Effort, Thinking};
 pub use tool_search::{DEFAULT_SEARCH_TOOL, SearchMode, SearchStrategy, SearchVariant, ToolSearch};

@@ -13,7 +13,7 @@ use crate::error::{CallError, OptionError};
 use crate::host::Fragment;
 use crate::json::{Object, str_at};
 use crate::message::{Role, any_image, normalise};
-use crate::options::{CallOptions, OutputKind, Thinking, ToolFormat, request_messages};
+use crate::options::{CallOptions, Expected, OutputKind, Thinking, ToolFormat, notices, request_messages};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::structured::schema::{is_strict, to_json_schema};
 use crate::tool_vault::{SearchPlan, Situation, plan};
@@ -125,9 +125,8 @@ impl LlmRuntime {
         if !scripted {
             self.check_gates(&route, &options, &messages, native)?;
         }
-        if let Some(warning) = &search.warning {
-            self.warn_once(warning);
-        }
+        search.warning.iter().for_each(|warning| self.warn_once(warning));
+        self.notice_slips(&options.raw, &[]);
         let ollama = self.ollama_settings(&options);
         self.choose_endpoint(&mut route, &options, &search, native, &messages, &ollama);
         let (output, instruction) = self.plan_output(&route, &options, mocked);
@@ -178,6 +177,13 @@ impl LlmRuntime {
             provenance: system.provenance,
             options,
         })
+    }
+
+    /// Warns of options that look like a slip; `more` are options that the caller knows besides those of a model call.
+    pub fn notice_slips(&self, options: &Value, more: &[(&str, Expected)]) {
+        let is_provider = |key: &str| self.config().provider(key).is_some();
+        let found = options.as_object().map(|options| notices(options, more, is_provider));
+        found.iter().flatten().for_each(|text| self.warn_once(text));
     }
 
     fn env_seconds(&self, name: &str) -> Option<u64> {
