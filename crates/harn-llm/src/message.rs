@@ -159,7 +159,7 @@ impl Message {
     }
 
     /// Returns the calls in the message.
-    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+    pub fn tool_calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> + Clone {
         self.content.iter().filter_map(|block| match block {
             ContentBlock::ToolUse(call) => Some(call),
             _ => None,
@@ -188,7 +188,12 @@ pub fn normalise(messages: &[Value]) -> Result<Vec<Message>, OptionError> {
         if !value.is_object() {
             continue;
         }
-        let message = read_message(value, index, &out)?;
+        let mut message = read_message(value, index, &out)?;
+        for block in &mut message.content {
+            if let ContentBlock::ToolResult { id, name: name @ None, .. } = block {
+                *name = called_name(&out, id);
+            }
+        }
         // An assistant turn that holds nothing is refused by every provider.
         if message.role == Role::Assistant && message.content.iter().all(is_empty_text) {
             continue;
@@ -207,7 +212,7 @@ fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Mess
     if matches!(word, "tool" | "tool_result" | "function") {
         let name = str_at(value, "tool_name").or_else(|| str_at(value, "name")).map(str::to_string);
         let id = ["tool_call_id", "tool_use_id"].iter().find_map(|k| str_at(value, k)).map(str::to_string);
-        let id = id.or_else(|| name.as_deref().and_then(|n| latest_call_id(earlier, n)));
+        let id = id.or_else(|| name.as_deref().and_then(|n| open_call_id(earlier, n)));
         let content = value.get("content").cloned().unwrap_or_else(|| "".into());
         let block =
             ContentBlock::ToolResult { id: id.or_else(|| name.clone()).unwrap_or_default(), name, content };
@@ -310,8 +315,24 @@ fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionEr
     Ok(())
 }
 
-fn latest_call_id(earlier: &[Message], name: &str) -> Option<String> {
-    earlier.iter().rev().flat_map(|m| m.tool_calls()).find(|c| c.name == name).map(|c| c.id.clone())
+/// The call that a result without an id answers: results come in the order of the calls.
+fn open_call_id(earlier: &[Message], name: &str) -> Option<String> {
+    let turn = earlier.iter().rposition(|m| m.tool_calls().any(|c| c.name == name))?;
+    let answers = earlier[turn + 1..].iter().flat_map(|m| &m.content);
+    let answered: Vec<&str> = answers
+        .filter_map(|block| match block {
+            ContentBlock::ToolResult { id, .. } => Some(id.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut calls = earlier[turn].tool_calls().filter(|c| c.name == name);
+    let open = calls.clone().find(|c| !answered.contains(&c.id.as_str())).or_else(|| calls.next_back());
+    open.map(|c| c.id.clone())
+}
+
+/// The tool that a call of this id was for.
+fn called_name(earlier: &[Message], id: &str) -> Option<String> {
+    earlier.iter().rev().flat_map(|m| m.tool_calls()).find(|c| c.id == id).map(|c| c.name.clone())
 }
 
 /// Parses the JSON text of a call's arguments; text that is no JSON becomes a `__parse_error` object
@@ -417,6 +438,31 @@ mod tests {
         ])
         .unwrap();
         assert!(matches!(&messages[1].content[0], ContentBlock::ToolResult { id, .. } if id == "c9"));
+    }
+
+    #[test]
+    fn results_named_by_tool_answer_calls_of_one_tool_in_order() {
+        let call = |id: &str| json!({"id": id, "function": {"name": "read", "arguments": {}}});
+        let result = json!({"role": "tool", "tool_name": "read", "content": "data"});
+        let turn = json!({"role": "assistant", "tool_calls": [call("a"), call("b")]});
+        let messages = normalise(&[turn, result.clone(), result]).unwrap();
+        let answered = |at: usize| match &messages[at].content[0] {
+            ContentBlock::ToolResult { id, .. } => id.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((answered(1), answered(2)), ("a".to_string(), "b".to_string()));
+    }
+
+    #[test]
+    fn a_result_knows_the_tool_of_its_call() {
+        let messages = normalise(&[
+            json!({"role": "assistant", "tool_calls": [{"id": "c9", "function": {"name": "read", "arguments": {}}}]}),
+            json!({"role": "tool", "tool_call_id": "c9", "content": "data"}),
+        ])
+        .unwrap();
+        assert!(
+            matches!(&messages[1].content[0], ContentBlock::ToolResult { name, .. } if name.as_deref() == Some("read"))
+        );
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Google Gemini: `generateContent`, on the public API and on Vertex AI.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::node::Node;
@@ -115,17 +113,13 @@ fn write_tools(request: &Request, body: &mut Object) {
 }
 
 fn contents(messages: &[Message], prefill: Option<&str>) -> Vec<Value> {
-    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
         if matches!(message.role, Role::System | Role::Developer) {
             continue;
         }
-        for call in message.tool_calls() {
-            names.insert(&call.id, &call.name);
-        }
         let role = if message.role == Role::Assistant { "model" } else { "user" };
-        let parts = message.content.iter().filter_map(|b| part(b, &names));
+        let parts = message.content.iter().filter_map(part);
         match turns.last_mut() {
             Some((last, all)) if *last == role => all.extend(parts),
             _ => turns.push((role, parts.collect())),
@@ -138,7 +132,7 @@ fn contents(messages: &[Message], prefill: Option<&str>) -> Vec<Value> {
     made.map(|(role, parts)| json!({"role": role, "parts": parts})).collect()
 }
 
-fn part(block: &ContentBlock, names: &BTreeMap<&str, &str>) -> Option<Value> {
+fn part(block: &ContentBlock) -> Option<Value> {
     Some(match block {
         ContentBlock::Text(text) => json!({"text": text}),
         ContentBlock::Image(image) => match &image.source {
@@ -149,7 +143,7 @@ fn part(block: &ContentBlock, names: &BTreeMap<&str, &str>) -> Option<Value> {
         },
         ContentBlock::ToolUse(call) => json!({"functionCall": {"name": call.name, "args": call.arguments}}),
         ContentBlock::ToolResult { id, name, content } => {
-            let name = name.as_deref().or_else(|| names.get(id.as_str()).copied()).unwrap_or(id);
+            let name = name.as_deref().unwrap_or(id);
             let response = if content.is_object() { content.clone() } else { json!({"result": content}) };
             json!({"functionResponse": {"name": name, "response": response}})
         }
