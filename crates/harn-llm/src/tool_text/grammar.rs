@@ -119,6 +119,8 @@ impl<'a> Parser<'a> {
                 if inner.starts_with("<<") && heredoc_tag(inner).is_some() {
                     self.at += 1;
                     let text = self.heredoc()?;
+                    // The quote may be closed on a line of its own; behind a value it can mean nothing else.
+                    self.blanks()?;
                     self.eat(quote);
                     return Ok(text);
                 }
@@ -387,6 +389,7 @@ mod tests {
             Ok(json!({"a": "x \\n {\n  EOFX\n", "b": "y"}))
         );
         assert_eq!(read("t({ a: \"<<EOF\nbody\nEOF\" })"), Ok(json!({"a": "body"})));
+        assert_eq!(read("t({ a: \"<<'EOF'\nbody\nEOF\n\", b: 1 })"), Ok(json!({"a": "body", "b": 1})));
         assert_eq!(read("t({ a: <<EOF\nEOF })"), Ok(json!({"a": ""})));
         assert!(read("t({ a: <<EOF\nx })").unwrap_err().contains("has no closing line `EOF`"));
     }
