@@ -117,8 +117,13 @@ impl Config {
             return Ok((resolve(model), false));
         }
         if let Some(tier) = &options.model_tier {
-            let explicit = options.provider.as_deref().filter(|p| *p != "mock");
-            match explicit {
+            match options.provider.as_deref() {
+                // The mock answers for every provider, so no key decides which model it imitates.
+                _ if provider == "mock" => {
+                    if let Some(alias) = self.tier_alias(tier, None) {
+                        return Ok((alias.id.clone(), false));
+                    }
+                }
                 Some(p) => {
                     if let Some(model) = self.tier_within(tier, p) {
                         return Ok((model, false));
@@ -130,10 +135,9 @@ impl Config {
                     return Ok((model, is_default));
                 }
                 None => {
-                    let preferred = Some(provider).filter(|p| *p != "mock");
-                    if let Some(choice) = self.resolve_tier(tier, preferred, host) {
+                    if let Some(choice) = self.resolve_tier(tier, Some(provider), host) {
                         // The environment may have fixed a provider that the tier would leave.
-                        if choice.provider == provider || provider == "mock" {
+                        if choice.provider == provider {
                             warnings.extend(choice.warning);
                             return Ok((choice.model, false));
                         }
@@ -248,7 +252,7 @@ mod tests {
             pair("ollama", "llama3.2")
         );
         assert_eq!(
-            choose(json!({"provider": "mock", "model_tier": "small"}), &[("OPENROUTER_API_KEY", "k")]),
+            choose(json!({"provider": "mock", "model_tier": "small"}), &[]),
             pair("mock", "Qwen/Qwen3.5-9B")
         );
     }

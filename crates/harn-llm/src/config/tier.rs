@@ -36,7 +36,8 @@ impl Config {
         self.file.tier_defaults.get("default").cloned().unwrap_or_else(|| "mid".into())
     }
 
-    fn tier_alias(&self, tier: &str, preferred: Option<&str>) -> Option<&Alias> {
+    /// Returns the alias that a tier is first of all.
+    pub(super) fn tier_alias(&self, tier: &str, preferred: Option<&str>) -> Option<&Alias> {
         let mut names = vec![tier.to_string()];
         if let Some(p) = preferred {
             names.push(format!("{p}/{tier}"));
