@@ -147,13 +147,15 @@ async fn a_failed_route_falls_back() {
     local(async {
         let good =
             Server::start(vec![ok_json(&json!({"choices": [{"message": {"content": "from local"}}]}))]).await;
-        let bad = Server::start(vec![reply("500 Internal Server Error", "", "oops")]).await;
+        let oops = || reply("500 Internal Server Error", "", "oops");
+        let bad = Server::start(vec![oops(), oops()]).await;
         let (runtime, _) = runtime(&[("OPENAI_API_KEY", "k-123456"), ("LOCAL_LLM_BASE_URL", &good.url)]);
-        let layer = format!("[providers.openai]\nbase_url = \"{}\"", bad.url);
-        runtime.set_config_layers(vec![harn_llm::config::Layer { origin: "t".into(), toml: layer }]);
-        let options = json!({"provider": "openai", "fallback_chain": ["openai", "anthropic", "local:tiny"]});
+        // The address of the call goes with its provider, and with no other.
+        let chain = json!(["openai", "openai:gpt-4o-mini", "anthropic", "local:tiny"]);
+        let options = json!({"provider": "openai", "base_url": bad.url, "fallback_chain": chain});
         let result = runtime.llm_call(&Call::new("hi", None, options)).await.unwrap();
         assert_eq!((&result["text"], &result["provider"]), (&json!("from local"), &json!("local")));
+        assert_eq!((bad.count(), &bad.request(1).body["model"]), (2, &json!("gpt-4o-mini")));
         let seen = good.request(0);
         assert_eq!(
             (seen.line.as_str(), &seen.body["model"]),
@@ -379,6 +381,40 @@ async fn disabled_calls_disable_probes_as_well() {
             assert!(message.contains("disabled by HARN_LLM_CALLS_DISABLED"), "{message}");
         }
         assert_eq!(server.count(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ollama_is_asked_where_nothing_is_lost() {
+    local(async {
+        let long = "word ".repeat(2000);
+        let plain = "POST /v1/chat/completions HTTP/1.1";
+        let native = "POST /api/chat HTTP/1.1";
+        let ask = |system: &str, options: Value, prompt: &str| {
+            let (system, prompt) = (system.to_string(), prompt.to_string());
+            async move {
+                let server = Server::start(vec![reply("500 Busy", "", "no")]).await;
+                let (runtime, host) = runtime(&[("OLLAMA_HOST", &server.url)]);
+                let mut all = json!({"provider": "ollama", "model": "llama3.2"});
+                all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+                let system = Some(system.as_str()).filter(|s| !s.is_empty());
+                runtime.llm_call(&Call::new(prompt, system, all)).await.unwrap_err();
+                let warnings = host.warnings.borrow().join("\n");
+                (server.request(0), warnings)
+            }
+        };
+        let (seen, _) = ask("", json!({}), "hi").await;
+        assert_eq!(seen.line, plain);
+        assert_eq!(seen.body["options"]["num_ctx"], 32768);
+        assert_eq!(ask("", json!({}), &long).await.0.line, native);
+        assert_eq!(ask(&long, json!({}), "hi").await.0.line, native, "the system text is part of the prompt");
+        let (seen, warnings) = ask("", json!({"top_k": 5}), "hi").await;
+        assert_eq!((seen.line.as_str(), &seen.body["options"]["top_k"]), (native, &json!(5)));
+        assert_eq!(warnings, "");
+        let (seen, warnings) = ask("", json!({"frequency_penalty": 0.5}), "hi").await;
+        assert_eq!((seen.line.as_str(), seen.body.get("frequency_penalty")), (plain, None));
+        assert_eq!(warnings, "\"frequency_penalty\" is not supported by provider \"ollama\", ignoring");
     })
     .await;
 }

@@ -97,7 +97,7 @@ impl LlmRuntime {
             if !scripted && (self.calls_disabled() || !self.config().is_available(&provider, self.host())) {
                 continue;
             }
-            let Ok(mut other) = self.prepare_for(call, &provider, &model) else { continue };
+            let Ok(mut other) = self.prepare_for(call, route, &provider, &model) else { continue };
             other.request.messages.clone_from(&prepared.request.messages);
             if let Ok(response) = self.attempt(&other, &mut |_| {}).await {
                 return Ok(response);

@@ -78,6 +78,7 @@ impl LlmRuntime {
     pub(super) fn prepare_for(
         &self,
         call: &Call,
+        failed: &Route,
         provider: &str,
         model: &str,
     ) -> Result<Prepared, CallError> {
@@ -85,6 +86,8 @@ impl LlmRuntime {
         options.provider = Some(provider.to_string());
         options.model = Some(model.to_string());
         options.stream = Some(false);
+        // The address given is that of the provider that failed.
+        options.base_url = options.base_url.filter(|_| provider == failed.provider);
         if let Some(raw) = options.raw.as_object_mut() {
             raw.shift_remove("route_policy");
         }
@@ -162,8 +165,9 @@ impl LlmRuntime {
             }
         }
         let system = self.host.assemble_system(&options.raw, &fragments).map_err(CallError::Option)?;
-        let request =
+        let mut request =
             self.build(route, &options, &search, native, output, system.text, hoists, messages, ollama);
+        self.widen_ollama(&mut request);
         let idle = options.idle_timeout.or_else(|| self.env_seconds("HARN_LLM_IDLE_TIMEOUT")).unwrap_or(30);
         Ok(Prepared {
             request,

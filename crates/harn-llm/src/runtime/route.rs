@@ -10,10 +10,13 @@ use crate::config::env;
 use crate::error::{CallError, OptionError};
 use crate::message::any_image;
 use crate::options::CallOptions;
-use crate::request::{OllamaSettings, Route};
+use crate::request::{OllamaSettings, Request, Route};
 use crate::secret::Secret;
 use crate::tool_vault::SearchPlan;
 use crate::wire::WireStyle;
+
+/// Prompts that Ollama's compatible endpoint surely takes whole; it cuts them at the server's default context.
+const OLLAMA_COMPATIBLE_TOKENS: i64 = 2000;
 
 impl LlmRuntime {
     /// Chooses provider and model; the second value is the decision of a `route_policy`, else null.
@@ -187,15 +190,29 @@ impl LlmRuntime {
             route.endpoint = "/api/generate".to_string();
             return;
         }
-        let long = crate::cost::estimate_call(options.system.as_deref(), messages, &search.tools) > 2000;
         let needs_native = ollama.customised
             || options.thinking.is_on()
             || options.output.is_structured()
-            || any_image(messages)
-            || long;
+            || any_image(messages);
         if route.style == WireStyle::OpenAiChat && needs_native {
-            route.style = WireStyle::OllamaChat;
-            route.endpoint = "/api/chat".to_string();
+            go_native(route);
         }
     }
+
+    /// Switches a finished request to Ollama's own endpoint when the compatible one would cut its prompt or pass over an
+    /// option.
+    pub(super) fn widen_ollama(&self, request: &mut Request) {
+        if request.route.provider != "ollama" || request.route.style != WireStyle::OpenAiChat {
+            return;
+        }
+        let tokens = crate::cost::estimate_call(request.system.as_deref(), &request.messages, &request.tools);
+        if tokens > OLLAMA_COMPATIBLE_TOKENS || request.top_k.is_some() {
+            go_native(&mut request.route);
+        }
+    }
+}
+
+fn go_native(route: &mut Route) {
+    route.style = WireStyle::OllamaChat;
+    route.endpoint = "/api/chat".to_string();
 }

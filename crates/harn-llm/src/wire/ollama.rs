@@ -44,7 +44,7 @@ pub(super) fn sampling(request: &Request) -> Object {
     out
 }
 
-fn options(request: &Request) -> Value {
+pub(super) fn options(request: &Request) -> Value {
     let mut out = Object::new();
     out.insert("num_ctx".into(), request.ollama.num_ctx.into());
     if request.max_tokens > 0 {
@@ -378,6 +378,16 @@ mod tests {
                    "stream": true, "think": true, "keep_alive": "30m", "logprobs": true,
                    "options": {"num_ctx": 32768, "num_predict": 16384, "min_p": 0.1, "repeat_penalty": 1.05, "top_k": 5, "x": 1}})
         );
+    }
+
+    #[test]
+    fn results_carry_the_name_of_their_tool() {
+        let body = encode_chat(&chat(json!({"messages": [
+            {"role": "assistant", "tool_calls": [{"id": "call_1", "function": {"name": "read", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "data"}]})))
+        .unwrap()
+        .body;
+        assert_eq!(body["messages"][1], json!({"role": "tool", "tool_name": "read", "content": "data"}));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::node::Node;
 use super::think::{ThinkSplitter, split};
-use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape};
+use super::{
+    Decode, Warning, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape,
+};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::{Object, str_at};
@@ -29,10 +31,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         let key = if caps.requires_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(key.into(), request.max_tokens.into());
     }
-    write_sampling(request, &mut body);
-    if request.top_k.is_some() {
-        warnings.push(unsupported("top_k", provider));
-    }
+    write_sampling(request, &mut body, &mut warnings);
     if !request.tools.is_empty() {
         let tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::OpenAi)).collect();
         body.insert("tools".into(), tools.into());
@@ -47,12 +46,17 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if provider == "ollama" {
         body.insert("think".into(), request.thinking.is_on().into());
         body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
+        body.insert("options".into(), super::ollama::options(request));
     }
     if request.stream {
         body.insert("stream".into(), true.into());
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
-    merge_overrides(&mut body, &request.overrides);
+    if provider == "ollama" {
+        super::ollama::merge_ollama_overrides(&mut body, &request.overrides);
+    } else {
+        merge_overrides(&mut body, &request.overrides);
+    }
     Ok(WireRequest {
         url: route.url(&route.endpoint),
         headers: Vec::new(),
@@ -62,17 +66,26 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     })
 }
 
-fn write_sampling(request: &Request, body: &mut Object) {
+fn write_sampling(request: &Request, body: &mut Object, warnings: &mut Vec<Warning>) {
+    let provider = request.route.provider.as_str();
+    let penalised = provider != "ollama";
     let floats = [
-        ("temperature", request.temperature),
-        ("top_p", request.top_p),
-        ("frequency_penalty", request.frequency_penalty),
-        ("presence_penalty", request.presence_penalty),
+        ("temperature", request.temperature, true),
+        ("top_p", request.top_p, true),
+        ("frequency_penalty", request.frequency_penalty, penalised),
+        ("presence_penalty", request.presence_penalty, penalised),
     ];
-    for (key, value) in floats {
-        if let Some(value) = value {
-            body.insert(key.into(), value.into());
+    for (key, value, taken) in floats {
+        match value {
+            Some(value) if taken => {
+                body.insert(key.into(), value.into());
+            }
+            Some(_) => warnings.push(unsupported(key, provider)),
+            None => {}
         }
+    }
+    if request.top_k.is_some() {
+        warnings.push(unsupported("top_k", provider));
     }
     if !request.stop.is_empty() {
         body.insert("stop".into(), request.stop.clone().into());
