@@ -1,0 +1,257 @@
+//! A finished reply, and the result dict scripts see. `builder.rs` makes it from events.
+
+mod builder;
+
+use serde_json::{Value, json};
+
+use crate::event::Usage;
+use crate::json::{Object, str_at};
+use crate::message::ToolCall;
+use crate::tool_text::{has_opening_tag, parse_reply, sanitize};
+
+pub use builder::ResponseBuilder;
+
+/// A part of a reply in canonical form.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// Visible text.
+    OutputText(String),
+    /// Private reasoning, with the provider's signature if it gave one.
+    Reasoning(String, Option<String>),
+    /// The provider's summary of its reasoning.
+    ReasoningSummary(String),
+    /// A tool call.
+    ToolCall(ToolCall),
+    /// A search of deferred tools by the provider.
+    SearchQuery {
+        /// Id of the search.
+        id: String,
+        /// Name of the search tool.
+        name: String,
+        /// The query.
+        query: Value,
+    },
+    /// What the search found.
+    SearchResult {
+        /// Id of the search.
+        tool_use_id: String,
+        /// Tools found.
+        tool_names: Vec<String>,
+    },
+    /// A block that a mock gave as it stands.
+    Raw(Value),
+}
+
+impl Block {
+    /// Reads a block that a mock gives. Searches become what they are when a provider ran them; other blocks
+    /// stay as they stand.
+    pub fn from_json(value: &Value) -> Block {
+        let text = |key: &str| str_at(value, key).unwrap_or_default().to_string();
+        match str_at(value, "type") {
+            Some("tool_search_query") => Block::SearchQuery {
+                id: text("id"),
+                name: text("name"),
+                query: value.get("query").cloned().unwrap_or(Value::Null),
+            },
+            Some("tool_search_result") => {
+                let references = crate::json::list_at(value, "tool_references").iter();
+                let names = references.filter_map(|r| str_at(r, "tool_name").map(str::to_string));
+                Block::SearchResult { tool_use_id: text("tool_use_id"), tool_names: names.collect() }
+            }
+            _ => Block::Raw(value.clone()),
+        }
+    }
+
+    /// Returns the canonical dict, with its visibility.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Block::OutputText(text) => json!({"type": "output_text", "text": text, "visibility": "public"}),
+            Block::Reasoning(text, signature) => {
+                let mut out = json!({"type": "reasoning", "text": text, "visibility": "private"});
+                if let Some(signature) = signature {
+                    out["signature"] = signature.as_str().into();
+                }
+                out
+            }
+            Block::ReasoningSummary(text) => {
+                json!({"type": "reasoning_summary", "text": text, "visibility": "private"})
+            }
+            Block::ToolCall(call) => json!({"type": "tool_call", "id": call.id, "name": call.name,
+                "arguments": call.arguments, "visibility": "internal"}),
+            Block::SearchQuery { id, name, query } => {
+                json!({"type": "tool_search_query", "id": id, "name": name, "query": query, "visibility": "internal"})
+            }
+            Block::SearchResult { tool_use_id, tool_names } => {
+                let references: Vec<Value> = tool_names.iter().map(|n| json!({"tool_name": n})).collect();
+                json!({"type": "tool_search_result", "tool_use_id": tool_use_id, "tool_references": references,
+                       "visibility": "internal"})
+            }
+            Block::Raw(value) => value.clone(),
+        }
+    }
+}
+
+/// A finished reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// Raw visible text.
+    pub text: String,
+    /// Canonical blocks.
+    pub blocks: Vec<Block>,
+    /// Native tool calls; calls read from text after [`Response::read_tags`].
+    pub tool_calls: Vec<ToolCall>,
+    /// Private reasoning.
+    pub thinking: Option<String>,
+    /// Summary of it.
+    pub thinking_summary: Option<String>,
+    /// Why generation ended.
+    pub stop_reason: Option<String>,
+    /// Token counts.
+    pub usage: Usage,
+    /// Model that answered.
+    pub model: String,
+    /// Provider that answered.
+    pub provider: String,
+    /// Share of the prompt that came from the cache.
+    pub cache_hit_ratio: f64,
+    /// Money the cache saved, in USD.
+    pub cache_savings_usd: f64,
+    /// Whether a mock answered.
+    pub mocked: bool,
+    /// Parsed JSON of a structured call.
+    pub data: Option<Value>,
+    /// What the tagged protocol adds.
+    pub tagged: Tagged,
+}
+
+/// What reading the tagged protocol adds to a reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tagged {
+    /// Prose for people, when the reply had any in tags.
+    pub prose: Option<String>,
+    /// Text for people, by the rules of `visible_text`.
+    pub visible: String,
+    /// Departures from the protocol.
+    pub violations: Vec<String>,
+    /// Calls that could not be read.
+    pub errors: Vec<String>,
+    /// Body of the done block.
+    pub done_marker: Option<String>,
+    /// The reply in canonical tags.
+    pub canonical: Option<String>,
+}
+
+impl Response {
+    /// Makes an empty reply of a route.
+    pub fn new(provider: &str, model: &str) -> Response {
+        Response {
+            text: String::new(),
+            blocks: Vec::new(),
+            tool_calls: Vec::new(),
+            thinking: None,
+            thinking_summary: None,
+            stop_reason: None,
+            usage: Usage::default(),
+            model: model.to_string(),
+            provider: provider.to_string(),
+            cache_hit_ratio: 0.0,
+            cache_savings_usd: 0.0,
+            mocked: false,
+            data: None,
+            tagged: Tagged::default(),
+        }
+    }
+
+    /// Reads text tool calls and tagged prose. `tools` are the names offered in text format, or `None`
+    /// when tools were native or absent.
+    pub fn read_tags(&mut self, tools: Option<&[String]>) {
+        let native = !self.tool_calls.is_empty();
+        let applies = tools.is_some() || (!native && has_opening_tag(&self.text));
+        self.tagged = Tagged { visible: sanitize(&self.text), ..Tagged::default() };
+        if !applies {
+            return;
+        }
+        let reply = parse_reply(&self.text, tools.unwrap_or_default());
+        let calls = reply.calls();
+        let prose = reply.prose();
+        self.tagged.prose = Some(prose.clone()).filter(|p| !p.is_empty());
+        self.tagged.done_marker = reply.done_marker().map(str::to_string);
+        self.tagged.canonical = reply.canonical_text();
+        let found_block = !reply.blocks.iter().all(|b| matches!(b, crate::tool_text::Block::Done(_)));
+        if tools.is_some() {
+            self.tagged.violations = reply.violations;
+            self.tagged.errors = reply.errors;
+            if !native && found_block && !prose.is_empty() {
+                self.tagged.visible = prose;
+            }
+        }
+        if !native && !calls.is_empty() {
+            self.blocks.extend(calls.iter().cloned().map(Block::ToolCall));
+            self.tool_calls = calls;
+        }
+    }
+
+    /// Returns the user-facing prose, else the raw text.
+    pub fn prose(&self) -> &str {
+        self.tagged.prose.as_deref().unwrap_or(&self.text)
+    }
+
+    /// Returns the `usage` dict of results.
+    pub fn usage_json(&self) -> Value {
+        let (read, write) = (self.usage.cache_read.unwrap_or(0), self.usage.cache_write.unwrap_or(0));
+        json!({
+            "input_tokens": self.usage.input.unwrap_or(0), "output_tokens": self.usage.output.unwrap_or(0),
+            "cache_read_tokens": read, "cache_write_tokens": write, "cache_creation_input_tokens": write,
+            "cache_hit_ratio": self.cache_hit_ratio, "cache_savings_usd": self.cache_savings_usd,
+        })
+    }
+
+    /// Returns the calls as result dicts; those of a mock carry a `type`.
+    pub fn tool_calls_json(&self) -> Vec<Value> {
+        let dict = |call: &ToolCall| {
+            let mut out = call.to_json();
+            if self.mocked {
+                out["type"] = "tool_call".into();
+            }
+            out
+        };
+        self.tool_calls.iter().map(dict).collect()
+    }
+
+    /// Returns the result dict, without `transcript`.
+    pub fn to_json(&self) -> Value {
+        let mut out = Object::new();
+        let usage = self.usage_json();
+        out.insert("text".into(), self.text.as_str().into());
+        out.insert("visible_text".into(), self.tagged.visible.as_str().into());
+        out.insert("prose".into(), self.prose().into());
+        out.insert("model".into(), self.model.as_str().into());
+        out.insert("provider".into(), self.provider.as_str().into());
+        if let Value::Object(counts) = &usage {
+            out.extend(counts.clone());
+        }
+        out.insert("usage".into(), usage);
+        out.insert("blocks".into(), self.blocks.iter().map(Block::to_json).collect());
+        let text = |value: &Option<String>| value.as_ref().map(|v| Value::from(v.as_str()));
+        let list = |items: &[String]| (!items.is_empty()).then(|| Value::from(items.to_vec()));
+        let calls = self.tool_calls_json();
+        let optional = [
+            ("data", self.data.clone()),
+            ("tool_calls", (!calls.is_empty()).then(|| calls.into())),
+            ("thinking", text(&self.thinking)),
+            ("private_reasoning", text(&self.thinking)),
+            ("thinking_summary", text(&self.thinking_summary)),
+            ("stop_reason", text(&self.stop_reason)),
+            ("protocol_violations", list(&self.tagged.violations)),
+            ("tool_parse_errors", list(&self.tagged.errors)),
+            ("done_marker", text(&self.tagged.done_marker)),
+            ("canonical_text", text(&self.tagged.canonical)),
+        ];
+        for (key, value) in optional {
+            if let Some(value) = value {
+                out.insert(key.into(), value);
+            }
+        }
+        Value::Object(out)
+    }
+}
