@@ -86,7 +86,7 @@ impl CallLog {
             json!({
                 "call_id": call_id, "iteration": iteration, "model": request.route.model,
                 "provider": request.route.provider, "max_tokens": request.max_tokens,
-                "temperature": request.temperature, "thinking": thinking(prepared),
+                "temperature": request.sampling.temperature, "thinking": thinking(prepared),
                 "tool_choice": request.tool_choice.as_ref().map(|c| c.to_json()),
                 "tool_format": format_word(prepared), "native_tool_count": request.tools.len(),
                 "message_count": request.messages.len(),

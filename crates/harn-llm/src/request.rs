@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::capabilities::Capabilities;
 use crate::json::Object;
-use crate::options::Thinking;
+use crate::options::{Sampling, Thinking};
 use crate::secret::{Secret, is_secret_header, redact_url};
 use crate::tools::ToolChoice;
 use crate::wire::WireStyle;
@@ -132,20 +132,8 @@ pub struct Request {
     pub tool_choice: Option<ToolChoice>,
     /// Limit of the reply; zero or less leaves it to the provider.
     pub max_tokens: i64,
-    /// Sampling temperature.
-    pub temperature: Option<f64>,
-    /// Nucleus sampling.
-    pub top_p: Option<f64>,
-    /// Top-k sampling.
-    pub top_k: Option<i64>,
-    /// Stop sequences.
-    pub stop: Vec<String>,
-    /// Seed.
-    pub seed: Option<i64>,
-    /// Frequency penalty.
-    pub frequency_penalty: Option<f64>,
-    /// Presence penalty.
-    pub presence_penalty: Option<f64>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
     /// Reasoning.
     pub thinking: Thinking,
     /// Interleaved thinking asked for.
@@ -230,13 +218,7 @@ pub(crate) mod sample {
             tools: o.tools.iter().map(|t| t.to_native(shape)).collect(),
             tool_choice: o.tool_choice.clone(),
             max_tokens: o.max_tokens,
-            temperature: o.temperature,
-            top_p: o.top_p,
-            top_k: o.top_k,
-            stop: o.stop.clone(),
-            seed: o.seed,
-            frequency_penalty: o.frequency_penalty,
-            presence_penalty: o.presence_penalty,
+            sampling: o.sampling.clone(),
             thinking: o.thinking,
             interleaved_thinking: o.interleaved_thinking,
             beta_features: o.beta_features.clone(),

@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::host::Host;
+use crate::options::Sampling;
 
 /// One layer of configuration: where it came from and its text.
 #[derive(Debug, Clone)]
@@ -277,20 +277,12 @@ impl Config {
 
     /// Returns default options of a model: the sampling keys of every matching `model_defaults` entry,
     /// later patterns (in sorted order) winning.
-    pub fn model_defaults(&self, id: &str) -> BTreeMap<String, Value> {
-        const KEYS: [&str; 5] = ["temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty"];
-        let mut out = BTreeMap::new();
-        for (pattern, table) in &self.file.model_defaults {
-            if !glob(pattern, id) {
-                continue;
-            }
-            for key in KEYS {
-                if let Some(value) = table.get(key).and_then(|v| serde_json::to_value(v).ok()) {
-                    out.insert(key.to_string(), value);
-                }
-            }
-        }
-        out
+    pub fn model_defaults(&self, id: &str) -> Sampling {
+        let matching = self.file.model_defaults.iter().filter(|(pattern, _)| glob(pattern, id));
+        let tables = matching.filter_map(|(_, table)| serde_json::to_value(table).ok());
+        let all = tables.fold(Sampling::default(), |all, table| Sampling::from_json(&table).or(all));
+        // Where a reply ends and how it repeats is for the call to say.
+        Sampling { stop: Vec::new(), seed: None, ..all }
     }
 }
 
@@ -435,10 +427,9 @@ mod tests {
     #[test]
     fn model_defaults_apply_in_sorted_order() {
         let config = load(
-            "[model_defaults.\"gpt-*\"]\ntemperature = 0.1\ntop_p = 0.5\nmax_tokens = 3\n[model_defaults.\"gpt-4*\"]\ntemperature = 0.2",
+            "[model_defaults.\"gpt-*\"]\ntemperature = 0.1\ntop_p = 0.5\nseed = 3\n[model_defaults.\"gpt-4*\"]\ntemperature = 0.2",
         );
         let defaults = config.model_defaults("gpt-4o");
-        assert_eq!(defaults.get("temperature"), Some(&Value::from(0.2)));
-        assert_eq!(defaults.len(), 2);
+        assert_eq!(defaults, Sampling { temperature: Some(0.2), top_p: Some(0.5), ..Sampling::default() });
     }
 }

@@ -6,12 +6,14 @@
 mod budget;
 mod notices;
 mod output;
+mod sampling;
 mod thinking;
 mod tool_search;
 
 pub use budget::Budget;
 pub use notices::{Expected, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
+pub use sampling::Sampling;
 pub use thinking::{Effort, Thinking};
 pub use tool_search::{DEFAULT_SEARCH_TOOL, SearchMode, SearchStrategy, SearchVariant, ToolSearch};
 
@@ -52,20 +54,8 @@ pub struct CallOptions {
     pub system: Option<String>,
     /// `max_tokens`; zero or less leaves it to the provider.
     pub max_tokens: i64,
-    /// `temperature`.
-    pub temperature: Option<f64>,
-    /// `top_p`.
-    pub top_p: Option<f64>,
-    /// `top_k`.
-    pub top_k: Option<i64>,
-    /// `stop`.
-    pub stop: Vec<String>,
-    /// `seed`.
-    pub seed: Option<i64>,
-    /// `frequency_penalty`.
-    pub frequency_penalty: Option<f64>,
-    /// `presence_penalty`.
-    pub presence_penalty: Option<f64>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
     /// What shape the reply shall have.
     pub output: OutputFormat,
     /// `llm_retries`: transient failures tried again.
@@ -146,13 +136,7 @@ impl CallOptions {
             model_tier: text("model_tier"),
             system: text("system"),
             max_tokens: int(&o, "max_tokens").unwrap_or(DEFAULT_MAX_TOKENS),
-            temperature: float(&o, "temperature"),
-            top_p: float(&o, "top_p"),
-            top_k: int(&o, "top_k"),
-            stop: list_at(&o, "stop").iter().map(display).collect(),
-            seed: int(&o, "seed"),
-            frequency_penalty: float(&o, "frequency_penalty"),
-            presence_penalty: float(&o, "presence_penalty"),
+            sampling: Sampling::from_json(&o),
             output: output::parse(&o)?,
             llm_retries: int(&o, "llm_retries").map_or(0, |n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
             llm_backoff_ms: int(&o, "llm_backoff_ms").map_or(250, |n| u64::try_from(n).unwrap_or(0)),
@@ -194,19 +178,10 @@ impl CallOptions {
     pub fn overrides(&self, provider: &str) -> Option<&Object> {
         self.raw.get(provider).and_then(Value::as_object)
     }
-
-    /// Returns the `llm_call` text instructions of the call: the option `system`.
-    pub fn system_option(&self) -> Option<&str> {
-        self.system.as_deref()
-    }
 }
 
 fn int(o: &Value, key: &str) -> Option<i64> {
     o.get(key).and_then(Value::as_i64)
-}
-
-fn float(o: &Value, key: &str) -> Option<f64> {
-    o.get(key).and_then(Value::as_f64)
 }
 
 fn seconds(o: &Value, key: &str) -> Option<u64> {
@@ -317,8 +292,9 @@ mod tests {
         let o =
             CallOptions::from_json(&json!({"max_tokens": "9", "temperature": 1, "top_k": 2.5, "stop": []}))
                 .unwrap();
-        assert_eq!((o.max_tokens, o.temperature, o.top_k), (DEFAULT_MAX_TOKENS, Some(1.0), None));
-        assert!(o.stop.is_empty());
+        let s = o.sampling;
+        assert_eq!((o.max_tokens, s.temperature, s.top_k), (DEFAULT_MAX_TOKENS, Some(1.0), None));
+        assert!(s.stop.is_empty());
     }
 
     #[test]

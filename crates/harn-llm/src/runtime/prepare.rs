@@ -210,9 +210,6 @@ impl LlmRuntime {
         messages: Vec<Value>,
         ollama: OllamaSettings,
     ) -> Request {
-        let defaults = self.config().model_defaults(&route.model);
-        let float =
-            |given: Option<f64>, key: &str| given.or_else(|| defaults.get(key).and_then(Value::as_f64));
         let stream_env = !matches!(env(self.host(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
         let catalogued = self.config().model(&route.model).and_then(|m| m.stream_timeout);
         let timeout = o
@@ -228,13 +225,7 @@ impl LlmRuntime {
             tools: if native { search.tools.clone() } else { Vec::new() },
             tool_choice: o.tool_choice.clone().filter(|_| native),
             max_tokens: o.max_tokens,
-            temperature: float(o.temperature, "temperature"),
-            top_p: float(o.top_p, "top_p"),
-            top_k: o.top_k.or_else(|| defaults.get("top_k").and_then(Value::as_i64)),
-            stop: o.stop.clone(),
-            seed: o.seed,
-            frequency_penalty: float(o.frequency_penalty, "frequency_penalty"),
-            presence_penalty: float(o.presence_penalty, "presence_penalty"),
+            sampling: o.sampling.clone().or(self.config().model_defaults(&route.model)),
             thinking: o.thinking,
             interleaved_thinking: o.interleaved_thinking,
             beta_features: o.beta_features.clone(),

@@ -206,7 +206,7 @@ impl LlmRuntime {
             return;
         }
         let tokens = crate::cost::estimate_call(request.system.as_deref(), &request.messages, &request.tools);
-        if tokens > OLLAMA_COMPATIBLE_TOKENS || request.top_k.is_some() {
+        if tokens > OLLAMA_COMPATIBLE_TOKENS || request.sampling.top_k.is_some() {
             go_native(&mut request.route);
         }
     }

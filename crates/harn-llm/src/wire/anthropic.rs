@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::{
-    Decode, Warning, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape,
-};
+use super::{Decode, Warning, WireRequest, error_member, merge_overrides, refused, usage_of, wrong_shape};
 use crate::capabilities::model_version;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
@@ -23,7 +21,7 @@ pub const JSON_TOOL: &str = "json_response";
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
-    let (provider, model) = (&request.route.provider, &request.route.model);
+    let model = &request.route.model;
     let version = model_version(model);
     let newest = version.is_some_and(|v| v >= (4, 7));
     let mut warnings = Vec::new();
@@ -78,15 +76,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if request.cache {
         body.insert("cache_control".into(), json!({"type": "ephemeral"}));
     }
-    for (param, given) in [
-        ("seed", request.seed.is_some()),
-        ("frequency_penalty", request.frequency_penalty.is_some()),
-        ("presence_penalty", request.presence_penalty.is_some()),
-    ] {
-        if given {
-            warnings.push(unsupported(param, provider));
-        }
-    }
+    warnings.extend(refused(request, &["seed", "frequency_penalty", "presence_penalty"]));
     if request.stream {
         body.insert("stream".into(), true.into());
     }
@@ -115,16 +105,16 @@ fn write_sampling(
     body: &mut Object,
     warnings: &mut Vec<Warning>,
 ) {
-    let sampling = [request.temperature.is_some(), request.top_p.is_some(), request.top_k.is_some()];
+    let sampling = &request.sampling;
     if newest {
-        if sampling.contains(&true) {
+        if ["temperature", "top_p", "top_k"].iter().any(|param| sampling.is_set(param)) {
             let text =
                 format!("\"{}\" takes no temperature, top_p or top_k, ignoring them", request.route.model);
             warnings.push(Warning { text, once: true });
         }
     } else {
         // With a thinking budget the API refuses both.
-        if let Some(temperature) = request.temperature.filter(|_| !enabled) {
+        if let Some(temperature) = sampling.temperature.filter(|_| !enabled) {
             if temperature > 1.0 {
                 let text = format!(
                     "\"temperature\" {temperature} is above 1.0, the most that Anthropic takes; using 1.0"
@@ -133,15 +123,15 @@ fn write_sampling(
             }
             body.insert("temperature".into(), temperature.min(1.0).into());
         }
-        if let Some(top_p) = request.top_p {
+        if let Some(top_p) = sampling.top_p {
             body.insert("top_p".into(), top_p.into());
         }
-        if let Some(top_k) = request.top_k.filter(|_| !enabled) {
+        if let Some(top_k) = sampling.top_k.filter(|_| !enabled) {
             body.insert("top_k".into(), top_k.into());
         }
     }
-    if !request.stop.is_empty() {
-        body.insert("stop_sequences".into(), request.stop.clone().into());
+    if !sampling.stop.is_empty() {
+        body.insert("stop_sequences".into(), sampling.stop.clone().into());
     }
 }
 

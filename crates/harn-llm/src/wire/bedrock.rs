@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::{WireRequest, error_member, sent_overrides, unsupported, wrong_shape};
+use super::{WireRequest, error_member, refused, sent_overrides, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
@@ -27,16 +27,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     body.insert("messages".into(), turns(&messages, request.prefill.as_deref()).into());
     body.insert("inferenceConfig".into(), inference_config(request));
     write_tools(request, &mut body);
-    for (param, given) in [
-        ("top_k", request.top_k.is_some()),
-        ("seed", request.seed.is_some()),
-        ("frequency_penalty", request.frequency_penalty.is_some()),
-        ("presence_penalty", request.presence_penalty.is_some()),
-    ] {
-        if given {
-            warnings.push(unsupported(param, &route.provider));
-        }
-    }
+    warnings.extend(refused(request, &["top_k", "seed", "frequency_penalty", "presence_penalty"]));
     // What the caller adds goes where the API takes keys it does not know itself.
     let own: Object = sent_overrides(&request.overrides).into_iter().collect();
     if let Some(extra) = own.get("additionalModelRequestFields") {
@@ -68,13 +59,13 @@ fn inference_config(request: &Request) -> Value {
     if request.max_tokens > 0 {
         out.insert("maxTokens".into(), request.max_tokens.into());
     }
-    for (key, value) in [("temperature", request.temperature), ("topP", request.top_p)] {
+    for (key, value) in [("temperature", request.sampling.temperature), ("topP", request.sampling.top_p)] {
         if let Some(value) = value {
             out.insert(key.into(), value.into());
         }
     }
-    if !request.stop.is_empty() {
-        out.insert("stopSequences".into(), request.stop.clone().into());
+    if !request.sampling.stop.is_empty() {
+        out.insert("stopSequences".into(), request.sampling.stop.clone().into());
     }
     Value::Object(out)
 }

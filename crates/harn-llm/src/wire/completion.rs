@@ -38,15 +38,15 @@ pub(super) fn encode(request: &Request) -> WireRequest {
     if request.max_tokens > 0 {
         body.insert("max_tokens".into(), request.max_tokens.into());
     }
-    for (key, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
+    for (key, value) in [("temperature", request.sampling.temperature), ("top_p", request.sampling.top_p)] {
         if let Some(value) = value {
             body.insert(key.into(), value.into());
         }
     }
-    if !request.stop.is_empty() {
-        body.insert("stop".into(), request.stop.clone().into());
+    if !request.sampling.stop.is_empty() {
+        body.insert("stop".into(), request.sampling.stop.clone().into());
     }
-    if let Some(seed) = request.seed {
+    if let Some(seed) = request.sampling.seed {
         body.insert("seed".into(), seed.into());
     }
     merge_overrides(&mut body, &request.overrides);

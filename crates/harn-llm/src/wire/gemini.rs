@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, wrong_shape};
+use super::{Decode, WireRequest, error_member, merge_overrides, refused, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
@@ -27,15 +27,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     }
     body.insert("generationConfig".into(), generation_config(request));
     write_tools(request, &mut body);
-    for (param, given) in [
-        ("seed", request.seed.is_some()),
-        ("frequency_penalty", request.frequency_penalty.is_some()),
-        ("presence_penalty", request.presence_penalty.is_some()),
-    ] {
-        if given {
-            warnings.push(unsupported(param, &route.provider));
-        }
-    }
+    warnings.extend(refused(request, &["seed", "frequency_penalty", "presence_penalty"]));
     merge_overrides(&mut body, &request.overrides);
     let model = route.model.strip_prefix("models/").unwrap_or(&route.model);
     let mut path = route.endpoint.replace("{model}", model);
@@ -56,16 +48,16 @@ fn generation_config(request: &Request) -> Value {
     if request.max_tokens > 0 {
         out.insert("maxOutputTokens".into(), request.max_tokens.into());
     }
-    for (key, value) in [("temperature", request.temperature), ("topP", request.top_p)] {
+    for (key, value) in [("temperature", request.sampling.temperature), ("topP", request.sampling.top_p)] {
         if let Some(value) = value {
             out.insert(key.into(), value.into());
         }
     }
-    if let Some(top_k) = request.top_k {
+    if let Some(top_k) = request.sampling.top_k {
         out.insert("topK".into(), top_k.into());
     }
-    if !request.stop.is_empty() {
-        out.insert("stopSequences".into(), request.stop.clone().into());
+    if !request.sampling.stop.is_empty() {
+        out.insert("stopSequences".into(), request.sampling.stop.clone().into());
     }
     if request.output.channel != OutputChannel::None {
         out.insert("responseMimeType".into(), "application/json".into());

@@ -150,12 +150,13 @@ fn sent_overrides(overrides: &Object) -> std::collections::BTreeMap<String, Valu
     sent.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Returns the warning about an option that a provider does not take.
-fn unsupported(param: &str, provider: &str) -> Warning {
-    Warning {
+/// Returns a warning for each of these sampling options that a call sets: the format has no place for them.
+fn refused(request: &Request, params: &'static [&str]) -> impl Iterator<Item = Warning> {
+    let provider = &request.route.provider;
+    params.iter().filter(|param| request.sampling.is_set(param)).map(move |param| Warning {
         text: format!("\"{param}\" is not supported by provider \"{provider}\", ignoring"),
         once: false,
-    }
+    })
 }
 
 /// Reads the usage object of any OpenAI-style or Anthropic reply.

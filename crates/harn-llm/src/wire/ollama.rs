@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::node::Node;
 use super::think::ThinkSplitter;
-use super::{Decode, Warning, WireRequest, WireStyle, sent_overrides, unsupported};
+use super::{Decode, Warning, WireRequest, WireStyle, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
@@ -28,18 +28,18 @@ pub fn keep_alive(value: Option<Value>) -> Value {
 /// Returns the sampling options that are set.
 pub(super) fn sampling(request: &Request) -> Object {
     let mut out = Object::new();
-    for (key, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
+    for (key, value) in [("temperature", request.sampling.temperature), ("top_p", request.sampling.top_p)] {
         if let Some(value) = value {
             out.insert(key.into(), value.into());
         }
     }
-    for (key, value) in [("top_k", request.top_k), ("seed", request.seed)] {
+    for (key, value) in [("top_k", request.sampling.top_k), ("seed", request.sampling.seed)] {
         if let Some(value) = value {
             out.insert(key.into(), value.into());
         }
     }
-    if !request.stop.is_empty() {
-        out.insert("stop".into(), request.stop.clone().into());
+    if !request.sampling.stop.is_empty() {
+        out.insert("stop".into(), request.sampling.stop.clone().into());
     }
     out
 }
@@ -74,15 +74,7 @@ pub(super) fn merge_ollama_overrides(body: &mut Object, overrides: &Object) {
 }
 
 fn warnings(request: &Request) -> Vec<Warning> {
-    let mut out = Vec::new();
-    for (param, given) in [
-        ("frequency_penalty", request.frequency_penalty.is_some()),
-        ("presence_penalty", request.presence_penalty.is_some()),
-    ] {
-        if given {
-            out.push(unsupported(param, "ollama"));
-        }
-    }
+    let mut out: Vec<Warning> = refused(request, &["frequency_penalty", "presence_penalty"]).collect();
     if !request.stream {
         out.push(Warning {
             text: "ollama is always streamed; \"stream: false\" is ignored".into(),

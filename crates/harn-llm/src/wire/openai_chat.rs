@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 
 use super::node::Node;
 use super::think::{ThinkSplitter, split};
-use super::{
-    Decode, Warning, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape,
-};
+use super::{Decode, Warning, WireRequest, error_member, merge_overrides, refused, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::{Object, str_at};
@@ -67,30 +65,27 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
 }
 
 fn write_sampling(request: &Request, body: &mut Object, warnings: &mut Vec<Warning>) {
-    let provider = request.route.provider.as_str();
-    let penalised = provider != "ollama";
+    let sampling = &request.sampling;
+    let penalised = request.route.provider != "ollama";
     let floats = [
-        ("temperature", request.temperature, true),
-        ("top_p", request.top_p, true),
-        ("frequency_penalty", request.frequency_penalty, penalised),
-        ("presence_penalty", request.presence_penalty, penalised),
+        ("temperature", sampling.temperature),
+        ("top_p", sampling.top_p),
+        ("frequency_penalty", sampling.frequency_penalty.filter(|_| penalised)),
+        ("presence_penalty", sampling.presence_penalty.filter(|_| penalised)),
     ];
-    for (key, value, taken) in floats {
-        match value {
-            Some(value) if taken => {
-                body.insert(key.into(), value.into());
-            }
-            Some(_) => warnings.push(unsupported(key, provider)),
-            None => {}
+    for (key, value) in floats {
+        if let Some(value) = value {
+            body.insert(key.into(), value.into());
         }
     }
-    if request.top_k.is_some() {
-        warnings.push(unsupported("top_k", provider));
+    warnings.extend(refused(request, &["top_k"]));
+    if !penalised {
+        warnings.extend(refused(request, &["frequency_penalty", "presence_penalty"]));
     }
-    if !request.stop.is_empty() {
-        body.insert("stop".into(), request.stop.clone().into());
+    if !request.sampling.stop.is_empty() {
+        body.insert("stop".into(), request.sampling.stop.clone().into());
     }
-    if let Some(seed) = request.seed {
+    if let Some(seed) = request.sampling.seed {
         body.insert("seed".into(), seed.into());
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::node::Node;
 use super::openai_chat::reference_names;
-use super::{Decode, WireRequest, error_member, merge_overrides, unsupported, usage_of, wrong_shape};
+use super::{Decode, WireRequest, error_member, merge_overrides, refused, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
@@ -32,22 +32,12 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if request.max_tokens > 0 {
         body.insert("max_output_tokens".into(), request.max_tokens.into());
     }
-    for (key, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
+    for (key, value) in [("temperature", request.sampling.temperature), ("top_p", request.sampling.top_p)] {
         if let Some(value) = value {
             body.insert(key.into(), value.into());
         }
     }
-    for (param, given) in [
-        ("top_k", request.top_k.is_some()),
-        ("stop", !request.stop.is_empty()),
-        ("seed", request.seed.is_some()),
-        ("frequency_penalty", request.frequency_penalty.is_some()),
-        ("presence_penalty", request.presence_penalty.is_some()),
-    ] {
-        if given {
-            warnings.push(unsupported(param, &route.provider));
-        }
-    }
+    warnings.extend(refused(request, &["top_k", "stop", "seed", "frequency_penalty", "presence_penalty"]));
     if !request.tools.is_empty() {
         body.insert("tools".into(), request.tools.iter().map(flatten).collect());
         if let Some(choice) = &request.tool_choice {
