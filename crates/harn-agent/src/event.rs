@@ -75,6 +75,8 @@ pub enum AgentEvent {
         /// How many calls there were.
         tool_call_count: usize,
     },
+    /// Something happened to a reminder; for the event log only.
+    Reminder(Json),
     /// The model searches deferred tools.
     ToolSearchQuery(Json),
     /// Tools that the search brought up.
@@ -130,7 +132,8 @@ impl ToolProgress {
 impl AgentEvent {
     /// Whether subscribers hear of it.
     pub fn is_live(&self) -> bool {
-        !matches!(self, AgentEvent::LoopIntervention { .. } | AgentEvent::NativeToolFallback { .. })
+        use AgentEvent::{LoopIntervention, NativeToolFallback, Reminder};
+        !matches!(self, LoopIntervention { .. } | NativeToolFallback { .. } | Reminder(_))
     }
 
     /// Returns the dict that subscribers get.

@@ -15,7 +15,7 @@ use harn_llm::tools::ToolShape;
 use harn_llm::{Call, Category, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
-use harn_prompt::reminder::{pending, provider_reminders};
+use harn_prompt::reminder::{Reminder, pending, provider_reminders};
 use harn_value::{Dict, Value};
 use harn_vm::closure::{Closure, is_callable};
 use harn_vm::sandbox::Limit;
@@ -25,7 +25,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::builtins::{BoundTools, call_dict, failed, result_text};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
-use crate::reminders::Reminders;
+use crate::reminders::{Reminders, tell};
 use crate::template_state::{LlmBinding, OpenContext};
 
 /// Loops of a program: who listens, what waits to be told, and which loops are running.
@@ -78,7 +78,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         reminders.select(config.options.get("reminders").unwrap_or(&Json::Null)).or_throw()?;
     config.context_window = context_window(&llm, &providers, route.as_ref().ok());
     let session = config.session_id.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
-    reminders.adopt(&session, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
+    reminders.adopt(cx.vm(), &session, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
     let tools = entry(given, "tools");
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
@@ -259,7 +259,7 @@ impl Driver {
         for id in &self.providers.enabled {
             let config = self.providers.config.get(id).unwrap_or(&none);
             let fresh = |_| new_id(self.cx.vm());
-            let made = match BuiltIn::named(id) {
+            let made: Vec<Reminder> = match BuiltIn::named(id) {
                 Some(provider) if provider.subscribes_to.contains(&event) => {
                     provider.reminder(&fresh(0), payload, config, prose).or_throw()?.into_iter().collect()
                 }
@@ -277,7 +277,10 @@ impl Driver {
                     provider_reminders(id, &to_json(&answer), &fresh).or_throw()?
                 }
             };
-            made.iter().for_each(|reminder| self.reminders.add(&self.session, reminder));
+            made.iter().for_each(|reminder| self.reminders.add(self.cx.vm(), &self.session, reminder));
+            let evaluated = json!({"kind": "transcript.reminder.provider_evaluated", "provider": id,
+                                   "event": event, "reminders": made.len()});
+            tell(self.cx.vm(), Some(&self.session), evaluated);
         }
         Ok(())
     }
@@ -336,6 +339,9 @@ impl Driver {
     async fn publish(&self, agent: &mut AgentLoop) {
         for event in agent.take_events() {
             self.trace_event(&event);
+            if let AgentEvent::Reminder(entry) = &event {
+                tell(self.cx.vm(), Some(&self.session), entry.clone());
+            }
             if !event.is_live() {
                 continue;
             }

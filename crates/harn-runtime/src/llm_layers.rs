@@ -2,13 +2,18 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use harn_llm::LlmRuntime;
 use harn_llm::config::Layer;
+use harn_stdlib::event_log::EventLog;
+use harn_value::Dict;
 use harn_vm::{Host, Vm};
 
+use crate::convert::from_json;
+
 /// Adds the configuration layers of the project that `dir` belongs to, and opens the call log.
-pub(crate) fn configure(runtime: &LlmRuntime, vm: &Vm, dir: &Path) {
+pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path) {
     let host = vm.host();
     let mut layers: Vec<Layer> = user_file(host).into_iter().collect();
     let dir = if dir.is_absolute() { dir.to_owned() } else { host.cwd().join(dir) };
@@ -23,7 +28,7 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Vm, dir: &Path) {
         runtime.set_config_layers(layers);
     }
     if let Some(folder) = host.env("HARN_LLM_TRANSCRIPT_DIR").filter(|d| !d.is_empty()) {
-        open_log(runtime, host, Path::new(&folder));
+        open_log(runtime, vm, Path::new(&folder));
     }
 }
 
@@ -88,15 +93,27 @@ fn read(host: &dyn Host, path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }
 
-fn open_log(runtime: &LlmRuntime, host: &dyn Host, folder: &Path) {
+/// The topic of the event log that the lines of the call log go to.
+const CALL_LOG_TOPIC: &str = "agent.transcript.llm";
+
+fn open_log(runtime: &LlmRuntime, vm: &Rc<Vm>, folder: &Path) {
+    let host = vm.host();
     let path = folder.join("llm_transcript.jsonl");
     let opened = std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path));
     match opened {
-        Ok(mut file) => runtime.log_calls(move |line| {
-            // A log that cannot be written must not fail the call it describes.
-            let _ = writeln!(file, "{line}");
-        }),
+        Ok(mut file) => {
+            let program = Rc::downgrade(vm);
+            runtime.log_calls(move |line| {
+                // A log that cannot be written must not fail the call it describes.
+                let _ = writeln!(file, "{line}");
+                if let Some(vm) = program.upgrade() {
+                    let kind = line["type"].as_str().unwrap_or_default();
+                    let log = EventLog::of(&vm);
+                    let _ = log.emit(CALL_LOG_TOPIC, kind, from_json(line), Dict::new(), vm.host().now_ms());
+                }
+            });
+        }
         Err(e) => host.write_err(&format!("warning: cannot write {}: {e}\n", path.display())),
     }
 }

@@ -4,12 +4,15 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn, Selection, check_events, select};
+use harn_prompt::reminder::transcript::LIFECYCLE_TOPIC;
 use harn_prompt::reminder::{Reminder, ReminderError, clear, inject, pending, transcript_of};
-use harn_value::Value;
+use harn_stdlib::event_log::EventLog;
+use harn_value::{Dict, Value};
+use harn_vm::Vm;
 use harn_vm::closure::is_callable;
 use serde_json::Value as Json;
 
-use crate::convert::entry;
+use crate::convert::{entry, from_json};
 
 /// What is remembered between loops.
 #[derive(Default)]
@@ -102,26 +105,31 @@ impl Reminders {
     }
 
     /// Adds reminders that a session does not have yet.
-    pub(crate) fn adopt(&self, session: &str, list: &[Reminder]) {
+    pub(crate) fn adopt(&self, vm: &Vm, session: &str, list: &[Reminder]) {
         let known: BTreeSet<String> = self.pending(session).into_iter().map(|r| r.id).collect();
-        list.iter().filter(|reminder| !known.contains(&reminder.id)).for_each(|r| self.add(session, r));
+        list.iter().filter(|reminder| !known.contains(&reminder.id)).for_each(|r| self.add(vm, session, r));
     }
 
     /// Adds a reminder to a session.
-    pub(crate) fn add(&self, session: &str, reminder: &Reminder) {
-        self.with(session, |reminders| *reminders = inject(reminders, reminder).transcript);
+    pub(crate) fn add(&self, vm: &Vm, session: &str, reminder: &Reminder) {
+        let lifecycle = self.with(session, |reminders| {
+            let injected = inject(reminders, reminder);
+            *reminders = injected.transcript;
+            injected.lifecycle
+        });
+        lifecycle.iter().for_each(|entry| tell(vm, Some(session), entry.to_json()));
     }
 
     /// Removes reminders from a session and returns how many.
     ///
     /// # Errors
     /// The selector is malformed.
-    pub(crate) fn clear(&self, session: &str, selector: &Json) -> Result<usize, ReminderError> {
-        self.with(session, |reminders| {
-            let cleared = clear("agent_session_clear_reminders", reminders, selector)?;
-            *reminders = cleared.transcript;
-            Ok(cleared.removed_count)
-        })
+    pub(crate) fn clear(&self, vm: &Vm, session: &str, selector: &Json) -> Result<usize, ReminderError> {
+        let cleared =
+            self.with(session, |reminders| clear("agent_session_clear_reminders", reminders, selector))?;
+        cleared.lifecycle.iter().for_each(|entry| tell(vm, Some(session), entry.to_json()));
+        self.with(session, |reminders| *reminders = cleared.transcript);
+        Ok(cleared.removed_count)
     }
 
     /// The reminders that wait for a session, oldest first.
@@ -138,4 +146,16 @@ impl Reminders {
         let mut sessions = self.sessions.borrow_mut();
         work(sessions.entry(session.to_owned()).or_insert_with(|| transcript_of(&[])))
     }
+}
+
+/// Adds what happened to a reminder to the event log: `{kind, ...}` becomes an event of that kind.
+pub(crate) fn tell(vm: &Vm, session: Option<&str>, mut entry: Json) {
+    let kind = entry["kind"].take();
+    if let Some(fields) = entry.as_object_mut() {
+        fields.shift_remove("kind");
+        fields.insert("session_id".into(), session.into());
+    }
+    let (kind, payload) = (kind.as_str().unwrap_or_default(), from_json(&entry));
+    // The topic's name is a good one.
+    let _ = EventLog::of(vm).emit(LIFECYCLE_TOPIC, kind, payload, Dict::new(), vm.host().now_ms());
 }

@@ -180,3 +180,25 @@ for system in ["né", "né", "other"] { llm_call("go", system, {provider: "mock"
     assert_eq!((&lines[0]["hash"], &lines[0]["sha256"]), (&json!(expected), &json!(expected)));
     assert_eq!(lines[0]["bytes"], 3);
 }
+
+#[test]
+fn lines_of_the_call_log_are_events_too() {
+    let log = tempfile::tempdir().unwrap();
+    let folder = log.path().display().to_string();
+    let program = r#"
+llm_call("Hi", "Base.", {provider: "mock"})
+let count = event_log.latest("agent.transcript.llm")
+for event in event_log.subscribe("agent.transcript.llm") {
+  println("${event.kind} ${event.payload.type == event.kind}")
+  if event.id == count { break }
+}
+"#;
+    let run =
+        common::run_with("test.harn", program, log.path(), &[("HARN_LLM_TRANSCRIPT_DIR", &folder)], None);
+    assert_eq!(run.error, None, "{}{}", run.output, run.errors);
+    let written = std::fs::read_to_string(log.path().join("llm_transcript.jsonl")).unwrap();
+    let kinds = written.lines().map(|line| serde_json::from_str::<Json>(line).unwrap()["type"].clone());
+    let expected: Vec<String> = kinds.map(|kind| format!("{} true", kind.as_str().unwrap())).collect();
+    assert_eq!(run.output.lines().collect::<Vec<_>>(), expected);
+    assert!(expected.len() > 3, "{expected:?}");
+}

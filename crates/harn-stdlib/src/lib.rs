@@ -11,6 +11,7 @@
 mod args;
 mod bridge;
 mod builtins;
+pub mod event_log;
 mod http;
 mod iterators;
 mod jq;

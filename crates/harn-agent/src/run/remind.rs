@@ -1,12 +1,13 @@
 //! Reminders of a loop: the moments at which providers are asked, what a call shows, and how life spans count down.
 
 use harn_prompt::reminder::providers::pressure_level;
-use harn_prompt::reminder::{mark_fired, pending, post_turn, transcript_of};
+use harn_prompt::reminder::{Lifecycle, mark_fired, pending, post_turn, transcript_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
 use super::AgentLoop;
 use super::state::Phase;
+use crate::event::AgentEvent;
 
 /// Something that providers of reminders may react to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ impl AgentLoop {
         self.state.reminders = mark_fired(&self.state.reminders, self.state.iterations.into());
         let pending = pending(&self.state.reminders);
         self.state.shown = pending.iter().map(|reminder| reminder.id.clone()).collect();
+        let fired: Vec<Lifecycle> = self.state.shown.iter().map(|id| Lifecycle::of("fired", id)).collect();
+        self.tell(&fired);
         let mut transcript = transcript_of(&pending);
         match options.get_mut("transcript") {
             Some(Json::Object(given)) => {
@@ -86,6 +89,10 @@ impl AgentLoop {
         }
     }
 
+    fn tell(&mut self, lifecycle: &[Lifecycle]) {
+        self.events.extend(lifecycle.iter().map(|entry| AgentEvent::Reminder(entry.to_json())));
+    }
+
     /// The end of a turn, whichever way it went: the reminders that the model has seen count down.
     pub(super) fn after_turn(&mut self) {
         if !matches!(self.state.phase, Phase::Start | Phase::Ended)
@@ -96,6 +103,7 @@ impl AgentLoop {
         let shown = std::mem::take(&mut self.state.shown);
         let rest = post_turn(&self.state.reminders, |reminder| shown.contains(&reminder.id));
         self.state.reminders = rest.transcript;
+        self.tell(&rest.lifecycle);
         self.moment("post_turn", |agent| {
             let turn = &agent.state.turn;
             json!({"text": turn.text, "tool_names": turn.names,

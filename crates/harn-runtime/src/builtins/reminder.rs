@@ -68,7 +68,7 @@ builtins! {
         let (function, id) = ("agent_session_remind", new_id(cx.vm()));
         let reminder =
             Reminder::parse(function, Origin::Options, &to_json(&options), &id, Source::InPipeline).or_throw()?;
-        cx.state::<Reminders>().add(&session_id, &reminder);
+        cx.state::<Reminders>().add(cx.vm(), &session_id, &reminder);
         reminder.id
     }
 
@@ -79,7 +79,7 @@ builtins! {
     /// println(agent_session_clear_reminders("s", {tag: "tests"})) // -> 1
     /// ```
     State fn agent_session_clear_reminders(cx, session_id: Text, selector: Value) -> "int" {
-        cx.state::<Reminders>().clear(&session_id, &to_json(&selector)).or_throw()?
+        cx.state::<Reminders>().clear(cx.vm(), &session_id, &to_json(&selector)).or_throw()?
     }
 }
 

@@ -273,7 +273,9 @@ builtins! {
             text.map_err(|e| e.caught().to_string())
         };
         // Reminders count down first; what asks to be preserved is among the events that stay.
-        let transcript = harn_prompt::reminder::transcript::compact(&to_json(&transcript)).transcript;
+        let survivors = harn_prompt::reminder::compact(&to_json(&transcript));
+        survivors.lifecycle.iter().for_each(|entry| crate::reminders::tell(cx.vm(), None, entry.to_json()));
+        let transcript = survivors.transcript;
         let result = runtime.transcript_compact(&transcript, &options, &render).await;
         from_json(&result.map_err(|e| failed(&e))?.transcript)
     }

@@ -12,6 +12,7 @@ mod dates;
 mod digests;
 mod durations;
 mod env;
+mod event_log;
 mod files;
 mod host;
 mod host_process;
@@ -59,6 +60,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         sets::SETS,
         iter::CONSTRUCTORS,
         stream::STREAM,
+        event_log::EVENT_LOG,
         math::MATH,
         math::STATISTICS,
         random::RANDOM,
