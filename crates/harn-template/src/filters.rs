@@ -390,14 +390,16 @@ fn indent<'a>(input: Piped<'a>, call: &Call<'_>) -> Result<Piped<'a>, Fail> {
     let width = call.args[0].as_int().ok_or_else(|| Box::new(ErrorKind::IndentWidth))?;
     let width = usize::try_from(width.max(0)).unwrap_or(usize::MAX);
     let text = input.into_text();
-    let lines = text.split('\n').filter(|line| !line.is_empty()).count();
+    let first = call.flag(1);
+    let indented = |(at, line): &(usize, &str)| !line.is_empty() && (*at > 0 || first);
+    let lines = text.split('\n').enumerate().filter(indented).count();
     call.check_size(text.len().saturating_add(width.saturating_mul(lines)))?;
     let mut out = String::with_capacity(text.len() + width * lines);
     for (i, line) in text.split('\n').enumerate() {
         if i > 0 {
             out.push('\n');
         }
-        if !line.is_empty() && (i > 0 || call.flag(1)) {
+        if indented(&(i, line)) {
             out.extend(std::iter::repeat_n(' ', width));
         }
         out.push_str(line);
@@ -511,6 +513,11 @@ mod tests {
             "at 1:1: filter `indent` got wrong number of arguments"
         );
         assert!(with("{{ v | indent: 9000000000000000000 }}", Value::str("a\nb")).contains("output exceeds"));
+        assert!(
+            with("{{ v | indent: 9000000000000000000, true }}", Value::str("a")).contains("output exceeds")
+        );
+        // The first line is not indented, nor are empty ones: then no width is too large.
+        assert_eq!(with("{{ v | indent: 99999999999 }}", Value::str("a\n\n")), "a\n\n");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::error::ErrorKind;
 use crate::loader::{Assets, Caller, Loaded, Loader, Origin, load_asset};
+use crate::paths::{folder_of, is_project_path, join, project_root, real_path, shortest};
 use crate::template::MAX_TEMPLATE_BYTES;
 
 /// Reads templates for one module of a program.
@@ -25,7 +26,7 @@ impl<'a> FsLoader<'a> {
         FsLoader { assets, module_dir: module_dir.into(), workspace_roots: None }
     }
 
-    /// The file that `path` names, without touching it; `None` for an embedded template.
+    /// The file that `path` names, unread; `None` for an embedded template.
     ///
     /// # Errors
     /// The errors of `@` paths.
@@ -34,7 +35,7 @@ impl<'a> FsLoader<'a> {
         if from_asset || crate::loader::asset_path(path).is_some() {
             return Ok(None);
         }
-        self.place(path, caller).map(|(file, _)| Some(file))
+        self.place(path, caller).map(|(file, _)| Some(shortest(file)))
     }
 
     /// The folder that relative paths of `caller` start from.
@@ -78,7 +79,7 @@ impl<'a> FsLoader<'a> {
             path: path.to_owned(),
             dir: folder.display().to_string(),
         })?;
-        if !is_safe(rel) {
+        if !is_project_path(rel) {
             return Err(invalid());
         }
         let base = if alias.is_empty() { root.clone() } else { join(&root, &asset_root(&root, alias)?) };
@@ -130,6 +131,7 @@ impl Loader for FsLoader<'_> {
             Some(Fence::Project { root, error }) if !real.starts_with(real_path(&root)) => return Err(error),
             _ => {}
         }
+        let file = shortest(file);
         let text = read(&file).map_err(|error| {
             let (path, message) = (file.display().to_string(), error.to_string());
             match caller {
@@ -149,31 +151,6 @@ impl Loader for FsLoader<'_> {
     }
 }
 
-/// The folder that holds a file.
-fn folder_of(path: &Path) -> PathBuf {
-    path.parent().map(Path::to_owned).unwrap_or_default()
-}
-
-/// `base` and `rel` joined, without `.` segments.
-fn join(base: &Path, rel: &str) -> PathBuf {
-    base.join(rel).components().filter(|part| *part != Component::CurDir).collect()
-}
-
-/// The nearest folder from `folder` upwards that holds a `harn.toml`.
-pub fn project_root(folder: &Path) -> Option<PathBuf> {
-    let absolute =
-        std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()?;
-    absolute.ancestors().find(|dir| dir.join("harn.toml").is_file()).map(Path::to_owned)
-}
-
-/// Whether a path stays below the folder it is joined to.
-fn is_safe(rel: &str) -> bool {
-    !rel.is_empty()
-        && !rel.starts_with('/')
-        && !rel.contains('\\')
-        && rel.split('/').all(|segment| segment != "..")
-}
-
 /// The folder of an alias in the manifest of `root`.
 fn asset_root(root: &Path, alias: &str) -> Result<String, ErrorKind> {
     let manifest =
@@ -187,35 +164,10 @@ fn asset_root(root: &Path, alias: &str) -> Result<String, ErrorKind> {
             alias: alias.to_owned(),
             root: root.display().to_string(),
         })?;
-    if is_safe(value) {
+    if is_project_path(value) {
         return Ok(value.to_owned());
     }
     Err(ErrorKind::UnsafeAlias { alias: alias.to_owned(), value: value.to_owned() })
-}
-
-/// `path` without links, `.` and `..`. What does not exist is resolved as far as it does, so that a
-/// missing file is judged by where it would be.
-fn real_path(path: &Path) -> PathBuf {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if let Ok(real) = fs::canonicalize(&absolute) {
-        return real;
-    }
-    let mut real = PathBuf::new();
-    for part in absolute.components() {
-        match part {
-            Component::ParentDir => {
-                real.pop();
-            }
-            part => {
-                real.push(part);
-                if let Ok(resolved) = fs::canonicalize(&real) {
-                    real = resolved;
-                }
-            }
-        }
-    }
-    real
 }
 
 /// Reads a template. Only regular files of a bounded size are opened: a pipe or a device could block or
@@ -228,9 +180,14 @@ fn read(path: &Path) -> io::Result<String> {
         return Err(invalid("not a regular file".to_owned()));
     }
     let mut text = String::new();
-    fs::File::open(path)?.take(MAX_TEMPLATE_BYTES as u64 + 1).read_to_string(&mut text)?;
-    if text.len() > MAX_TEMPLATE_BYTES {
-        return Err(invalid(format!("larger than {MAX_TEMPLATE_BYTES} bytes")));
+    let limit = MAX_TEMPLATE_BYTES as u64;
+    if metadata.len() <= limit {
+        fs::File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    }
+    let bytes = metadata.len().max(text.len() as u64);
+    if bytes > limit {
+        let problem = ErrorKind::TooLarge { bytes: bytes.to_string(), limit: limit.to_string() };
+        return Err(invalid(problem.to_string()));
     }
     Ok(text)
 }

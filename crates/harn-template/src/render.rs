@@ -1,5 +1,6 @@
 //! The renderer: runs the instructions of a template and of those it includes.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use crate::record::{Branch, Recorder, Rendered, SpanKind, collapse};
 use crate::template::{Include, Op, Otherwise, Site, Template, Test};
 
 /// Includes inside includes.
-const MAX_INCLUDES: usize = 32;
+pub const MAX_INCLUDES: usize = 32;
 
 /// Rounds of loops between two looks at the limits.
 const CHECK_EVERY: u32 = 1024;
@@ -35,6 +36,9 @@ pub struct RenderContext<'a> {
     pub max_output: usize,
     /// Asked now and then; `true` stops the render with an error.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
+    /// Writes a schema of the host's language as JSON Schema, for the argument `schema` of sections; without it schemas
+    /// are written as they are.
+    pub json_schema: Option<&'a dyn Fn(&Value) -> Value>,
 }
 
 impl Default for RenderContext<'_> {
@@ -47,6 +51,7 @@ impl Default for RenderContext<'_> {
             cache: None,
             max_output: 256 << 20,
             interrupted: None,
+            json_schema: None,
         }
     }
 }
@@ -259,7 +264,11 @@ impl Renderer<'_> {
                 Op::SectionEnd(index) => {
                     let section = &program.sections[index as usize];
                     let argument = section.argument.as_ref().map(|expr| frame.eval(expr)).transpose();
-                    let argument = argument.map_err(|fail| failed(template, section.site, fail))?;
+                    let mut argument = argument.map_err(|fail| failed(template, section.site, fail))?;
+                    if let (Some("schema"), Some(written)) = (section.spec.argument, self.context.json_schema)
+                    {
+                        argument = argument.map(|schema| Cow::Owned(written(&schema)));
+                    }
                     let (begun, first_span) = sections.pop().unwrap_or_default();
                     let llm = frame.get(section.llm);
                     let closed = section.spec.close(&mut self.out, begun, llm.as_ref(), argument.as_deref());

@@ -194,7 +194,7 @@ pub const SECTIONS: &[SectionSpec] = &[
     SectionSpec {
         name: "tools",
         purpose: "Tool definitions. With `tools`, BODY is followed by a blank line and the tools as pretty JSON; of a tool \
-                  registry its `tools` list; closures are left out.",
+                  registry its `tools` list; closures, `guidance` and how a tool is run (`executor`, ...) are left out.",
         argument: Some("tools"),
         defaults: &[],
         envelopes: &[
@@ -368,13 +368,32 @@ impl SectionSpec {
     }
 }
 
-/// A tools argument as pretty JSON: of a registry its list; closures are left out.
+/// Keys of a tool that are the runtime's own: how the tool is run, and guidance, which is prose of the system prompt.
+const INTERNAL: &[&str] =
+    &["guidance", "system_guidance", "handler", "executor", "host_capability", "mcp_server"];
+
+/// A tools argument as pretty JSON: of a registry its list; closures and what is no description are left out.
 fn write_tools(value: &Value, out: &mut String) {
     let registry = value.as_dict().filter(|dict| {
         dict.get_str("_type").and_then(Value::as_str).is_some_and(|ty| ty.as_str() == "tool_registry")
     });
-    let tools = registry.and_then(|dict| dict.get_str("tools")).unwrap_or(value);
-    out.push_str(&json::pretty(&without_functions(tools)));
+    let tools = without_functions(registry.and_then(|dict| dict.get_str("tools")).unwrap_or(value));
+    let described = match tools.view() {
+        View::List(items) => Value::list(items.iter().map(description).collect()),
+        _ => description(&tools),
+    };
+    out.push_str(&json::pretty(&described));
+}
+
+/// What of a tool a model is told.
+fn description(tool: &Value) -> Value {
+    match tool.view() {
+        View::Dict(entries) => {
+            let told = entries.iter().filter(|(key, _)| !INTERNAL.contains(&key.as_str()));
+            told.map(|(key, value)| (key.clone(), value.clone())).collect::<Dict>().into()
+        }
+        _ => tool.clone(),
+    }
 }
 
 /// A copy without closures and builtin functions. Values nest as deep as memory allows, so the stack
@@ -479,7 +498,7 @@ mod tests {
                 .into_iter()
                 .collect();
         let react = [("text_tool_wire_format_supported", Value::TRUE)];
-        let text = close("tools", "", &react, Some(Value::dict(registry))).0;
+        let text = close("tools", "", &react, Some(Value::dict(registry.clone()))).0;
         assert_eq!(text, format!("{REACT}\n\nAvailable tools:\n[\n  \"a\"\n]"));
     }
 }

@@ -132,6 +132,48 @@ fn a_broken_manifest_defines_no_alias() {
 }
 
 #[test]
+fn a_path_with_parents_is_in_the_project_that_it_leads_to() {
+    let dir = tree(&[
+        ("project/harn.toml", ""),
+        ("project/x.prompt", "of the caller's project"),
+        ("alone/a.prompt", "{{ include \"d/in.prompt\" }}"),
+        ("alone/d/in.prompt", "inside"),
+        ("alone/out.prompt", "{{ include \"../secret.prompt\" }}"),
+        ("alone/root.prompt", "{{ include \"@/x.prompt\" }}"),
+        ("secret.prompt", "secret"),
+        ("project/deep/c1.prompt", "{{ include \"../deep/c2.prompt\" }}"),
+        ("project/deep/c2.prompt", "{{ include \"./../deep/c1.prompt\" }}"),
+    ]);
+    assert_eq!(render(&dir, "project", "../alone/a.prompt"), "inside");
+    assert_eq!(
+        render(&dir, "project", "../alone/out.prompt"),
+        "DIR/alone/out.prompt at 1:1: include path DIR/secret.prompt escapes template root DIR/alone"
+    );
+    assert_eq!(
+        render(&dir, "project", "../alone/root.prompt"),
+        "DIR/alone/root.prompt at 1:1: package-root prompt path '@/x.prompt' has no project root: no harn.toml found above DIR/alone"
+    );
+    assert_eq!(
+        render(&dir, "", "project/deep/../deep/c1.prompt"),
+        "DIR/project/deep/c2.prompt at 1:1: circular include detected: DIR/project/deep/c1.prompt → DIR/project/deep/c2.prompt → DIR/project/deep/c1.prompt"
+    );
+    // What is not there is named as it was written: it would be wrong to guess.
+    assert_eq!(
+        render(&dir, "alone", "none/../a.prompt"),
+        "Failed to read template DIR/alone/none/../a.prompt: No such file or directory (os error 2)"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_parent_of_a_link_is_that_of_its_target() {
+    let dir =
+        tree(&[("away/deep/b.prompt", "b"), ("away/a.prompt", "a of away"), ("here/a.prompt", "a of here")]);
+    std::os::unix::fs::symlink(dir.path().join("away/deep"), dir.path().join("here/link")).unwrap();
+    assert_eq!(render(&dir, "here", "link/../a.prompt"), "a of away");
+}
+
+#[test]
 fn includes_stay_in_the_template_root() {
     let dir = tree(&[
         ("secret.prompt", "secret"),
@@ -148,7 +190,8 @@ fn includes_stay_in_the_template_root() {
         "DIR/alone/a.prompt at 1:1: include path DIR/secret.prompt escapes template root DIR/alone"
     );
     assert_eq!(render(&dir, "project/src", "ok.prompt"), "ok");
-    let expected = "DIR/project/src/../parts/b.prompt at 1:3: include path DIR/secret.prompt escapes template root DIR/project";
+    let expected =
+        "DIR/project/parts/b.prompt at 1:3: include path DIR/secret.prompt escapes template root DIR/project";
     assert_eq!(render(&dir, "project/src", "a.prompt"), expected);
     let expected =
         "DIR/project/src/gone.prompt at 1:1: include path DIR/gone.prompt escapes template root DIR/project";
@@ -298,7 +341,7 @@ fn files_beyond_the_limit_are_not_read() {
     file.set_len(harn_template::MAX_TEMPLATE_BYTES as u64 + 1).unwrap();
     assert_eq!(
         render(&dir, "", "big.prompt"),
-        "Failed to read template DIR/big.prompt: larger than 67108864 bytes"
+        "Failed to read template DIR/big.prompt: template is too large (67108865 bytes, the limit is 67108864)"
     );
 }
 

@@ -1,5 +1,6 @@
 //! Rendering templates.
 
+use harn_llm::structured::schema::to_json_schema;
 use harn_template::{
     Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
 };
@@ -8,6 +9,7 @@ use harn_vm::sandbox::Sandbox;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::assets::prompt_asset;
+use crate::convert::{from_json, to_json};
 use crate::template_state::{LlmBinding, TemplateState, log_render};
 
 builtins! {
@@ -89,8 +91,8 @@ builtins! {
         options.insert("provider".into(), provider.to_string().into());
         options.insert("model".into(), model.to_string().into());
         let context = crate::llm_host::runtime(cx).render_context(&options.into());
-        let context = context.map_err(|e| Error::thrown(crate::convert::from_json(&e.to_thrown())))?;
-        let llm = crate::convert::from_json(&context);
+        let context = context.map_err(|e| Error::thrown(from_json(&e.to_thrown())))?;
+        let llm = from_json(&context);
         cx.state::<TemplateState>().push(cx, LlmBinding::new(move || llm.clone()));
     }
 
@@ -160,6 +162,7 @@ fn rendered(
         llm: &llm,
         cache: Some(&state.cache),
         interrupted: Some(&interrupted),
+        json_schema: Some(&json_schema),
         ..RenderContext::default()
     };
     let log = (!llm.is_nil()).then(|| crate::llm_host::runtime(cx)).filter(|runtime| runtime.is_logging());
@@ -176,6 +179,14 @@ fn rendered(
         log_render(&runtime, template, &rendered, &llm);
     }
     Ok(rendered)
+}
+
+/// A schema as the request of a call carries it.
+fn json_schema(schema: &Value) -> Value {
+    match schema.to_dict() {
+        Some(dict) => from_json(&to_json_schema(&to_json(&dict.into()))),
+        None => schema.clone(),
+    }
 }
 
 fn failed(error: &TemplateError) -> Error {
