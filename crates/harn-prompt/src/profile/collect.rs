@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::fingerprint::project_fingerprint;
+use super::fingerprint::Scan;
 use super::folder::FolderReader;
 use super::remote::find_remote;
 use super::signals::{CREDENTIAL_VARIABLES, Signals, Supplied};
+use crate::value::names;
 
 /// Collects the signals of the project in `directory`.
 ///
@@ -28,9 +29,20 @@ pub fn collect(
     if supplied.include_env_credentials && CREDENTIAL_VARIABLES.iter().any(is_set) {
         credentials.insert("github".to_owned());
     }
+    let (fingerprint, test_runners) = match supplied.fingerprint {
+        Some(fingerprint) => {
+            let runners = fingerprint.get("test_runners").map(names).unwrap_or_default();
+            (fingerprint, runners)
+        }
+        None => {
+            let scan = Scan::of(directory, reader);
+            (scan.fingerprint(), scan.test_runners())
+        }
+    };
     Signals {
         source,
-        fingerprint: supplied.fingerprint.unwrap_or_else(|| project_fingerprint(directory, reader)),
+        fingerprint,
+        test_runners,
         remote: supplied.remote.unwrap_or_else(|| find_remote(directory, reader)),
         credentials,
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::folder::FolderReader;
-use crate::value::{as_dict, object};
+use crate::value::as_dict;
 
 /// Folders below the project that are looked into.
 const DEPTH: usize = 4;
@@ -85,41 +85,64 @@ struct Found {
     test_folder: bool,
 }
 
+/// What a project folder shows.
+pub struct Scan {
+    found: Found,
+    vcs: Option<&'static str>,
+    ci: Option<&'static str>,
+}
+
 /// Reads the fingerprint of the project in `directory` from its manifests, there and four levels below.
 #[must_use]
 pub fn project_fingerprint(directory: &Path, reader: &dyn FolderReader) -> Map<String, Value> {
-    let mut found = Found::default();
-    walk(directory, "", 0, reader, &mut found);
-    let languages = in_order(&LANGUAGES, &found.languages);
-    let frameworks = in_order(&FRAMEWORKS, &found.frameworks);
-    let managers = in_order(&MANAGERS, &found.managers);
-    let runners = in_order(&RUNNERS, &found.runners);
-    let build_tools = in_order(&BUILD_TOOLS, &found.build_tools);
-    let first = |list: &[&'static str]| list.first().copied();
-    let primary = match languages.as_slice() {
-        [] => "unknown",
-        [one] => one,
-        _ => "mixed",
-    };
-    let ci = ci(directory, reader);
-    let has_tests = found.test_folder || runners.iter().any(|runner| !IMPLIED_RUNNERS.contains(runner));
-    let fingerprint = object([
-        ("primary_language", primary.into()),
-        ("languages", languages.clone().into()),
-        ("frameworks", frameworks.into()),
-        ("package_manager", first(&managers).into()),
-        ("package_managers", managers.clone().into()),
-        ("test_runner", first(&runners).into()),
-        ("build_tool", first(&build_tools).into()),
-        ("vcs", vcs(directory, reader).into()),
-        ("ci", ci.into()),
-        ("has_tests", has_tests.into()),
-        ("has_ci", ci.is_some().into()),
-        ("lockfile_paths", found.lock_files.into_iter().collect::<Vec<_>>().into()),
-    ]);
-    match fingerprint {
-        Value::Object(map) => map,
-        _ => Map::new(),
+    Scan::of(directory, reader).fingerprint()
+}
+
+impl Scan {
+    /// Looks at the manifests in `directory` and four levels below.
+    #[must_use]
+    pub fn of(directory: &Path, reader: &dyn FolderReader) -> Self {
+        let mut found = Found::default();
+        walk(directory, "", 0, reader, &mut found);
+        Self { found, vcs: vcs(directory, reader), ci: ci(directory, reader) }
+    }
+
+    /// The test runners of all languages, in fixed order.
+    #[must_use]
+    pub fn test_runners(&self) -> Vec<String> {
+        in_order(&RUNNERS, &self.found.runners).into_iter().map(str::to_owned).collect()
+    }
+
+    /// The dict of `project_fingerprint`.
+    #[must_use]
+    pub fn fingerprint(&self) -> Map<String, Value> {
+        let found = &self.found;
+        let languages = in_order(&LANGUAGES, &found.languages);
+        let managers = in_order(&MANAGERS, &found.managers);
+        let runners = in_order(&RUNNERS, &found.runners);
+        let build_tools = in_order(&BUILD_TOOLS, &found.build_tools);
+        let first = |list: &[&'static str]| list.first().copied();
+        let primary = match languages.as_slice() {
+            [] => "unknown",
+            [one] => one,
+            _ => "mixed",
+        };
+        let has_tests = found.test_folder || runners.iter().any(|runner| !IMPLIED_RUNNERS.contains(runner));
+        let fields: [(&str, Value); 12] = [
+            ("primary_language", primary.into()),
+            ("languages", languages.into()),
+            ("frameworks", in_order(&FRAMEWORKS, &found.frameworks).into()),
+            ("package_manager", first(&managers).into()),
+            ("package_managers", managers.into()),
+            ("test_runner", first(&runners).into()),
+            ("build_tool", first(&build_tools).into()),
+            ("vcs", self.vcs.into()),
+            ("ci", self.ci.into()),
+            ("has_tests", has_tests.into()),
+            ("has_ci", self.ci.is_some().into()),
+            ("lockfile_paths", found.lock_files.iter().cloned().collect::<Vec<_>>().into()),
+        ];
+        fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 

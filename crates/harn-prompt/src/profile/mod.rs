@@ -3,7 +3,9 @@
 //! [`project_context_profile`] is pure: it takes collected [`Signals`]. [`collect()`] gathers them through a
 //! [`FolderReader`], which the host implements with whatever file access it allows.
 
+mod check;
 pub mod collect;
+mod ecosystem;
 pub mod fingerprint;
 pub mod folder;
 pub mod remote;
@@ -12,6 +14,7 @@ mod table;
 
 use serde_json::{Map, Value};
 
+pub use check::{ProfileOptionError, check_options};
 pub use collect::collect;
 pub use folder::{Entry, FolderReader};
 pub use remote::Remote;
@@ -38,12 +41,14 @@ pub fn project_context_profile(
     signals: &Signals,
     prose: &dyn Prose,
 ) -> Result<Value, ProseError> {
-    let bindings = signals.bindings();
     let mut matched = Vec::new();
     let mut all_bodies = Vec::new();
     let mut matched_bodies = Vec::new();
     for profile in &PROFILES {
-        let body = prose.render(&profile_asset(profile.id), &bindings)?.trim().to_owned();
+        let body = prose
+            .render(&profile_asset(profile.id), &ecosystem::bindings(profile.id, signals))?
+            .trim()
+            .to_owned();
         if let Some(reason) = (profile.reason)(signals) {
             matched_bodies.push(body.clone());
             matched.push(Matched { profile, reason, body: body.clone() });

@@ -17,6 +17,8 @@ pub struct Signals {
     pub source: String,
     /// The dict of `project_fingerprint`.
     pub fingerprint: Map<String, Value>,
+    /// All test runners; the fingerprint has only the first.
+    pub test_runners: Vec<String>,
     /// The Git remote.
     pub remote: Option<Remote>,
     /// Alias names of the credentials at hand.
@@ -105,7 +107,9 @@ impl Signals {
         crate::value::text(&self.fingerprint, key)
     }
 
-    fn list(&self, key: &str) -> Vec<&str> {
+    /// Returns a list of texts of the fingerprint.
+    #[must_use]
+    pub fn list(&self, key: &str) -> Vec<&str> {
         let items = self.fingerprint.get(key).and_then(Value::as_array);
         items.into_iter().flatten().filter_map(Value::as_str).collect()
     }

@@ -129,3 +129,51 @@ fn secrets_of_urls_never_appear() {
     assert!(!text.contains("ghp_secret") && !text.contains("s3"), "{text}");
     assert_eq!(result["signals"]["remote"]["url"], "https://<redacted>@github.com/o/r");
 }
+
+/// Renders the names of tools that a body is given.
+fn tools(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
+    let id = profile_asset("").replace(".harn.prompt", "");
+    let id = name.strip_prefix(&id).unwrap().replace(".harn.prompt", "");
+    let shown = |key: &str| crate::value::display(&bindings[key]);
+    Ok(format!("{id}: {} {} {}", shown("package_manager"), shown("test_runner"), shown("frameworks")))
+}
+
+fn tools_of(files: &[(&str, &str)], options: Value) -> Vec<String> {
+    let files: Vec<_> = files.iter().map(|(path, text)| (format!("/p/{path}"), *text)).collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let folder = folder::testing::MemoryFolder::of(&files);
+    let signals = collect(std::path::Path::new("/p"), options.as_object().unwrap(), &folder, &|_| None);
+    let result = project_context_profile("/p", &signals, &tools).unwrap();
+    let fragments = result["prompt_fragments"].as_array().unwrap();
+    fragments.iter().map(|f| f["body"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn each_language_of_a_mixed_project_has_its_own_tools() {
+    let files = [
+        ("Cargo.toml", "axum"),
+        ("package.json", "{\"devDependencies\": {\"jest\": \"1\", \"react\": \"1\"}}"),
+        ("requirements.txt", "fastapi\npytest"),
+        ("Package.swift", ""),
+    ];
+    assert_eq!(
+        tools_of(&files, json!({})),
+        [
+            "rust: cargo cargo-test [axum]",
+            "node: npm jest [react]",
+            "python: pip pytest [fastapi]",
+            "swift: spm xctest []"
+        ]
+    );
+    assert_eq!(tools_of(&files[..1], json!({})), ["rust: cargo cargo-test [axum]"]);
+    let without_runner = [("Cargo.toml", ""), ("package.json", "{}")];
+    assert_eq!(tools_of(&without_runner, json!({})), ["rust: cargo cargo-test []", "node: npm nil []"]);
+}
+
+#[test]
+fn a_tool_of_no_known_ecosystem_belongs_to_the_only_language() {
+    let one = json!({"signals": {"languages": ["typescript"], "package_manager": "bun", "frameworks": ["svelte"], "test_runner": "ava"}});
+    assert_eq!(tools_of(&[], one), ["node: bun ava [svelte]"]);
+    let two = json!({"signals": {"languages": ["typescript", "python"], "package_manager": "bun", "package_managers": ["uv"], "test_runner": "pytest"}});
+    assert_eq!(tools_of(&[], two), ["node: nil nil []", "python: uv pytest []"]);
+}
