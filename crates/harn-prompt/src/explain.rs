@@ -39,7 +39,7 @@ impl Explanation {
 /// call, displaced messages) are not part of it.
 ///
 /// # Errors
-/// When the options are no dict, a prompt part has a wrong shape, or `without` is no list of names.
+/// When the options are no dict, a prompt part has a wrong shape, or `without` is no list of names of tools among them.
 pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
     let Some(dict) = as_dict(options) else {
         return Err(OptionError::NotADict { function: "prompt_explain", got: type_name(options).to_owned() });
@@ -49,6 +49,11 @@ pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
         None | Some(Value::Null) => None,
         Some(value @ (Value::Array(_) | Value::String(_))) => {
             let tools = names(value);
+            let known: Vec<&str> = tools::given(dict).iter().filter_map(tools::entry_name).collect();
+            if let Some(missing) = tools.iter().find(|name| !known.contains(&name.as_str())) {
+                let known = known.iter().map(|name| (*name).to_owned()).collect();
+                return Err(OptionError::WithoutUnknown { name: missing.clone(), known });
+            }
             let reduced = without_tools(dict, &tools);
             Some(Without { assembly: assemble(&reduced, None, &CallParts::default(), None)?, tools })
         }
@@ -227,6 +232,15 @@ mod tests {
         assert_eq!(
             error(json!({"without": 3})),
             "prompt_explain: without must be a list of tool names, got int"
+        );
+        let tools = json!([{"name": "todo"}, {"name": "read", "defer_loading": true}]);
+        assert_eq!(
+            error(json!({"tools": tools, "without": ["read", "nope"]})),
+            "prompt_explain: without names `nope`, which is none of the tools: todo, read"
+        );
+        assert_eq!(
+            error(json!({"without": "nope"})),
+            "prompt_explain: without names `nope`, but the options have no tools"
         );
         assert_eq!(
             error(json!({"system_prefix": 1})),

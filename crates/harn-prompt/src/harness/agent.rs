@@ -193,7 +193,7 @@ pub fn define_agent(role: Role, config: &Value) -> Result<AgentSpec, HarnessErro
         tool_rules(function, as_dict(value).ok_or_else(|| fields.wrong("tool_approvals", "a dict"))?)
     });
     Ok(AgentSpec {
-        tools: fields.list("tools")?.iter().map(define_tool).collect::<Result<_, _>>()?,
+        tools: fields.tools("tools")?.iter().map(define_tool).collect::<Result<_, _>>()?,
         stateful: fields.bool("stateful")?.unwrap_or(role.stateful()),
         max_turns: fields.positive("max_turns")?,
         approval_policies: either("approval", "approval_policies")

@@ -81,6 +81,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Returns the tool specs of the list under `key`, still to be read; what is no dict is told with its place.
+    pub(super) fn tools(&self, key: &str) -> Result<&'a [Value], HarnessError> {
+        let items = self.list(key)?;
+        match items.iter().position(|item| as_dict(item).is_none()) {
+            Some(at) => Err(self.wrong(&format!("{key}[{at}]"), "a tool that define_tool made")),
+            None => Ok(items),
+        }
+    }
+
     /// Returns the non-empty strings of the list under `key`.
     pub(super) fn strings(&self, key: &str) -> Result<Vec<String>, HarnessError> {
         let text = |item: &Value| item.as_str().filter(|s| !s.trim().is_empty()).map(str::to_owned);

@@ -153,7 +153,7 @@ pub fn define_runtime(
             None => StorageFactories::default(),
         },
         providers: provider_settings(&fields)?,
-        tool_bindings: each("tool_bindings")?.map(define_tool).collect::<Result<_, _>>()?,
+        tool_bindings: fields.tools("tool_bindings")?.iter().map(define_tool).collect::<Result<_, _>>()?,
     };
     let policies = fields.get("approval_policies").map(|value| Patch::parse(FUNCTION, value)).transpose()?;
     let overrides =

@@ -107,7 +107,7 @@ impl ToolkitSpec {
         Ok(Self {
             id: fields.name("id")?,
             config: fields.dict("config")?.cloned(),
-            tools: fields.list("tools")?.iter().map(define_tool).collect::<Result<_, _>>()?,
+            tools: fields.tools("tools")?.iter().map(define_tool).collect::<Result<_, _>>()?,
         })
     }
 

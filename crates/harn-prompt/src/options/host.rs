@@ -63,8 +63,17 @@ fn expand_dict(
         return Ok(());
     }
     let bucket = position(path, bucket, dict.get("position"))?;
+    let title = ["label", "title", "name"].iter().find_map(|key| present(dict, key)).map(display);
+    let title = title.as_deref().map(str::trim).filter(|title| !title.is_empty());
     if let Some(parts) = dict.get("parts").filter(|p| !p.is_null()) {
-        return expand(path, bucket, parts, list);
+        let from = list.len();
+        expand(path, bucket, parts, list)?;
+        // The parts stay fragments of their own; the first that has a text begins with the heading.
+        let first = list[from..].iter_mut().find(|fragment| !fragment.body.trim().is_empty());
+        if let (Some(title), Some(first)) = (title, first) {
+            first.body = headed(title, first.body.trim());
+        }
+        return Ok(());
     }
     let keys = ["content", "text", "prompt"];
     let content = match keys.iter().find_map(|key| present(dict, key)) {
@@ -74,13 +83,17 @@ fn expand_dict(
         None => return Err(OptionError::NoText { option: path.to_owned() }),
     };
     let content = content.trim();
-    let title = ["label", "title", "name"].iter().find_map(|key| present(dict, key)).map(display);
-    let body = match title.as_deref().map(str::trim) {
-        Some(title) if !title.is_empty() && !content.is_empty() => format!("## {title}\n{content}"),
+    let body = match title {
+        Some(title) if !content.is_empty() => headed(title, content),
         _ => content.to_owned(),
     };
     list.push(part(path, bucket, body));
     Ok(())
+}
+
+/// A text under a heading.
+fn headed(title: &str, content: &str) -> String {
+    format!("## {title}\n{content}")
 }
 
 fn position(path: &str, inherited: Bucket, value: Option<&Value>) -> Result<Bucket, OptionError> {
@@ -157,6 +170,24 @@ mod tests {
         assert_eq!(one(json!({"name": "n", "title": "t", "content": "c"})).1, "## t\nc");
         assert_eq!(one(json!({"title": "  ", "content": "c"})).1, "c");
         assert_eq!(one(json!({"title": "T", "content": " "})).1, "", "a heading alone is no content");
+    }
+
+    #[test]
+    fn a_title_stands_above_parts() {
+        let bodies =
+            |value: Value| parts(value).unwrap().into_iter().map(|(_, body, _)| body).collect::<Vec<_>>();
+        assert_eq!(bodies(json!({"title": "T", "parts": [" ", "a", "b"]})), [" ", "## T\na", "b"]);
+        assert_eq!(
+            bodies(json!({"title": "T", "parts": [{"title": "U", "content": "u"}]})),
+            ["## T\n## U\nu"]
+        );
+        assert_eq!(one(json!({"name": "T", "parts": "p "})).1, "## T\np");
+        assert_eq!(
+            bodies(json!({"title": "T", "parts": [{"content": null}]})),
+            [""],
+            "a heading alone is no content"
+        );
+        assert_eq!(bodies(json!(["x", {"title": "T", "parts": []}])), ["x"]);
     }
 
     #[test]

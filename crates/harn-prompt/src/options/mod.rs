@@ -74,12 +74,27 @@ pub enum OptionError {
         /// The type found.
         got: String,
     },
+    /// `without` names a tool that the options do not have.
+    #[error("prompt_explain: without names `{name}`, {}", none_of(known))]
+    WithoutUnknown {
+        /// The name.
+        name: String,
+        /// The tools of the options.
+        known: Vec<String>,
+    },
     /// `without` names no tools.
     #[error("prompt_explain: without must be a list of tool names, got {got}")]
     Without {
         /// The type found.
         got: String,
     },
+}
+
+fn none_of(known: &[String]) -> String {
+    match known {
+        [] => "but the options have no tools".to_owned(),
+        known => format!("which is none of the tools: {}", known.join(", ")),
+    }
 }
 
 /// What only a live call knows and adds to the list (rows 6a, 8a, 10, 11, 12). Empty for a static prompt.

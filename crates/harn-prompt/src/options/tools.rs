@@ -30,7 +30,7 @@ fn named(tools: &[Value]) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
 }
 
 /// The tool entries of the options.
-pub(super) fn given(options: &Map<String, Value>) -> &[Value] {
+pub(crate) fn given(options: &Map<String, Value>) -> &[Value] {
     options.get("tools").map(entries).unwrap_or_default()
 }
 
