@@ -31,18 +31,21 @@ builtins! {
             Some(_) => Json::Object(crate::convert::options(&options)),
             None => to_json(&options),
         };
+        check_names(&options)?;
         check_tools(&options["tools"])?;
         from_json(&harn_prompt::prompt_explain(&options).or_throw()?)
     }
 
     /// Builds the fragments of a turn's primary block, as `agent_loop` sends them.
     ///
+    /// A closure as option `recitation` is called with `{iteration, messages, tools_used}`, as in each turn of a loop.
+    ///
     /// ```harn
     /// let list = agent_build_turn_system_fragments(nil, {system: "Base.", persistent: true}, 0)
     /// println(list.map({ f -> f.id })) // -> [primary:system, primary:loop_contract]
     /// ```
-    Pure fn agent_build_turn_system_fragments(cx, session: Value, options: Value, iteration: Value) -> "list<dict>" {
-        let list = turn(cx, &session, &options)?;
+    Pure async fn agent_build_turn_system_fragments(cx, session: Value, options: Value, iteration: Value) -> "list<dict>" {
+        let list = turn(&cx, &session, &options, &iteration).await?;
         list.iter().map(|f| from_json(&f.to_json())).collect::<Vec<Value>>()
     }
 
@@ -51,8 +54,8 @@ builtins! {
     /// ```harn
     /// println(agent_build_turn_system(nil, {system: "Base."}, 0)) // -> Base.
     /// ```
-    Pure fn agent_build_turn_system(cx, session: Value, options: Value, iteration: Value) -> "string" {
-        let list = turn(cx, &session, &options)?;
+    Pure async fn agent_build_turn_system(cx, session: Value, options: Value, iteration: Value) -> "string" {
+        let list = turn(&cx, &session, &options, &iteration).await?;
         let bodies: Vec<&str> = list.iter().map(|f| f.body.trim()).collect();
         bodies.join("\n\n")
     }
@@ -63,9 +66,25 @@ builtins! {
     /// let p = project_context_profile(".", {fingerprint: {languages: ["rust"]}, credentials: []})
     /// println(p.profile_ids.contains("rust")) // -> true
     /// ```
-    Fs fn project_context_profile(cx, path: Text = ".", options: Value) -> "dict" {
+    Fs fn project_context_profile(cx, path: Value = ".", options: Value) -> "dict" {
+        let given = to_json(&options);
+        harn_prompt::profile::check_options(&given).or_throw()?;
         let options = crate::convert::options(&options);
+        let path = match (path.as_str(), path.is_nil()) {
+            (Some(path), _) => path.to_string(),
+            (None, true) => ".".to_owned(),
+            (None, false) => {
+                let text = format!("project_context_profile: path must be a string, got {}", path.type_name());
+                return Err(Error::thrown(text));
+            }
+        };
         let folder = folder(cx, &path);
+        // Signals that are all given may be those of a folder elsewhere.
+        let scans = given["signals"].is_null() && (given["fingerprint"].is_null() || given["remote"].is_null());
+        if scans && !folder.is_dir() {
+            let text = format!("project_context_profile: there is no folder {}", folder.display());
+            return Err(Error::thrown(text));
+        }
         let reader = Files { cx };
         let env = |name: &str| cx.host().env(name);
         let signals = collect(&folder, &options, &reader, &env);
@@ -118,6 +137,18 @@ fn catalog(skills: &Value) -> Result<Vec<harn_prompt::turn::CatalogEntry>> {
         .collect())
 }
 
+/// Refuses slips in the names of the two options that only `prompt_explain` has; others are many, and hosts add theirs.
+fn check_names(options: &Json) -> Result<()> {
+    for key in options.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
+        let slip = |name: &&str| (1..=2).contains(&harn_vm::suggest::distance(key, name));
+        if let Some(meant) = ["without", "detail"].into_iter().find(slip) {
+            let text = format!("prompt_explain: unknown option `{key}`; did you mean `{meant}`?");
+            return Err(Error::thrown(text));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses what a call or loop with these tools would refuse; an entry without a name is no tool and no error here.
 fn check_tools(tools: &Json) -> Result<()> {
     let whole = "tools must be a tool_registry or a list of tool definition dicts";
@@ -130,7 +161,12 @@ fn check_tools(tools: &Json) -> Result<()> {
     }
 }
 
-fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Fragment>> {
+async fn turn(
+    cx: &Cx,
+    session: &Value,
+    given: &Value,
+    iteration: &Value,
+) -> Result<Vec<harn_prompt::Fragment>> {
     let mut options = options(given);
     if !given.is_nil() && given.to_dict().is_none() {
         let text =
@@ -140,6 +176,8 @@ fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Frag
     // The default of a loop without a model is the text format.
     options.entry("tool_format").or_insert_with(|| "text".into());
     let session = to_json(session);
+    let recitation = recitation(cx, given, &session, iteration).await?;
+    options.insert("recitation".into(), recitation.into());
     let tools = options.get("tools").cloned().unwrap_or(Json::Null);
     let defs = harn_llm::tools::parse_tools(&tools).or_throw()?;
     let declared = harn_llm::tool_text::declarations(defs.iter().filter(|d| !d.defer_loading));
@@ -157,6 +195,26 @@ fn turn(cx: &Cx, session: &Value, given: &Value) -> Result<Vec<harn_prompt::Frag
         listing: &listing,
     };
     harn_prompt::turn_fragments(&input, &prompts_of(cx)).or_throw()
+}
+
+/// The text of the option `recitation`; a closure is asked as a loop asks it.
+async fn recitation(cx: &Cx, options: &Value, session: &Json, iteration: &Value) -> Result<Option<String>> {
+    let given = crate::convert::entry(options, "recitation");
+    let shown = to_json(&given);
+    if given.is_nil() || shown == Json::Bool(false) {
+        return Ok(None);
+    }
+    if harn_prompt::value::as_foreign(&shown).is_none() {
+        return Ok(Some(harn_prompt::value::display(&shown)));
+    }
+    let messages = session.get("messages").cloned().unwrap_or_else(|| Json::Array(Vec::new()));
+    let calls =
+        messages.as_array().into_iter().flatten().filter_map(|m| m["tool_calls"].as_array()).flatten();
+    let used: Vec<&str> = calls.filter_map(|call| call["name"].as_str()).collect();
+    let context = serde_json::json!({
+        "iteration": iteration.as_int().unwrap_or(0), "tools_used": used, "messages": messages,
+    });
+    Ok(crate::convert::text(&cx.call(&given, [from_json(&context)]).await?))
 }
 
 /// The folder that a path stands for: a file stands for its folder.
