@@ -17,9 +17,7 @@ builtins! {
     /// println(is_err(try { toml_parse("a = ") })) // -> true
     /// ```
     Pure fn toml_parse(cx, s: Text) -> "dict" {
-        let table = s.parse::<toml::Table>();
-        let table = table.map_err(|reason| Error::thrown(format!("TOML parse error: {}", reason.message())))?;
-        from_table(&table)
+        from_table(&s.parse::<toml::Table>().map_err(|reason| unparsable(&s, &reason))?)
     }
 
     /// Writes a dict as TOML.
@@ -35,6 +33,16 @@ builtins! {
         };
         toml::to_string(&to_table(&dict)?).map_err(|reason| Error::thrown(format!("toml_stringify: {reason}")))?
     }
+}
+
+/// Why a text is no TOML, with the place, both from 1 and columns in characters.
+fn unparsable(text: &str, reason: &toml::de::Error) -> Error {
+    let place = reason.span().and_then(|span| text.get(..span.start)).map(|before| {
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!(" at line {line}, column {column}")
+    });
+    Error::thrown(format!("TOML parse error: {}{}", reason.message(), place.unwrap_or_default()))
 }
 
 fn from_table(table: &toml::Table) -> Dict {
