@@ -109,7 +109,7 @@ fn choose() -> Result<&'static Scenario, u8> {
 /// Runs a scenario and keeps a record.
 ///
 /// # Errors
-/// The scratch folder or the record cannot be written.
+/// The scratch folder cannot be written, or the program not be read.
 fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let stage = Stage::set(scenario.files)?;
     let out = Colour::of(&io::stdout());
@@ -147,7 +147,9 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let elapsed_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
 
     let run = record::Run { scenario, code, started, streams: &streams };
-    let folder = if args.no_record { None } else { Some(record::write(&run)?) };
+    // The record is for later readers: without it the demo was seen all the same.
+    let warn = |problem: String| eprintln!("warning: {problem}; `--no-record` keeps none");
+    let folder = (!args.no_record).then(|| record::write(&run).map_err(warn).ok()).flatten();
     if args.json {
         let _ = io::stdout().write_all(
             pretty(&json!({
