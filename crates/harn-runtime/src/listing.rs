@@ -62,10 +62,12 @@ pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
     let (config, host) = (runtime.config(), runtime.host());
     let info = config.model_info_json(selector, &runtime.capabilities(), host);
     let provider = info["provider"].as_str().unwrap_or_default();
+    // 0 stands for a window that is not known.
+    let window = info["catalog"]["context_window"].as_i64().filter(|tokens| *tokens > 0);
     json!({
         "alias": selector, "id": info["id"], "provider": provider, "resolved_alias": info["alias"],
         "tool_format": info["tool_format"], "tier": info["tier"], "api_key_set": info["auth_available"],
-        "key": key_of(&config, provider, host), "context_window": info["catalog"]["context_window"],
+        "key": key_of(&config, provider, host), "context_window": window,
         "catalog": info["catalog"], "capabilities": info["capabilities"],
         "qc_default_model": info["qc_default_model"],
     })
