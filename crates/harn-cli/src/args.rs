@@ -226,6 +226,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) what: Option<Explain>,
     /// A name as in `split`, `list.map` or `match`; without one, all names by topic.
     pub(crate) name: Option<String>,
+    /// What follows a misspelt subcommand.
+    #[arg(hide = true)]
+    pub(crate) surplus: Vec<String>,
     /// Write the reference pages of the book into this folder.
     #[arg(long, value_name = "FOLDER", conflicts_with = "name")]
     pub(crate) reference: Option<PathBuf>,

@@ -6,13 +6,23 @@ mod prompt;
 use std::io::Write;
 use std::path::Path;
 
-use crate::args::{Explain, ExplainArgs};
+use harn_vm::suggest;
+
+use crate::args::{Explain, ExplainArgs, usage_error};
 use crate::{describe, program};
 
 /// Prints or writes documentation; 1 if there is nothing of that name or a page is not up to date.
 pub(crate) fn explain(args: ExplainArgs) -> u8 {
     if let Some(Explain::Prompt(args)) = args.what {
         return prompt::explain_prompt(args);
+    }
+    if let Some(surplus) = args.surplus.first() {
+        let name = args.name.as_deref().unwrap_or_default();
+        let hint = match suggest::distance(name, "prompt") {
+            1..=3 => format!("; did you mean `harn explain prompt {surplus}`?"),
+            _ => String::new(),
+        };
+        usage_error("explain", &format!("`harn explain` takes one name, got `{name}` and `{surplus}`{hint}"));
     }
     let vm = program::bare_vm();
     let outcome = match (&args.name, &args.reference) {
