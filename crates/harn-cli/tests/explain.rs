@@ -41,3 +41,13 @@ fn the_overview_lists_every_topic() {
         assert!(ran.out.contains(word), "{word}");
     }
 }
+
+#[test]
+fn a_misspelt_subcommand_is_suggested() {
+    let ran = harn(&["explain", "promt", "a.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("did you mean `harn explain prompt a.harn`?"), "{}", ran.err);
+    let ran = harn(&["explain", "split", "join"]);
+    assert!(ran.code == 2 && ran.err.contains("takes one name, got `split` and `join`\n"), "{}", ran.err);
+    assert!(!harn(&["explain", "--help"]).out.contains("SURPLUS"));
+}
