@@ -14,7 +14,7 @@
 //!
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
-//! calls see of the program, `llm_layers.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
+//! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
 //! `reminders.rs` holds the reminders of sessions, `rehearsal.rs` shows the prompts of a run without models.
 
 mod assets;
@@ -25,6 +25,7 @@ mod listing;
 mod llm_host;
 mod llm_layers;
 mod llm_replay;
+mod llm_tables;
 mod rehearsal;
 mod reminders;
 mod template_state;
@@ -37,6 +38,7 @@ pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
 pub use listing::{check_provider, describe_model, list_models, list_providers, provider_catalog};
 pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;
+pub use llm_tables::{LlmConfigProblem, llm_config_problems};
 pub use rehearsal::{SentCall, rehearse_calls};
 
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.

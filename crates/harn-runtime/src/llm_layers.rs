@@ -11,6 +11,7 @@ use harn_value::Dict;
 use harn_vm::{Host, Vm};
 
 use crate::convert::from_json;
+use crate::llm_tables::{self, LlmConfigProblem};
 
 /// Adds the configuration layers of the project that `dir` belongs to, and opens the call log.
 pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path) {
@@ -19,7 +20,7 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path) {
     let dir = if dir.is_absolute() { dir.to_owned() } else { host.cwd().join(dir) };
     if let Some((root, manifest)) = manifest(host, &dir) {
         layers.extend(packages(host, &root));
-        layers.extend(llm_table(host, &root.join("harn.toml"), &manifest));
+        layers.extend(layer(host, &root.join("harn.toml"), &manifest, Some("llm")));
         if let Err(problem) = runtime.add_capability_manifests(&[&manifest]) {
             host.write_err(&format!("warning: {problem}\n"));
         }
@@ -40,7 +41,7 @@ fn user_file(host: &dyn Host) -> Option<Layer> {
         None => Path::new(&host.env("HOME")?).join(".config/harn/providers.toml"),
     };
     match read(host, &path) {
-        Ok(toml) => Some(Layer { origin: path.display().to_string(), toml }),
+        Ok(text) => layer(host, &path, &text, None),
         // The file in the home folder is optional, one that was asked for is not.
         Err(problem) => {
             if named.is_some() {
@@ -53,6 +54,7 @@ fn user_file(host: &dyn Host) -> Option<Layer> {
 
 /// The manifest of the project that a folder belongs to, with the project's folder.
 fn manifest(host: &dyn Host, dir: &Path) -> Option<(PathBuf, String)> {
+    let dir = harn_template::absolute_folder(dir)?;
     dir.ancestors().find_map(|folder| Some((folder.to_owned(), read(host, &folder.join("harn.toml")).ok()?)))
 }
 
@@ -65,7 +67,7 @@ fn packages(host: &dyn Host, root: &Path) -> Vec<Layer> {
     manifests
         .iter()
         .filter_map(|path| match read(host, path) {
-            Ok(text) => llm_table(host, path, &text),
+            Ok(text) => layer(host, path, &text, Some("llm")),
             Err(problem) => {
                 host.write_err(&format!("[llm_config] Cannot read {}: {problem}\n", path.display()));
                 None
@@ -74,18 +76,18 @@ fn packages(host: &dyn Host, root: &Path) -> Vec<Layer> {
         .collect()
 }
 
-/// The `[llm]` table of a manifest as a document of its own.
-fn llm_table(host: &dyn Host, path: &Path, manifest: &str) -> Option<Layer> {
+/// A configuration without what is wrong in it, which is reported: a whole document, or a table of one.
+fn layer(host: &dyn Host, path: &Path, text: &str, table: Option<&str>) -> Option<Layer> {
     let origin = path.display().to_string();
-    let document: toml::Table = match manifest.parse() {
-        Ok(document) => document,
-        Err(problem) => {
-            host.write_err(&format!("[llm_config] TOML parse error in {origin}: {problem}\n"));
-            return None;
-        }
+    let report = |problem: &LlmConfigProblem| {
+        host.write_err(&format!("[llm_config] TOML parse error in {origin}:{}\n", problem.placed(text)));
     };
-    let toml = toml::to_string(document.get("llm")?.as_table()?).ok()?;
-    Some(Layer { origin, toml })
+    let (entries, problems) = llm_tables::read(text, table).inspect_err(report).ok()?;
+    problems.iter().for_each(report);
+    if entries.is_empty() {
+        return None;
+    }
+    Some(Layer { toml: toml::to_string(&entries).ok()?, origin })
 }
 
 fn read(host: &dyn Host, path: &Path) -> Result<String, String> {
