@@ -38,7 +38,8 @@ codes! {
     MISSING_BINDING = "P0105", "A template uses a name that the bindings of the call lack.";
     UNUSED_BINDING = "P0106", "A binding that the template and its includes never use.";
     TEMPLATE_FILTER = "template-unknown-filter", "A filter that does not exist: rendering fails when it is reached.";
-    MANIFEST = "P0107", "The `harn.toml` cannot be parsed; defaults are used.";
+    MANIFEST_SYNTAX = "P0107", "The `harn.toml` cannot be parsed; defaults are used.";
+    MANIFEST_ENTRY = "P0108", "A key or table of `harn.toml` is unknown, or its value is of the wrong kind; it is ignored.";
 }
 
 #[cfg(test)]

@@ -31,6 +31,6 @@ mod world;
 pub use codes::{CODES, CodeDoc};
 pub use lints::lint_template_file;
 pub use preflight::{Located, check_templates};
-pub use settings::{PreflightSeverity, RuleFilter, Settings};
+pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};
 pub use walk::check_program;
 pub use world::{Signatures, Source, World};

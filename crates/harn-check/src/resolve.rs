@@ -53,7 +53,8 @@ pub(crate) fn find(path: &str, dir: &Path, world: &World<'_>) -> Option<Target> 
     if let Some(name) = path.strip_prefix("std/") {
         return (world.std_module)(name).map(|_| Target::Std(name.to_owned()));
     }
-    let direct = dir.join(path);
+    // Without `.` segments: a file has one name, however it is imported.
+    let direct: PathBuf = dir.join(path).components().collect();
     if direct.is_file() {
         return Some(Target::File(direct));
     }

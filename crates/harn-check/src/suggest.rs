@@ -1,7 +1,7 @@
 //! "Did you mean": the nearest name.
 
-/// Returns the nearest of `names` within edit distance 2 (1 for words of one or two characters). Ties go to the
-/// nearest length, then the alphabet.
+/// Returns the nearest of `names` within edit distance 2 (1 for words of one or two characters) that has something of
+/// the word: another letter alone is another name. Ties go to the nearest length, then the alphabet.
 pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = if length <= 2 { 1 } else { 2 };
@@ -11,7 +11,7 @@ pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
         .map(|name| (name.chars().count().abs_diff(length), name))
         .filter(|&(longer, _)| longer <= limit)
         .map(|(longer, name)| (distance(word, name), longer, name))
-        .filter(|&(distance, _, _)| distance <= limit)
+        .filter(|&(distance, longer, _)| distance <= limit && distance < length + longer)
         .min()
         .map(|(_, _, name)| name)
 }
@@ -43,5 +43,7 @@ mod tests {
         assert_eq!(nearest("helper", ["println", "len"]), None);
         assert_eq!(nearest("ab", ["xy", "a", "b"]), Some("a"));
         assert_eq!(nearest("_x", ["__x"]), None);
+        assert_eq!(nearest("x", ["y", "名"]), None);
+        assert_eq!(nearest("x", ["xs"]), Some("xs"));
     }
 }

@@ -57,6 +57,48 @@ fn includes_are_followed() {
 }
 
 #[test]
+fn includes_that_lead_back_fail_whenever_they_are_reached() {
+    let project = Project::new(&[
+        (
+            "a.prompt",
+            "{{ include \"loop.prompt\" }}{{ include \"fine.prompt\" }}{{ include \"fine.prompt\" }}",
+        ),
+        ("fine.prompt", "x"),
+        ("loop.prompt", "x\n{{ include \"loop2.prompt\" }}"),
+        ("loop2.prompt", "{{ include \"sub/../loop.prompt\" }}"),
+        ("sub/x.prompt", ""),
+        ("self.prompt", "{{ if x }}{{ include \"self.prompt\" }}{{ end }}"),
+    ]);
+    assert_snapshot!(
+        project.drawn("render(\"a.prompt\")\nrender(\"a.prompt\")\nrender(\"self.prompt\", {x: 1})\n")
+    );
+}
+
+#[test]
+fn includes_nest_to_a_limit() {
+    let files: Vec<(String, String)> = (0..40)
+        .map(|n| (format!("{n}.prompt"), format!("{{{{ include \"{}.prompt\" }}}}", n + 1)))
+        .chain([("40.prompt".to_owned(), String::new())])
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let project = Project::new(&files);
+    assert_eq!(project.messages("render(\"7.prompt\")"), ["preflight: include depth exceeded (32 levels)"]);
+    assert_eq!(project.messages("render(\"8.prompt\")"), NONE);
+}
+
+#[test]
+fn a_path_must_not_be_empty() {
+    let project = Project::new(&[]);
+    assert_eq!(
+        project.messages("render(\"\", {})\nrender_prompt(\"\")"),
+        [
+            "preflight: render target is empty: the path must be a non-empty string",
+            "preflight: render_prompt target is empty: the path must be a non-empty string",
+        ]
+    );
+}
+
+#[test]
 fn unknown_filters_are_named() {
     let project = Project::new(&[("a.prompt", "{{ x | uper }}\n{{ y | zzzzzz }}")]);
     assert_snapshot!(project.drawn("render(\"a.prompt\", {x: 1, y: 2})"));

@@ -1,17 +1,25 @@
 //! What `harn check` and `harn lint` have in common: which files they look at, and how findings are shown.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use harn_check::Settings;
-use harn_syntax::Severity;
+use harn_check::{Located, Settings};
+use harn_syntax::{Diagnostic, Severity, Span};
 use serde_json::{Value, json};
 
+use crate::program;
 use crate::report::Problem;
 use crate::style::Colour;
 
 /// Folders that are not searched.
 const SKIPPED: &[&str] = &["node_modules", "target"];
+
+/// Folders with templates that are made from others, which lint leaves out.
+const BUILT: &str = "build";
+
+/// The largest file that is read, in bytes: as much as a template may have.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// What was found in one file.
 pub(crate) struct Findings {
@@ -21,12 +29,14 @@ pub(crate) struct Findings {
     pub(crate) problems: Vec<Problem>,
     /// Warnings count as errors.
     pub(crate) strict: bool,
+    /// How many findings were left out because they are those of another file of the report.
+    pub(crate) repeated: usize,
 }
 
 impl Findings {
     /// A file that could not be read.
     pub(crate) fn unreadable(path: PathBuf, text: String) -> Findings {
-        Findings { path, problems: vec![Problem::general(text)], strict: false }
+        Findings { path, problems: vec![Problem::general(text)], strict: false, repeated: 0 }
     }
 
     fn has_error(&self) -> bool {
@@ -46,6 +56,61 @@ pub(crate) fn is_template(path: &Path) -> bool {
 /// Whether a file is a program by its name.
 pub(crate) fn is_program(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "harn")
+}
+
+/// Reads a file that is to be looked at, or standard input for `-`. What could block or never end is not opened.
+///
+/// # Errors
+/// A sentence with the path.
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    if path.as_os_str() != "-"
+        && let Ok(metadata) = std::fs::metadata(path)
+    {
+        let name = path.display();
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(format!(
+                "cannot read {name}: not a regular file; `-` takes the text from standard input"
+            ));
+        }
+        if metadata.len() > MAX_BYTES {
+            return Err(format!("cannot read {name}: {} bytes, the limit is {MAX_BYTES}", metadata.len()));
+        }
+    }
+    // The report says that it is an error.
+    program::read_text(path).map_err(|text| match text.strip_prefix("Error reading ") {
+        Some(rest) => format!("cannot read {rest}"),
+        None => text,
+    })
+}
+
+/// Takes out the findings that a report has twice: a file that is imported and is a target tells its own, any other is
+/// told by the first that leads to it.
+pub(crate) fn once(files: &mut [Findings]) {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let targets: BTreeSet<PathBuf> = files.iter().map(|file| real(&file.path)).collect();
+    // Programs may name a file differently; what is said of one place of it is the same.
+    let mut told = BTreeSet::new();
+    for file in files {
+        let own = real(&file.path);
+        let before = file.problems.len();
+        let mut places = Vec::new();
+        file.problems.retain(|problem| {
+            let Some(place) = problem.file.as_ref().map(|file| real(Path::new(file.name()))) else {
+                return true;
+            };
+            if place == own {
+                return true;
+            }
+            // What a template includes is seen only from the call that renders it.
+            let is_target = targets.contains(&place) && problem.diagnostic.code != "P0104";
+            let key = (place, problem.start(), problem.diagnostic.code);
+            let is_new = !is_target && !told.contains(&key);
+            places.push(key);
+            is_new
+        });
+        told.extend(places);
+        file.repeated = before - file.problems.len();
+    }
 }
 
 /// The files that targets stand for: a file stands for itself, a folder for the `wanted` files below it in order of
@@ -72,8 +137,11 @@ pub(crate) fn collect(
             .git_ignore(ignoring)
             .require_git(false)
             .sort_by_file_path(Path::cmp)
-            .filter_entry(|entry| {
-                entry.depth() == 0 || !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped)
+            .filter_entry(move |entry| {
+                let skipped = SKIPPED.iter().any(|skipped| entry.file_name() == *skipped)
+                    || (ignoring && entry.file_name() == BUILT);
+                // A file may have any name.
+                entry.depth() == 0 || !skipped || entry.file_type().is_none_or(|kind| !kind.is_dir())
             })
             .build();
         for entry in walk {
@@ -90,16 +158,64 @@ pub(crate) fn collect(
     }
 }
 
-/// The settings for a file, and what is wrong with the manifest.
-pub(crate) fn settings(dir: &Path) -> (Settings, Vec<Problem>) {
-    let (settings, complaint) = Settings::find(dir);
-    let complaint = complaint.map(|diagnostic| Problem {
-        plain: diagnostic.message.clone(),
-        diagnostic,
-        file: None,
-        calls: Vec::new(),
-    });
-    (settings, complaint.into_iter().collect())
+/// The manifests of the files that a command looks at; what is wrong with one is told once.
+pub(crate) struct Manifests {
+    /// How serious it is when a manifest cannot be parsed.
+    unparsable: Severity,
+    /// By the path of the manifest.
+    known: BTreeMap<PathBuf, Settings>,
+    /// What is wrong with them.
+    complaints: Vec<Findings>,
+}
+
+impl Manifests {
+    /// Nothing read yet.
+    pub(crate) fn new(unparsable: Severity) -> Manifests {
+        Manifests { unparsable, known: BTreeMap::new(), complaints: Vec::new() }
+    }
+
+    /// The settings for the files of a folder.
+    pub(crate) fn settings(&mut self, dir: &Path) -> Settings {
+        let Some(path) = Settings::manifest(dir) else { return Settings::default() };
+        if let Some(settings) = self.known.get(&path) {
+            return settings.clone();
+        }
+        let (settings, located) = Settings::find(dir);
+        let mut problems: Vec<Problem> = located.into_iter().map(Problem::located).collect();
+        problems.extend(about_models(&path));
+        for problem in problems.iter_mut().filter(|problem| problem.diagnostic.code == "P0107") {
+            problem.diagnostic.severity = self.unparsable;
+        }
+        if !problems.is_empty() {
+            problems.sort_by_key(Problem::start);
+            self.complaints.push(Findings {
+                path: path.clone(),
+                problems,
+                strict: settings.strict,
+                repeated: 0,
+            });
+        }
+        self.known.insert(path, settings.clone());
+        settings
+    }
+
+    /// The findings with what is wrong with the manifests in front.
+    pub(crate) fn with(self, files: Vec<Findings>) -> Vec<Findings> {
+        self.complaints.into_iter().chain(files).collect()
+    }
+}
+
+/// What is wrong with what a manifest says about models.
+fn about_models(path: &Path) -> Vec<Problem> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+    let found = harn_runtime::llm_config_problems(&text);
+    let file = harn_check::manifest_file(path, text);
+    let problem = |found: harn_runtime::LlmConfigProblem| {
+        let span = Span::new(found.span.start as u32, found.span.end as u32);
+        let diagnostic = Diagnostic::error(found.message).with_code("P0108").with_label(span, "");
+        Problem::located(Located { file: Some(file.clone()), diagnostic })
+    };
+    found.into_iter().map(problem).collect()
 }
 
 /// How a command words its report.
@@ -128,7 +244,8 @@ fn print_text(files: &[Findings], wording: &Wording) {
     let colour = Colour::of(&std::io::stderr()).on();
     for file in files {
         if file.problems.is_empty() {
-            let _ = writeln!(std::io::stdout(), "{}: {}", file.path.display(), wording.clean);
+            let said = if file.repeated == 0 { wording.clean } else { "see the findings in what it uses" };
+            let _ = writeln!(std::io::stdout(), "{}: {said}", file.path.display());
         }
         for problem in &file.problems {
             let _ = writeln!(std::io::stderr(), "{}", problem.draw(colour));
@@ -146,6 +263,7 @@ fn document(files: &[Findings], wording: &Wording, ok: bool) -> Value {
             let status = match (file.has_error(), file.problems.is_empty()) {
                 (true, _) => "error",
                 (false, false) => "warning",
+                (false, true) if file.repeated > 0 => "warning",
                 (false, true) => "ok",
             };
             let diagnostics: Vec<_> = file.problems.iter().map(Problem::finding).collect();

@@ -133,14 +133,18 @@ impl Program {
     /// # Errors
     /// `Error reading <path>: <reason>`
     pub(crate) fn read(path: &Path) -> Result<Program, String> {
+        Ok(Program::of(path, read_text(path)?))
+    }
+
+    /// The program with the text of a file.
+    pub(crate) fn of(path: &Path, text: String) -> Program {
         let name = path.display().to_string();
-        let text = read_text(path)?;
         let dir = path.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Program {
+        Program {
             file: Rc::new(SourceFile::new(name.clone(), text.clone())),
             source: Source { name, text, dir },
             head: None,
-        })
+        }
     }
 
     /// Takes inline code: the body of a pipeline, behind the imports it may begin with.
@@ -209,12 +213,9 @@ impl Program {
             problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
         }
         let located = harn_check::check_templates(&self.checked(&tree), &world(&Names(&vm)), settings);
-        problems.extend(located.into_iter().map(|located| match located.file {
+        problems.extend(located.into_iter().map(|located| match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
-            Some(file) => {
-                let plain = located.diagnostic.message.clone();
-                Problem { diagnostic: located.diagnostic, file: Some(file), plain, calls: Vec::new() }
-            }
+            Some(_) => Problem::located(located),
         }));
         problems
     }
@@ -350,6 +351,9 @@ pub(crate) fn run(
     warn: impl Fn(&Problem),
     ready: impl FnOnce(Interrupt),
 ) -> End {
+    if let Some(located) = Settings::unparsable(program.dir()) {
+        return End::Refused(vec![Problem::located(located)]);
+    }
     let project = project(program.dir());
     let vm = given(harn_runtime::vm_builder(host), &options, &project).build();
     ready(vm.interrupt().clone());

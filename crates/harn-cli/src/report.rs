@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use harn_check::Located;
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_vm::{Error, Vm};
 
@@ -30,6 +31,12 @@ pub(crate) struct Call {
 }
 
 impl Problem {
+    /// A finding about one of the files that a program needs.
+    pub(crate) fn located(found: Located) -> Problem {
+        let plain = found.diagnostic.message.clone();
+        Problem { diagnostic: found.diagnostic, file: found.file, plain, calls: Vec::new() }
+    }
+
     /// An error that has no place in a program.
     pub(crate) fn general(text: String) -> Problem {
         Problem { diagnostic: Diagnostic::error(text.clone()), file: None, plain: text, calls: Vec::new() }

@@ -28,9 +28,11 @@ fn all_files_are_checked_and_nothing_is_run() {
     assert_eq!(ran.code, 1);
     assert!(!ran.out.contains("ran"), "{}", ran.out);
     assert!(ran.out.contains("c.harn: ok\n"), "{}", ran.out);
-    for text in
-        ["--> a.harn:1:5", "call target `printl` is not defined or imported", "Error reading missing.harn: "]
-    {
+    for text in [
+        "--> a.harn:1:5",
+        "call target `printl` is not defined or imported",
+        "error: cannot read missing.harn: ",
+    ] {
         assert!(ran.err.contains(text), "{text}: {}", ran.err);
     }
 }
@@ -131,4 +133,54 @@ fn findings_have_kind_rule_and_place() {
     assert!(shown(of(1, 0)).starts_with("\"syntax\" ") && shown(of(1, 0)).ends_with(" 1:5"), "{}", of(1, 0));
     assert_eq!(of(2, 0)["severity"], "error");
     assert_eq!(json["data"]["summary"], serde_json::json!({"files": 3, "errors": 4, "warnings": 0}));
+}
+
+#[test]
+fn a_finding_is_reported_once_however_its_file_is_reached() {
+    let folder = folder(&[
+        ("libx.harn", "pub fn f() { return render(\"t.prompt\", {z: 1, other: 2}) }\n"),
+        ("t.prompt", "{{ z }}\n"),
+        ("multi.harn", "import { f } from \"./libx\"\nprintln(f())\n"),
+        ("again.harn", "import { f } from \"././libx.harn\"\nprintln(f())\n"),
+        ("sub/bad.prompt", "{{ if x }}"),
+        ("one.harn", "render(\"sub/bad.prompt\")\n"),
+        ("two.harn", "render(\"./sub/../sub/bad.prompt\")\n"),
+    ]);
+    let ran = harn_in(folder.path(), &["check", "."]);
+    assert_eq!(ran.err.matches("binding `other` is not used").count(), 1, "{}", ran.err);
+    assert!(ran.err.contains("--> ./libx.harn:1:47"), "{}", ran.err);
+    assert_eq!(ran.err.matches("has a syntax error").count(), 1, "{}", ran.err);
+    assert_eq!(
+        ran.out,
+        "./again.harn: see the findings in what it uses\n./multi.harn: see the findings in what it uses\n./two.harn: see the findings in what it uses\n"
+    );
+    let ran = harn_in(folder.path(), &["check", "--json", "."]);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(json["data"]["summary"], serde_json::json!({"files": 5, "errors": 1, "warnings": 1}));
+    // Alone, the importer tells what is wrong with what it imports.
+    let ran = harn_in(folder.path(), &["check", "multi.harn"]);
+    assert!(
+        ran.err.contains("binding `other` is not used") && ran.err.contains("--> ./libx.harn:1:47"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_bundle_root_must_exist() {
+    let folder = folder(&[("a.harn", "println(1)\n")]);
+    let ran = harn_in(folder.path(), &["check", "--bundle-root", "nosuch", "a.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("--bundle-root: there is no folder nosuch"), "{}", ran.err);
+}
+
+#[test]
+fn a_manifest_is_found_from_a_path_with_parents() {
+    let folder = folder(&[
+        ("project/harn.toml", "[check]\nstrict = true\n"),
+        ("alone/a.harn", "fn f(x) { return x\n  println(x) }\nf(1)\n"),
+    ]);
+    // The project in which the command runs is not that of the file.
+    let ran = harn_in(&folder.path().join("project"), &["check", "../alone/a.harn"]);
+    assert!(ran.code == 0 && ran.err.contains("unreachable code"), "{}", ran.shown());
 }

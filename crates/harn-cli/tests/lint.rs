@@ -60,6 +60,96 @@ fn the_manifest_sets_threshold_and_rules() {
     assert!(ran.code == 1 && ran.err.contains("threshold is 0"), "{}", ran.shown());
     let ran = harn_in(folder.path(), &["lint", "broken"]);
     assert!(ran.code == 0 && ran.err.starts_with("warning: failed to parse "), "{}", ran.shown());
+    assert!(ran.err.contains("--> broken/harn.toml:1:6"), "{}", ran.err);
+    // Other commands do not go on with defaults.
+    for command in [&["check", "broken/a.harn"][..], &["run", "broken/a.harn"]] {
+        std::fs::write(folder.path().join("broken/a.harn"), "println(1)\n").unwrap();
+        let ran = harn_in(folder.path(), command);
+        assert!(ran.code == 1 && ran.err.starts_with("error: failed to parse "), "{}", ran.shown());
+    }
+}
+
+#[test]
+fn what_a_manifest_says_wrongly_is_told_once() {
+    let manifest = r#"chek = { strict = true }
+[check]
+strict = "yes"
+stric = true
+preflight_severity = "loud"
+strict_types = true
+[lint]
+disabled = "template-parse"
+template_variant_branch_threshold = -1
+disable-rules = ["nope-rule"]
+[asset_roots]
+a = 3
+b = "../out"
+[lnit]
+[tool.other]
+anything = 1
+[llm.providers.x]
+base_url = 3
+[llm.aliases]
+good = { id = "m", provider = "x" }
+bad = { id = "m" }
+"#;
+    let folder = folder(&[
+        ("harn.toml", manifest),
+        ("a.harn", "println(llm_resolve_model(\"good\").id)\n"),
+        ("b.prompt", "x"),
+    ]);
+    let ran = harn_in(folder.path(), &["lint", "."]);
+    assert_eq!(ran.code, 1, "{}", ran.shown());
+    assert_snapshot!(ran.err);
+    let checked = harn_in(folder.path(), &["check", "."]);
+    assert_eq!((checked.code, &checked.err), (1, &ran.err));
+    // A run is not stopped by what concerns checks; one wrong alias leaves the others.
+    let ran = harn_in(folder.path(), &["run", "a.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "m\n"), "{}", ran.shown());
+    for place in [
+        "harn.toml:18:12: [llm.providers.x] is ignored: invalid type: integer `3`, expected a string",
+        "harn.toml:21:7: [llm.aliases.bad] is ignored: missing field `provider`",
+    ] {
+        assert!(ran.err.contains(place), "{place}: {}", ran.err);
+    }
+    assert_eq!(ran.err.matches("TOML parse error").count(), 2, "{}", ran.err);
+}
+
+#[test]
+fn a_manifest_in_order_gives_no_findings() {
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\nd = { path = \"../d\" }\n[exports]\nlib = \"a.harn\"\n[check]\nstrict = true\npreflight-severity = \"warn\"\ndisable_rules = [\"W0100\"]\n[lint]\ndisabled = [\"template-parse:old/**\"]\n[asset_roots]\nparts = \"parts\"\n[llm]\ndefault_provider = \"mock\"\n[capabilities]\n[my-tool]\nx = 1\n";
+    let folder = folder(&[("harn.toml", manifest), ("a.harn", "println(1)\n")]);
+    for command in ["lint", "check"] {
+        let ran = harn_in(folder.path(), &[command, "."]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn only_regular_files_of_a_bounded_size_are_read() {
+    let folder = folder(&[("a.prompt", "x")]);
+    let pipe = |name: &str| {
+        assert!(
+            std::process::Command::new("mkfifo").arg(folder.path().join(name)).status().unwrap().success()
+        );
+    };
+    pipe("pipe.prompt");
+    pipe("pipe.harn");
+    let ran = harn_in(folder.path(), &["lint", "."]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "./a.prompt: no issues found\n"), "{}", ran.shown());
+    for name in ["pipe.prompt", "pipe.harn"] {
+        assert!(ran.err.contains(&format!("error: cannot read ./{name}: not a regular file")), "{}", ran.err);
+    }
+    let ran = harn_in(folder.path(), &["check", "."]);
+    assert!(ran.code == 1 && ran.err.contains("./pipe.harn: not a regular file"), "{}", ran.shown());
+    let ran = harn_in(folder.path(), &["lint", "/dev/zero"]);
+    assert!(ran.code == 1 && ran.err.contains("/dev/zero: not a regular file"), "{}", ran.shown());
+    std::fs::File::create(folder.path().join("big.prompt")).unwrap().set_len((64 << 20) + 1).unwrap();
+    let ran = harn_in(folder.path(), &["lint", "big.prompt"]);
+    assert!(ran.code == 1 && ran.err.contains("67108865 bytes, the limit is 67108864"), "{}", ran.shown());
+    let ran = harn_in(folder.path(), &["lint", "nope"]);
+    assert!(ran.err.starts_with("error: cannot read nope: "), "{}", ran.err);
 }
 
 #[test]
@@ -69,6 +159,7 @@ fn ignored_hidden_and_build_folders_are_left_out() {
         ("generated/a.prompt", IDENTITY),
         (".hidden/a.prompt", IDENTITY),
         ("target/a.prompt", IDENTITY),
+        ("deep/build/a.prompt", IDENTITY),
         ("deep/node_modules/a.prompt", IDENTITY),
         ("deep/a.prompt", "x"),
     ]);
@@ -126,7 +217,8 @@ fn what_cannot_be_read_is_an_error() {
     let ran = harn_in(folder.path(), &["lint", "gone.prompt", "gone.harn"]);
     assert_eq!(ran.code, 1);
     assert!(
-        ran.err.contains("Error reading gone.prompt: ") && ran.err.contains("Error reading gone.harn: "),
+        ran.err.contains("error: cannot read gone.prompt: ")
+            && ran.err.contains("error: cannot read gone.harn: "),
         "{}",
         ran.err
     );

@@ -1,13 +1,13 @@
 //! The templates that calls name, and those that these include: found, parsed, and reported once each.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 
 use harn_syntax::source_map::line_column;
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_template::{
-    Assets, Caller, ErrorKind, FILTERS, FsLoader, LintSettings, Loaded, Loader, Origin, Template,
+    Assets, Caller, ErrorKind, FILTERS, FsLoader, IncludeSite, LintSettings, Loaded, Loader, MAX_INCLUDES,
+    Origin, Template,
 };
 use rustc_hash::FxHashMap;
 
@@ -37,6 +37,26 @@ pub(crate) struct Templates<'a> {
     /// Names of the files with findings, in order; the checked program has none and comes first.
     files: Vec<Option<String>>,
     found: Vec<Located>,
+}
+
+/// A template on the way from one that is rendered to those it includes.
+#[derive(Clone)]
+struct Chained {
+    identity: String,
+    parsed: Rc<Parsed>,
+}
+
+/// The includes of one call, followed one by one.
+struct Includes<'a> {
+    /// The template that is rendered.
+    entry: Origin,
+    /// The note that names the call.
+    rendered_by: &'a str,
+    loader: &'a FsLoader<'a>,
+    /// From that template to the one that is looked at.
+    chain: Vec<Chained>,
+    /// Identities of all templates met.
+    visited: Vec<String>,
 }
 
 /// The embedded prompts of the world.
@@ -92,11 +112,11 @@ impl<'a> Templates<'a> {
         let loader = FsLoader::new(&assets, dir);
         let (line, column) = line_column(file.text, call.path_span.start);
         let note = format!("rendered by {}:{line}:{column}", file.name);
-        let origin = entry.origin.clone();
-        let Some(parsed) = self.check(entry, call.path, &note) else {
+        let identity = entry.identity.clone();
+        let Some(parsed) = self.check(entry, call.path, &[&note]) else {
             return self.ledger.incomplete(file.shown.as_ref(), call);
         };
-        self.includes(&parsed, &origin, &loader);
+        self.includes(&Chained { identity, parsed: parsed.clone() }, &note, &loader);
         if call.bindings.is_some() {
             let free = parsed.template.free_names(&loader);
             let texts: Vec<Rc<Parsed>> = self.parsed.values().flatten().cloned().collect();
@@ -115,6 +135,11 @@ impl<'a> Templates<'a> {
                 .with_label(call.path_span, "preflight")
         };
         let path = call.path.as_str();
+        if path.is_empty() {
+            let message = format!("{} is empty: the path must be a non-empty string", call.what);
+            self.report(file.shown.clone(), at_call(TEMPLATE_PATH, message));
+            return None;
+        }
         let mut places = Vec::new();
         let plain = !path.starts_with('@') && !Path::new(path).is_absolute();
         let roots = self.settings.bundle_root.as_deref().filter(|_| plain).into_iter().chain([file.dir]);
@@ -147,7 +172,7 @@ impl<'a> Templates<'a> {
     }
 
     /// Parses a template, unless that was done before, and reports what is wrong with its text.
-    fn check(&mut self, loaded: Loaded, path: &str, note: &str) -> Option<Rc<Parsed>> {
+    fn check(&mut self, loaded: Loaded, path: &str, notes: &[&str]) -> Option<Rc<Parsed>> {
         if let Some(known) = self.parsed.get(&loaded.identity) {
             return known.clone();
         }
@@ -161,8 +186,9 @@ impl<'a> Templates<'a> {
                 let message = format!("preflight: template '{path}' has a syntax error: {error}");
                 let diagnostic = Diagnostic::error(message)
                     .with_code(TEMPLATE_SYNTAX)
-                    .with_label(span(error.span()), "preflight")
-                    .with_note(note);
+                    .with_label(span(error.span()), "preflight");
+                let diagnostic =
+                    notes.iter().fold(diagnostic, |diagnostic, note| diagnostic.with_note(*note));
                 self.report(Some(shown), diagnostic);
                 None
             }
@@ -188,41 +214,79 @@ impl<'a> Templates<'a> {
     }
 
     /// Checks the templates that one includes with literal paths, at any depth.
-    fn includes(&mut self, entry: &Rc<Parsed>, entry_origin: &Origin, loader: &FsLoader<'_>) {
-        let mut waiting = VecDeque::from([entry.clone()]);
-        let mut visited = vec![entry.shown.name().to_owned()];
-        while let Some(parent) = waiting.pop_front() {
-            for site in parent.template.includes() {
-                let Some(path) = site.path else { continue };
-                let caller = Caller::Include { parent: parent.template.origin(), entry: entry_origin };
-                match loader.load(&path, caller) {
-                    Ok(loaded) => {
-                        let note = format!("included by {}:{}:{}", parent.shown.name(), site.line, site.col);
-                        if let Some(parsed) = self.check(loaded, &path, &note)
-                            && !visited.iter().any(|name| name == parsed.shown.name())
-                        {
-                            visited.push(parsed.shown.name().to_owned());
-                            waiting.push_back(parsed);
-                        }
-                    }
-                    Err(problem) => {
-                        let diagnostic = Diagnostic::error(format!("preflight: {problem}"))
-                            .with_code(TEMPLATE_INCLUDE)
-                            .with_label(span(site.span), "preflight");
-                        if !self.is_known(&parent.shown, &diagnostic) {
-                            self.report(Some(parent.shown.clone()), diagnostic);
-                        }
-                    }
-                }
+    fn includes(&mut self, entry: &Chained, rendered_by: &str, loader: &FsLoader<'_>) {
+        let mut walk = Includes {
+            entry: entry.parsed.template.origin().clone(),
+            rendered_by,
+            loader,
+            chain: vec![entry.clone()],
+            visited: vec![entry.identity.clone()],
+        };
+        self.included(&mut walk);
+    }
+
+    /// Checks what the last template of the chain includes.
+    fn included(&mut self, walk: &mut Includes<'_>) {
+        let Some(parent) = walk.chain.last().map(|last| last.parsed.clone()) else { return };
+        for site in parent.template.includes() {
+            let Some(path) = &site.path else { continue };
+            let caller = Caller::Include { parent: parent.template.origin(), entry: &walk.entry };
+            let problem = match walk.loader.load(path, caller) {
+                Ok(loaded) => match self.follow(walk, loaded, &parent, &site) {
+                    Ok(()) => continue,
+                    Err(problem) => problem,
+                },
+                Err(problem) => problem,
+            };
+            let diagnostic = Diagnostic::error(format!("preflight: {problem}"))
+                .with_code(TEMPLATE_INCLUDE)
+                .with_label(span(site.span), "preflight")
+                .with_note(walk.rendered_by);
+            if !self.is_known(&parent.shown, &diagnostic) {
+                self.report(Some(parent.shown.clone()), diagnostic);
             }
         }
+    }
+
+    /// Goes on with an included template, unless that was done before.
+    ///
+    /// # Errors
+    /// Rendering it fails for sure: it includes itself, or too many are nested.
+    fn follow(
+        &mut self,
+        walk: &mut Includes<'_>,
+        loaded: Loaded,
+        parent: &Parsed,
+        site: &IncludeSite,
+    ) -> Result<(), ErrorKind> {
+        let identity = loaded.identity.clone();
+        if let Some(first) = walk.chain.iter().position(|member| member.identity == identity) {
+            let names = walk.chain[first..].iter().map(|member| member.parsed.shown.name().to_owned());
+            let chain: Vec<String> = names.chain([loaded.origin.uri()]).collect();
+            return Err(ErrorKind::CircularInclude { chain: chain.join(" → ") });
+        }
+        if walk.chain.len() > MAX_INCLUDES {
+            return Err(ErrorKind::IncludeTooDeep);
+        }
+        let path = site.path.as_deref().unwrap_or_default();
+        let included_by = format!("included by {}:{}:{}", parent.shown.name(), site.line, site.col);
+        if let Some(parsed) = self.check(loaded, path, &[&included_by, walk.rendered_by])
+            && !walk.visited.contains(&identity)
+        {
+            walk.visited.push(identity.clone());
+            walk.chain.push(Chained { identity, parsed });
+            self.included(walk);
+            walk.chain.pop();
+        }
+        Ok(())
     }
 
     /// Whether the same was reported before: a template may be rendered by several calls.
     fn is_known(&self, file: &SourceFile, diagnostic: &Diagnostic) -> bool {
         self.found.iter().any(|known| {
             known.file.as_ref().is_some_and(|other| other.name() == file.name())
-                && known.diagnostic == *diagnostic
+                && known.diagnostic.span == diagnostic.span
+                && known.diagnostic.message == diagnostic.message
         })
     }
 }

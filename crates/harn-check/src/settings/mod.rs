@@ -1,11 +1,15 @@
-//! What the nearest `harn.toml` says about checks.
+//! What the nearest `harn.toml` says about checks. `manifest.rs` reads it and tells what is wrong with it.
 
 use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobMatcher};
-use harn_syntax::Diagnostic;
 
-use crate::codes::MANIFEST;
+use crate::Located;
+use crate::codes::MANIFEST_SYNTAX;
+
+mod manifest;
+
+pub use manifest::manifest_file;
 
 /// How many folders are searched for a manifest.
 const MAX_LEVELS: usize = 16;
@@ -73,9 +77,7 @@ impl RuleFilter {
 impl Settings {
     /// Finds the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that holds `.git`.
     pub fn manifest(dir: &Path) -> Option<PathBuf> {
-        let start = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        let start = std::path::absolute(start).ok()?;
-        for folder in start.ancestors().take(MAX_LEVELS) {
+        for folder in harn_template::absolute_folder(dir)?.ancestors().take(MAX_LEVELS) {
             let path = folder.join("harn.toml");
             if path.is_file() {
                 return Some(path);
@@ -87,54 +89,16 @@ impl Settings {
         None
     }
 
-    /// Reads the manifest for the files of `dir`. One that cannot be parsed gives the defaults and a warning.
-    pub fn find(dir: &Path) -> (Self, Option<Diagnostic>) {
-        Self::manifest(dir).map_or_else(Default::default, |path| Self::read(&path))
+    /// Reads the manifest for the files of `dir`, and tells what is wrong with it. What it says wrongly counts as absent;
+    /// one that cannot be parsed gives the defaults.
+    pub fn find(dir: &Path) -> (Self, Vec<Located>) {
+        Self::manifest(dir).map_or_else(Default::default, |path| manifest::read(&path))
     }
 
-    /// Reads a manifest.
-    fn read(path: &Path) -> (Self, Option<Diagnostic>) {
-        let root = path.parent().map(Path::to_owned);
-        let broken = |reason: String| {
-            let message = format!("failed to parse {}: {}", path.display(), reason.trim_end());
-            Some(Diagnostic::warning(message).with_code(MANIFEST))
-        };
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => return (Self { root, ..Self::default() }, broken(error.to_string())),
-        };
-        match text.parse::<toml::Table>() {
-            Ok(table) => (Self::from_table(&table, root), None),
-            Err(error) => (Self { root, ..Self::default() }, broken(error.message().to_owned())),
-        }
-    }
-
-    fn from_table(table: &toml::Table, root: Option<PathBuf>) -> Self {
-        // Dashes are accepted for underscores.
-        let key = |section: &str, name: &str| {
-            let section = table.get(section)?;
-            section.get(name).or_else(|| section.get(name.replace('_', "-")))
-        };
-        let rules = |section, name| {
-            let entries = key(section, name).and_then(toml::Value::as_array).into_iter().flatten();
-            entries.filter_map(toml::Value::as_str).map(RuleFilter::parse).collect::<Vec<_>>()
-        };
-        let mut disabled = rules("lint", "disabled");
-        disabled.extend(rules("check", "disable_rules"));
-        let bundle_root = key("check", "bundle_root").and_then(toml::Value::as_str);
-        Self {
-            disabled,
-            template_variant_branch_threshold: key("lint", "template_variant_branch_threshold")
-                .and_then(toml::Value::as_integer)
-                .and_then(|count| usize::try_from(count).ok()),
-            strict: key("check", "strict").and_then(toml::Value::as_bool).unwrap_or(false),
-            preflight: key("check", "preflight_severity")
-                .and_then(toml::Value::as_str)
-                .and_then(PreflightSeverity::parse)
-                .unwrap_or_default(),
-            bundle_root: bundle_root.map(|dir| root.as_deref().unwrap_or(Path::new("")).join(dir)),
-            root,
-        }
+    /// The complaint that the manifest for the files of `dir` cannot be parsed.
+    pub fn unparsable(dir: &Path) -> Option<Located> {
+        let (_, problems) = Self::find(dir);
+        problems.into_iter().find(|located| located.diagnostic.code == MANIFEST_SYNTAX)
     }
 
     /// Whether a rule is off for a file.
@@ -161,39 +125,35 @@ mod tests {
     use super::*;
 
     fn settings(text: &str) -> Settings {
-        Settings::from_table(&text.parse().unwrap(), Some(PathBuf::from("/project")))
+        let (read, problems) = manifest::from_text(text, Path::new("/project/harn.toml"));
+        assert!(problems.is_empty(), "{problems:?}");
+        read
     }
 
     #[test]
     fn keys_may_be_written_with_dashes() {
-        let read = settings(
-            "[lint]\ntemplate-variant-branch-threshold = 5\n[check]\nstrict = true\npreflight-severity = \"warn\"\nbundle_root = \"out\"\n",
-        );
+        let dir = tempfile::tempdir().unwrap();
+        let text = "[lint]\ntemplate-variant-branch-threshold = 5\n[check]\nstrict = true\npreflight-severity = \"warn\"\nbundle_root = \".\"\n";
+        std::fs::write(dir.path().join("harn.toml"), text).unwrap();
+        let (read, problems) = Settings::find(dir.path());
+        assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(read.template_variant_branch_threshold, Some(5));
         assert!(read.strict);
         assert_eq!(read.preflight, PreflightSeverity::Warning);
-        assert_eq!(read.bundle_root, Some(PathBuf::from("/project/out")));
+        assert_eq!(read.bundle_root, Some(dir.path().join(".")));
     }
 
     #[test]
     fn rules_are_off_everywhere_or_for_a_glob() {
         let read = settings(
-            "[lint]\ndisabled = [\"a\", \"b:prompts/**\", \"c:[\"]\n[check]\ndisable_rules = [\"d\"]\n",
+            "[lint]\ndisabled = [\"W0100\", \"W0101:prompts/**\", \"W0102:[\"]\n[check]\ndisable_rules = [\"W0103\"]\n",
         );
         let off = |rule, file| read.is_disabled(rule, Path::new(file));
-        assert!(off("a", "/project/x.prompt") && off("d", "/elsewhere"));
-        assert!(off("b", "/project/prompts/deep/x.prompt"));
-        assert!(!off("b", "/project/x.prompt") && !off("c", "/project/x") && !off("e", "/project/x"));
-        assert!(off("c", "/project/["));
-    }
-
-    #[test]
-    fn a_broken_manifest_is_told_and_defaults_are_used() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("harn.toml"), "[lint\n").unwrap();
-        let (read, problem) = Settings::find(dir.path());
-        assert!(read.disabled.is_empty());
-        let message = problem.unwrap().message;
-        assert!(message.starts_with("failed to parse ") && message.contains("harn.toml: "), "{message}");
+        assert!(off("W0100", "/project/x.prompt") && off("W0103", "/elsewhere"));
+        assert!(off("W0101", "/project/prompts/deep/x.prompt"));
+        assert!(
+            !off("W0101", "/project/x.prompt") && !off("W0102", "/project/x") && !off("W0104", "/project/x")
+        );
+        assert!(off("W0102", "/project/["));
     }
 }

@@ -102,7 +102,7 @@ impl Project {
         let tree = parse(text);
         let dir = &self.dir;
         let (settings, problem) = Settings::find(dir);
-        assert!(problem.is_none());
+        assert!(problem.is_empty(), "{problem:?}");
         check_templates(&Source { name: "main.harn", dir, text, tree: &tree }, &world(), &settings)
     }
 

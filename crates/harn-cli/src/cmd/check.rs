@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
-use crate::args::CheckArgs;
-use crate::findings::{self, Findings, Wording};
+use harn_syntax::Severity;
+
+use crate::args::{self, CheckArgs};
+use crate::findings::{self, Findings, Manifests, Wording};
 use crate::program::Program;
 
 /// Checks files; 1 if there was an error.
 pub(crate) fn check(args: &CheckArgs) -> u8 {
+    if let Some(folder) = args.bundle_root.as_ref().filter(|folder| !folder.is_dir()) {
+        args::usage_error("check", &format!("--bundle-root: there is no folder {}", folder.display()));
+    }
     let paths = match findings::collect(&args.targets, findings::is_program, false) {
         Ok(paths) => paths,
         Err(text) => {
@@ -15,24 +20,28 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
             return 1;
         }
     };
-    let files: Vec<Findings> = paths.into_iter().map(|path| check_file(path, args)).collect();
+    let mut manifests = Manifests::new(Severity::Error);
+    let files = paths.into_iter().map(|path| check_file(path, args, &mut manifests)).collect();
+    let mut files = manifests.with(files);
+    findings::once(&mut files);
     let wording = Wording { clean: "ok", failed: "check_failed", counts: &[] };
     findings::report(&files, &wording, args.json)
 }
 
-fn check_file(path: PathBuf, args: &CheckArgs) -> Findings {
+fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests) -> Findings {
     if findings::is_template(&path) {
-        return super::lint::lint_template(path);
+        return super::lint::lint_template(path, manifests);
     }
-    match Program::read(&path) {
-        Ok(program) => {
-            let (mut settings, mut problems) = findings::settings(program.dir());
+    match findings::read_text(&path) {
+        Ok(text) => {
+            let program = Program::of(&path, text);
+            let mut settings = manifests.settings(program.dir());
             settings.preflight = args.preflight.unwrap_or(settings.preflight);
             if args.bundle_root.is_some() {
                 settings.bundle_root.clone_from(&args.bundle_root);
             }
-            problems.extend(program.check(&settings));
-            Findings { path, problems, strict: settings.strict }
+            let problems = program.check(&settings);
+            Findings { path, problems, strict: settings.strict, repeated: 0 }
         }
         Err(text) => Findings::unreadable(path, text),
     }

@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_syntax::SourceFile;
+use harn_check::Located;
+use harn_syntax::{Severity, SourceFile};
 
 use crate::args::LintArgs;
-use crate::findings::{self, Findings, Wording};
-use crate::program::{self, Program};
+use crate::findings::{self, Findings, Manifests, Wording};
+use crate::program::Program;
 use crate::report::Problem;
 
 /// Lints files; 1 if there was an error, or anything at all in a strict project.
@@ -21,40 +22,37 @@ pub(crate) fn lint(args: &LintArgs) -> u8 {
             return 1;
         }
     };
-    let files: Vec<Findings> = paths.into_iter().map(lint_file).collect();
+    let mut manifests = Manifests::new(Severity::Warning);
+    let files = paths.into_iter().map(|path| lint_file(path, &mut manifests)).collect();
     let wording = Wording { clean: "no issues found", failed: "lint_failed", counts: &["fixable", "fixed"] };
-    findings::report(&files, &wording, args.json)
+    findings::report(&manifests.with(files), &wording, args.json)
 }
 
-fn lint_file(path: PathBuf) -> Findings {
-    if findings::is_template(&path) { lint_template(path) } else { lint_program(path) }
-}
-
-fn lint_program(path: PathBuf) -> Findings {
-    match Program::read(&path) {
-        Ok(program) => {
-            let (settings, mut problems) = findings::settings(program.dir());
-            problems.extend(program.lint(&settings));
-            Findings { path, problems, strict: settings.strict }
+fn lint_file(path: PathBuf, manifests: &mut Manifests) -> Findings {
+    if findings::is_template(&path) {
+        return lint_template(path, manifests);
+    }
+    match findings::read_text(&path) {
+        Ok(text) => {
+            let program = Program::of(&path, text);
+            let settings = manifests.settings(program.dir());
+            let problems = program.lint(&settings);
+            Findings { path, problems, strict: settings.strict, repeated: 0 }
         }
         Err(text) => Findings::unreadable(path, text),
     }
 }
 
 /// Runs the rules for templates.
-pub(super) fn lint_template(path: PathBuf) -> Findings {
-    let text = match program::read_text(&path) {
+pub(super) fn lint_template(path: PathBuf, manifests: &mut Manifests) -> Findings {
+    let text = match findings::read_text(&path) {
         Ok(text) => text,
         Err(text) => return Findings::unreadable(path, text),
     };
-    let (settings, mut problems) = findings::settings(path.parent().unwrap_or(Path::new("")));
+    let settings = manifests.settings(path.parent().unwrap_or(Path::new("")));
     let found = harn_check::lint_template_file(&path, &text, &settings);
     let file = Rc::new(SourceFile::new(path.display().to_string(), text));
-    problems.extend(found.into_iter().map(|diagnostic| Problem {
-        plain: diagnostic.message.clone(),
-        diagnostic,
-        file: Some(file.clone()),
-        calls: Vec::new(),
-    }));
-    Findings { path, problems, strict: settings.strict }
+    let problem = |diagnostic| Problem::located(Located { file: Some(file.clone()), diagnostic });
+    let problems = found.into_iter().map(problem).collect();
+    Findings { path, problems, strict: settings.strict, repeated: 0 }
 }

@@ -1,0 +1,316 @@
+//! Reads `harn.toml`, and tells what in it is wrong or unknown.
+//!
+//! Tables that look like nothing Harn knows stay unmentioned: other tools may own them.
+
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+
+use harn_syntax::{Diagnostic, SourceFile, Span};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{PreflightSeverity, RuleFilter, Settings};
+use crate::Located;
+use crate::codes::{CODES, MANIFEST_ENTRY, MANIFEST_SYNTAX};
+use crate::suggest::nearest;
+
+/// The tables of a manifest.
+const TABLES: &[&str] = &[
+    "package",
+    "dependencies",
+    "exports",
+    "asset_roots",
+    "check",
+    "workspace",
+    "lint",
+    "fmt",
+    "llm",
+    "capabilities",
+    "skills",
+    "skill",
+    "mcp",
+    "hooks",
+    "triggers",
+    "providers",
+    "personas",
+    "orchestrator",
+    "registry",
+    "eval",
+];
+
+/// A key, and what its value is for.
+struct Key {
+    name: &'static str,
+    /// Takes the value over into the settings; the error says what is allowed.
+    set: fn(&mut Manifest<'_>, &Spanned<DeValue<'_>>) -> Result<(), Wrong>,
+}
+
+const CHECK: &[Key] = &[
+    Key { name: "strict", set: |m, value| Ok(m.settings.strict = boolean(value)?) },
+    Key { name: "preflight_severity", set: |m, value| Ok(m.settings.preflight = severity(value)?) },
+    Key { name: "bundle_root", set: |m, value| m.bundle_root(value) },
+    Key { name: "disable_rules", set: |m, value| m.rules(value) },
+];
+
+const LINT: &[Key] = &[
+    Key { name: "disabled", set: |m, value| m.rules(value) },
+    Key { name: "template_variant_branch_threshold", set: |m, value| m.threshold(value) },
+];
+
+/// Keys that manifests for other versions may have, with their tables.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("check", "strict_types"),
+    ("check", "host_capabilities"),
+    ("check", "host_capabilities_path"),
+    ("check", "preflight_allow"),
+    ("lint", "require_file_header"),
+    ("lint", "complexity_threshold"),
+];
+
+/// Why a value is refused.
+struct Wrong {
+    /// What is allowed, as in "must be true or false".
+    must: &'static str,
+    /// The value, or its type.
+    got: String,
+    /// The way out.
+    help: Option<String>,
+}
+
+/// A manifest while it is read.
+struct Manifest<'a> {
+    path: &'a Path,
+    shown: Rc<SourceFile>,
+    settings: Settings,
+    problems: Vec<Located>,
+}
+
+/// A manifest as diagnostics show it: below the current folder without the way there.
+pub fn manifest_file(path: &Path, text: impl Into<String>) -> Rc<SourceFile> {
+    let here = std::env::current_dir().ok();
+    let shown = here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path);
+    Rc::new(SourceFile::new(shown.display().to_string(), text))
+}
+
+/// Reads a manifest. What it says wrongly counts as absent.
+pub(super) fn read(path: &Path) -> (Settings, Vec<Located>) {
+    match std::fs::read_to_string(path) {
+        Ok(text) => from_text(&text, path),
+        Err(error) => {
+            let mut manifest = Manifest::new("", path);
+            manifest.unparsable(&error.to_string(), None);
+            manifest.finish()
+        }
+    }
+}
+
+/// Reads the text of the manifest at `path`.
+pub(super) fn from_text(text: &str, path: &Path) -> (Settings, Vec<Located>) {
+    let mut manifest = Manifest::new(text, path);
+    match DeTable::parse(text) {
+        Ok(document) => manifest.document(document.get_ref()),
+        Err(error) => manifest.unparsable(error.message(), error.span()),
+    }
+    manifest.finish()
+}
+
+impl<'a> Manifest<'a> {
+    fn new(text: &str, path: &'a Path) -> Self {
+        Self {
+            path,
+            shown: manifest_file(path, text),
+            settings: Settings { root: path.parent().map(Path::to_owned), ..Settings::default() },
+            problems: Vec::new(),
+        }
+    }
+
+    fn finish(self) -> (Settings, Vec<Located>) {
+        (self.settings, self.problems)
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        let code = if diagnostic.code.is_empty() { MANIFEST_ENTRY } else { diagnostic.code };
+        let diagnostic = diagnostic.with_code(code);
+        self.problems.push(Located { file: Some(self.shown.clone()), diagnostic });
+    }
+
+    fn unparsable(&mut self, reason: &str, place: Option<Range<usize>>) {
+        let message = format!("failed to parse {}: {}", self.path.display(), reason.trim_end());
+        let error = Diagnostic::error(message).with_code(MANIFEST_SYNTAX);
+        self.report(match place {
+            Some(place) => error.with_label(span(place), ""),
+            None => error,
+        });
+    }
+
+    fn document(&mut self, document: &DeTable<'_>) {
+        for (name, value) in document {
+            let place = span(name.span());
+            match (name.get_ref().as_ref(), value.get_ref()) {
+                ("check", DeValue::Table(table)) => self.table("check", CHECK, table),
+                ("lint", DeValue::Table(table)) => self.table("lint", LINT, table),
+                ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
+                ("llm", DeValue::Table(_)) => {}
+                (known @ ("check" | "lint" | "asset_roots" | "llm"), _) => {
+                    let message = format!("`{known}` must be a table, got {}", kind(value));
+                    let help = format!("write a line `[{known}]`, and its keys below");
+                    self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
+                }
+                (unknown, DeValue::Table(_) | DeValue::Array(_)) if !TABLES.contains(&unknown) => {
+                    // Short names that differ by more than a slip of the finger are other names.
+                    let near = nearest(unknown, TABLES.iter().copied());
+                    let near =
+                        near.filter(|near| unknown.len() > 4 || near.len().abs_diff(unknown.len()) <= 1);
+                    if let Some(near) = near {
+                        let warning =
+                            Diagnostic::warning(format!("unknown table `[{unknown}]`: it has no effect"));
+                        self.report(
+                            warning.with_label(place, "").with_help(format!("did you mean `[{near}]`?")),
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn table(&mut self, table: &str, keys: &[Key], entries: &DeTable<'_>) {
+        for (name, value) in entries {
+            // Dashes are accepted for underscores.
+            let written = name.get_ref();
+            let plain = written.replace('-', "_");
+            let place = span(name.span());
+            if let Some(key) = keys.iter().find(|key| key.name == plain) {
+                if let Err(wrong) = (key.set)(self, value) {
+                    let message = format!("[{table}] {written} must be {}, got {}", wrong.must, wrong.got);
+                    let mut error = Diagnostic::error(message).with_label(span(value.span()), "");
+                    error.help = wrong.help;
+                    self.report(error);
+                }
+            } else if WITHOUT_EFFECT.contains(&(table, &plain)) {
+                let message = format!("[{table}] {written} has no effect in this version of Harn");
+                self.report(Diagnostic::warning(message).with_label(place, ""));
+            } else {
+                let names = || keys.iter().map(|key| key.name);
+                let help = match nearest(&plain, names()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known keys: {}", names().collect::<Vec<_>>().join(", ")),
+                };
+                let warning =
+                    Diagnostic::warning(format!("unknown key `{written}` in [{table}]: it has no effect"));
+                self.report(warning.with_label(place, "").with_help(help));
+            }
+        }
+    }
+
+    fn asset_roots(&mut self, roots: &DeTable<'_>) {
+        for (alias, value) in roots {
+            let alias = alias.get_ref();
+            let place = span(value.span());
+            match value.get_ref().as_str() {
+                Some(folder) if harn_template::is_project_path(folder) => {}
+                Some(folder) => {
+                    let problem = harn_template::ErrorKind::UnsafeAlias {
+                        alias: alias.to_string(),
+                        value: folder.to_owned(),
+                    };
+                    self.report(Diagnostic::error(problem.to_string()).with_label(place, ""));
+                }
+                None => {
+                    let message = format!(
+                        "[asset_roots] {alias} must be the path of a folder of the project, got {}",
+                        kind(value)
+                    );
+                    let help = format!("as in `{alias} = \"prompts\"`");
+                    self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
+                }
+            }
+        }
+    }
+
+    fn bundle_root(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let Some(folder) = value.get_ref().as_str() else {
+            return Err(wrong("the path of a folder", value).help("as in `bundle_root = \"dist\"`"));
+        };
+        let root = self.settings.root.as_deref().unwrap_or(Path::new("")).join(folder);
+        if !root.is_dir() {
+            let message = format!("[check] bundle_root: there is no folder {}", root.display());
+            self.report(Diagnostic::warning(message).with_label(span(value.span()), ""));
+        }
+        self.settings.bundle_root = Some(root);
+        Ok(())
+    }
+
+    fn rules(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let must = "a list of rule names";
+        let Some(entries) = value.get_ref().as_array() else {
+            let example = value.get_ref().as_str().unwrap_or("template-parse");
+            return Err(wrong(must, value).help(&format!("put brackets around it: `[\"{example}\"]`")));
+        };
+        for entry in entries.iter() {
+            let Some(text) = entry.get_ref().as_str() else {
+                return Err(Wrong { got: format!("{} in it", kind(entry)), ..wrong(must, entry) });
+            };
+            let filter = RuleFilter::parse(text);
+            let known = || {
+                let templates = harn_template::RULES.iter().map(|rule| rule.name);
+                templates.chain(CODES.iter().map(|entry| entry.code))
+            };
+            if !known().any(|name| name == filter.rule) {
+                let message = format!("no rule is named `{}`", filter.rule);
+                let mut warning = Diagnostic::warning(message).with_label(span(entry.span()), "");
+                warning.help = nearest(&filter.rule, known()).map(|near| format!("did you mean `{near}`?"));
+                self.report(warning);
+            }
+            self.settings.disabled.push(filter);
+        }
+        Ok(())
+    }
+
+    fn threshold(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let must = "a whole number, 0 or more";
+        let number = value.get_ref().as_integer().ok_or_else(|| wrong(must, value))?;
+        let count = usize::from_str_radix(number.as_str(), number.radix())
+            .map_err(|_| Wrong { got: number.to_string(), ..wrong(must, value) })?;
+        self.settings.template_variant_branch_threshold = Some(count);
+        Ok(())
+    }
+}
+
+impl Wrong {
+    fn help(self, text: &str) -> Self {
+        Self { help: Some(text.to_owned()), ..self }
+    }
+}
+
+fn boolean(value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
+    value.get_ref().as_bool().ok_or_else(|| wrong("true or false", value))
+}
+
+fn severity(value: &Spanned<DeValue<'_>>) -> Result<PreflightSeverity, Wrong> {
+    let must = "\"error\", \"warning\" or \"off\"";
+    let Some(text) = value.get_ref().as_str() else { return Err(wrong(must, value)) };
+    PreflightSeverity::parse(text).ok_or_else(|| Wrong { got: format!("\"{text}\""), ..wrong(must, value) })
+}
+
+fn wrong(must: &'static str, value: &Spanned<DeValue<'_>>) -> Wrong {
+    Wrong { must, got: kind(value).to_owned(), help: None }
+}
+
+/// The type of a value, for people.
+fn kind(value: &Spanned<DeValue<'_>>) -> &'static str {
+    match value.get_ref() {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn span(range: Range<usize>) -> Span {
+    Span::new(range.start as u32, range.end as u32)
+}
