@@ -79,10 +79,8 @@ impl Reader<'_> {
             "qc_defaults" | "tier_defaults" => self.entries::<String>(name, value, plain),
             "model_defaults" => self.entries::<toml::Table>(name, value, plain),
             "inference_rules" | "tier_rules" => self.rules(name, value, plain),
-            "default_provider" => {
-                if !self.fits::<String>(&[name], value) {
-                    plain.remove(name);
-                }
+            "default_provider" if !self.fits::<String>(&[name], value) => {
+                plain.remove(name);
             }
             _ => {}
         }

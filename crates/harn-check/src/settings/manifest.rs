@@ -47,8 +47,11 @@ struct Key {
 }
 
 const CHECK: &[Key] = &[
-    Key { name: "strict", set: |m, value| Ok(m.settings.strict = boolean(value)?) },
-    Key { name: "preflight_severity", set: |m, value| Ok(m.settings.preflight = severity(value)?) },
+    Key { name: "strict", set: |m, value| boolean(value).map(|strict| m.settings.strict = strict) },
+    Key {
+        name: "preflight_severity",
+        set: |m, value| severity(value).map(|level| m.settings.preflight = level),
+    },
     Key { name: "bundle_root", set: |m, value| m.bundle_root(value) },
     Key { name: "disable_rules", set: |m, value| m.rules(value) },
 ];
