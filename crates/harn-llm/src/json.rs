@@ -98,3 +98,15 @@ pub fn hex(bytes: &[u8]) -> String {
     }
     out
 }
+
+/// Reads JSON that stands on one line of a file. The message of an error counts columns only: the line is the caller's to
+/// name.
+pub(crate) fn parse_line(line: &str) -> Result<Value, String> {
+    // A mark of the byte order, which editors on Windows put in front of a file.
+    let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+    serde_json::from_str(line).map_err(|error| {
+        let text = error.to_string();
+        let what = text.split(" at line ").next().unwrap_or(&text);
+        format!("{what} at column {}", error.column())
+    })
+}

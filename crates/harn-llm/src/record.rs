@@ -130,7 +130,7 @@ impl Tape {
         let mut entries = Vec::new();
         for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
             let wrong = |what: String| format!("cassette line {}: {what}", n + 1);
-            let value: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+            let value = crate::json::parse_line(line).map_err(&wrong)?;
             let (Some(request), Some(response)) = (value.get("request"), value.get("response")) else {
                 return Err(wrong("expected `request` and `response`".to_string()));
             };

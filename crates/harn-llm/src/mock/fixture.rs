@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Mock;
 use crate::error::LlmError;
-use crate::json::Object;
+use crate::json::{Object, parse_line};
 use crate::response::{Block, Response};
 
 /// Reads a fixture file.
@@ -15,8 +15,7 @@ pub fn parse_fixtures(file: &str, text: &str) -> Result<Vec<Mock>, String> {
     let mut out = Vec::new();
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at = n + 1;
-        let value: Value =
-            serde_json::from_str(line).map_err(|e| format!("invalid JSON in {file} line {at}: {e}"))?;
+        let value = parse_line(line).map_err(|e| format!("invalid JSON in {file} line {at}: {e}"))?;
         let mock = check(&value).and_then(|()| Mock::from_json(&value)).map_err(|e| {
             // The reader of the dict speaks of the builtin that usually gives it.
             let e = e.strip_prefix("llm_mock: ").unwrap_or(&e);

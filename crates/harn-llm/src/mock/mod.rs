@@ -41,6 +41,39 @@ struct MockError {
     retry_after_ms: Option<u64>,
 }
 
+const KEYS: [&str; 17] = [
+    "blocks",
+    "cache_creation_input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "chunks",
+    "consume_match",
+    "error",
+    "input_tokens",
+    "match",
+    "model",
+    "output_tokens",
+    "provider",
+    "stop_reason",
+    "text",
+    "thinking",
+    "thinking_summary",
+    "tool_calls",
+];
+
+const CALL_KEYS: [&str; 4] = ["args", "arguments", "id", "name"];
+
+/// Refuses a key that is a slip of a known one: the answer would silently be another one. Other keys are notes.
+fn no_slips(place: &str, dict: &Value, known: &[&str]) -> Result<(), String> {
+    let keys = dict.as_object().into_iter().flat_map(|dict| dict.keys());
+    for key in keys.filter(|key| !known.contains(&key.as_str())) {
+        if let Some(name) = crate::options::nearest(key, known.iter().copied()) {
+            return Err(format!("llm_mock: {place}unknown key `{key}` (did you mean `{name}`?)"));
+        }
+    }
+    Ok(())
+}
+
 impl Mock {
     /// Reads the dict of `llm_mock`.
     ///
@@ -50,6 +83,10 @@ impl Mock {
         if !value.is_object() {
             return Err("llm_mock: expected a dict argument".to_string());
         }
+        no_slips("", value, &KEYS)?;
+        list_at(value, "tool_calls")
+            .iter()
+            .try_for_each(|call| no_slips("tool_calls: ", call, &CALL_KEYS))?;
         let text = |key: &str| present(value, key).map(crate::json::display);
         let int = |key: &str| value.get(key).and_then(Value::as_i64);
         let chunks: Option<Vec<String>> = value

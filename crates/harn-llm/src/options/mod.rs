@@ -11,6 +11,7 @@ mod thinking;
 mod tool_search;
 
 pub use budget::Budget;
+pub(crate) use notices::nearest;
 pub use notices::{Expected, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;

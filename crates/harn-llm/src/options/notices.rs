@@ -150,7 +150,7 @@ fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
 }
 
 /// The known name that a word is a slip of: one letter off in short words, two in longer ones.
-fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = if word.chars().count() < 5 { 1 } else { 2 };
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))

@@ -168,6 +168,7 @@ builtins! {
 
     /// Makes the call of a caller, from its first handler on.
     Llm async fn llm_caller = "__llm_caller"(cx, handlers: Value, defaults: Value, call: Value) -> "dict" {
+        check_call(&call)?;
         let call = with_defaults(&call, &defaults);
         let llm = crate::llm_host::binding(&cx, &to_json(&entry(&call, "options")));
         let _open = OpenContext::new(&cx, llm);
@@ -177,6 +178,7 @@ builtins! {
 
     /// Runs the handler of a caller at a depth; behind the last one stands `llm_call`.
     Llm async fn llm_caller_step = "__llm_caller_step"(cx, handlers: Value, defaults: Value, depth: i64, call: Value) -> "dict" {
+        check_call(&call)?;
         let call = with_defaults(&call, &defaults);
         let at = usize::try_from(depth).unwrap_or(usize::MAX);
         let Some(handler) = handlers.as_list().and_then(|l| l.get(at)).cloned() else {
@@ -278,6 +280,23 @@ fn partial(cx: &Cx, name: &str, args: Vec<Value>) -> Result<Value> {
 /// A copy of a dict; anything else counts as empty.
 fn dict(value: &Value) -> Dict {
     value.to_dict().map(|dict| (*dict).clone()).unwrap_or_default()
+}
+
+/// Refuses a call that would ask a model nothing.
+fn check_call(call: &Value) -> Result<()> {
+    if call.to_dict().is_none() {
+        let text = format!(
+            "caller: the call must be a dict {{prompt, system?, options?}}, got {}",
+            call.type_name()
+        );
+        return Err(thrown(text));
+    }
+    let options = entry(call, "options");
+    let asks = [entry(call, "prompt"), entry(&options, "messages"), entry(&options, "transcript")];
+    if asks.iter().all(Value::is_nil) {
+        return Err(thrown("caller: the call has neither a `prompt` nor `options.messages`"));
+    }
+    Ok(())
 }
 
 /// A call dict whose options have the defaults of its caller under them.
