@@ -138,9 +138,15 @@ fn fixtures_round_trip_and_name_bad_lines() {
     assert_eq!((again.text, again.tool_calls, again.usage), (answer.text, answer.tool_calls, answer.usage));
     let error = parse_fixtures("f.jsonl", "{}\n\nnope").unwrap_err();
     assert_eq!(error, "invalid JSON in f.jsonl line 3: expected ident at column 2");
-    assert!(parse_fixtures("f", "\u{feff}{\"text\": \"x\"}").is_ok(), "a byte order mark is no part of the text");
+    assert!(
+        parse_fixtures("f", "\u{feff}{\"text\": \"x\"}").is_ok(),
+        "a byte order mark is no part of the text"
+    );
     let error = parse_fixtures("f.jsonl", "{\"txt\": \"x\"}").unwrap_err();
-    assert_eq!(error, "invalid --llm-mock fixture in f.jsonl line 1: unknown key `txt` (did you mean `text`?)");
+    assert_eq!(
+        error,
+        "invalid --llm-mock fixture in f.jsonl line 1: unknown key `txt` (did you mean `text`?)"
+    );
 }
 
 #[test]
