@@ -1,7 +1,9 @@
-//! Writes expressions of a program as blocks with the same value: `e` becomes `(if true { e } else { nil })`.
+//! Writes expressions of a program in another way with the same value: `e` becomes `(if true { e } else { nil })`, or
+//! `{ -> e }()`, or `[e][0]`.
 //!
-//! What an operand is worth must not depend on whether its neighbours contain statements. A compiler that keeps
-//! intermediate results in registers can get that wrong without any sign of it.
+//! What an operand is worth must not depend on whether its neighbours contain statements, nor a variable on whether a
+//! function has captured it. A compiler that keeps intermediate results in registers can get that wrong without any sign
+//! of it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -12,8 +14,13 @@ use harn_syntax::visit::{self, Visitor};
 
 use crate::rng::Rng;
 
-/// Forms of a block with the value of an expression.
-const FORMS: [(&str, &str); 2] = [("(if true { ", " } else { nil })"), ("(match 1 { 1 -> { ", " } })")];
+/// Forms with the value of an expression; the last two only of one without control flow.
+const FORMS: [(&str, &str); 4] = [
+    ("(if true { ", " } else { nil })"),
+    ("(match 1 { 1 -> { ", " } })"),
+    ("({ -> ", " })()"),
+    ("[", "][0]"),
+];
 
 /// Rewrites some expressions of a program; which ones depends on its text and the round.
 pub(crate) fn rewritten(text: &str, round: u64) -> String {
@@ -27,15 +34,15 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
     text.hash(&mut hasher);
     let mut rng = Rng::new(hasher.finish(), round);
     // From the end, so that earlier positions stay; what encloses a rewritten expression is left alone.
-    found.spans.sort_by_key(|span| std::cmp::Reverse((span.start, span.end)));
+    found.spans.sort_by_key(|(span, _)| std::cmp::Reverse((span.start, span.end)));
     let mut out = text.to_owned();
     let mut from = text.len();
-    for span in found.spans {
+    for (span, plain) in found.spans {
         let (start, end) = (span.start as usize, span.end as usize);
         if end > from || rng.below(3) != 0 {
             continue;
         }
-        let (open, close) = FORMS[rng.below(FORMS.len())];
+        let (open, close) = FORMS[rng.below(if plain { 4 } else { 2 })];
         let changed = format!("{}{open}{}{close}{}", &out[..start], &text[start..end], &out[end..]);
         if parse(&changed).errors.is_empty() {
             out = changed;
@@ -48,7 +55,40 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
 /// Collects the spans of expressions that are read as values.
 struct Values<'t> {
     text: &'t str,
-    spans: Vec<Span>,
+    /// With whether they are without control flow.
+    spans: Vec<(Span, bool)>,
+}
+
+/// Finds control flow in an expression: what must not move into a function.
+struct Plain(bool);
+
+impl<'a> Visitor<'a> for Plain {
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Nil
+            | ExprKind::Bool(_)
+            | ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Duration(_)
+            | ExprKind::Str(_)
+            | ExprKind::Closure { .. } => {}
+            ExprKind::Name(name) if name != "_" => {}
+            ExprKind::Interp(_)
+            | ExprKind::List(_)
+            | ExprKind::Dict(_)
+            | ExprKind::Paren(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Logic { .. }
+            | ExprKind::Ternary { .. }
+            | ExprKind::Call { .. }
+            | ExprKind::MethodCall { .. }
+            | ExprKind::Member { .. }
+            | ExprKind::Index { .. }
+            | ExprKind::Slice { .. } => visit::walk_expr(self, expr),
+            _ => self.0 = false,
+        }
+    }
 }
 
 impl<'a> Visitor<'a> for Values<'_> {
@@ -65,7 +105,9 @@ impl<'a> Visitor<'a> for Values<'_> {
             _ => true,
         };
         if is_value && !starts_a_line {
-            self.spans.push(expr.span);
+            let mut plain = Plain(true);
+            plain.expr(expr);
+            self.spans.push((expr.span, plain.0));
         }
         match &expr.kind {
             // What is called or looked into may be a name that is no value: a builtin, a module, an enum.
