@@ -5,6 +5,7 @@
 //! function has captured it. A compiler that keeps intermediate results in registers can get that wrong without any sign
 //! of it.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use harn_syntax::ast::*;
@@ -28,8 +29,9 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
     if !parsed.errors.is_empty() {
         return text.to_owned();
     }
-    let mut found = Values { text, spans: Vec::new() };
+    let mut found = Values { text, spans: Vec::new(), assigned: HashSet::new(), fixed: HashSet::new() };
     found.stmts(&parsed.program.items);
+    found.assigned.retain(|name| !found.fixed.contains(name));
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let mut rng = Rng::new(hasher.finish(), round);
@@ -37,13 +39,20 @@ pub(crate) fn rewritten(text: &str, round: u64) -> String {
     found.spans.sort_by_key(|(span, _)| std::cmp::Reverse((span.start, span.end)));
     let mut out = text.to_owned();
     let mut from = text.len();
-    for (span, plain) in found.spans {
+    for (span, plain) in std::mem::take(&mut found.spans) {
         let (start, end) = (span.start as usize, span.end as usize);
         if end > from || rng.below(3) != 0 {
             continue;
         }
-        let (open, close) = FORMS[rng.below(if plain { 4 } else { 2 })];
-        let changed = format!("{}{open}{}{close}{}", &out[..start], &text[start..end], &out[end..]);
+        let expr = &text[start..end];
+        let written = if found.assigned.contains(expr) && rng.chance(50) {
+            // The variable is assigned what it holds while an operand before it waits.
+            format!("(if true {{ let t_ = {expr}; {expr} = t_; t_ }} else {{ nil }})")
+        } else {
+            let (open, close) = FORMS[rng.below(if plain { 4 } else { 2 })];
+            format!("{open}{expr}{close}")
+        };
+        let changed = format!("{}{written}{}", &out[..start], &out[end..]);
         if parse(&changed).errors.is_empty() {
             out = changed;
             from = start;
@@ -57,6 +66,9 @@ struct Values<'t> {
     text: &'t str,
     /// With whether they are without control flow.
     spans: Vec<(Span, bool)>,
+    /// Names that are assigned somewhere, and those that are somewhere declared for good.
+    assigned: HashSet<String>,
+    fixed: HashSet<String>,
 }
 
 /// Finds control flow in an expression: what must not move into a function.
@@ -130,6 +142,19 @@ impl<'a> Visitor<'a> for Values<'_> {
         }
     }
 
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match &stmt.kind {
+            StmtKind::Assign { target, .. } => drop(self.assigned.insert(target.root.name.to_string())),
+            StmtKind::Let { mutable: false, pattern, .. } => {
+                if let PatternKind::Name(name) = &pattern.kind {
+                    self.fixed.insert(name.name.to_string());
+                }
+            }
+            _ => {}
+        }
+        visit::walk_stmt(self, stmt);
+    }
+
     fn decl(&mut self, decl: &'a Decl) {
         // Fields of tools and skills are declarations, not code.
         if !matches!(decl.kind, DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_)) {
@@ -151,5 +176,13 @@ mod tests {
         assert_ne!(blocks, text);
         assert!(parse(&blocks).errors.is_empty(), "{blocks}");
         assert!(blocks.contains("println(") && blocks.contains("fn f(a)"), "{blocks}");
+    }
+
+    #[test]
+    fn variables_are_assigned_what_they_hold() {
+        let text = "var x = 1\nx = x + 1\nlet y = x\nprintln(x + y)\n";
+        let found =
+            (0..20).map(|round| rewritten(text, round)).find(|text| text.contains("let t_ = x; x = t_"));
+        assert!(found.is_some_and(|text| parse(&text).errors.is_empty() && !text.contains("y = t_")));
     }
 }
