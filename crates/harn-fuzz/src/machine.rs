@@ -148,7 +148,9 @@ fn run(text: &str) -> Option<String> {
             let drawn =
                 file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
             assert!(drawn.starts_with("error: "), "an error without a text");
-            error.is_catchable().then(|| error.uncaught_text())
+            // Which name is suggested depends on those that are visible where the expression stands.
+            let told = |text: String| text.split(" (did you mean").next().map(str::to_owned);
+            error.is_catchable().then(|| error.uncaught_text()).and_then(told)
         }
     };
     drop(outcome);
