@@ -148,16 +148,21 @@ fn run(text: &str) -> Option<String> {
             let drawn =
                 file.map_or_else(|| diagnostic.render_plain(false), |file| diagnostic.render(&file, false));
             assert!(drawn.starts_with("error: "), "an error without a text");
-            // Which name is suggested depends on those that are visible where the expression stands.
-            let told = |text: String| text.split(" (did you mean").next().map(str::to_owned);
-            error.is_catchable().then(|| error.uncaught_text()).and_then(told)
+            error.is_catchable().then(|| error.uncaught_text())
         }
     };
     drop(outcome);
     drop(program);
     // A machine that is still referred to is a leak, and leaks add up here.
     drop(Rc::try_unwrap(vm).ok());
-    end.map(|end| format!("{}\n{end}", out.borrow()))
+    end.map(|end| without_suggestions(&format!("{}\n{end}", out.borrow())))
+}
+
+/// Which name is suggested depends on those that are visible where an expression stands.
+fn without_suggestions(text: &str) -> String {
+    let mut parts = text.split(" (did you mean `");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once("`?)").map_or(part, |(_, rest)| rest))
 }
 
 /// What the thread that watches is told: a program starts, or has ended.
@@ -219,6 +224,12 @@ mod tests {
         assert!(!harmless("let f = delete_file\nf(\"a\")"));
         assert!(!harmless("import \"lib\""));
         assert!(!harmless("println(\"${exec(\"ls\")}\")"));
+    }
+
+    #[test]
+    fn suggestions_are_taken_out() {
+        assert_eq!(without_suggestions("a (did you mean `b`?) c\nd (did you mean `e`?)"), "a c\nd");
+        assert_eq!(without_suggestions("plain"), "plain");
     }
 
     #[test]
