@@ -259,7 +259,8 @@ impl Driver {
         for id in &self.providers.enabled {
             let config = self.providers.config.get(id).unwrap_or(&none);
             let fresh = |_| new_id(self.cx.vm());
-            let made: Vec<Reminder> = match BuiltIn::named(id) {
+            let built_in = BuiltIn::named(id);
+            let made: Vec<Reminder> = match built_in {
                 Some(provider) if provider.subscribes_to.contains(&event) => {
                     provider.reminder(&fresh(0), payload, config, prose).or_throw()?.into_iter().collect()
                 }
@@ -278,6 +279,10 @@ impl Driver {
                 }
             };
             made.iter().for_each(|reminder| self.reminders.add(self.cx.vm(), &self.session, reminder));
+            // The built-in ones look at every turn: only what came of it is worth an event that is kept.
+            if built_in.is_some() && made.is_empty() {
+                continue;
+            }
             let evaluated = json!({"kind": "transcript.reminder.provider_evaluated", "provider": id,
                                    "event": event, "reminders": made.len()});
             tell(self.cx.vm(), Some(&self.session), evaluated);
