@@ -53,8 +53,16 @@ pub enum ReminderError {
     /// More providers are enabled than may run.
     #[error("reminders: {0} providers are enabled, at most 8 may be (HARN-RMD-007)")]
     TooManyProviders(usize),
+    /// The option `reminders` names a provider that is not there.
+    #[error("reminders: unknown provider '{id}'; known are {} (HARN-RMD-001)", known.join(", "))]
+    UnknownProvider {
+        /// What was named.
+        id: String,
+        /// The built-in and registered providers.
+        known: Vec<String>,
+    },
     /// An event of a provider's subscription is not known.
-    #[error("register_reminder_provider: unknown event '{0}'")]
+    #[error("register_reminder_provider: unknown event '{0}'; known are {known}", known = providers::EVENTS.join(", "))]
     UnknownEvent(String),
     /// A hook of an event without reminder effects returned one.
     #[error("{0}: this hook event takes no reminder effects (HARN-RMD-008)")]

@@ -199,13 +199,15 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
     }
     let mut enabled: Vec<String> = BUILT_IN.iter().map(|provider| provider.id.to_owned()).collect();
     enabled.extend(registered.iter().cloned());
+    let known = enabled.clone();
+    let check = |id: &str| match known.iter().any(|known| known == id) {
+        true => Ok(()),
+        false => Err(ReminderError::UnknownProvider { id: id.to_owned(), known: known.clone() }),
+    };
     if let Some(list) = present(dict, "providers") {
         let list = list.as_array().ok_or_else(|| wrong("providers", "a list of provider ids"))?;
         let list: Vec<String> = list.iter().map(display).collect();
-        let unknown = |id: &&String| !enabled.iter().any(|known| known == id.trim_start_matches('-'));
-        if list.iter().any(|id| unknown(&id)) {
-            return Err(wrong("providers", "a list of known provider ids, each with or without `-`"));
-        }
+        list.iter().try_for_each(|id| check(id.trim_start_matches('-')))?;
         let kept: Vec<&String> = list.iter().filter(|id| !id.starts_with('-')).collect();
         let dropped = |id: &str| list.iter().any(|entry| entry.strip_prefix('-') == Some(id));
         enabled.retain(|id| (kept.is_empty() || kept.contains(&id)) && !dropped(id));
@@ -216,6 +218,7 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
     let mut config = BTreeMap::new();
     if let Some(given) = present(dict, "config") {
         for (id, settings) in as_dict(given).ok_or_else(|| wrong("config", "a dict of dicts"))? {
+            check(id)?;
             let settings = as_dict(settings).ok_or_else(|| wrong("config", "a dict of dicts"))?;
             config.insert(id.clone(), settings.clone());
         }
@@ -328,11 +331,17 @@ mod tests {
         );
         assert_eq!(error(json!("x"), &[]), "reminders: option must be a bool or a dict (HARN-RMD-001)");
         assert_eq!(error(json!({"x": 1}), &[]), "reminders: unknown option 'x' (HARN-RMD-001)");
-        assert!(error(json!({"providers": ["-nobody"]}), &[]).contains("known provider ids"));
-        assert!(error(json!({"config": {"a": 1}}), &[]).contains("a dict of dicts"));
+        assert!(
+            error(json!({"providers": ["-nobody"]}), &many[..1])
+                .starts_with("reminders: unknown provider 'nobody'; known are token_pressure, idle_nudge, ")
+        );
+        assert!(
+            error(json!({"config": {"idle": {}}}), &[]).starts_with("reminders: unknown provider 'idle'; ")
+        );
+        assert!(error(json!({"config": {"idle_nudge": 1}}), &[]).contains("a dict of dicts"));
         assert_eq!(
             check_events(&["pre_turn".into(), "lunch".into()]).unwrap_err().to_string(),
-            "register_reminder_provider: unknown event 'lunch'"
+            "register_reminder_provider: unknown event 'lunch'; known are session_start, pre_turn, post_turn, post_tool, post_compact, session_resume, daemon_idle, budget_pressure"
         );
         assert!(check_events(&EVENTS.map(str::to_owned)).is_ok());
     }

@@ -2,7 +2,6 @@
 
 use harn_prompt::reminder::{Origin, Reminder, Source, transcript as pure};
 use harn_value::{Dict, Value};
-use harn_vm::builtin::Text;
 use harn_vm::{Builtin, Error, Result, builtins};
 
 use crate::convert::{OrThrow, from_json, thrown, to_json};
@@ -64,7 +63,8 @@ builtins! {
     /// llm_call("Hi", "Be kind.", {provider: "mock", session_id: "s"})
     /// println(llm_mock_calls()[0].system.contains("Tests are red.")) // -> true
     /// ```
-    State fn agent_session_remind(cx, session_id: Text, options: Value) -> "string" {
+    State fn agent_session_remind(cx, session_id: Value, options: Value) -> "string" {
+        let session_id = session("agent_session_remind(session_id, options)", &session_id)?;
         let (function, id) = ("agent_session_remind", new_id(cx.vm()));
         let reminder =
             Reminder::parse(function, Origin::Options, &to_json(&options), &id, Source::InPipeline).or_throw()?;
@@ -78,7 +78,8 @@ builtins! {
     /// agent_session_remind("s", {body: "Tests are red.", tags: ["tests"]})
     /// println(agent_session_clear_reminders("s", {tag: "tests"})) // -> 1
     /// ```
-    State fn agent_session_clear_reminders(cx, session_id: Text, selector: Value) -> "int" {
+    State fn agent_session_clear_reminders(cx, session_id: Value, selector: Value) -> "int" {
+        let session_id = session("agent_session_clear_reminders(session_id, selector)", &session_id)?;
         cx.state::<Reminders>().clear(cx.vm(), &session_id, &to_json(&selector)).or_throw()?
     }
 }
@@ -113,6 +114,12 @@ builtins! {
         out.insert("removed_count", cleared.removed_count);
         out
     }
+}
+
+/// The name of a session.
+fn session(function: &str, id: &Value) -> Result<String> {
+    let id = id.as_str().map(ToString::to_string);
+    id.ok_or_else(|| thrown(format!("{function}: session_id must be a string")))
 }
 
 /// These are functions of the name `transcript`, and no methods of other builtins.
