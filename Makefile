@@ -36,7 +36,7 @@ test-real-server: ## install model servers written by others, and call them
 	  $(REAL_SERVERS)/venv/bin/pip install --quiet 'litellm[proxy]==1.106.2'; }
 	test -x $(REAL_SERVERS)/npm/node_modules/.bin/llmock || \
 	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
-	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test real_server -- --nocapture
+	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
 
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')

@@ -1,8 +1,6 @@
 //! The preflight: imports, templates and their bindings.
 
-mod common;
-
-use common::Project;
+use crate::common::Project;
 use harn_check::{PreflightSeverity, Settings, Source, check_templates};
 use harn_syntax::Severity;
 use insta::assert_snapshot;
@@ -212,11 +210,11 @@ fn the_bundle_root_is_tried_first() {
 fn the_severity_can_be_set() {
     let project = Project::new(&[]);
     let text = "render(\"gone.prompt\")";
-    let tree = common::parse(text);
+    let tree = crate::common::parse(text);
     let source = Source { name: "main.harn", dir: &project.dir, text, tree: &tree };
     let with = |preflight| {
         let settings = Settings { preflight, ..Settings::default() };
-        let found = check_templates(&source, &common::world(), &settings);
+        let found = check_templates(&source, &crate::common::world(), &settings);
         found.iter().map(|located| located.diagnostic.severity).collect::<Vec<_>>()
     };
     assert_eq!(with(PreflightSeverity::Error), [Severity::Error]);

@@ -1,8 +1,6 @@
 //! The checks of a program: what they say, and what they leave alone.
 
-mod common;
-
-use common::{Project, diagnostics, drawn, messages};
+use crate::common::{Project, diagnostics, drawn, messages};
 use insta::assert_snapshot;
 
 /// Asserts that nothing is said about a program.

@@ -1,7 +1,5 @@
 //! Whatever the program, the checks end, and twice give the same.
 
-mod common;
-
 use std::path::Path;
 
 use harn_check::{Settings, Source, check_program, check_templates};
@@ -59,7 +57,7 @@ proptest! {
         let text: String = picks.into_iter().map(|at| PIECES[at]).collect();
         let parsed = harn_syntax::parse(&text);
         let source = Source { name: "main.harn", dir: Path::new("/nonexistent"), text: &text, tree: &parsed.program };
-        let world = common::world();
+        let world = crate::common::world();
         let first = check_program(&source, &world);
         prop_assert_eq!(&first, &check_program(&source, &world));
         let starts: Vec<_> = first.iter().map(|diagnostic| diagnostic.span.map(|span| span.start)).collect();

@@ -1,16 +1,12 @@
 //! Input that is wrong on purpose: each gives a clear error, none a panic, a hang or lost output.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{folder, harn, harn_in, run_text};
+use crate::common::{folder, harn, harn_in, run_text};
 
 /// Runs bytes as a program and checks that it is refused in an orderly way.
-fn refused(bytes: &[u8]) -> common::Ran {
+fn refused(bytes: &[u8]) -> crate::common::Ran {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.harn"), bytes).unwrap();
     let ran = harn_in(folder.path(), &["run", "bad.harn"]);
@@ -125,7 +121,7 @@ fn a_syntax_error_in_an_imported_file() {
 
 #[test]
 fn a_closed_output_pipe_ends_quietly() {
-    let mut child = common::command(&["run", "-e", "for i in 1 to 10000000 { println(i) }"])
+    let mut child = crate::common::command(&["run", "-e", "for i in 1 to 10000000 { println(i) }"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -156,7 +152,7 @@ fn a_memory_limit_gives_an_error_the_program_can_catch() {
     assert_eq!((ran.code, ran.out.as_str()), (1, "true\n"), "{}", ran.err);
     assert!(ran.err.contains("memory limit"), "{}", ran.err);
     let text = "var xs = []\nwhile true {\n  xs = xs + [1, 2, 3, 4]\n}\n";
-    let folder = common::folder(&[("list.harn", text)]);
+    let folder = crate::common::folder(&[("list.harn", text)]);
     let ran = harn_in(folder.path(), &["run", "--max-memory", "64M", "list.harn"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("memory limit"), "{}", ran.err);

@@ -5,13 +5,9 @@
 //! `harn part` marks a piece that does not run by itself. `harn file NAME` is a file for the commands of the page: a
 //! block `console` begins with `$ harn ...` and goes on with what that prints to standard output.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Ran, folder, harn_in, repository};
+use crate::common::{Ran, folder, harn_in, repository};
 
 /// A fenced block: the words of its first line, its text, and its line.
 struct Block {

@@ -1,10 +1,6 @@
 //! `harn check`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{folder, harn, harn_in};
+use crate::common::{folder, harn, harn_in};
 
 #[test]
 fn clean_files_are_ok() {

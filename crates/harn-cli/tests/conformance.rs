@@ -1,10 +1,6 @@
 //! The conformance suite, and the runner's own behaviour.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{folder, harn_in, repository};
+use crate::common::{folder, harn_in, repository};
 
 #[test]
 fn the_suite_passes_in_one_process() {

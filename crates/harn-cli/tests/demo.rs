@@ -1,10 +1,6 @@
 //! `harn demo`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{command, finish, folder, harn, harn_in};
+use crate::common::{command, finish, folder, harn, harn_in};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -118,7 +114,7 @@ fn a_record_is_kept_unless_told_otherwise() {
         assert!(record["started_at"].as_str().unwrap().ends_with('Z'));
         assert_eq!(std::fs::read_dir(run.path()).unwrap().count(), 1, "no scratch file is left");
     }
-    let quiet = common::folder(&[]);
+    let quiet = crate::common::folder(&[]);
     harn_in(quiet.path(), &["demo", "prompt-guidance", "--no-record"]);
     assert_eq!(std::fs::read_dir(quiet.path()).unwrap().count(), 0);
 }

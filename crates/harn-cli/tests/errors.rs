@@ -1,10 +1,6 @@
 //! The frames of errors, whole.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{folder, harn, harn_in, run_text};
+use crate::common::{folder, harn, harn_in, run_text};
 use insta::assert_snapshot;
 
 #[test]
@@ -67,9 +63,9 @@ fn colour_only_when_asked_for() {
     let program = ["run", "-e", "throw 1"];
     let plain = harn(&program);
     assert!(!plain.err.contains('\x1b'), "{}", plain.err);
-    let mut command = common::command(&program);
+    let mut command = crate::common::command(&program);
     command.env_remove("NO_COLOR").env("FORCE_COLOR", "1");
-    let coloured = common::finish(command, b"");
+    let coloured = crate::common::finish(command, b"");
     assert!(coloured.err.starts_with("\x1b[1;31merror\x1b[0m: "), "{:?}", coloured.err);
 }
 

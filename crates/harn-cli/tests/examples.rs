@@ -1,10 +1,6 @@
 //! Every example runs as its README says: from the top of the repository, without a key.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{harn_in, repository};
+use crate::common::{harn_in, repository};
 
 #[test]
 fn all_examples_run() {

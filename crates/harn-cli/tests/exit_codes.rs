@@ -1,10 +1,6 @@
 //! How programs end, and what the exit code says.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{harn, harn_with, run_text};
+use crate::common::{harn, harn_with, run_text};
 
 #[test]
 fn a_script_ends_with_zero_whatever_its_last_value() {
@@ -66,19 +62,19 @@ fn inline_code_and_standard_input() {
 
 #[test]
 fn the_task_reaches_the_pipeline() {
-    let folder = common::folder(&[("t.harn", "pipeline default(task) {\n  println(task)\n}\n")]);
-    let ran = common::harn_in(folder.path(), &["run", "t.harn", "--task", "tidy up"]);
+    let folder = crate::common::folder(&[("t.harn", "pipeline default(task) {\n  println(task)\n}\n")]);
+    let ran = crate::common::harn_in(folder.path(), &["run", "t.harn", "--task", "tidy up"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "tidy up\n"));
-    let ran = common::harn_in(folder.path(), &["t.harn"]);
+    let ran = crate::common::harn_in(folder.path(), &["t.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "nil\n"));
 }
 
 #[test]
 fn the_program_reads_standard_input() {
     let text = "let first = read_line()\nprintln(\"<${first}>\")\nprintln(read_line())\n";
-    let folder = common::folder(&[("in.harn", text)]);
-    let mut command = common::command(&["run", "in.harn"]);
+    let folder = crate::common::folder(&[("in.harn", text)]);
+    let mut command = crate::common::command(&["run", "in.harn"]);
     command.current_dir(folder.path());
-    let ran = common::finish(command, b"one\n");
+    let ran = crate::common::finish(command, b"one\n");
     assert_eq!((ran.code, ran.out.as_str()), (0, "<one>\nnil\n"));
 }

@@ -1,10 +1,6 @@
 //! `harn explain`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::harn;
+use crate::common::harn;
 
 #[test]
 fn a_builtin_a_method_and_a_keyword() {

@@ -1,10 +1,6 @@
 //! `harn explain prompt`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{Ran, command, finish, folder, harn_in, harn_with};
+use crate::common::{Ran, command, finish, folder, harn_in, harn_with};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -292,6 +288,6 @@ fn the_program_gets_arguments_input_and_its_exit_code() {
 #[test]
 fn an_executed_program_may_itself_be_named_prompt() {
     // `prompt` is no builtin, so the word is free for this command.
-    let ran = common::harn(&["explain", "prompt_explain"]);
+    let ran = crate::common::harn(&["explain", "prompt_explain"]);
     assert!(ran.code == 0 && ran.out.starts_with("prompt_explain("), "{}", ran.shown());
 }

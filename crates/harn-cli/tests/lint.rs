@@ -1,10 +1,6 @@
 //! `harn lint`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{folder, harn, harn_in};
+use crate::common::{folder, harn, harn_in};
 use insta::assert_snapshot;
 use serde_json::Value;
 

@@ -1,10 +1,6 @@
 //! The warning `template.llm_scope`: a binding of the program hides the model that a template would see.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{folder, harn_in, run_text};
+use crate::common::{folder, harn_in, run_text};
 
 #[test]
 fn a_binding_named_llm_wins_and_is_told_once_per_template() {

@@ -1,15 +1,11 @@
 //! `harn providers`, `harn models`, and where `harn run` takes the replies of models from.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 
-use common::{Ran, command, finish, folder, harn_in};
+use crate::common::{Ran, command, finish, folder, harn_in};
 use serde_json::{Value, json};
 
 /// Runs the binary in a folder that is also the home, without keys but with these variables.

@@ -1,10 +1,6 @@
 //! What a program sees of its project.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{folder, harn, harn_in};
+use crate::common::{folder, harn, harn_in};
 
 #[test]
 fn pipelines_and_the_context_know_the_project_root() {

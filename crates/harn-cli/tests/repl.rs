@@ -1,10 +1,6 @@
 //! The REPL on standard input that is no terminal.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::harn_with;
+use crate::common::harn_with;
 
 #[test]
 fn values_are_printed_and_numbered() {

@@ -1,9 +1,6 @@
 //! SIGINT and SIGTERM end a program in an orderly way.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(unix)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -13,7 +10,7 @@ use std::time::Duration;
 fn start(folder: &Path, rest: &str) -> Child {
     let text = format!("write_file(\"started\", \"\")\n{rest}\n");
     std::fs::write(folder.join("main.harn"), text).unwrap();
-    let mut child = common::command(&["run", "main.harn"])
+    let mut child = crate::common::command(&["run", "main.harn"])
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,10 +1,6 @@
 //! Wrong usage: exit code 2, and a text that says what to do.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::harn;
+use crate::common::harn;
 
 #[test]
 fn no_arguments_print_the_help_on_standard_error() {

@@ -1,12 +1,8 @@
 //! Limits: a call that would pass one is not sent, a stream that passes one is stopped.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::*;
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, CallError, LlmError};
 use serde_json::{Value, json};
-use support::*;
 
 /// A stream that never ends by itself: some text, then silence.
 fn talker() -> Vec<Step> {

@@ -1,12 +1,8 @@
 //! Calls answered by the mock: the contract of result dicts, gates, rounds, budgets, streams.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::*;
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, CallError, LlmRuntime};
 use serde_json::{Value, json};
-use support::*;
 
 async fn call(runtime: &LlmRuntime, prompt: &str, options: Value) -> Result<Value, CallError> {
     runtime.llm_call(&Call::new(prompt, None, options)).await

@@ -1,13 +1,9 @@
 //! The same call gives the same bytes, in whatever order its options and tools were written: providers
 //! cache prompts by their beginning.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::*;
 use harn_llm::Call;
 use harn_llm::wire::encode;
 use serde_json::{Map, Value, json};
-use support::*;
 
 /// The same value with the keys of the dict, and of those under `inner`, the other way round.
 fn reversed(value: &Value, inner: &[&str]) -> Value {

@@ -1,17 +1,13 @@
 //! Everything that can go wrong between here and a complete reply, one test a row, each with the
 //! category, kind and reason of the contract.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::support::*;
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, CallError, LlmError, LlmRuntime};
 use serde_json::{Value, json};
-use support::*;
 
 const NETWORK: [&str; 3] = ["transient_network", "transient", "network_error"];
 const TIMEOUT: [&str; 3] = ["timeout", "transient", "timeout"];

@@ -1,13 +1,9 @@
 //! Arbitrary input never panics: text replies, JSON in prose, options, mocks, stream bytes.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::*;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, CallOptions, Mock};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::*;
 
 /// Text made of the pieces that parsers look for.
 fn fragments() -> impl Strategy<Value = String> {

@@ -1,11 +1,7 @@
 //! Model calls over a real socket: wire formats, retries, fallbacks, recording.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::*;
 use harn_llm::{Call, Category};
 use serde_json::{Value, json};
-use support::*;
 
 #[tokio::test]
 async fn openai_streams_by_default() {

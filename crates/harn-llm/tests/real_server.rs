@@ -2,19 +2,15 @@
 //! format of every provider, and a gateway in front of it that translates between formats.
 //!
 //! `make test-real-server` installs both and runs these tests; without them they say so and pass.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
-
-mod support;
-
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{llm_error, local};
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, LlmError, LlmRuntime};
 use serde_json::{Value, json};
-use support::{llm_error, local};
 
 /// A server that ends with its test.
 struct Running {
@@ -109,7 +105,7 @@ impl Way {
 
     fn runtime(&self) -> std::rc::Rc<LlmRuntime> {
         let env: Vec<(&str, &str)> = self.env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        support::runtime(&env).0
+        crate::support::runtime(&env).0
     }
 
     fn call(&self, more: Value) -> Call {

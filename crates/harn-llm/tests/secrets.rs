@@ -1,17 +1,13 @@
 //! A key goes into the one header that needs it, and nowhere else: not into errors, results, transcripts,
 //! logs, fixtures, recordings, warnings or debug output, whatever a server does with it.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::support::*;
 use harn_llm::config::Layer;
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, LlmRuntime};
 use serde_json::{Value, json};
-use support::*;
 
 const CANARY: &str = "canary-5e7a1c-key";
 /// A token that the configuration adds as a header.
@@ -168,7 +164,7 @@ async fn addresses_with_passwords_are_shown_without_them() {
             assert_clean(&format!("{error:?}"), &url);
         }
         assert_clean(&said.borrow(), "sinks");
-        let (replaying, _) = support::runtime(ENV);
+        let (replaying, _) = crate::support::runtime(ENV);
         replaying.replay_exchanges("").unwrap();
         let options = json!({"provider": "openai", "base_url": format!("http://me:{TOKEN}@h/")});
         let error = replaying.llm_call(&Call::new("hi", None, options)).await.unwrap_err();

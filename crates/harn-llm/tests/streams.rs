@@ -1,13 +1,9 @@
 //! A recorded stream gives the same result wherever its chunks are cut.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
-
+use crate::support::*;
 use harn_llm::response::ResponseBuilder;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, Request, Response, StreamEvent};
 use serde_json::{Value, json};
-use support::*;
 
 fn request(provider: &str, options: Value) -> Request {
     let (runtime, _) = runtime(KEYS);

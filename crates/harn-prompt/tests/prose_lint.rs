@@ -1,8 +1,6 @@
 //! `.ci/lint-prompt-prose`: it fails on prose in the crates that talk to models, and on nothing else.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

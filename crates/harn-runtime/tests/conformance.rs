@@ -1,8 +1,4 @@
 //! The cases of `conformance/llm`, `conformance/agents` and `conformance/prompts`.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
 fn cases(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -25,7 +21,8 @@ fn failure(path: &Path) -> Option<String> {
     }
     let mock = Some(path.with_extension("llm-mock.jsonl")).filter(|p| p.is_file());
     let env = [("HARN_LLM_CALLS_DISABLED", "1")];
-    let run = common::run_with(path.file_name()?.to_str()?, &text, path.parent()?, &env, mock.as_deref());
+    let run =
+        crate::common::run_with(path.file_name()?.to_str()?, &text, path.parent()?, &env, mock.as_deref());
     match (expected, patterns, run.error) {
         (Some(_), _, Some(error)) => Some(format!("{error}\n{}", run.output)),
         (Some(expected), _, None) if expected.trim_end() != run.output.trim_end() => {

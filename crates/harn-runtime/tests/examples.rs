@@ -1,8 +1,4 @@
 //! The programs of `examples/` run, and say what they should.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -12,7 +8,7 @@ fn folder() -> PathBuf {
 fn output(name: &str) -> String {
     let dir = folder();
     let text = std::fs::read_to_string(dir.join(name)).unwrap();
-    let run = common::run_with(name, &text, &dir, &[("HARN_LLM_CALLS_DISABLED", "1")], None);
+    let run = crate::common::run_with(name, &text, &dir, &[("HARN_LLM_CALLS_DISABLED", "1")], None);
     assert_eq!(run.error, None, "{name} printed:\n{}{}", run.output, run.errors);
     run.output
 }
@@ -53,7 +49,7 @@ fn the_reviewer_survives_a_model_that_leaves_the_folder() {
     let script = "{\"tool_calls\": [{\"name\": \"read_file\", \"arguments\": {\"path\": \"../../secret\"}}]}\n{\"text\": \"I stop.\"}\n";
     std::fs::write(replies.path(), script).unwrap();
     let env = [("HARN_LLM_PROVIDER", "mock")];
-    let run = common::run_with("review_folder.harn", &text, &dir, &env, Some(replies.path()));
+    let run = crate::common::run_with("review_folder.harn", &text, &dir, &env, Some(replies.path()));
     assert_eq!(run.error, None);
     assert!(run.output.contains("I stop.") && run.output.contains("done after 2 turns"), "{}", run.output);
 }

@@ -1,8 +1,4 @@
 //! Every example in the documentation of this crate's builtins runs, and prints what it promises.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 use harn_vm::Builtin;
 
 fn example(entry: &Builtin) -> Option<String> {
@@ -28,7 +24,7 @@ fn every_example_prints_what_it_promises() {
             failures.push(format!("{}: no example", entry.name()));
             continue;
         };
-        let run = common::run(&code);
+        let run = crate::common::run(&code);
         let printed: Vec<&str> = run.output.lines().map(str::trim_end).collect();
         if let Some(error) = run.error {
             failures.push(format!("{}: {error}\n{code}", entry.name()));

@@ -1,8 +1,4 @@
 //! Every program of the guide to assembly prints what the guide shows behind it.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 const GUIDE: &str = include_str!("../../../docs/prompt-assembly.md");
 
 #[test]
@@ -11,7 +7,7 @@ fn programs_of_the_guide_print_what_it_shows() {
     for rest in GUIDE.split("```harn\n").skip(1) {
         let (program, behind) = rest.split_once("```").unwrap();
         let shown = behind.trim_start().strip_prefix("```text\n").unwrap().split("```").next().unwrap();
-        let run = common::run(program);
+        let run = crate::common::run(program);
         assert_eq!(run.error, None, "{program}");
         assert_eq!(run.output.trim_end(), shown.trim_end(), "{program}");
         count += 1;

@@ -1,11 +1,7 @@
 //! Options that look like a slip are told once, on standard error, and change nothing.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 fn warnings(text: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
-    let run = common::run_with("test.harn", text, dir.path(), &[], None);
+    let run = crate::common::run_with("test.harn", text, dir.path(), &[], None);
     assert_eq!(run.error, None, "{}{}", run.output, run.errors);
     run.errors.lines().filter(|line| line.contains("warning: llm: ")).map(str::to_owned).collect()
 }

@@ -1,9 +1,5 @@
 //! What happens to prompts beside their text: lines of the call log, the warning about a hidden `llm`, and
 //! what the wire carries.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
@@ -18,7 +14,7 @@ fn logged(dir: &Path, text: &str, kind: &str) -> Vec<Json> {
     let log = tempfile::tempdir().unwrap();
     let folder = log.path().display().to_string();
     let env = [("HARN_LLM_TRANSCRIPT_DIR", folder.as_str()), ("HARN_LLM_CALLS_DISABLED", "1")];
-    let run = common::run_with("test.harn", text, dir, &env, None);
+    let run = crate::common::run_with("test.harn", text, dir, &env, None);
     assert_eq!(run.error, None, "{}{}", run.output, run.errors);
     let lines = std::fs::read_to_string(log.path().join("llm_transcript.jsonl")).unwrap_or_default();
     let lines = lines.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
@@ -158,7 +154,7 @@ __push_llm_render_context("mock", "m")
 println(render("a.prompt", {llm: 1}) + render("a.prompt", {llm: 2}) + render("b.prompt", {llm: 3}))
 render("a.prompt", {other: 1})
 "#;
-    let run = common::run_with("test.harn", program, dir.path(), &[], None);
+    let run = crate::common::run_with("test.harn", program, dir.path(), &[], None);
     assert_eq!((run.error, run.output.as_str()), (None, "123\n"));
     let warnings: Vec<&str> = run.errors.lines().filter(|l| l.contains("template.llm_scope")).collect();
     assert_eq!(warnings.len(), 2, "{}", run.errors);
@@ -193,8 +189,13 @@ for event in event_log.subscribe("agent.transcript.llm") {
   if event.id == count { break }
 }
 "#;
-    let run =
-        common::run_with("test.harn", program, log.path(), &[("HARN_LLM_TRANSCRIPT_DIR", &folder)], None);
+    let run = crate::common::run_with(
+        "test.harn",
+        program,
+        log.path(),
+        &[("HARN_LLM_TRANSCRIPT_DIR", &folder)],
+        None,
+    );
     assert_eq!(run.error, None, "{}{}", run.output, run.errors);
     let written = std::fs::read_to_string(log.path().join("llm_transcript.jsonl")).unwrap();
     let kinds = written.lines().map(|line| serde_json::from_str::<Json>(line).unwrap()["type"].clone());

@@ -1,8 +1,4 @@
 //! `llm_call` and `agent_loop` of a script, against loopback servers that speak the real wire formats.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
-
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
@@ -152,7 +148,10 @@ fn an_openai_style_call_streams() {
 let r = llm_call("Hi", "Be kind.", {provider: "local", model: "m", temperature: 0.5})
 println("${r.text} ${r.provider} ${r.stop_reason} ${r.input_tokens} ${r.output_tokens}")
 "#;
-    assert_eq!(common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), "Hello there. local end_turn 20 5\n");
+    assert_eq!(
+        crate::common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]),
+        "Hello there. local end_turn 20 5\n"
+    );
     let seen = requests.recv().unwrap();
     assert_eq!(seen.path, "/v1/chat/completions");
     assert_eq!(seen.body["messages"][0], json!({"role": "system", "content": "Be kind."}));
@@ -174,7 +173,7 @@ println(prompt_explain({...o, _system_fragments: fragments}).system)
     let config = provider_at("openai", &format!("{url}/v1"));
     let path = config.path().display().to_string();
     let env = [("HARN_PROVIDERS_CONFIG", path.as_str()), ("OPENAI_API_KEY", "sk-secret-2")];
-    let printed = common::output(&program, &env);
+    let printed = crate::common::output(&program, &env);
     let (first, system) = printed.split_once('\n').unwrap();
     assert_eq!(first, "done It is 5. [add] 31");
     let one = requests.recv().unwrap().body;
@@ -209,7 +208,7 @@ println("${r.status} ${r.tools.mode} ${r.tools_used} ${r.llm.output_tokens}")
     );
     let path = config.path().display().to_string();
     let env = [("HARN_PROVIDERS_CONFIG", path.as_str()), ("ANTHROPIC_API_KEY", "sk-secret-1")];
-    assert_eq!(common::output(&program, &env), "done native [add] 14\n");
+    assert_eq!(crate::common::output(&program, &env), "done native [add] 14\n");
     let one = requests.recv().unwrap();
     assert_eq!(one.path, "/v1/messages");
     assert!(one.headers.contains("x-api-key: sk-secret-1"), "{}", one.headers);
@@ -247,7 +246,7 @@ fn failures_of_servers_become_error_dicts() {
 let r = llm_call_safe("Hi", nil, {provider: "local", model: "m"})
 println("${r.ok} ${r.error.category} ${r.error.kind} ${r.error.reason}")
 "#;
-        let printed = common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]);
+        let printed = crate::common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]);
         assert_eq!(printed, format!("false {expected}\n"), "{reply}");
     }
 }
@@ -260,7 +259,7 @@ fn a_loop_tries_again_after_a_failure_that_passes() {
 let r = agent_loop("Hi", nil, {provider: "local", model: "m", llm_backoff_ms: 1})
 println("${r.status} ${r.visible_text}")
 "#;
-    assert_eq!(common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), "done Back again.\n");
+    assert_eq!(crate::common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), "done Back again.\n");
 }
 
 #[test]
@@ -273,7 +272,7 @@ for chunk in llm_stream("Count", nil, {provider: "local", model: "m"}) { println
 let failing = llm_stream("Count", nil, {provider: "local", model: "m"})
 println(unwrap_err(try { for chunk in failing { println(chunk) } }).category)
 "#;
-    assert_eq!(common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), "[one ]\n[two]\nauth\n");
+    assert_eq!(crate::common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), "[one ]\n[two]\nauth\n");
 }
 
 #[test]
@@ -287,7 +286,7 @@ let caught = unwrap_err(try { for chunk in broken { println(chunk) } })
 println("${caught.category} ${caught.kind} ${caught.provider}")
 "#;
     let expected = "half\ntransient_network transient local\n";
-    assert_eq!(common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), expected);
+    assert_eq!(crate::common::output(text, &[("LOCAL_LLM_BASE_URL", &url)]), expected);
 }
 
 #[test]
@@ -318,7 +317,7 @@ fn a_stream_that_nobody_reads_any_more_is_hung_up() {
         let text = format!(
             "let o = {{provider: \"local\", model: \"m\"}}\n{leave}\nprintln(llm_call(\"x\", nil, o).text)"
         );
-        assert_eq!(common::output(&text, &[("LOCAL_LLM_BASE_URL", &url)]), "one\nnext\n", "{leave}");
+        assert_eq!(crate::common::output(&text, &[("LOCAL_LLM_BASE_URL", &url)]), "one\nnext\n", "{leave}");
         server.join().unwrap();
     }
 }
@@ -329,7 +328,7 @@ fn a_missing_key_is_named_before_anything_is_sent() {
 println(unwrap_err(try { llm_call("x", nil, {provider: "openai"}) }).starts_with("Missing API key: set OPENAI_API_KEY environment variable ("))
 println(llm_call_safe("x", nil, {provider: "openai"}).error.category)
 "#;
-    assert_eq!(common::output(text, &[]), "true\nauth\n");
+    assert_eq!(crate::common::output(text, &[]), "true\nauth\n");
 }
 /// The system text of a request in either wire format.
 fn system_of(body: &Json) -> String {
@@ -379,7 +378,7 @@ print(prompt_explain({...o, _system_fragments: agent_build_turn_system_fragments
             );
             let path = config.path().display().to_string();
             let env = [("HARN_PROVIDERS_CONFIG", path.as_str()), (key, "sk-secret-3")];
-            let explained = common::output(&program, &env);
+            let explained = crate::common::output(&program, &env);
             let sent = requests.recv().unwrap().body;
             assert_eq!(system_of(&sent), explained, "{provider} {format} {more}");
             for part in ["P\n\n", "Base.", "## T\nb", "gated", "Add with the tool.", "\n\nA\n\nS"] {

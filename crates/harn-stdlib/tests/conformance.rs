@@ -1,7 +1,5 @@
 //! The cases of `conformance/builtins`, through the virtual machine.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
 fn cases(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -27,7 +25,7 @@ fn comparable(text: &str) -> Vec<String> {
 fn failure(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let name = path.file_name()?.to_str()?;
-    let run = common::run(name, &text, path.parent()?);
+    let run = crate::common::run(name, &text, path.parent()?);
     if let Ok(expected) = std::fs::read_to_string(path.with_extension("expected")) {
         return match run.error {
             Some(error) => Some(error),

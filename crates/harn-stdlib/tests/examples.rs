@@ -1,7 +1,5 @@
 //! Every example in the documentation runs, and prints what its comments say.
 
-mod common;
-
 use harn_vm::Builtin;
 
 /// The code between the fences of an entry's documentation.
@@ -23,7 +21,7 @@ fn check(owner: &str, entry: &Builtin, failures: &mut Vec<String>) {
         failures.push(format!("{name}: no example"));
         return;
     };
-    let run = common::run("example.harn", &code, std::path::Path::new("/"));
+    let run = crate::common::run("example.harn", &code, std::path::Path::new("/"));
     let output: Vec<&str> = run.output.lines().map(str::trim_end).collect();
     if let Some(error) = run.error {
         failures.push(format!("{name}: {error}\n{code}"));

@@ -1,8 +1,6 @@
 //! Whatever a program passes to a builtin, it gets a value or an error it can catch: no panic, no
 //! endless loop, no memory without bounds.
 
-mod common;
-
 use harn_vm::Builtin;
 
 /// Values that functions tend not to expect.
@@ -53,7 +51,7 @@ const SKIPPED: [&str; 10] = [
 fn survives(name: &str, call: &str) -> Option<String> {
     harn_value::memory::set_limit(64 << 20);
     let program = format!("{POOL}\nfn call(args) {{ {call} }}\n{CALLS}");
-    let run = common::run("odd.harn", &program, std::path::Path::new("/"));
+    let run = crate::common::run("odd.harn", &program, std::path::Path::new("/"));
     let done = run.error.is_none() && run.output.ends_with("done\n");
     (!done).then(|| format!("{name}: {:?}", run.error))
 }

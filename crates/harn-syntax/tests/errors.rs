@@ -1,8 +1,6 @@
 //! Syntax errors: their canonical texts, recovery, and how they are drawn.
 
-mod common;
-
-use common::{canonical, rendered};
+use crate::common::{canonical, rendered};
 use harn_syntax::Stage;
 
 macro_rules! canonical_is {

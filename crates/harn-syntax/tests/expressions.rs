@@ -1,8 +1,6 @@
 //! Expressions: precedence, postfix forms, and the disambiguation rules.
 
-mod common;
-
-use common::{canonical, expr, program, sexpr};
+use crate::common::{canonical, expr, program, sexpr};
 use harn_syntax::ast::{ExprKind, StmtKind};
 
 macro_rules! trees {

@@ -1,6 +1,4 @@
 //! Habits of other languages: the help line says what Harn writes instead.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 /// The help lines of all errors in a text.
 fn help(text: &str) -> Vec<String> {
     harn_syntax::parse(text).errors.iter().filter_map(|error| error.diagnostic(text).help).collect()

@@ -1,7 +1,5 @@
 //! Properties that hold for every text.
 
-mod common;
-
 use harn_syntax::ast::{Expr, ExprKind, Program, StmtKind};
 use harn_syntax::lexer::lex;
 use harn_syntax::{SourceFile, Span, parse};

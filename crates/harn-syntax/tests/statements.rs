@@ -1,8 +1,6 @@
 //! Statements, declarations, patterns and types.
 
-mod common;
-
-use common::{program, sexpr};
+use crate::common::{program, sexpr};
 
 macro_rules! statements {
     ($($name:ident: { $($source:expr => $tree:expr;)* })*) => {
@@ -147,9 +145,9 @@ fn comments_are_kept_in_order() {
 
 #[test]
 fn a_leading_bar_in_a_union_and_late_fields_are_errors() {
-    assert_eq!(common::canonical("type U =\n  | int\n"), ["Expected type, got | at 2:3"]);
+    assert_eq!(crate::common::canonical("type U =\n  | int\n"), ["Expected type, got | at 2:3"]);
     assert_eq!(
-        common::canonical("tool t() { namespace(1)\n guidance \"g\" }"),
+        crate::common::canonical("tool t() { namespace(1)\n guidance \"g\" }"),
         ["Expected tool body item separator (`;` or newline), got str(g) at 2:11"]
     );
 }

@@ -1,8 +1,4 @@
 //! The embedded prompts of the standard library: each parses, is free of lint, and renders sensibly.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
-mod common;
-
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +40,7 @@ impl Assets for Stdlib {
 fn render(path: &str, json: &str) -> String {
     let loader = AssetLoader(Stdlib::open());
     let context = RenderContext { loader: &loader, ..RenderContext::default() };
-    Template::load(path, &loader).and_then(|t| t.render(&common::bindings(json), &context)).unwrap()
+    Template::load(path, &loader).and_then(|t| t.render(&crate::common::bindings(json), &context)).unwrap()
 }
 
 fn agent(name: &str, json: &str) -> String {

@@ -1,7 +1,5 @@
 //! The pages about templates are true: the generated one is current, templates in the others parse, and
 //! the quick reference names every filter and section.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
 use std::path::Path;
 
 use harn_template::{FILTERS, SECTIONS, Template, reference};

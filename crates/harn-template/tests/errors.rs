@@ -1,7 +1,5 @@
 //! The exact texts and places of errors, as one snapshot.
 
-mod common;
-
 use std::fmt::Write;
 
 /// Templates that do not parse or do not render, in the order of the reference.
@@ -121,7 +119,7 @@ const CASES: &[&str] = &[
 fn texts_and_places() {
     let mut snapshot = String::new();
     for case in CASES {
-        let result = common::render(case, "{}");
+        let result = crate::common::render(case, "{}");
         let _ = writeln!(snapshot, "{case:?}\n    {result}");
     }
     insta::assert_snapshot!(snapshot);

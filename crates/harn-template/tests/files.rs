@@ -1,6 +1,4 @@
 //! Templates on disk: path forms, containment, the sandbox, unreadable things.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
 use std::fs;
 use std::path::Path;
 

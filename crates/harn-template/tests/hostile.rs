@@ -1,9 +1,5 @@
 //! Bad input: large, deep, odd, malicious. Nothing panics, hangs or overflows the stack.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
-mod common;
-
-use common::{render, with};
+use crate::common::{render, with};
 use harn_template::{Origin, RenderContext, Template};
 use harn_value::{Dict, Foreign, Range, Tag, Value};
 use proptest::prelude::*;
@@ -13,7 +9,8 @@ fn large_templates_render() {
     let row = "some text {{ x }} and { braces } and {{# comments #}}\n";
     let text = row.repeat((10 << 20) / row.len());
     let template = Template::parse(Origin::Inline, text).unwrap();
-    let rendered = template.render(&common::bindings(r#"{"x": 1}"#), &RenderContext::default()).unwrap();
+    let rendered =
+        template.render(&crate::common::bindings(r#"{"x": 1}"#), &RenderContext::default()).unwrap();
     assert_eq!(rendered.matches("some text 1 and { braces } and \n").count(), (10 << 20) / row.len());
 }
 
@@ -154,7 +151,7 @@ proptest! {
 
     #[test]
     fn recording_does_not_change_the_text(text in SOUP) {
-        let data = common::bindings(r#"{"a": [1, 2], "b": {"c": "x"}, "c": null}"#);
+        let data = crate::common::bindings(r#"{"a": [1, 2], "b": {"c": "x"}, "c": null}"#);
         if let Ok(template) = Template::inline(&text) {
             let context = RenderContext::default();
             let plain = template.render(&data, &context).map_err(|e| e.to_string());

@@ -1,9 +1,5 @@
 //! Branch traces and provenance spans.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
-mod common;
-
-use common::bindings;
+use crate::common::bindings;
 use harn_template::{AssetLoader, Branch, RenderContext, Rendered, Template};
 use harn_value::Value;
 

@@ -1,9 +1,5 @@
 //! Rendering rules, one test each: directives, expressions, output, scopes, includes.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-
-mod common;
-
-use common::{bindings, render, with};
+use crate::common::{bindings, render, with};
 use harn_template::{AssetLoader, RenderContext, Template};
 use harn_value::{EnumType, EnumValue, Range, Ref, Set, Str, StructType, StructValue, Value};
 
@@ -265,7 +261,7 @@ fn circles_show_every_member() {
         render("{{ include \"std/cycle/a.prompt\" }}", "{}"),
         "std://cycle/b.prompt at 1:1: circular include detected: std://cycle/a.prompt → std://cycle/b.prompt → std://cycle/a.prompt"
     );
-    let loader = AssetLoader(common::asset);
+    let loader = AssetLoader(crate::common::asset);
     let entry = Template::load("std/cycle/b.prompt", &loader).unwrap();
     let context = RenderContext { loader: &loader, ..RenderContext::default() };
     assert_eq!(

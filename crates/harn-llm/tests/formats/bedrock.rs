@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Stop};
+use super::cases::{Case, Stop};
+use super::{Format, require, target};
 use crate::support::Seen;
-use crate::{Format, require, target};
 
 pub(crate) struct Bedrock;
 

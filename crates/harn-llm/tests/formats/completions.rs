@@ -3,7 +3,7 @@
 use harn_llm::runtime::Completion;
 use serde_json::{Value, json};
 
-use crate::ENV;
+use super::ENV;
 use crate::support::{Seen, Server, Step, local, ok_json, reply, runtime};
 
 #[track_caller]

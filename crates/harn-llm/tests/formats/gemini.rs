@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Stop};
+use super::cases::{Case, Stop};
+use super::{Format, require, sse, target, tokens};
 use crate::support::Seen;
-use crate::{Format, require, sse, target, tokens};
 
 pub(crate) struct Gemini {
     pub(crate) provider: &'static str,

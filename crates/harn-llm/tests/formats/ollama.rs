@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Stop};
+use super::cases::{Case, Stop};
+use super::{Format, require, target, tokens};
 use crate::support::Seen;
-use crate::{Format, require, target, tokens};
 
 pub(crate) struct Ollama {
     pub(crate) model: &'static str,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Stop};
+use super::cases::{Case, Stop};
+use super::{Format, halves, require, sse, target, tokens};
 use crate::support::Seen;
-use crate::{Format, halves, require, sse, target, tokens};
 
 pub(crate) struct OpenAi {
     pub(crate) provider: &'static str,

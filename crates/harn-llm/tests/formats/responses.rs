@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Stop};
+use super::cases::{Case, Stop};
+use super::{Format, halves, require, sse, target, tokens};
 use crate::support::Seen;
-use crate::{Format, halves, require, sse, target, tokens};
 
 pub(crate) struct Responses;
 

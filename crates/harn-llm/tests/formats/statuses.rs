@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ENV;
+use super::ENV;
 use crate::support::{Server, ask_with, llm_error, local, reply, runtime};
 
 type Row = (u16, Value, [&'static str; 3]);

@@ -3,7 +3,6 @@
 //! The same answer cut at every byte is the same reply.
 //!
 //! `rules/` holds JSON Schemas of request bodies; what a schema cannot say is in each format's `rules`.
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod anthropic;
 mod bedrock;
@@ -14,16 +13,14 @@ mod ollama;
 mod openai;
 mod responses;
 mod statuses;
-#[path = "../support/mod.rs"]
-mod support;
 
 use harn_llm::response::ResponseBuilder;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, LlmRuntime, Request, Response};
 use serde_json::Value;
 
+use crate::support::{Seen, Server, Step, local, ok_json, runtime};
 use cases::{Case, cases};
-use support::{Seen, Server, Step, local, ok_json, runtime};
 
 /// How one server answers, and what it demands.
 trait Format {

@@ -1,0 +1,11 @@
+//! The integration tests of harn-check, one module a file. They are one program: each further one would be linked anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+mod corpus;
+mod preflight;
+mod program;
+mod properties;
+mod templates;

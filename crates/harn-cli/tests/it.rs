@@ -1,0 +1,23 @@
+//! The integration tests of harn-cli, one module a file. They are one program: each further one would be linked anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+mod bad_input;
+mod book;
+mod check;
+mod conformance;
+mod demo;
+mod errors;
+mod examples;
+mod exit_codes;
+mod explain;
+mod explain_prompt;
+mod lint;
+mod llm_scope;
+mod models;
+mod project;
+mod repl;
+mod signals;
+mod usage;

@@ -1,0 +1,16 @@
+//! The integration tests of harn-llm, one module a file. They are one program: each further one would be linked anew.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "tests")]
+
+mod support;
+
+mod budgets;
+mod calls;
+mod determinism;
+mod faults;
+mod formats;
+mod hostile;
+mod http;
+mod real_server;
+mod secrets;
+mod streams;

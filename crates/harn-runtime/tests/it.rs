@@ -1,0 +1,13 @@
+//! The integration tests of harn-runtime, one module a file. They are one program: each further one would be linked anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+mod conformance;
+mod examples;
+mod examples_of_builtins;
+mod guide;
+mod options;
+mod prompts;
+mod wire;
