@@ -71,6 +71,58 @@ impl FromArg for MaybeText {
     }
 }
 
+/// A path: a string that is not empty. An empty one would mean the working directory, and nil a file of
+/// that name, which nobody asks for on purpose.
+pub(crate) struct PathArg(pub(crate) Str);
+
+impl PathArg {
+    /// Checks a path that did not come as an argument of its own.
+    ///
+    /// # Errors
+    /// `NAME: path is empty`
+    pub(crate) fn checked(builtin: &str, path: Str) -> Result<PathArg> {
+        if path.is_empty() {
+            Err(Error::thrown(format!("{builtin}: path is empty")))
+        } else {
+            Ok(PathArg(path))
+        }
+    }
+}
+
+impl FromArg for PathArg {
+    const TYPE: &'static str = "string";
+    fn from_arg(value: Value, what: &ArgName) -> Result<PathArg> {
+        PathArg::checked(what.builtin, Str::from_arg(value, what)?)
+    }
+}
+
+impl From<&'static str> for PathArg {
+    fn from(path: &'static str) -> PathArg {
+        PathArg(Str::new(path))
+    }
+}
+
+impl std::ops::Deref for PathArg {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A path that may be left out; nil is an error all the same.
+pub(crate) struct MaybePath(pub(crate) Option<PathArg>);
+
+impl FromArg for MaybePath {
+    const TYPE: &'static str = "string";
+    const OPTIONAL: bool = true;
+    fn from_arg(value: Value, what: &ArgName) -> Result<MaybePath> {
+        PathArg::from_arg(value, what).map(|path| MaybePath(Some(path)))
+    }
+    fn missing(_what: &ArgName) -> Result<MaybePath> {
+        Ok(MaybePath(None))
+    }
+}
+
 /// The receiver of an iterator method: an iterator, or anything that can be iterated.
 pub(crate) struct Items(pub(crate) Iter);
 

@@ -66,20 +66,20 @@ pub trait Host {
         std::env::current_dir().unwrap_or_default()
     }
 
-    /// The bytes of a file.
+    /// The bytes of a regular file.
     ///
     /// # Errors
     /// The system's error.
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+        harn_system::real::files::read(path, u64::MAX)
     }
 
-    /// Replaces a file's content, creating the file.
+    /// Replaces a file's content as a whole, creating the file.
     ///
     /// # Errors
     /// The system's error.
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        std::fs::write(path, bytes)
+        harn_system::real::files::replace(path, bytes)
     }
 }
 

@@ -4,8 +4,8 @@ use harn_value::{Dict, Ref, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::{Cx, Error, Result, builtins};
 
-use super::files::resolve;
-use crate::args::{MaybeText, printed};
+use super::files::target;
+use crate::args::{MaybePath, MaybeText, printed};
 use crate::http::{Mocks, Options, download, send};
 
 builtins! {
@@ -87,13 +87,15 @@ builtins! {
 
     /// Downloads a body to a file as it comes: `{status, headers, bytes_written, ok}`.
     ///
+    /// The file is replaced when the body is complete and the status is 2xx; else it stays as it was.
+    ///
     /// ```harn
     /// http_mock("GET", "*", {body: "abc"})
     /// let p = path_join(temp_dir(), "harn_doc_http_download")
     /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
     /// delete_file(p)
     /// ```
-    Net async fn http_download(cx, url: MaybeText, path: MaybeText, options: Value) -> "dict" {
+    Net async fn http_download(cx, url: MaybeText, path: MaybePath, options: Value) -> "dict" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
         let Some(path) = path.0 else {
             return Err(Error::thrown("http_download: destination path is required"));
@@ -101,7 +103,7 @@ builtins! {
         let given = dict_of(&options);
         let method = given.get_str("method").map_or_else(|| "GET".into(), printed);
         let options = Options::of(&cx, &given, None)?;
-        download(&cx, &method, &url, &resolve(&cx, &path), &options).await?
+        download(&cx, &method, &url, &target(&cx, "http_download", &path)?, &options).await?
     }
 
     /// Answers requests whose method and URL match, instead of the network.

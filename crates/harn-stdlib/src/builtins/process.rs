@@ -9,7 +9,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 
 use super::files::resolve;
 use super::host_process::default_shell_path;
-use crate::args::{MaybeText, printed};
+use crate::args::{MaybePath, MaybeText, printed};
 
 builtins! {
     /// Other programs.
@@ -35,7 +35,7 @@ builtins! {
     /// ```harn
     /// println(exec_at("/", "pwd").stdout.trim()) // -> /
     /// ```
-    Process async fn exec_at(cx, dir: MaybeText, command: MaybeText, arguments: Rest) -> "dict" {
+    Process async fn exec_at(cx, dir: MaybePath, command: MaybeText, arguments: Rest) -> "dict" {
         let (Some(dir), Some(command)) = (dir.0, command.0) else {
             return Err(Error::thrown("exec_at: directory and command are required"));
         };
@@ -59,7 +59,7 @@ builtins! {
     /// ```harn
     /// println(shell_at("/", "pwd").stdout.trim()) // -> /
     /// ```
-    Process async fn shell_at(cx, dir: MaybeText, line: MaybeText) -> "dict" {
+    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText) -> "dict" {
         let Some(dir) = dir.0 else {
             return Err(Error::thrown("shell_at: directory and command string are required"));
         };

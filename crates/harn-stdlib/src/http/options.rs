@@ -180,7 +180,9 @@ fn form_part(cx: &Cx, part: &Value) -> Result<Part> {
     } else if let Some(value) = get("value_base64") {
         STANDARD.decode(text(value)).map_err(|reason| wrong(&format!("invalid value_base64: {reason}")))?
     } else if let Some(path) = get("path") {
-        let path = resolve_path(cx, &text(path));
+        let path = path.as_str().filter(|path| !path.is_empty());
+        let Some(path) = path else { return Err(wrong("multipart path must be a path")) };
+        let path = resolve_path(cx, path);
         let read = cx.host().read_file(&path);
         read.map_err(|reason| wrong(&format!("cannot read {}: {reason}", path.display())))?
     } else {

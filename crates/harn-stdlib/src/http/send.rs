@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use harn_system::real::Replacement;
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 use rustc_hash::FxHashMap;
@@ -48,25 +49,35 @@ pub(crate) async fn download(
     let failed = |text: String| Error::thrown(format!("http_download: {text}"));
     let write_failed = |reason: std::io::Error| failed(format!("cannot write {}: {reason}", path.display()));
     if let Some(reply) = request.mocked(cx) {
-        std::fs::write(path, &reply.body).map_err(write_failed)?;
         let mut dict = head(&reply);
-        dict.insert("bytes_written", reply.body.len() as i64);
+        let written = if success(reply.status) { reply.body.as_slice() } else { &[] };
+        if success(reply.status) {
+            harn_system::real::files::replace(path, written).map_err(write_failed)?;
+        }
+        dict.insert("bytes_written", written.len() as i64);
         return Ok(dict);
     }
-    let response = request.start(cx, options).await.map_err(|error| failed(error.text))?;
+    let mut response = request.start(cx, options).await.map_err(|error| failed(error.text))?;
     let (status, headers) = head_of(&response);
-    let mut response = response;
-    let mut file = std::fs::File::create(path).map_err(write_failed)?;
     let mut written = 0i64;
-    while let Some(chunk) =
-        response.chunk().await.map_err(|error| failed(format!("request failed: {}", cause(&error))))?
-    {
-        file.write_all(&chunk).map_err(write_failed)?;
-        written += chunk.len() as i64;
+    // A page that says why there is nothing to download is not what the file is for.
+    if success(status) {
+        let mut file = Replacement::new(path).map_err(write_failed)?;
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| failed(format!("request failed: {}", cause(&error))))?
+        {
+            file.write_all(&chunk).map_err(write_failed)?;
+            written += chunk.len() as i64;
+        }
+        file.commit().map_err(write_failed)?;
     }
     let mut dict = head(&Reply { status, headers, body: Vec::new() });
     dict.insert("bytes_written", written);
     Ok(dict)
+}
+
+fn success(status: u16) -> bool {
+    (200..300).contains(&status)
 }
 
 fn head(reply: &Reply) -> Dict {
@@ -74,7 +85,7 @@ fn head(reply: &Reply) -> Dict {
     dict.insert("status", i64::from(reply.status));
     let headers = reply.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     dict.insert("headers", Value::dict(headers.collect()));
-    dict.insert("ok", (200..300).contains(&reply.status));
+    dict.insert("ok", success(reply.status));
     dict
 }
 

@@ -1,0 +1,133 @@
+//! What a careless path can do: nothing. Every case runs in a scratch folder beside a canary; paths that
+//! lead further up are tested where they cannot do harm, in harn-system's guard.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ran, command, finish, folder};
+
+/// A project with its working directory below the root, a home folder and a canary; links between them.
+fn scratch() -> tempfile::TempDir {
+    let scratch = folder(&[
+        ("canary/keep.txt", "canary"),
+        ("home/mine.txt", "mine"),
+        ("project/harn.toml", ""),
+        ("project/work/d.txt", "precious"),
+        ("project/work/sub/e.txt", "inner"),
+    ]);
+    let at = |path: &str| scratch.path().join(path);
+    for (target, link) in [("..", "up"), (".", "self"), ("../../home", "home"), ("d.txt", "l.txt")] {
+        std::os::unix::fs::symlink(target, at("project/work").join(link)).unwrap();
+    }
+    std::fs::hard_link(at("project/work/d.txt"), at("project/work/h.txt")).unwrap();
+    scratch
+}
+
+fn attempt(scratch: &Path, call: &str) -> Ran {
+    let mut harn = command(&["run", "-e", &format!("println(try {{ {call} }})")]);
+    harn.current_dir(scratch.join("project/work")).env("HOME", scratch.join("home"));
+    finish(harn, b"")
+}
+
+/// Everything below a folder, as text.
+fn content(folder: &Path) -> String {
+    let mut lines = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(path) = open.pop() {
+        let facts = path.symlink_metadata().unwrap();
+        let name = path.strip_prefix(folder).unwrap().display().to_string();
+        if facts.is_symlink() {
+            lines.push(format!("{name} -> {}", std::fs::read_link(&path).unwrap().display()));
+        } else if facts.is_dir() {
+            lines.push(format!("{name}/"));
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            lines.push(format!("{name}: {}", std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    lines.sort();
+    lines.join("\n")
+}
+
+#[test]
+fn what_holds_the_run_is_neither_removed_nor_moved_nor_replaced() {
+    let scratch = scratch();
+    let before = content(scratch.path());
+    for (call, expected) in [
+        ("delete_file(\"\")", "delete_file: path is empty"),
+        ("delete_file()", "delete_file"),
+        ("delete_file(nil)", "delete_file"),
+        ("delete_file(\".\")", "it holds the working directory"),
+        ("delete_file(\"./\")", "it holds the working directory"),
+        ("delete_file(\"sub/..\")", "it holds the working directory"),
+        ("delete_file(cwd())", "it holds the working directory"),
+        ("delete_file(\"..\")", "it holds the working directory"),
+        ("delete_file(\"../../project\")", "it holds the working directory"),
+        ("delete_file(\"up/work\")", "it holds the working directory"),
+        ("delete_file(\"self\")", "it holds the working directory"),
+        ("delete_file(\"up\")", "it holds the working directory"),
+        ("delete_file(\"../../home\")", "it holds the home folder"),
+        ("delete_file(\"home/\")", "it holds the home folder"),
+        ("move_file(\"\", \"../moved\")", "move_file: path is empty"),
+        ("move_file(\".\", \"../moved\")", "move_file: refuses"),
+        ("move_file(\"../../home\", \"moved\")", "it holds the home folder"),
+        ("move_file(\"sub\", \"..\")", "move_file: refuses"),
+        ("move_file(\"d.txt\", \"nodir/\")", "not a directory"),
+        ("move_file(\"d.txt\", nil)", "move_file"),
+        ("copy_file(\"d.txt\", \"\")", "copy_file: path is empty"),
+        ("copy_file(\"d.txt\", \".\")", "copy_file: refuses"),
+        ("write_file(\".\", \"x\")", "write_file: refuses"),
+        ("write_file(\"\", \"x\")", "write_file: path is empty"),
+        ("write_file(nil, \"x\")", "write_file"),
+        ("write_file(\"new/\", \"x\")", "not a directory"),
+        ("append_file(\"\", \"x\")", "append_file: path is empty"),
+        ("mkdir(\"\")", "mkdir: path is empty"),
+    ] {
+        let ran = attempt(scratch.path(), call);
+        assert!(ran.out.starts_with("Result.Err(") && ran.out.contains(expected), "{call}: {}", ran.shown());
+        assert_eq!(content(scratch.path()), before, "{call}");
+    }
+}
+
+#[test]
+fn one_file_is_never_source_and_target() {
+    let scratch = scratch();
+    let before = content(scratch.path());
+    for builtin in ["copy_file", "move_file"] {
+        for (from, to) in [
+            ("d.txt", "d.txt"),
+            ("d.txt", "./d.txt"),
+            ("d.txt", "l.txt"),
+            ("l.txt", "d.txt"),
+            ("d.txt", "h.txt"),
+        ] {
+            let ran = attempt(scratch.path(), &format!("{builtin}(\"{from}\", \"{to}\")"));
+            assert!(ran.out.contains("source and target are the same file"), "{from} {to}: {}", ran.shown());
+            assert_eq!(content(scratch.path()), before, "{builtin} {from} {to}");
+        }
+    }
+}
+
+#[test]
+fn everything_below_the_working_directory_can_be_changed() {
+    let scratch = scratch();
+    let canary = content(&scratch.path().join("canary"));
+    let calls = "write_file(\"d.txt\", \"new\")\nmove_file(\"sub\", \"moved/\")\ncopy_file(\"d.txt\", \"moved/c.txt\")\n\
+        append_file(\"moved/c.txt\", \"er\")\nmove_file(\"moved/e.txt\", \"e.txt\")\nread_file(\"moved/c.txt\")";
+    let ran = attempt(scratch.path(), calls);
+    assert_eq!(ran.out, "Result.Ok(newer)\n", "{}", ran.err);
+    let ran = attempt(scratch.path(), "delete_file(\"moved\")\ndelete_file(\"l.txt\")\nlist_dir()");
+    assert_eq!(ran.out, "Result.Ok([d.txt, e.txt, h.txt, home, self, up])\n", "{}", ran.err);
+    assert_eq!(content(&scratch.path().join("canary")), canary);
+}
+
+#[test]
+fn walks_through_links_end() {
+    let scratch = scratch();
+    std::os::unix::fs::symlink(".", scratch.path().join("project/work/again")).unwrap();
+    let ran = attempt(scratch.path(), "walk_dir(\"sub/..\", {follow_symlinks: true}).len() < 40");
+    assert_eq!(ran.out, "Result.Ok(true)\n", "{}", ran.err);
+}

@@ -1,0 +1,102 @@
+//! Places that nothing may remove, move or replace: the working directory, the project, the home folder,
+//! the root of the file system, and whatever holds one of them.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The protected places of a run, each with the words that name it.
+pub struct Protected(Vec<(&'static str, PathBuf)>);
+
+impl Default for Protected {
+    fn default() -> Protected {
+        Protected(vec![("the root of the file system", PathBuf::from("/"))])
+    }
+}
+
+impl Protected {
+    /// Adds an absolute path; `name` completes "it holds …".
+    #[must_use]
+    pub fn and(mut self, name: &'static str, path: impl Into<PathBuf>) -> Protected {
+        // The root comes last: what is nearer to the user says more.
+        self.0.insert(self.0.len() - 1, (name, path.into()));
+        self
+    }
+
+    /// Adds a path that is named before all others.
+    #[must_use]
+    pub fn first(mut self, name: &'static str, path: impl Into<PathBuf>) -> Protected {
+        self.0.insert(0, (name, path.into()));
+        self
+    }
+
+    /// The name of a protected place that `path` is or holds, also through links, `..` and mounts.
+    ///
+    /// `path` is absolute; it need not exist. Directories are compared by device and inode, so that no other
+    /// spelling of a path gets by.
+    pub fn held_by(&self, path: &Path) -> Option<&'static str> {
+        let resolved = resolved(path);
+        let directory = path.metadata().ok().filter(Metadata::is_dir).map(|facts| identity(&facts));
+        let holds = |place: &Path| {
+            place.starts_with(path)
+                || place.starts_with(&resolved)
+                || directory.is_some_and(|directory| {
+                    let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
+                    let same =
+                        |above: &Path| above.metadata().is_ok_and(|facts| identity(&facts) == directory);
+                    place.ancestors().any(same)
+                })
+        };
+        self.0.iter().find(|(_, place)| holds(place)).map(|(name, _)| *name)
+    }
+}
+
+/// Device and inode: what makes a file one file.
+pub(crate) fn identity(facts: &Metadata) -> (u64, u64) {
+    (facts.dev(), facts.ino())
+}
+
+/// The path with all links resolved but for its last part, which may not exist.
+fn resolved(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or(OsStr::new(""));
+    match path.parent().map(Path::canonicalize) {
+        Some(Ok(parent)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_and_what_holds_it_are_protected_and_nothing_else() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let root = scratch.path().canonicalize().expect("a path");
+        let work = root.join("a/work");
+        std::fs::create_dir_all(work.join("inner")).expect("folders");
+        std::fs::write(work.join("file"), "").expect("a file");
+        for (target, link) in [("a", "to-a"), ("a/work", "to-work"), ("a/work/inner", "to-inner")] {
+            std::os::unix::fs::symlink(root.join(target), root.join(link)).expect("a link");
+        }
+        let protected = Protected::default().and("the working directory", &work);
+        let held = |path: &str| protected.held_by(&root.join(path));
+        for path in ["a/work", "a", "", "a/../a/work", "to-a", "to-a/work", "to-work", "a/work/inner/.."] {
+            assert_eq!(held(path), Some("the working directory"), "{path}");
+        }
+        for path in ["a/work/inner", "a/work/file", "a/work/new", "a/other", "to-inner", "a/wor", "no/such"] {
+            assert_eq!(held(path), None, "{path}");
+        }
+        assert_eq!(Protected::default().held_by(Path::new("/")), Some("the root of the file system"));
+        assert_eq!(Protected::default().held_by(Path::new("/..")), Some("the root of the file system"));
+        assert_eq!(protected.held_by(Path::new("/")), Some("the working directory"));
+    }
+
+    #[test]
+    fn a_place_that_is_gone_is_protected_by_its_name() {
+        let gone = Protected::default().and("the project's root", "/no/such/place");
+        assert_eq!(gone.held_by(Path::new("/no/such")), Some("the project's root"));
+        assert_eq!(gone.held_by(Path::new("/no/such/place/below")), None);
+    }
+}

@@ -1,0 +1,353 @@
+//! Files on the disk. Only regular files are opened, and what a path is is decided before it is opened: a
+//! FIFO would wait for ever, a device never ends. Replacing is atomic, see [`Replacement`].
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::replace::{Replacement, unused_name_beside};
+use crate::guard::identity;
+
+/// Opening must not wait, should the path have become a FIFO since it was looked at.
+pub(super) const NONBLOCKING: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+
+/// Fails for what is no regular file.
+pub(super) fn regular(facts: &Metadata) -> io::Result<()> {
+    if facts.is_dir() {
+        return Err(os_error(rustix::io::Errno::ISDIR));
+    }
+    if !facts.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(())
+}
+
+fn os_error(number: rustix::io::Errno) -> io::Error {
+    io::Error::from_raw_os_error(number.raw_os_error())
+}
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// The system's error; `not a regular file` for FIFOs, sockets and devices.
+pub fn open(path: &Path) -> io::Result<File> {
+    regular(&path.metadata()?)?;
+    let file = OpenOptions::new().read(true).custom_flags(NONBLOCKING).open(path)?;
+    regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// The bytes of a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open`]; `larger than N bytes`.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"));
+    let size = file.metadata()?.len();
+    if size > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // It may grow while it is read.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// Replaces the content of a file, making the file. Its permissions stay.
+///
+/// # Errors
+/// As [`Replacement::new`], and those of writing; the old content is as it was.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut new = Replacement::new(path)?;
+    new.write_all(bytes)?;
+    new.commit()
+}
+
+/// Adds bytes at the end of a file with one write, making the file.
+///
+/// # Errors
+/// The system's error; what was written of them is taken away again.
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_to_append(path)?;
+    append_to(&mut file, bytes)
+}
+
+/// Opens a regular file for appending, making it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        facts => regular(&facts?)?,
+    }
+    let file = OpenOptions::new().append(true).create(true).custom_flags(NONBLOCKING).open(path)?;
+    regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Adds bytes to a file that is open for appending. See [`append`].
+///
+/// # Errors
+/// The system's error.
+pub fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write(&bytes[written..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
+            Ok(n) => written += n,
+            Err(error) => {
+                // Only when nobody else has appended since: theirs must not be cut off.
+                if file.metadata()?.len() == before + written as u64 {
+                    let _ = file.set_len(before);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file, through links of either kind.
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    match (a.metadata(), b.metadata()) {
+        (Ok(a), Ok(b)) => identity(&a) == identity(&b),
+        _ => false,
+    }
+}
+
+fn different(from: &Path, to: &Path) -> io::Result<()> {
+    if same_file(from, to) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "source and target are the same file"));
+    }
+    Ok(())
+}
+
+/// Copies a regular file with its permissions, replacing the target.
+///
+/// # Errors
+/// As [`open`] and [`replace`]; an error when both are one file.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = open(from)?;
+    different(from, to)?;
+    let mut new = Replacement::new(to)?;
+    new.with_mode(source.metadata()?.mode());
+    io::copy(&mut source, new.file())?;
+    new.commit()
+}
+
+/// Why something could not be moved.
+#[derive(Debug)]
+pub enum MoveError {
+    /// It is where it was.
+    NotMoved(io::Error),
+    /// It is complete at the new place, but could not be removed from the old one.
+    NotRemoved(io::Error),
+}
+
+/// Moves a file, directory or link, also to another file system. A file or an empty directory at the
+/// target is replaced by one of its kind.
+///
+/// # Errors
+/// See [`MoveError`].
+pub fn rename(from: &Path, to: &Path) -> Result<(), MoveError> {
+    let facts = from.symlink_metadata().map_err(MoveError::NotMoved)?;
+    different(from, to).map_err(MoveError::NotMoved)?;
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        done => return done.map_err(MoveError::NotMoved),
+    }
+    move_across(from, &facts, to)
+}
+
+/// Moves by copying: beside the target first, so that it is there as a whole or not at all.
+fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError> {
+    let new = unused_name_beside(to);
+    let copied = copy_tree(from, facts, &new).and_then(|()| std::fs::rename(&new, to));
+    if let Err(error) = copied {
+        let _ = remove(&new);
+        return Err(MoveError::NotMoved(error));
+    }
+    remove(from).map_err(MoveError::NotRemoved)
+}
+
+/// Copies files, directories and links as they are; anything else is an error.
+fn copy_tree(from: &Path, facts: &Metadata, to: &Path) -> io::Result<()> {
+    if facts.is_symlink() {
+        return std::os::unix::fs::symlink(std::fs::read_link(from)?, to);
+    }
+    if !facts.is_dir() {
+        return copy(from, to);
+    }
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        copy_tree(&entry.path(), &entry.path().symlink_metadata()?, &to.join(entry.file_name()))?;
+    }
+    std::fs::set_permissions(to, facts.permissions())
+}
+
+/// Removes a file, a link (not what it leads to), or a directory with everything in it.
+///
+/// # Errors
+/// The system's error.
+pub fn remove(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+}
+
+/// The names in a directory, in no order.
+///
+/// # Errors
+/// The system's error.
+pub fn names(path: &Path) -> io::Result<Vec<PathBuf>> {
+    std::fs::read_dir(path)?.map(|entry| Ok(PathBuf::from(entry?.file_name()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// A folder with the file `a` ("old"), links to it, a folder and a FIFO.
+    fn tree() -> tempfile::TempDir {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("a"), "old").expect("a file");
+        symlink("a", at("link")).expect("a link");
+        symlink("nothing", at("dangling")).expect("a link");
+        symlink("loop", at("loop")).expect("a link");
+        std::fs::hard_link(at("a"), at("hard")).expect("a link");
+        std::fs::create_dir(at("folder")).expect("a folder");
+        std::fs::write(at("folder/inner"), "inner").expect("a file");
+        let fifo = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, fifo, 0)
+            .expect("a FIFO");
+        scratch
+    }
+
+    fn content(path: &Path) -> String {
+        String::from_utf8(read(path, 1000).expect("readable")).expect("text")
+    }
+
+    fn leftovers(folder: &Path) -> Vec<PathBuf> {
+        let names = names(folder).expect("a folder");
+        names.into_iter().filter(|name| name.to_string_lossy().starts_with(".harn-")).collect()
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let tree = tree();
+        for (name, reason) in [
+            ("fifo", "not a regular file"),
+            ("folder", "Is a directory (os error 21)"),
+            ("no", "No such file"),
+        ] {
+            let path = tree.path().join(name);
+            assert!(read(&path, 10).expect_err(name).to_string().starts_with(reason), "{name}");
+        }
+        for name in ["fifo", "folder"] {
+            let path = tree.path().join(name);
+            assert!(replace(&path, b"x").is_err() && append(&path, b"x").is_err(), "{name}");
+            assert!(copy(&path, &tree.path().join("new")).is_err(), "{name}");
+            assert!(copy(&tree.path().join("a"), &path).is_err(), "{name}");
+        }
+        assert!(read(Path::new("/dev/zero"), 10).is_err());
+        assert!(replace(Path::new("/dev/null"), b"x").is_err());
+        assert_eq!(leftovers(tree.path()), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn reading_has_a_limit() {
+        let tree = tree();
+        assert_eq!(read(&tree.path().join("a"), 3).expect("three bytes"), b"old");
+        assert_eq!(
+            read(&tree.path().join("a"), 2).expect_err("too large").to_string(),
+            "larger than 2 bytes"
+        );
+    }
+
+    #[test]
+    fn replacing_keeps_permissions_and_goes_through_links() {
+        let tree = tree();
+        let at = |name: &str| tree.path().join(name);
+        std::fs::set_permissions(at("a"), std::fs::Permissions::from_mode(0o640)).expect("a mode");
+        replace(&at("link"), b"new").expect("written");
+        assert_eq!(content(&at("a")), "new");
+        assert!(at("link").symlink_metadata().expect("a link").is_symlink());
+        assert_eq!(at("a").metadata().expect("facts").mode() & 0o7777, 0o640);
+        assert_eq!(content(&at("hard")), "old", "the other name keeps the old file");
+        replace(&at("dangling"), b"made").expect("written");
+        assert_eq!(content(&at("nothing")), "made");
+        assert!(replace(&at("loop"), b"x").is_err());
+        assert!(replace(&at("no/such"), b"x").is_err());
+        assert_eq!(leftovers(tree.path()), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn what_is_not_committed_changes_nothing() {
+        let tree = tree();
+        let a = tree.path().join("a");
+        let mut new = Replacement::new(&a).expect("begun");
+        new.write_all(b"half").expect("written");
+        drop(new);
+        assert_eq!(content(&a), "old");
+        assert_eq!(leftovers(tree.path()), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn one_file_is_never_source_and_target() {
+        let tree = tree();
+        let at = |name: &str| tree.path().join(name);
+        for (from, to) in
+            [("a", "a"), ("a", "link"), ("link", "a"), ("a", "hard"), ("hard", "a"), ("a", "folder/../a")]
+        {
+            assert_eq!(
+                copy(&at(from), &at(to)).expect_err("one file").to_string(),
+                "source and target are the same file"
+            );
+            assert!(matches!(rename(&at(from), &at(to)), Err(MoveError::NotMoved(_))), "{from} {to}");
+            assert_eq!(content(&at("a")), "old");
+        }
+        copy(&at("link"), &at("b")).expect("copied");
+        assert_eq!(content(&at("b")), "old");
+    }
+
+    #[test]
+    fn moves_across_file_systems_are_whole() {
+        let tree = tree();
+        let at = |name: &str| tree.path().join(name);
+        symlink("inner", at("folder/sub")).expect("a link");
+        let facts = at("folder").symlink_metadata().expect("facts");
+        move_across(&at("folder"), &facts, &at("moved")).expect("moved");
+        assert!(!at("folder").exists());
+        assert_eq!(content(&at("moved/inner")), "inner");
+        assert!(at("moved/sub").symlink_metadata().expect("a link").is_symlink());
+        let facts = at("link").symlink_metadata().expect("facts");
+        move_across(&at("link"), &facts, &at("link2")).expect("moved");
+        assert!(at("link2").symlink_metadata().expect("a link").is_symlink());
+        assert_eq!(content(&at("a")), "old");
+        // A FIFO cannot be copied: everything is as it was.
+        std::fs::rename(at("fifo"), at("moved/fifo")).expect("moved");
+        let facts = at("moved").symlink_metadata().expect("facts");
+        assert!(matches!(move_across(&at("moved"), &facts, &at("again")), Err(MoveError::NotMoved(_))));
+        assert!(at("moved/inner").exists() && !at("again").exists());
+        assert_eq!(leftovers(tree.path()), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn removing_a_link_leaves_what_it_leads_to() {
+        let tree = tree();
+        let at = |name: &str| tree.path().join(name);
+        symlink("folder", at("to-folder")).expect("a link");
+        remove(&at("to-folder")).expect("removed");
+        assert_eq!(content(&at("folder/inner")), "inner");
+        remove(&at("folder")).expect("removed");
+        assert!(!at("folder").exists());
+        assert!(remove(&at("folder")).is_err());
+    }
+}

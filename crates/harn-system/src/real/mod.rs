@@ -1,0 +1,6 @@
+//! The machine itself.
+
+pub mod files;
+mod replace;
+
+pub use replace::Replacement;
