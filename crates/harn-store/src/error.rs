@@ -1,0 +1,179 @@
+//! What can go wrong with a store.
+
+use std::path::PathBuf;
+
+/// Why a store did not do what was asked. Nothing of a refused write is kept.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The lease that the write carries is not the current one: its owner was taken for dead, or gave it back.
+    #[error(
+        "the lease of '{scope}' with epoch {epoch} is no longer valid (the current epoch is {current}): \
+         someone else goes on with this work"
+    )]
+    Fenced {
+        /// The scope of the lease.
+        scope: String,
+        /// The epoch that the write carried.
+        epoch: u64,
+        /// The epoch that the store knows; 0 when it knows no lease of that scope.
+        current: u64,
+    },
+    /// The lease belongs to somebody else, and has not run out.
+    #[error("'{scope}' is held by {owner} until {until_ms} ms")]
+    Held {
+        /// The scope of the lease.
+        scope: String,
+        /// Who holds it.
+        owner: String,
+        /// When it runs out, in milliseconds since 1970.
+        until_ms: i64,
+    },
+    /// The record was made under another scope, and only a lease of that one may change it.
+    #[error("{what} belongs to '{scope}'")]
+    Owned {
+        /// The record.
+        what: String,
+        /// The scope that it belongs to.
+        scope: String,
+    },
+    /// Somebody else has changed it in the meantime.
+    #[error("{what} is at {found}, the write expects {expected}")]
+    Conflict {
+        /// What is written.
+        what: String,
+        /// What the writer expects.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// There is no such thing.
+    #[error("there is no {what}")]
+    Missing {
+        /// What is missing.
+        what: String,
+    },
+    /// There is one already.
+    #[error("there is {what} already")]
+    Exists {
+        /// What is there.
+        what: String,
+    },
+    /// The message is not claimed by this receipt: another one has claimed it since, or it is gone.
+    #[error("message '{id}' of queue '{queue}' is not claimed by attempt {attempt}")]
+    NotClaimed {
+        /// The queue.
+        queue: String,
+        /// The message.
+        id: String,
+        /// The attempt that the receipt names.
+        attempt: u32,
+    },
+    /// The request itself is wrong.
+    #[error("{what}: {why}")]
+    Invalid {
+        /// The argument.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another process held the file for longer than the store waits.
+    #[error("the store {} is busy: another process has been writing to it for {waited_ms} ms", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// How long the store waited.
+        waited_ms: u64,
+    },
+    /// The file, its folder or its disk cannot be written.
+    #[error("the store {} is read-only: give this user the right to write the file and its folder", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no room, on the disk or under the limit that was set.
+    #[error("no room for the store {}: free some space on its disk, or raise the store's limit", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is damaged.
+    #[error("the store {} is damaged ({detail}): move the file and those beside it away, or restore a copy", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// The file is a database of some other program.
+    #[error("{} is a database of another program: name another file", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was written by a newer Harn.
+    #[error("the store {} has schema version {found}, this Harn knows up to {known}: use a newer Harn", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version in the file.
+        found: u32,
+        /// The newest version that is known here.
+        known: u32,
+    },
+    /// The file cannot be opened.
+    #[error("cannot open the store {}: {why}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        why: String,
+    },
+    /// Something else that the system reports.
+    #[error("the store {} failed: {why}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The store was closed while it worked.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// The result of an operation of a store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn invalid(what: impl Into<String>, why: impl Into<String>) -> Error {
+        Error::Invalid { what: what.into(), why: why.into() }
+    }
+
+    pub(crate) fn missing(what: impl Into<String>) -> Error {
+        Error::Missing { what: what.into() }
+    }
+
+    /// Whether the caller has lost its right to write and should stop.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Error::Fenced { .. })
+    }
+
+    /// Whether this is about the file and not about the one request: every other write of the moment fails as well.
+    #[must_use]
+    pub fn is_storage(&self) -> bool {
+        matches!(
+            self,
+            Error::Busy { .. }
+                | Error::ReadOnly { .. }
+                | Error::Full { .. }
+                | Error::Corrupt { .. }
+                | Error::Foreign { .. }
+                | Error::Newer { .. }
+                | Error::Open { .. }
+                | Error::Io { .. }
+                | Error::Closed
+        )
+    }
+}

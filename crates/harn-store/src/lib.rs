@@ -1,0 +1,35 @@
+//! What outlives a process: leases, key-value pairs, an event log, durable queues, sessions, run journals and blobs.
+//!
+//! There is one trait, [`Store`], asynchronous and fenced: whoever writes has a lease, every write carries its epoch, and
+//! a process that was taken for dead cannot write over its successor. This crate knows nothing of the language, and has
+//! no clock and no chance of its own: times and ids are arguments.
+//!
+//! Read `write.rs` first: it lists everything that can be changed.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `store` | the trait, and short forms of single writes |
+//! | `write` | the list of writes, their limits, and what they give back |
+//! | `model` | leases, entries, events, messages, records, digests |
+//! | `error` | what can go wrong, and the way out |
+//! | `sqlite` | a file in the project's state folder |
+//! | `memory` | the same without a file, for tests |
+#![doc = ""]
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod memory;
+mod model;
+mod sqlite;
+mod store;
+mod write;
+
+pub use error::{Error, Result};
+pub use memory::MemoryStore;
+pub use model::{
+    Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, NewMessage, QueueStats, Record,
+    RecordKind, Topic,
+};
+pub use sqlite::{Durability, SqliteOptions, SqliteStore};
+pub use store::{Reply, Store, StoreExt};
+pub use write::{MAX_NAME, MAX_VALUE, Write, Written};

@@ -1,0 +1,74 @@
+//! What a store in memory holds. A copy is cheap: the tables are shared until one is changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{Dead, Digest, Entry, Lease, NewEvent, NewMessage, Record, RecordKind, Topic};
+
+pub(super) type Table<K, V> = Arc<BTreeMap<K, V>>;
+
+#[derive(Clone, Default)]
+pub(super) struct State {
+    /// Counts the writes of values, so that no version is ever used twice.
+    pub(super) revision: u64,
+    /// Counts the messages, for the order among those that are due at the same time.
+    pub(super) messages: u64,
+    pub(super) leases: Table<String, Lease>,
+    pub(super) kv: Table<String, Table<String, Entry>>,
+    pub(super) topics: Table<String, Log>,
+    pub(super) queues: Table<String, Table<String, Message>>,
+    pub(super) records: Table<(RecordKind, String), Kept>,
+    pub(super) blobs: Table<Digest, Arc<[u8]>>,
+}
+
+/// A topic.
+#[derive(Clone, Default)]
+pub(super) struct Log {
+    pub(super) last: u64,
+    pub(super) events: Table<u64, NewEvent>,
+}
+
+impl Log {
+    pub(super) fn described(&self, name: &str) -> Topic {
+        Topic { name: name.to_owned(), last: self.last, count: self.events.len() as u64 }
+    }
+}
+
+/// A message and how it stands; `new.ready_ms` is when it may be claimed next.
+#[derive(Clone)]
+pub(super) struct Message {
+    pub(super) new: NewMessage,
+    pub(super) number: u64,
+    pub(super) attempts: u32,
+    pub(super) claimed: bool,
+    pub(super) dead: bool,
+    pub(super) reason: String,
+}
+
+impl Message {
+    /// Whether it was handed out as often as it may be.
+    pub(super) fn spent(&self) -> bool {
+        self.attempts >= self.new.max_attempts
+    }
+
+    /// Whether it was given up, or did not come back from its last attempt.
+    pub(super) fn is_dead(&self, now_ms: i64) -> bool {
+        self.dead || (self.new.ready_ms <= now_ms && self.spent())
+    }
+
+    pub(super) fn obituary(&self) -> Dead {
+        Dead {
+            id: self.new.id.clone(),
+            body: self.new.body.clone(),
+            attempts: self.attempts,
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+/// A run or session with its entries.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub(super) head: Record,
+    pub(super) entries: Arc<Vec<Arc<[u8]>>>,
+}

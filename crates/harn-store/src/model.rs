@@ -1,0 +1,222 @@
+//! The things that a store keeps. All times are milliseconds since 1970-01-01 UTC, given by the caller.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Result};
+
+/// The right to write for a scope, for some time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// What the right is about, such as `run/7c0e`.
+    pub scope: String,
+    /// Who has it: a name that no two processes share. Empty when nobody has.
+    pub owner: String,
+    /// Grows each time the lease changes hands.
+    pub epoch: u64,
+    /// When it runs out. Afterwards others may take it; until they do, its owner may go on.
+    pub until_ms: i64,
+}
+
+impl Lease {
+    /// What writes of the owner carry.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        Fence { scope: self.scope.as_str().into(), epoch: self.epoch }
+    }
+}
+
+/// Proof of a lease: every write carries one, and is refused when the lease has changed hands since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// The scope of the lease.
+    pub scope: Arc<str>,
+    /// Its epoch when it was given.
+    pub epoch: u64,
+}
+
+/// A value of the key-value store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Vec<u8>,
+    /// Changes with every write; no two writes of one store have the same.
+    pub version: u64,
+}
+
+/// What must be there for a write to happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever there is.
+    #[default]
+    Anything,
+    /// Nothing.
+    Absent,
+    /// The value with this version.
+    Version(u64),
+}
+
+/// An event to be added to a topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewEvent {
+    /// What kind of event.
+    pub kind: String,
+    /// Its data, in a form that the clients agree on.
+    pub payload: Vec<u8>,
+    /// Facts about it, in the order given.
+    pub headers: Vec<(String, String)>,
+    /// When it happened.
+    pub at_ms: i64,
+}
+
+/// An event of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Counts per topic, from 1, by 1.
+    pub id: u64,
+    /// The event.
+    pub event: NewEvent,
+}
+
+/// What a store knows of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// The id of the newest event, whether it is still there or not; 0 without one.
+    pub last: u64,
+    /// How many events are there.
+    pub count: u64,
+}
+
+/// A message to be put into a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMessage {
+    /// Its id: while a message is in the queue, another one with the same id is not added.
+    pub id: String,
+    /// What it says.
+    pub body: Vec<u8>,
+    /// When it may be claimed first.
+    pub ready_ms: i64,
+    /// How often it is handed out before it counts as dead; at least 1.
+    pub max_attempts: u32,
+}
+
+/// A message that a worker has claimed. It comes back when its time is over without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// Its id.
+    pub id: String,
+    /// What it says.
+    pub body: Vec<u8>,
+    /// The number of this attempt, from 1. With the id it is the receipt for an answer.
+    pub attempt: u32,
+}
+
+/// A message that used all its attempts, or was given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Its id.
+    pub id: String,
+    /// What it says.
+    pub body: Vec<u8>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// What the last worker said of it; empty when none said anything.
+    pub reason: String,
+}
+
+/// How many messages of a queue are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// May be claimed now.
+    pub ready: u64,
+    /// Wait for their time.
+    pub delayed: u64,
+    /// Are being worked on.
+    pub claimed: u64,
+    /// Are dead.
+    pub dead: u64,
+}
+
+/// The kinds of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordKind {
+    /// A run of a program; its entries are the journal, which only grows.
+    Run,
+    /// A conversation; its entries are the messages, of which the newest may be cut off.
+    Session,
+}
+
+impl RecordKind {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RecordKind::Run => "run",
+            RecordKind::Session => "session",
+        }
+    }
+}
+
+/// The head of a record: a run or a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its id.
+    pub id: String,
+    /// The scope of the lease under which it was made; only that scope may write it.
+    pub scope: String,
+    /// A word for its state, such as `running`.
+    pub status: String,
+    /// Facts about it, in a form that the clients agree on.
+    pub info: Vec<u8>,
+    /// The number of its entries.
+    pub length: u64,
+    /// When it was made.
+    pub created_ms: i64,
+    /// When it was changed last.
+    pub updated_ms: i64,
+}
+
+/// The SHA-256 of some bytes: the name of a blob.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha256::digest(bytes).into())
+    }
+
+    /// Reads 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// When the text is something else.
+    pub fn parse(text: &str) -> Result<Digest> {
+        let wrong = || Error::invalid("digest", format!("expected 64 hexadecimal digits, got '{text}'"));
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let mut out = [0; 32];
+        for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
+        }
+        Ok(Digest(out))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

@@ -1,0 +1,129 @@
+//! Opening the file: pragmas, the schema and its versions.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::fault::{Fault, Outcome};
+use super::{Durability, SqliteOptions};
+use crate::error::Error;
+
+/// Says in the file's header that it is ours: "Harn" in ASCII.
+const APPLICATION: i32 = 0x4861_726E;
+
+/// The steps from one schema version to the next. A step that was ever released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("v1.sql")];
+
+/// How often, and how many milliseconds apart, a step is tried for which SQLite itself does not wait.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Opens the file, making it if need be.
+pub(super) fn open(path: &Path, options: &SqliteOptions) -> Outcome<Connection> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Fault::Other(Error::Open { path: path.to_owned(), why: format!("{}: {error}", folder.display()) })
+        })?;
+    }
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_prepared_statement_cache_capacity(64);
+    if db.is_readonly("main")? {
+        // What is there can be read; every write will say why it cannot be done.
+        return match version(&db)? {
+            (APPLICATION, found) if found as usize == MIGRATIONS.len() => Ok(db),
+            (APPLICATION, found) if found as usize > MIGRATIONS.len() => Err(newer(path, found)),
+            _ => Err(Fault::Other(Error::ReadOnly { path: path.to_owned() })),
+        };
+    }
+    ours(&db, path)?;
+    persistently(|| prepare(&db))?;
+    let synchronous = match options.durability {
+        Durability::PowerCut => "FULL",
+        Durability::Crash => "NORMAL",
+    };
+    // Foreign keys: entries go with their record. Cell sizes: damage is noticed when a page is read.
+    db.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous};
+         PRAGMA foreign_keys = ON;
+         PRAGMA cell_size_check = ON;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -8192;
+         PRAGMA journal_size_limit = 8388608;"
+    ))?;
+    migrate(&mut db, path)?;
+    if let Some(max) = options.max_bytes {
+        let page: u64 = db.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        db.query_row(&format!("PRAGMA max_page_count = {}", (max / page).max(1)), [], |_| Ok(()))?;
+    }
+    Ok(db)
+}
+
+/// The application and the schema version that the file names.
+fn version(db: &Connection) -> Outcome<(i32, u32)> {
+    let application = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    Ok((application, db.query_row("PRAGMA user_version", [], |row| row.get(0))?))
+}
+
+fn newer(path: &Path, found: u32) -> Fault {
+    Fault::Other(Error::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() as u32 })
+}
+
+/// Refuses files of other programs before anything is changed in them.
+fn ours(db: &Connection, path: &Path) -> Outcome<()> {
+    let (application, found) = version(db)?;
+    if application == APPLICATION {
+        return if found as usize > MIGRATIONS.len() { Err(newer(path, found)) } else { Ok(()) };
+    }
+    let tables: u64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application == 0 && found == 0 && tables == 0 {
+        return Ok(());
+    }
+    Err(Fault::Other(Error::Foreign { path: path.to_owned() }))
+}
+
+/// What is set once for a file. Changing to WAL needs the file alone, and SQLite does not wait for that.
+fn prepare(db: &Connection) -> Outcome<()> {
+    let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        db.execute_batch("PRAGMA auto_vacuum = INCREMENTAL;")?;
+        let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        if mode != "wal" {
+            return Err(Fault::Busy);
+        }
+    }
+    Ok(())
+}
+
+fn persistently(mut step: impl FnMut() -> Outcome<()>) -> Outcome<()> {
+    for _ in 1..TRIES {
+        match step() {
+            Err(fault) if fault.is_busy() => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    step()
+}
+
+fn migrate(db: &mut Connection, path: &Path) -> Outcome<()> {
+    if version(db)? == (APPLICATION, MIGRATIONS.len() as u32) {
+        return Ok(());
+    }
+    // The version is read again inside: another process may have been quicker.
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (_, found) = version(&transaction)?;
+    if found as usize > MIGRATIONS.len() {
+        return Err(newer(path, found));
+    }
+    for step in &MIGRATIONS[found as usize..] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.execute_batch(&format!(
+        "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {};",
+        MIGRATIONS.len()
+    ))?;
+    Ok(transaction.commit()?)
+}

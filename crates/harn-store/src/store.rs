@@ -1,0 +1,199 @@
+//! The trait of all stores.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::error::{Error, Result};
+use crate::model::{
+    Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Record, RecordKind,
+    Topic,
+};
+use crate::write::{Write, Written};
+
+/// An answer to wait for. Dropping it does not undo a write that was begun.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// Something that outlives the process. Times and ids are given by the caller: a store has no clock and no chance.
+///
+/// Lists are read in pages: `after` is the last name of the page before, `limit` the length of a page.
+pub trait Store: Send + Sync {
+    /// Takes a lease when nobody has it, when it has run out, or when `owner` has it (its earlier fences are void then).
+    /// The new epoch is higher than every one before.
+    ///
+    /// # Errors
+    /// [`Error::Held`], and the errors of the storage.
+    fn acquire<'a>(&'a self, scope: &'a str, owner: &'a str, now_ms: i64, until_ms: i64) -> Reply<'a, Lease>;
+
+    /// Makes changes, all or none, under a lease. When the answer is there, they survive a crash of the process.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when the lease is not the current one; what the single writes say; the errors of the storage.
+    fn write<'a>(&'a self, fence: &'a Fence, writes: Vec<Write>) -> Reply<'a, Vec<Written>>;
+
+    /// What is known of a lease.
+    fn lease<'a>(&'a self, scope: &'a str) -> Reply<'a, Option<Lease>>;
+
+    /// A value of the key-value store.
+    fn kv_get<'a>(&'a self, space: &'a str, key: &'a str) -> Reply<'a, Option<Entry>>;
+
+    /// The keys that begin with `prefix`, sorted by bytes, with their values.
+    fn kv_list<'a>(
+        &'a self,
+        space: &'a str,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Reply<'a, Vec<(String, Entry)>>;
+
+    /// The events of a topic with ids above `after`.
+    fn log_read<'a>(&'a self, topic: &'a str, after: u64, limit: usize) -> Reply<'a, Vec<Event>>;
+
+    /// What is known of a topic; `None` when nothing was ever added.
+    fn log_topic<'a>(&'a self, topic: &'a str) -> Reply<'a, Option<Topic>>;
+
+    /// The topics, sorted by name.
+    fn log_topics<'a>(&'a self, after: Option<&'a str>, limit: usize) -> Reply<'a, Vec<Topic>>;
+
+    /// How a queue stands.
+    fn queue_stats<'a>(&'a self, queue: &'a str, now_ms: i64) -> Reply<'a, QueueStats>;
+
+    /// The dead messages of a queue, sorted by id: those given up, and those whose last attempt was not answered in time.
+    fn queue_dead<'a>(
+        &'a self,
+        queue: &'a str,
+        now_ms: i64,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Reply<'a, Vec<Dead>>;
+
+    /// The head of a run or session.
+    fn record<'a>(&'a self, kind: RecordKind, id: &'a str) -> Reply<'a, Option<Record>>;
+
+    /// The heads of runs or sessions, sorted by id; only those with `status`, if one is given.
+    fn records<'a>(
+        &'a self,
+        kind: RecordKind,
+        status: Option<&'a str>,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Reply<'a, Vec<Record>>;
+
+    /// Entries of a run or session, from number `from` on, counted from 0.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when there is no such record.
+    fn entries<'a>(
+        &'a self,
+        kind: RecordKind,
+        id: &'a str,
+        from: u64,
+        limit: usize,
+    ) -> Reply<'a, Vec<Vec<u8>>>;
+
+    /// The bytes of a blob, compared with their digest.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when they are not what was put.
+    fn blob(&self, digest: Digest) -> Reply<'_, Option<Vec<u8>>>;
+
+    /// The digests and sizes of the blobs, sorted.
+    fn blobs(&self, after: Option<Digest>, limit: usize) -> Reply<'_, Vec<(Digest, u64)>>;
+
+    /// Gives the room of what was removed back to the system.
+    fn compact(&self) -> Reply<'_, ()>;
+
+    /// Looks through everything; one line for each damage that is found.
+    fn verify(&self) -> Reply<'_, Vec<String>>;
+}
+
+/// Single writes with the type of what they give back.
+pub trait StoreExt: Store {
+    /// One write by itself.
+    fn write_one<'a>(&'a self, fence: &'a Fence, write: Write) -> Reply<'a, Written> {
+        Box::pin(async move {
+            let mut written = self.write(fence, vec![write]).await?;
+            written.pop().ok_or(Error::Closed)
+        })
+    }
+
+    /// Prolongs a lease.
+    fn renew<'a>(&'a self, fence: &'a Fence, until_ms: i64) -> Reply<'a, ()> {
+        Box::pin(async move { self.write_one(fence, Write::Renew { until_ms }).await.map(drop) })
+    }
+
+    /// Gives a lease back.
+    fn release<'a>(&'a self, fence: &'a Fence) -> Reply<'a, ()> {
+        Box::pin(async move { self.write_one(fence, Write::Release).await.map(drop) })
+    }
+
+    /// Sets a value; gives its version.
+    fn kv_put<'a>(
+        &'a self,
+        fence: &'a Fence,
+        space: &'a str,
+        key: &'a str,
+        value: Vec<u8>,
+        expect: Expect,
+    ) -> Reply<'a, u64> {
+        let write = Write::KvPut { space: space.to_owned(), key: key.to_owned(), value, expect };
+        number(self.write_one(fence, write))
+    }
+
+    /// Adds one event; gives its id.
+    fn log_append<'a>(&'a self, fence: &'a Fence, topic: &'a str, event: NewEvent) -> Reply<'a, u64> {
+        number(self.write_one(fence, Write::LogAppend { topic: topic.to_owned(), events: vec![event] }))
+    }
+
+    /// Claims messages of a queue.
+    fn queue_claim<'a>(
+        &'a self,
+        fence: &'a Fence,
+        queue: &'a str,
+        now_ms: i64,
+        until_ms: i64,
+        limit: usize,
+    ) -> Reply<'a, Vec<Claimed>> {
+        let write = Write::QueueClaim { queue: queue.to_owned(), now_ms, until_ms, limit };
+        Box::pin(async move {
+            match self.write_one(fence, write).await? {
+                Written::Claimed(claimed) => Ok(claimed),
+                _ => Err(Error::Closed),
+            }
+        })
+    }
+
+    /// Adds entries to a run or session; gives how many there are then.
+    fn append<'a>(
+        &'a self,
+        fence: &'a Fence,
+        kind: RecordKind,
+        id: &'a str,
+        first: u64,
+        entries: Vec<Vec<u8>>,
+        at_ms: i64,
+    ) -> Reply<'a, u64> {
+        let write = Write::RecordAppend { kind, id: id.to_owned(), first, entries, at_ms };
+        number(self.write_one(fence, write))
+    }
+
+    /// Keeps bytes under their digest.
+    fn blob_put<'a>(&'a self, fence: &'a Fence, bytes: Vec<u8>) -> Reply<'a, Digest> {
+        Box::pin(async move {
+            match self.write_one(fence, Write::BlobPut { bytes }).await? {
+                Written::Digest(digest) => Ok(digest),
+                _ => Err(Error::Closed),
+            }
+        })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+fn number<'a>(written: Reply<'a, Written>) -> Reply<'a, u64> {
+    Box::pin(async move {
+        match written.await? {
+            Written::Version(n) | Written::Last(n) | Written::Count(n) => Ok(n),
+            _ => Err(Error::Closed),
+        }
+    })
+}
