@@ -599,7 +599,7 @@ impl Drop for Value {
 
 thread_local! {
     static FREEING: Cell<u32> = const { Cell::new(0) };
-    static LATER: Cell<Vec<(Tag, *mut ())>> = const { Cell::new(Vec::new()) };
+    static LATER: Later = const { Cell::new(Vec::new()) };
 }
 
 /// Data nested deeper than this is freed from a list instead of by recursion.
@@ -617,26 +617,35 @@ unsafe fn free(tag: Tag, word: *mut ()) {
         return;
     }
     let depth = FREEING.get();
-    if depth >= FREE_DEPTH {
-        let mut later = LATER.take();
-        later.push((tag, word));
-        LATER.set(later);
+    // While the thread ends the list is gone already: what little is freed then is freed by recursion.
+    if depth >= FREE_DEPTH && LATER.try_with(|list| push(list, (tag, word))).is_ok() {
         return;
     }
     FREEING.set(depth + 1);
     // SAFETY: by contract.
     unsafe { free_now(tag, word) };
     if depth == 0 {
-        loop {
-            let mut later = LATER.take();
-            let next = later.pop();
-            LATER.set(later);
-            let Some((tag, word)) = next else { break };
+        while let Ok(Some((tag, word))) = LATER.try_with(pop) {
             // SAFETY: put there by the lines above, with its one count.
             unsafe { free_now(tag, word) };
         }
     }
     FREEING.set(depth);
+}
+
+type Later = Cell<Vec<(Tag, *mut ())>>;
+
+fn push(list: &Later, object: (Tag, *mut ())) {
+    let mut later = list.take();
+    later.push(object);
+    list.set(later);
+}
+
+fn pop(list: &Later) -> Option<(Tag, *mut ())> {
+    let mut later = list.take();
+    let next = later.pop();
+    list.set(later);
+    next
 }
 
 unsafe fn free_now(tag: Tag, word: *mut ()) {

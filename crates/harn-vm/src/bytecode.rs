@@ -135,6 +135,8 @@ ops! {
     IterNext,
     /// drop the loop state `R[a]` .. `R[a+2]`, and run the cleanup of a generator that ended with it
     EndLoop,
+    /// run the cleanup of generators that were dropped
+    Settle,
     // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
     /// call `R[a]` with b arguments; c: 1 + constant with the name for the error
     Call,
@@ -228,6 +230,8 @@ ops! {
     JumpNotList,
     /// jump by c unless `R[a]` is the variant of the enum value `K[b]`
     JumpNotVariant,
+    /// jump by c unless `R[a]` is the variant of the enum value `R[b]`
+    JumpNotVariantOf,
     /// `R[a]` = payload value c of the enum value `R[b]`
     EnumField,
     // Errors.
@@ -239,7 +243,7 @@ ops! {
     Rethrow,
     /// `R[a]` = value that `catch` binds of the error held by `R[b]`
     CaughtValue,
-    /// jump by c unless the caught value `R[a]` is of the type `K[b]`
+    /// jump by c unless the caught value `R[a]` is of the type that `R[b]` names
     JumpNotCaught,
     /// `R[a]` = value of the place path c of `R[b]`
     GetPath,
@@ -256,7 +260,7 @@ ops! {
     Yield,
     /// drop what `R[a]` holds
     Clear,
-    /// add the methods of the dict-like list `R[a..]` to struct c: `R[a]` is a function, `K[b]` its name
+    /// add a method to struct c: `R[a]` is a function, `R[b]` its name
     AddMethod,
     /// callable `R[a]` for a pipe, or fail with "cannot pipe into"
     ExpectCallable,
@@ -373,7 +377,10 @@ pub struct MethodSite {
     pub optional: bool,
     /// Key of the cached target: a tag, or the address of a struct type.
     pub key: Cell<usize>,
-    /// The cached target: a `Builtin` for tags, a `Closure` value for struct types.
+    /// Of a struct type: the VM's `method_epoch` when the target was found.
+    pub epoch: Cell<usize>,
+    /// The cached target: a `Builtin` for tags, a `Closure` value for struct types. Invariant: that closure is alive
+    /// while the VM's epoch is `epoch`, because replacing a method begins a new one.
     pub target: Cell<*const ()>,
 }
 
@@ -449,15 +456,6 @@ impl Proto {
             out.push_str(&proto.listing());
         }
         out
-    }
-
-    /// Checks what the interpreter relies on: every register below `registers`, every jump inside the
-    /// code, every table index in range, and a last instruction that does not fall off the end.
-    ///
-    /// # Errors
-    /// The first instruction that breaks a rule.
-    pub fn verify(&self) -> Result<(), String> {
-        crate::verify::verify(self)
     }
 }
 

@@ -44,7 +44,7 @@ impl Fiber {
                 self.closure_for(proto, &*at.add(1))
             };
             let args: Vec<Value> = (1..=count).map(|i| (*at.add(i)).take()).collect();
-            (*at).put(make_generator(proto, callee, args.into_iter()));
+            (*at).put(make_generator(&self.cleanups, proto, callee, args.into_iter()));
         }
     }
 
@@ -168,12 +168,24 @@ impl Fiber {
     }
 
     #[inline(never)]
-    pub(crate) fn find_struct_method(&self, site: &MethodSite, s: &Ref<StructValue>, key: usize) -> bool {
+    pub(crate) fn find_struct_method(&self, site: &MethodSite, s: &Ref<StructValue>, epoch: usize) -> bool {
         let methods = s.ty.methods.borrow();
         let Some(closure) = methods.get(&site.name).and_then(Closure::of) else { return false };
-        site.key.set(key);
+        site.key.set(s.ty.address());
+        site.epoch.set(epoch);
         site.target.set((&raw const *closure).cast());
         true
+    }
+
+    /// Puts the method that is about to be called into the register `a` of the callee.
+    #[cold]
+    pub(crate) fn keep_method(&self, regs: *mut Value, a: usize, site: &MethodSite) {
+        // SAFETY: callee and receiver lie in the frame.
+        unsafe {
+            let method =
+                (*regs.add(a + 1)).as_struct().and_then(|s| s.ty.methods.borrow().get(&site.name).cloned());
+            (*regs.add(a)).put(method.unwrap_or_default());
+        }
     }
 
     /// A method of a value that is not a struct with such a method.

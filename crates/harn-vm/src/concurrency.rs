@@ -622,6 +622,19 @@ builtins! {
             Channel::receive_any(&channels).await
         } else {
             let limit = millis(&timeout).unwrap_or(Duration::from_secs(5));
+            if limit.is_zero() {
+                // Other tasks get a turn, then the channels are looked at once more: a timer would take a millisecond.
+                tokio::task::yield_now().await;
+                return Ok(match Channel::try_any(&channels) {
+                    Some(Some((index, value))) => answer(index as i64, value),
+                    found => {
+                        if found.is_some() {
+                            channels.iter().try_for_each(Channel::failed)?;
+                        }
+                        answer(-1, Value::NIL)
+                    }
+                });
+            }
             match tokio::time::timeout(limit, Channel::receive_any(&channels)).await {
                 Ok(found) => found,
                 Err(_) => return Ok(answer(-1, Value::NIL)),

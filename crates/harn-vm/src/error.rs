@@ -16,6 +16,8 @@ pub struct Failure {
     pub kind: ErrorKind,
     /// Places from the innermost outwards.
     pub trace: Vec<TraceEntry>,
+    /// Whether it was thrown from outside: a deadline, a cancellation, the end of the program.
+    interruption: bool,
     /// Places not yet looked up: function and instruction. The VM keeps its functions alive.
     pub(crate) raw: Vec<(*const crate::bytecode::Proto, u32)>,
 }
@@ -60,7 +62,7 @@ pub enum ErrorKind {
 impl Error {
     /// An error of this kind.
     pub fn new(kind: ErrorKind) -> Error {
-        Error(Box::new(Failure { kind, trace: Vec::new(), raw: Vec::new() }))
+        Error(Box::new(Failure { kind, trace: Vec::new(), interruption: false, raw: Vec::new() }))
     }
 
     /// `Runtime error: <text>`
@@ -102,6 +104,17 @@ impl Error {
     /// Ends the program with this exit code.
     pub fn exit(code: i32) -> Error {
         Error::new(ErrorKind::Exit(code))
+    }
+
+    /// Marks an error that is thrown from outside, at whatever code happens to run.
+    pub(crate) fn interrupting(mut self) -> Error {
+        self.0.interruption = true;
+        self
+    }
+
+    /// Whether it ends or interrupts the program, so that it must not get lost in cleanup that nobody waits for.
+    pub(crate) fn is_interruption(&self) -> bool {
+        self.0.interruption || matches!(self.0.kind, ErrorKind::Exit(_))
     }
 
     /// What went wrong.

@@ -5,7 +5,7 @@
 //! calls push frames, native functions that call back are futures which the fiber polls in place, and
 //! generators are coroutines that it switches to.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ use harn_value::{Tag, Value};
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{HandlerKind, Ins, Proto};
 use crate::call_loop::{Advance, CallLoop};
+use crate::cleanup::{Cleanups, Queue};
 use crate::closure::{Closure, Constructor, Partial};
 use crate::cx::{Cx, Request};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,6 +37,9 @@ pub(crate) const SLICE: u32 = 8192;
 /// Cleanup blocks of an interrupted program get this many slices; then it ends without running more of
 /// them (cleanup that calls itself would never end).
 const MAX_INTERRUPTIONS: u32 = 64;
+
+/// Coroutines that may wait for each other.
+const MAX_COROUTINES: usize = 10_000;
 
 /// The frame is the first of its coroutine.
 pub(crate) const ENTRY: u32 = 1;
@@ -74,6 +78,16 @@ enum Delivery {
     Native,
     /// To a register of the coroutine below.
     Register(usize),
+    /// Nowhere: it only runs cleanup blocks.
+    Nowhere(Interlude),
+}
+
+/// What goes on when a stack that runs cleanup blocks has ended.
+struct Interlude {
+    /// What the native function below has not fetched yet.
+    reply: Option<Result<Value>>,
+    /// Stacks of generators that were dropped together with this one, whose turn comes next.
+    next: Queue,
 }
 
 /// A stack with its calls.
@@ -181,24 +195,6 @@ pub(crate) unsafe fn bind_args(proto: &Proto, args: *mut Value, count: usize) {
     }
 }
 
-thread_local! {
-    /// Generators that were dropped with cleanup blocks pending.
-    #[allow(clippy::vec_box, reason = "coroutines move between owners as boxes")]
-    static ABANDONED: RefCell<Vec<Box<Coroutine>>> = const { RefCell::new(Vec::new()) };
-    static ANY_ABANDONED: Cell<bool> = const { Cell::new(false) };
-}
-
-pub(crate) fn abandon(coroutine: Box<Coroutine>) {
-    let _ = ABANDONED.try_with(|list| list.borrow_mut().push(coroutine));
-    let _ = ANY_ABANDONED.try_with(|any| any.set(true));
-}
-
-/// Whether cleanup of a dropped generator is pending.
-#[inline(always)]
-pub(crate) fn has_abandoned() -> bool {
-    ANY_ABANDONED.get()
-}
-
 /// A running program or task.
 pub(crate) struct Fiber {
     pub(crate) cx: Cx,
@@ -207,9 +203,15 @@ pub(crate) struct Fiber {
     #[allow(clippy::vec_box, reason = "coroutines are switched by swapping boxes")]
     outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
+    /// Generators of the VM that were dropped half-way.
+    pub(crate) cleanups: Rc<Cleanups>,
+    /// Module variables, by module. Invariant: the tables are as long as those of the VM.
     pub(crate) globals: Vec<*mut Vec<Value>>,
-    /// The VM's functions. None are added while a fiber runs.
+    /// The VM's functions. Invariant: this and `globals` belong to `version`, which is the VM's while the
+    /// fiber is polled: nothing is compiled then, and a poll begins with a look at the version.
     pub(crate) functions: *const Value,
+    /// Version of the VM's tables that the pointers above belong to.
+    version: u64,
     /// Scratch space for interpolation.
     pub(crate) text: String,
     /// How often the program was interrupted while its cleanup blocks ran.
@@ -217,6 +219,8 @@ pub(crate) struct Fiber {
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
+    /// Its result, while cleanup still runs.
+    ended: Option<Result<Value>>,
 }
 
 /// What a step of the fiber came to.
@@ -235,19 +239,35 @@ impl Fiber {
             co: Box::new(Coroutine::new(0)),
             outer: Vec::new(),
             fuel: SLICE,
+            cleanups: vm.cleanups.clone(),
             globals: Vec::new(),
             functions: std::ptr::null(),
+            version: u64::MAX,
             text: String::new(),
             interruptions: 0,
             timer: None,
             start: Some((callee, args)),
+            ended: None,
         }
     }
 
-    /// Pointers to the variables of all modules; the entry file's are the task's own.
-    pub(crate) fn refresh_globals(&mut self) {
+    /// A fiber that runs the cleanup blocks of dropped generators, and nothing else.
+    pub(crate) fn for_cleanup(vm: &Rc<Vm>, task: &Rc<Task>) -> Fiber {
+        let mut fiber = Fiber::new(vm, task, Value::NIL, Vec::new());
+        fiber.start = None;
+        fiber.ended = Some(Ok(Value::NIL));
+        fiber
+    }
+
+    /// Pointers to the functions and to the variables of all modules; the entry file's are the task's own.
+    #[cold]
+    fn refresh_tables(&mut self) {
         let vm = self.cx.vm().clone();
+        self.version = vm.version.get();
         self.functions = vm.functions();
+        if !vm.modules.borrow().is_empty() {
+            crate::isolate::extend(&self.cx.task().globals, &vm.module_globals(0));
+        }
         let modules = vm.modules.borrow();
         self.globals = modules.iter().map(|m| m.globals.get()).collect();
         if let Some(entry) = self.globals.first_mut() {
@@ -256,7 +276,6 @@ impl Fiber {
     }
 
     fn begin(&mut self, callee: Value, args: Vec<Value>) {
-        self.refresh_globals();
         // An entry of no registers whose only job is to receive the result of the call.
         *self.co = Coroutine::new(args.len() + 8);
         self.co.frames.push(Frame {
@@ -273,6 +292,14 @@ impl Fiber {
 
     /// Advances by one run of the interpreter or one poll of a native function.
     fn step(&mut self, context: &mut Context<'_>) -> Step {
+        if self.cleanups.pending()
+            && let Some(step) = self.begin_cleanup()
+        {
+            return step;
+        }
+        if self.co.frames.is_empty() {
+            return Step::Done(self.ended.take().unwrap_or(Ok(Value::NIL)));
+        }
         let is_native = self.co.frames.last().is_some_and(|f| f.flags & NATIVE != 0);
         if is_native {
             let step = self.poll_native(context);
@@ -298,6 +325,8 @@ impl Fiber {
             }
             Event::Done(value) => self.end_coroutine(Ok(value)),
             Event::Throw(error) => self.unwind(error),
+            // What cleanup yields has no consumer.
+            Event::Yield(_) if matches!(self.co.delivery, Delivery::Nowhere(_)) => Step::Continue,
             Event::Yield(value) => {
                 self.switch_back(Ok(value));
                 Step::Continue
@@ -445,7 +474,7 @@ impl Fiber {
         let proto_ref = unsafe { &*proto };
         if proto_ref.generator {
             let co = Coroutine::for_call(proto_ref, callee, args.into_iter());
-            let value = Generator::value(Box::new(co), proto_ref.stream);
+            let value = Generator::value(Box::new(co), proto_ref, &self.cleanups);
             self.cx.0.link.reply.set(Some(Ok(value)));
             return;
         }
@@ -487,7 +516,7 @@ impl Fiber {
             };
             return self.deliver(delivery, result);
         };
-        if self.outer.len() >= 10_000 {
+        if self.outer.len() >= MAX_COROUTINES {
             *g.coroutine.borrow_mut() = Some(co);
             return self.deliver(delivery, Err(stack_overflow()));
         }
@@ -509,7 +538,35 @@ impl Fiber {
                 Step::Continue
             }
             (Delivery::Register(_), Err(error)) => self.unwind(error),
+            (Delivery::Nowhere(interlude), result) => {
+                self.cleanups.put_back(interlude.next);
+                self.cx.0.link.reply.set(interlude.reply);
+                match result {
+                    // Nobody waits for an error of cleanup, but what ends or interrupts the program goes on.
+                    Err(error) if error.is_interruption() => self.unwind(error),
+                    _ => Step::Continue,
+                }
+            }
         }
+    }
+
+    /// Begins with the cleanup of the generator that was dropped first. It runs on its own stack, above the code that
+    /// dropped it, which goes on afterwards. When too many wait for each other, the rest waits for its turn.
+    #[cold]
+    fn begin_cleanup(&mut self) -> Option<Step> {
+        if !self.may_clean_up() {
+            return None;
+        }
+        let (mut co, next) = self.cleanups.take()?;
+        co.delivery = Delivery::Nowhere(Interlude { reply: self.cx.0.link.reply.take(), next });
+        let below = std::mem::replace(&mut self.co, co);
+        self.outer.push(below);
+        Some(self.unwind(Error::new(ErrorKind::Abort)))
+    }
+
+    /// Whether cleanup is to be run, and there is room for its stack and for those of generators that it pulls.
+    fn may_clean_up(&self) -> bool {
+        self.cleanups.pending() && self.outer.len() < MAX_COROUTINES / 2
     }
 
     /// Suspends the running generator and hands `value` to whoever resumed it.
@@ -615,49 +672,26 @@ impl Fiber {
             self.interruptions += u32::from(matches!(error.kind(), ErrorKind::Abort));
             return self.unwind(error);
         }
-        self.run_abandoned();
         if vm.live_tasks.get() > 0 { Step::Yielded } else { Step::Continue }
     }
 
-    /// Runs the cleanup of generators that were dropped half-way.
-    #[cold]
-    pub(crate) fn run_abandoned(&mut self) {
-        ANY_ABANDONED.set(false);
-        let Ok(list) = ABANDONED.try_with(|list| std::mem::take(&mut *list.borrow_mut())) else { return };
-        for co in list {
-            let mut fiber = Fiber::new(self.cx.vm(), self.cx.task(), Value::NIL, Vec::new());
-            fiber.start = None;
-            fiber.refresh_globals();
-            fiber.co = co;
-            fiber.unwind(Error::new(ErrorKind::Abort));
-            fiber.run_without_waiting();
+    /// The fiber's result, unless dropped generators have cleanup to run first.
+    fn finish(&mut self, result: Result<Value>) -> Option<Result<Value>> {
+        let result = match (self.ended.take(), result) {
+            // What ends the program during the last cleanup counts, unless it has failed before.
+            (Some(Err(earlier)), _) => Err(earlier),
+            (_, result) => result,
+        };
+        if self.cleanups.pending() {
+            *self.co = Coroutine::new(0);
+            self.ended = Some(result);
+            return None;
         }
-    }
-
-    /// Runs until the end; anything that would wait fails.
-    fn run_without_waiting(&mut self) {
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        for _ in 0..1000 {
-            match self.step(&mut context) {
-                Step::Continue | Step::Yielded => {}
-                Step::Wait => {
-                    self.pop_native();
-                    if let Step::Done(_) = self.native_returned(Err(Error::new(ErrorKind::Abort))) {
-                        return;
-                    }
-                }
-                Step::Done(_) => return,
-            }
-        }
-    }
-
-    fn finish(&mut self, result: Result<Value>) -> Result<Value> {
-        self.run_abandoned();
-        result.map_err(|mut error| {
+        Some(result.map_err(|mut error| {
             // SAFETY: the VM keeps functions alive, and this fiber holds the VM.
             unsafe { error.resolve_trace() };
             error
-        })
+        }))
     }
 
     /// Arms the timer for the earliest deadline. True if one has passed already.
@@ -684,6 +718,20 @@ impl Future for Fiber {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Value>> {
         let this = self.get_mut();
+        if this.version != this.cx.vm().version.get() {
+            this.refresh_tables();
+        }
+        this.cx.vm().polling.set(true);
+        let result = this.advance(context);
+        this.cx.vm().polling.set(false);
+        result
+    }
+}
+
+impl Fiber {
+    /// Runs until the program ends or has to wait.
+    fn advance(&mut self, context: &mut Context<'_>) -> Poll<Result<Value>> {
+        let this = self;
         if let Some((callee, args)) = this.start.take() {
             this.begin(callee, args);
         }
@@ -691,12 +739,19 @@ impl Future for Fiber {
         loop {
             match this.step(context) {
                 Step::Continue => {}
-                Step::Done(result) => return Poll::Ready(this.finish(result)),
+                Step::Done(result) => {
+                    if let Some(result) = this.finish(result) {
+                        return Poll::Ready(result);
+                    }
+                }
                 Step::Yielded => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 Step::Wait => {
+                    if this.may_clean_up() {
+                        continue;
+                    }
                     if is_root {
                         // What was printed shows while the program waits.
                         let _ = this.cx.host().flush();
@@ -705,8 +760,9 @@ impl Future for Fiber {
                             this.pop_native();
                             if let Step::Done(result) =
                                 this.native_returned(Err(Error::new(ErrorKind::Abort)))
+                                && let Some(result) = this.finish(result)
                             {
-                                return Poll::Ready(this.finish(result));
+                                return Poll::Ready(result);
                             }
                             continue;
                         }
@@ -775,8 +831,13 @@ pub(crate) fn construct(ty: &harn_value::Ref<harn_value::StructType>, fields: Va
 }
 
 /// Makes the generator of a call in the running function.
-pub(crate) fn make_generator(proto: &Proto, callee: Value, args: impl Iterator<Item = Value>) -> Value {
-    Generator::value(Box::new(Coroutine::for_call(proto, callee, args)), proto.stream)
+pub(crate) fn make_generator(
+    cleanups: &Rc<Cleanups>,
+    proto: &Proto,
+    callee: Value,
+    args: impl Iterator<Item = Value>,
+) -> Value {
+    Generator::value(Box::new(Coroutine::for_call(proto, callee, args)), proto, cleanups)
 }
 
 const _: () = assert!(Tag::Closure as u8 > Tag::Struct as u8);

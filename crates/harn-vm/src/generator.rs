@@ -1,9 +1,12 @@
 //! Generators and streams: functions that run on a stack of their own and hand out values.
 
 use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 
 use harn_value::{Foreign, Value};
 
+use crate::bytecode::{HandlerKind, Proto};
+use crate::cleanup::Cleanups;
 use crate::fiber::Coroutine;
 
 /// A suspended function. `next()`, `for` and iterators resume it.
@@ -12,11 +15,38 @@ pub struct Generator {
     pub(crate) coroutine: RefCell<Option<Box<Coroutine>>>,
     pub(crate) done: Cell<bool>,
     stream: bool,
+    /// Where its stack goes if it is dropped half-way, and its number there; nothing for a function without cleanup
+    /// blocks.
+    cleanups: Weak<Cleanups>,
+    number: u64,
 }
 
 impl Generator {
-    pub(crate) fn value(coroutine: Box<Coroutine>, stream: bool) -> Value {
-        Value::foreign(Generator { coroutine: RefCell::new(Some(coroutine)), done: Cell::new(false), stream })
+    /// A generator of the function `proto` that will run on `coroutine`.
+    pub(crate) fn value(coroutine: Box<Coroutine>, proto: &Proto, cleanups: &Rc<Cleanups>) -> Value {
+        // Only the function itself suspends, so its own blocks are the only ones that can be pending.
+        let has_cleanup = proto.handlers.iter().any(|h| h.kind == HandlerKind::Finally);
+        let number = if has_cleanup { cleanups.number() } else { 0 };
+        let value = Value::foreign(Generator {
+            coroutine: RefCell::new(Some(coroutine)),
+            done: Cell::new(false),
+            stream: proto.stream,
+            cleanups: if has_cleanup { Rc::downgrade(cleanups) } else { Weak::new() },
+            number,
+        });
+        if let (true, Some(generator)) = (has_cleanup, value.downcast::<Generator>()) {
+            cleanups.remember(number, generator);
+        }
+        value
+    }
+
+    /// Ends it where it is suspended; its stack, unless it runs or has ended.
+    pub(crate) fn end(&self) -> Option<Box<Coroutine>> {
+        let rest = self.coroutine.borrow_mut().take();
+        if rest.is_some() {
+            self.done.set(true);
+        }
+        rest
     }
 }
 
@@ -41,11 +71,8 @@ impl Foreign for Generator {
 
 impl Drop for Generator {
     fn drop(&mut self) {
-        // Pending `finally` and `defer` blocks of an abandoned generator run at the next chance.
-        if let Some(coroutine) = self.coroutine.get_mut().take()
-            && coroutine.has_cleanup()
-        {
-            crate::fiber::abandon(coroutine);
+        if let Some(cleanups) = self.cleanups.upgrade() {
+            cleanups.dropped(self.number, self.coroutine.get_mut().take());
         }
     }
 }

@@ -21,8 +21,7 @@ use crate::calls::Called;
 use crate::closure::{Closure, Variable, is_callable};
 use crate::error::{Error, Result};
 use crate::fiber::{
-    ENTRY, Fiber, Frame, Held, LOOP, MAX_FRAMES, TO_NATIVE, bind_args, construct, has_abandoned,
-    stack_overflow,
+    ENTRY, Fiber, Frame, Held, LOOP, MAX_FRAMES, TO_NATIVE, bind_args, construct, stack_overflow,
 };
 use crate::generator::Generator;
 use crate::iter::Iter;
@@ -249,7 +248,8 @@ impl Fiber {
             ($called:expr) => {{
                 save_pc!();
                 match $called {
-                    Ok(Called::Value) => {}
+                    // Spread arguments may have moved the stack: a cold call leaves no register pointer valid.
+                    Ok(Called::Value) => regs = self.registers(),
                     Ok(Called::Frame) => load_frame!(),
                     Ok(Called::Native(future, base)) => return Event::Native(future, base),
                     Ok(Called::Pushed) => return Event::Continue,
@@ -262,6 +262,7 @@ impl Fiber {
         loop {
             // SAFETY: the verifier proved that code does not fall off its end.
             let ins = unsafe { *pc };
+            debug_assert!(std::ptr::eq(regs, self.registers()), "{ins:?} after a call that moved the stack");
             pc = unsafe { pc.add(1) };
             match ins.op() {
                 Op::Move => {
@@ -486,13 +487,20 @@ impl Fiber {
                     for i in 0..3 {
                         reg!(ins.a() + i).put(Value::NIL);
                     }
-                    if has_abandoned() {
-                        self.run_abandoned();
+                    if self.cleanups.pending() {
+                        save_pc!();
+                        return Event::Continue;
+                    }
+                }
+                Op::Settle => {
+                    if self.cleanups.pending() {
+                        save_pc!();
+                        return Event::Continue;
                     }
                 }
 
                 Op::CallFunction => {
-                    // SAFETY: the compiler got the number from `new_function`.
+                    // SAFETY: the compiler got the number from `new_function`, and `Fiber::functions` is up to date.
                     let callee = unsafe { &*self.functions.add(ins.c()) };
                     match Closure::of(callee) {
                         Some(closure) => {
@@ -538,15 +546,20 @@ impl Fiber {
                     if let Some(s) = receiver.as_struct() {
                         let key = s.ty.address();
                         let epoch = self.cx.0.vm.method_epoch.get();
-                        if site.key.get() != key ^ epoch.rotate_left(48) {
-                            if !self.find_struct_method(site, s, key ^ epoch.rotate_left(48)) {
+                        if site.key.get() != key || site.epoch.get() != epoch {
+                            if !self.find_struct_method(site, s, epoch) {
                                 called!(self.call_missing(regs, ins.a(), ins.b(), site, proto));
                                 continue;
                             }
                         }
                         let closure = site.target.get().cast::<Closure>();
-                        // SAFETY: the epoch in the key changes whenever a method is replaced.
+                        // SAFETY: alive by the invariant of `MethodSite::target`.
                         let target: *const Proto = unsafe { &raw const *(&(*closure).proto).as_ref() };
+                        // A method with captured variables may be replaced while it runs: the callee's register keeps
+                        // it. One without is a constant of the function that declares it.
+                        if unsafe { !(&(*closure).upvalues).is_empty() } {
+                            self.keep_method(regs, ins.a(), site);
+                        }
                         enter!(ins, ins.a(), ins.b(), target, closure);
                     } else {
                         let tag = receiver.tag();
@@ -628,6 +641,9 @@ impl Fiber {
                             if self.fuel == 0 {
                                 return Event::Pause;
                             }
+                            if self.cleanups.pending() {
+                                return Event::Continue;
+                            }
                         }
                         Some((target, closure)) => {
                             enter!(ins, ins.a(), ins.b(), target, closure);
@@ -647,9 +663,6 @@ impl Fiber {
                         for i in 0..size {
                             reg!(i).put(Value::NIL);
                         }
-                        if has_abandoned() {
-                            self.run_abandoned();
-                        }
                     }
                     let flags = self.co.frames.pop().map_or(ENTRY, |f| f.flags);
                     if flags != 0 {
@@ -659,6 +672,9 @@ impl Fiber {
                             match self.return_to_loop(result) {
                                 Some(event) => return event,
                                 None => load_frame!(),
+                            }
+                            if tags & Value::HEAP_BITS != 0 && self.cleanups.pending() {
+                                return Event::Continue;
                             }
                             self.fuel -= 1;
                             if self.fuel == 0 {
@@ -675,6 +691,9 @@ impl Fiber {
                     // SAFETY: the register before the frame belongs to the caller.
                     unsafe { (*regs.sub(1)).put(result) };
                     load_frame!();
+                    if tags & Value::HEAP_BITS != 0 && self.cleanups.pending() {
+                        return Event::Continue;
+                    }
                 }
                 Op::Closure => {
                     // SAFETY: the verifier checked the number.
@@ -908,12 +927,16 @@ impl Fiber {
                         place.set_int(sum);
                         continue;
                     }
-                    if place.same(old) && ops::appends(old, reg!(right)) {
+                    let released = place.same(old) && ops::appends(old, reg!(right));
+                    if released {
                         place.put(Value::NIL);
                     }
-                    check!(ops::add_assign(old, reg!(right)));
-                    let v = old.take();
-                    place.put(v);
+                    let added = ops::add_assign(old, reg!(right));
+                    if added.is_ok() || released {
+                        let v = old.take();
+                        place.put(v);
+                    }
+                    check!(added);
                 }
 
                 Op::ExpectDict => {
@@ -964,6 +987,13 @@ impl Fiber {
                     };
                     branch!(ins, !hit);
                 }
+                Op::JumpNotVariantOf => {
+                    let hit = match (reg!(ins.a()).as_enum(), reg!(ins.b()).as_enum()) {
+                        (Some(v), Some(model)) => same_variant(v, model),
+                        _ => false,
+                    };
+                    branch!(ins, !hit);
+                }
                 Op::EnumField => {
                     let v = reg!(ins.b())
                         .as_enum()
@@ -988,7 +1018,7 @@ impl Fiber {
                     reg!(ins.a()).put(v);
                 }
                 Op::JumpNotCaught => {
-                    let ty = constant!(ins.b()).as_str();
+                    let ty = reg!(ins.b()).as_str();
                     let hit = ty.is_some_and(|ty| ops::catches(reg!(ins.a()), ty));
                     branch!(ins, !hit);
                 }
@@ -1023,13 +1053,13 @@ impl Fiber {
                 Op::AddMethod => {
                     // SAFETY: as above.
                     let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) };
-                    if let Some(name) = constant!(ins.b()).as_str() {
+                    if let Some(name) = reg!(ins.b()).as_str() {
                         let old = ty.methods.borrow_mut().insert(name.clone(), reg!(ins.a()).clone());
                         // A method without captured variables is one value, however often its block runs.
-                        if let Some(old) = old.filter(|old| !old.same(reg!(ins.a()))) {
+                        // Calls of it that are running keep what they need: see `CallMethod`.
+                        if old.is_some_and(|old| !old.same(reg!(ins.a()))) {
                             let epoch = &self.cx.0.vm.method_epoch;
                             epoch.set(epoch.get() + 1);
-                            self.cx.0.vm.retire(old);
                         }
                     }
                 }
@@ -1043,6 +1073,14 @@ impl Fiber {
         }
     }
 
+    /// The registers of the topmost frame, where they are now.
+    #[inline(always)]
+    fn registers(&mut self) -> *mut Value {
+        let base = self.co.frames.last().map_or(0, |f| f.base) as usize;
+        // SAFETY: a frame's registers lie inside the stack.
+        unsafe { self.co.stack.as_mut_ptr().add(base) }
+    }
+
     #[inline(always)]
     fn upvalue(&self, index: usize) -> &Value {
         let at = self.co.frames.len() - 1;
@@ -1054,7 +1092,9 @@ impl Fiber {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "module variables are shared cells of a single-threaded program")]
     fn global(&self, module: usize, index: usize) -> &mut Value {
-        // SAFETY: modules are numbered as loaded and variables as declared; no reference outlives an instruction.
+        // The tables are as long as the VM's (see `Fiber::globals`), and the compiler got the numbers from there.
+        debug_assert!(self.globals.get(module).is_some_and(|g| unsafe { (&**g).len() } > index));
+        // SAFETY: by the lines above; no reference outlives an instruction.
         unsafe { (&mut **self.globals.get_unchecked(module)).get_unchecked_mut(index) }
     }
 

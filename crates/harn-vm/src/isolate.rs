@@ -101,6 +101,19 @@ impl Isolation {
     }
 }
 
+/// Gives a child copies of variables that were declared after it started (a REPL goes on while its tasks run):
+/// functions that refer to them may reach it through channels.
+pub(crate) fn extend(own: &Globals, shared: &Globals) {
+    if Rc::ptr_eq(own, shared) {
+        return;
+    }
+    // SAFETY: single-threaded; nothing runs while the variables are copied.
+    let (own, shared) = unsafe { (&mut *own.get(), &*shared.get()) };
+    let mut isolation = Isolation::default();
+    let later = shared.iter().skip(own.len()).map(|v| isolation.value(v));
+    own.extend(later.collect::<Vec<_>>());
+}
+
 fn stacker_guard<R>(f: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
 }

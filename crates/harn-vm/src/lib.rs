@@ -22,6 +22,7 @@ pub mod bytecode;
 pub mod call_loop;
 mod calls;
 pub mod channel;
+mod cleanup;
 pub mod closure;
 mod compile;
 pub mod concurrency;

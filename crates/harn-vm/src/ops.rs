@@ -483,7 +483,7 @@ pub(crate) fn release_path(
     old: &Value,
     right: &Value,
 ) {
-    if !old.is_heap() || !appends(old, right) {
+    if !old.is_heap() {
         return;
     }
     let mut target = place;
@@ -496,7 +496,9 @@ pub(crate) fn release_path(
             Err(_) => return,
         }
     }
-    if target.same(old) {
+    // The way there may have copied shared containers: only now is it known what memory is left. From here to the
+    // addition nothing else uses any.
+    if target.same(old) && appends(old, right) {
         target.put(Value::NIL);
     }
 }

@@ -63,13 +63,26 @@ async fn call(vm: &Rc<Vm>, task: &Rc<Task>, proto: &Rc<Proto>, args: Vec<Value>)
     Fiber::new(vm, task, callee, args).await
 }
 
+/// The end of a program: its tasks stop, and generators that are suspended run their cleanup, the youngest first.
+async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>) -> Result<Value> {
+    Cx::new(vm.clone(), task.clone()).end_children().await;
+    loop {
+        if vm.cleanups.pending() {
+            let cleaned = Fiber::for_cleanup(vm, task).await;
+            result = result.and_then(|value| cleaned.map(|_| value));
+        } else if !vm.cleanups.abandon_youngest() {
+            return result;
+        }
+    }
+}
+
 impl Program {
     /// Runs the program. `entry` names the pipeline to run instead of the usual one; `args` supplies
     /// pipeline parameters by name (others are nil).
     pub async fn run(&self, vm: &Rc<Vm>, entry: Option<&str>, args: &[(&str, Value)]) -> Outcome {
         let task = root_task(vm);
         let result = self.run_in(vm, &task, entry, args).await;
-        Cx::new(vm.clone(), task.clone()).end_children().await;
+        let result = end(vm, &task, result).await;
         let flushed = vm.host.flush();
         Outcome {
             result: if flushed.is_err() && result.is_ok() { Err(Error::closed_output()) } else { result },
@@ -188,6 +201,16 @@ impl Session {
         let result = call(&self.vm, &self.task, &compiled.main, Vec::new()).await;
         let _ = self.vm.host.flush();
         result.map_err(EvalError::Run)
+    }
+
+    /// Ends the session: its tasks stop, and generators that are suspended run their cleanup.
+    ///
+    /// # Errors
+    /// What ends a program (`exit`) in cleanup.
+    pub async fn end(&mut self) -> Result<()> {
+        let result = end(&self.vm, &self.task, Ok(Value::NIL)).await;
+        let _ = self.vm.host.flush();
+        result.map(drop)
     }
 }
 

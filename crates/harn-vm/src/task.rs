@@ -149,7 +149,7 @@ impl Task {
         let now = Instant::now();
         let at = deadlines.iter().position(|d| d.at <= now)?;
         deadlines.remove(at);
-        Some(Error::thrown("Deadline exceeded"))
+        Some(Error::thrown("Deadline exceeded").interrupting())
     }
 
     // ---- cancellation ----
@@ -198,7 +198,7 @@ impl Task {
     /// The error that interrupts a wait in progress, if there is one.
     pub(crate) fn interruption(&self) -> Option<Error> {
         if self.aborted.get() {
-            return Some(Error::new(crate::error::ErrorKind::Abort));
+            return Some(Error::new(crate::error::ErrorKind::Abort).interrupting());
         }
         if let Some(error) = self.expired() {
             return Some(error);
@@ -209,7 +209,7 @@ impl Task {
             return None;
         }
         self.wait_until.set(Some(now + GRACE));
-        Some(Error::thrown(CANCELLED))
+        Some(Error::thrown(CANCELLED).interrupting())
     }
 
     /// The error with which a `sleep` or a wait for a lock must not start or go on.
@@ -226,7 +226,7 @@ impl Task {
     /// The error to stop with.
     pub(crate) fn check(&self, vm: &Vm) -> Result<()> {
         if vm.is_interrupted() || self.aborted.get() {
-            return Err(Error::new(crate::error::ErrorKind::Abort));
+            return Err(Error::new(crate::error::ErrorKind::Abort).interrupting());
         }
         if let Some(error) = self.expired() {
             return Err(error);
@@ -234,7 +234,7 @@ impl Task {
         if self.cancelled.get() {
             let left = self.grace.get();
             if left == 0 {
-                return Err(Error::thrown(CANCELLED));
+                return Err(Error::thrown(CANCELLED).interrupting());
             }
             self.grace.set(left - 1);
         }

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::builtin::{Builtin, MethodTable};
 use crate::bytecode::Proto;
+use crate::cleanup::Cleanups;
 use crate::cx::States;
 use crate::host::Host;
 use crate::task::Globals;
@@ -21,6 +22,11 @@ type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>
 
 /// Everything a program shares. One program, one thread.
 pub struct Vm {
+    /// Generators that were dropped half-way. The first field: it goes before the functions they rely on.
+    pub(crate) cleanups: Rc<Cleanups>,
+    /// Whether a function with `yield` and cleanup blocks was compiled: then code looks after dropped generators
+    /// at the end of every statement.
+    pub(crate) settles: Cell<bool>,
     pub(crate) host: Box<dyn Host>,
     builtins: FxHashMap<&'static str, &'static Builtin>,
     tables: Vec<&'static [Builtin]>,
@@ -29,6 +35,10 @@ pub struct Vm {
     globals: RefCell<FxHashMap<String, Value>>,
     interned: RefCell<FxHashMap<Box<str>, Str>>,
     functions: UnsafeCell<Vec<Value>>,
+    /// Changes whenever the tables of functions, modules or module variables grow.
+    pub(crate) version: Cell<u64>,
+    /// Whether a fiber is being polled. Invariant: the tables do not grow meanwhile.
+    pub(crate) polling: Cell<bool>,
     /// Functions replaced by `override` stay alive: frames point at them.
     retired: RefCell<Vec<Value>>,
     pub(crate) modules: RefCell<Vec<Module>>,
@@ -39,6 +49,8 @@ pub struct Vm {
     pub(crate) method_epoch: Cell<usize>,
     /// Tasks alive besides the root.
     pub(crate) live_tasks: Cell<usize>,
+    /// Whether every function is checked when it is compiled.
+    pub(crate) verifies: bool,
     /// Reads the source of `std/...` modules.
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
 }
@@ -92,6 +104,7 @@ pub struct VmBuilder {
     methods: Vec<MethodTable>,
     globals: Vec<(String, Value)>,
     std_modules: fn(&str) -> Option<&'static str>,
+    verify: bool,
 }
 
 impl VmBuilder {
@@ -103,7 +116,16 @@ impl VmBuilder {
             methods: Vec::new(),
             globals: Vec::new(),
             std_modules: |_| None,
+            verify: cfg!(debug_assertions),
         }
+    }
+
+    /// Checks every function that is compiled, and panics when the compiler made code that the interpreter cannot
+    /// run safely. Debug builds always do.
+    #[must_use]
+    pub fn verify(mut self) -> VmBuilder {
+        self.verify = true;
+        self
     }
 
     /// Adds tables of builtins.
@@ -144,6 +166,8 @@ impl VmBuilder {
             }
         }
         Rc::new(Vm {
+            cleanups: Rc::default(),
+            settles: Cell::new(false),
             host: self.host,
             builtins,
             tables: self.tables,
@@ -152,6 +176,8 @@ impl VmBuilder {
             globals: RefCell::new(self.globals.into_iter().collect()),
             interned: RefCell::default(),
             functions: UnsafeCell::default(),
+            version: Cell::new(0),
+            polling: Cell::new(false),
             retired: RefCell::default(),
             modules: RefCell::default(),
             protos: RefCell::default(),
@@ -159,6 +185,7 @@ impl VmBuilder {
             interrupt: Interrupt::default(),
             method_epoch: Cell::new(1),
             live_tasks: Cell::new(0),
+            verifies: self.verify,
             std_modules: self.std_modules,
         })
     }
@@ -260,18 +287,40 @@ impl Vm {
 
     // ---- functions and module variables ----
 
+    /// Notes that a table grows.
+    fn grow_tables(&self) {
+        // Fibers keep pointers to the tables while they run.
+        assert!(!self.polling.get(), "code is compiled while a program of this VM runs");
+        self.version.set(self.version.get() + 1);
+    }
+
     pub(crate) fn new_function(&self) -> u32 {
+        self.grow_tables();
         // SAFETY: no reference into the vector is held across calls; single-threaded.
         let functions = unsafe { &mut *self.functions.get() };
         functions.push(Value::NIL);
         functions.len() as u32 - 1
     }
 
+    /// Number of functions.
+    pub(crate) fn function_count(&self) -> usize {
+        // SAFETY: as in `new_function`.
+        unsafe { (*self.functions.get()).len() }
+    }
+
+    /// Number of variables of a module; none if there is no such module.
+    pub(crate) fn global_count(&self, module: usize) -> usize {
+        // SAFETY: as in `new_function`.
+        self.modules.borrow().get(module).map_or(0, |m| unsafe { (*m.globals.get()).len() })
+    }
+
     pub(crate) fn set_function(&self, index: u32, value: Value) {
         // SAFETY: as above.
         let functions = unsafe { &mut *self.functions.get() };
         let old = std::mem::replace(&mut functions[index as usize], value);
-        self.retired.borrow_mut().push(old);
+        if old.is_heap() {
+            self.retired.borrow_mut().push(old);
+        }
     }
 
     /// The function values; the pointer holds until the next function is added.
@@ -281,6 +330,7 @@ impl Vm {
     }
 
     pub(crate) fn new_module(&self, file: &str, source: &str) -> u32 {
+        self.grow_tables();
         let mut modules = self.modules.borrow_mut();
         modules.push(Module {
             file: file.into(),
@@ -292,6 +342,7 @@ impl Vm {
     }
 
     pub(crate) fn new_global(&self, module: u32, name: &str, mutable: bool) -> u32 {
+        self.grow_tables();
         let mut modules = self.modules.borrow_mut();
         modules[module as usize].global_names.push(name.to_owned());
         // SAFETY: no reference into the vector is held across calls; single-threaded.
@@ -303,11 +354,6 @@ impl Vm {
     /// Name of a module variable.
     pub(crate) fn global_name(&self, module: usize, index: usize) -> String {
         self.modules.borrow().get(module).and_then(|m| m.global_names.get(index).cloned()).unwrap_or_default()
-    }
-
-    /// Keeps a replaced function alive: frames and call sites may still point at it.
-    pub(crate) fn retire(&self, value: Value) {
-        self.retired.borrow_mut().push(value);
     }
 
     /// The function value of a compiled top-level function.

@@ -1,7 +1,5 @@
 //! The machine from outside: programs that only use the language itself.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use harn_vm::{CaptureHost, ErrorKind, Source, Value, VmBuilder, block_on, builtins, load};
 
 builtins! {

@@ -58,9 +58,11 @@ fn piped(running: Running) -> std::io::Result<u8> {
                 continue;
             }
             if let Some(code) = show(session.take(&std::mem::take(&mut input)).await, &mut failed) {
+                session.end().await;
                 return Ok(if code == 0 { u8::from(failed) } else { code });
             }
             if ended {
+                session.end().await;
                 return Ok(u8::from(failed));
             }
         }
@@ -78,17 +80,19 @@ fn interactive(running: Running) -> std::io::Result<u8> {
     let code = block_on(async {
         let mut session = Session::new(running);
         let mut failed = false;
-        loop {
+        let code = loop {
             *known.lock().unwrap_or_else(PoisonError::into_inner) = session.known();
-            let Some(input) = inputs.recv().await else { return 0 };
+            let Some(input) = inputs.recv().await else { break 0 };
             if let Some(code) = show(session.take(&input).await, &mut failed) {
-                return code;
+                break code;
             }
             let _ = std::io::stdout().flush();
             if to_editor.send(()).is_err() {
-                return 0;
+                break 0;
             }
-        }
+        };
+        session.end().await;
+        code
     })?;
     // Not joined when the user said `:quit`: the editor then waits for an answer that will not come.
     drop(to_editor);

@@ -68,6 +68,7 @@ impl Session {
             "help" | "h" | "?" => Reply::Text(HELP.to_owned()),
             "quit" | "q" | "exit" => Reply::Quit(0),
             "reset" => {
+                self.end().await;
                 *self = Session::new(self.running.clone());
                 Reply::Text(String::new())
             }
@@ -82,6 +83,12 @@ impl Session {
             "doc" | "type" => Reply::Error(format!("`:{word}` needs something behind it, see :help")),
             _ => Reply::Error(format!("unknown command `:{word}`, see :help")),
         }
+    }
+
+    /// Ends the session: its tasks stop, and generators that are suspended run their cleanup.
+    pub(crate) async fn end(&mut self) {
+        // What ends a program has nothing more to end here.
+        let _ = self.session.end().await;
     }
 
     /// Evaluates source text; the value of an expression is printed and bound.

@@ -198,6 +198,7 @@ impl<'a> Compiler<'a> {
             name: interned,
             optional,
             key: std::cell::Cell::new(usize::MAX),
+            epoch: std::cell::Cell::new(0),
             target: std::cell::Cell::new(std::ptr::null()),
         });
         if args.iter().any(|a| a.spread) {
@@ -307,8 +308,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::Clear, base, 0, 0);
         let mut done = Vec::new();
         for (i, case) in select.cases.iter().enumerate() {
-            let k = self.f().constant(Value::int(i as i64)) as u16;
-            let skip = self.f().jump(Op::JumpNeK, chosen, k);
+            let skip = self.jump_not_int(chosen, i as i64);
             self.f().open_scope();
             self.bind(&case.name, false, received);
             self.block_in_scope(&case.body, Some(dst));
@@ -318,8 +318,7 @@ impl<'a> Compiler<'a> {
         }
         let other = select.timeout.as_ref().map(|(_, b)| b).or(select.default.as_ref());
         if let Some(body) = other {
-            let k = self.f().constant(Value::int(-1)) as u16;
-            let skip = self.f().jump(Op::JumpNeK, chosen, k);
+            let skip = self.jump_not_int(chosen, -1);
             self.block(body, Some(dst));
             done.push(self.f().jump(Op::Jump, 0, 0));
             self.f().land(skip);

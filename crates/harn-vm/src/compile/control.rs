@@ -52,13 +52,11 @@ impl Compiler<'_> {
         self.f().try_depth += 1;
         cleanup(self);
         self.f().try_depth -= 1;
-        let one = self.f().constant(harn_value::Value::int(i64::from(ERROR)));
-        let skip = self.f().jump(Op::JumpNeK, state, one as u16);
+        let skip = self.jump_not_int(state, i64::from(ERROR));
         self.f().emit(Op::Rethrow, value, 0, 0);
         self.f().land(skip);
         for (i, exit) in exits.into_iter().enumerate() {
-            let number = self.f().constant(harn_value::Value::int((FIRST_EXIT + i) as i64));
-            let skip = self.f().jump(Op::JumpNeK, state, number as u16);
+            let skip = self.jump_not_int(state, (FIRST_EXIT + i) as i64);
             self.leave(exit, Some(value));
             self.f().land(skip);
         }

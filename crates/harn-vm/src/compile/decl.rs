@@ -103,7 +103,7 @@ impl<'a> Compiler<'a> {
         self.f().emit(Op::ReturnNil, 0, 0, 0);
         let last = self.funcs.len() - 1;
         let f = self.funcs.swap_remove(last);
-        if f.registers() > u32::from(Reg::MAX) || f.code.len() > 8_000_000 {
+        if f.is_too_large() {
             self.error(span, "function is too large: split it into smaller ones");
         }
         let proto = Proto {
@@ -129,7 +129,12 @@ impl<'a> Compiler<'a> {
             module: self.module.source,
             span,
         };
-        debug_assert_eq!(proto.verify(), Ok(()), "{}", proto.listing());
+        if self.errors.is_empty()
+            && self.vm.verifies
+            && let Err(problem) = crate::verify::verify(&proto, self.vm)
+        {
+            panic!("the compiler made wrong code: {problem}\n{}", proto.listing());
+        }
         let proto = Rc::new(proto);
         self.vm.keep(&proto);
         proto
@@ -323,8 +328,9 @@ impl<'a> Compiler<'a> {
             self.closure(&method.decl.func, &name, t);
             let number = self.f().structs.len() as u32;
             self.f().structs.push(ty.clone());
-            let k = self.text_constant(&method.decl.name.name) as u16;
-            self.f().emit(Op::AddMethod, t, k, number);
+            let name = self.f().temp();
+            self.load_text(&method.decl.name.name, name);
+            self.f().emit(Op::AddMethod, t, name, number);
             self.f().emit(Op::Clear, t, 0, 0);
             self.f().next = mark;
         }

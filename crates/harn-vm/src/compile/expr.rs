@@ -7,7 +7,7 @@ use harn_value::Value;
 use super::Compiler;
 use super::facts::has_block;
 use super::scope::{Binding, Reg};
-use crate::bytecode::{FailKind, Op};
+use crate::bytecode::{FailKind, MAX_C, Op};
 
 impl<'a> Compiler<'a> {
     /// Evaluates `e` for its effect.
@@ -230,9 +230,23 @@ impl<'a> Compiler<'a> {
 
     fn load_int(&mut self, i: i64, dst: Reg) {
         if (-(1 << 23)..1 << 23).contains(&i) {
-            self.f().emit(Op::LoadInt, dst, 0, i as u32);
+            self.f().emit(Op::LoadInt, dst, 0, i as u32 & MAX_C);
         } else {
             self.load_const(Value::int(i), dst);
+        }
+    }
+
+    /// Jumps unless the int in `reg` is `number`.
+    pub(super) fn jump_not_int(&mut self, reg: Reg, number: i64) -> usize {
+        let k = self.f().constant(Value::int(number));
+        match u16::try_from(k) {
+            Ok(k) => self.f().jump(Op::JumpNeK, reg, k),
+            Err(_) => {
+                let t = self.f().temp();
+                self.load_int(number, t);
+                self.f().next -= 1;
+                self.f().jump(Op::JumpNe, reg, t)
+            }
         }
     }
 

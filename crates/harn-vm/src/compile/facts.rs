@@ -15,6 +15,8 @@ pub(super) struct Facts {
     pub(super) nested: FxHashMap<Name, u32>,
     /// Names assigned anywhere in it, nested functions included.
     pub(super) assigned: FxHashSet<Name>,
+    /// Whether it has blocks that run on every way out (`finally`, `defer`, `mutex`, `deadline`).
+    cleanup: bool,
 }
 
 /// Facts of all functions of a file, by the address of their node.
@@ -23,14 +25,16 @@ pub(super) struct FactsTable {
     table: FxHashMap<*const Function, Facts>,
     /// Facts of the file's top level.
     pub(super) top: Facts,
+    /// Whether there is a function with `yield` and cleanup blocks: see [`crate::cleanup`].
+    pub(super) settles: bool,
 }
 
 impl FactsTable {
     pub(super) fn collect(program: &Program) -> FactsTable {
-        let mut walk = Walk { table: FxHashMap::default(), stack: vec![Facts::default()] };
+        let mut walk = Walk::new();
         walk.stmts(&program.items);
         let top = walk.stack.pop().unwrap_or_default();
-        FactsTable { table: walk.table, top }
+        FactsTable { table: walk.table, top, settles: walk.settles }
     }
 
     pub(super) fn of(&self, func: &Function) -> &Facts {
@@ -41,9 +45,14 @@ impl FactsTable {
 struct Walk {
     table: FxHashMap<*const Function, Facts>,
     stack: Vec<Facts>,
+    settles: bool,
 }
 
 impl Walk {
+    fn new() -> Walk {
+        Walk { table: FxHashMap::default(), stack: vec![Facts::default()], settles: false }
+    }
+
     fn top(&mut self) -> &mut Facts {
         let last = self.stack.len() - 1;
         &mut self.stack[last]
@@ -66,6 +75,7 @@ impl<'a> Visitor<'a> for Walk {
         self.stack.push(Facts::default());
         visit::walk_function(self, func);
         let facts = self.stack.pop().unwrap_or_default();
+        self.settles |= facts.cleanup && (func.has_yield || func.is_gen);
         let start = func.span.start;
         let outer = self.top();
         for name in &facts.mentioned {
@@ -87,6 +97,7 @@ impl<'a> Visitor<'a> for Walk {
         match &stmt.kind {
             StmtKind::Assign { target, .. } => self.assign(&target.root.name),
             StmtKind::Override { name, .. } => self.mention(&name.name),
+            StmtKind::Defer(_) | StmtKind::Mutex(_) => self.top().cleanup = true,
             _ => {}
         }
         visit::walk_stmt(self, stmt);
@@ -103,6 +114,7 @@ impl<'a> Visitor<'a> for Walk {
         match &expr.kind {
             ExprKind::Name(name) => self.mention(name),
             ExprKind::StructLit { name, .. } => self.mention(&name.name),
+            ExprKind::Try { finally: Some(_), .. } | ExprKind::Deadline { .. } => self.top().cleanup = true,
             _ => {}
         }
         visit::walk_expr(self, expr);
@@ -159,7 +171,7 @@ pub(super) fn has_block(expr: &Expr) -> bool {
 
 /// Whether `expr` mentions `name` (nested functions included).
 pub(super) fn mentions(expr: &Expr, name: &Name) -> bool {
-    let mut walk = Walk { table: FxHashMap::default(), stack: vec![Facts::default()] };
+    let mut walk = Walk::new();
     walk.expr(expr);
     walk.top().mentioned.contains(name)
 }
@@ -170,7 +182,7 @@ impl FactsTable {
         if self.table.contains_key(&(&raw const *func)) {
             return;
         }
-        let mut walk = Walk { table: FxHashMap::default(), stack: vec![Facts::default()] };
+        let mut walk = Walk::new();
         walk.function(func, &[]);
         self.table.extend(walk.table);
     }

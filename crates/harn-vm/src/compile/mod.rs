@@ -129,6 +129,9 @@ pub(crate) fn compile(
 /// In a REPL all variables are shared.
 pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, interactive: bool) {
     let facts = FactsTable::collect(program);
+    if facts.settles {
+        vm.settles.set(true);
+    }
     let id = module.id;
     module.has_pipelines |= program.pipelines().next().is_some();
     let shared = |name: &Name| interactive || facts.top.nested.contains_key(name);

@@ -264,7 +264,15 @@ impl<'a> Compiler<'a> {
                 };
                 let prototype = harn_value::EnumValue { ty, variant: index, fields: Default::default() };
                 let k = self.f().constant(prototype.into());
-                fails.push(self.f().jump(Op::JumpNotVariant, from, k as u16));
+                let jump = match u16::try_from(k) {
+                    Ok(k) => self.f().jump(Op::JumpNotVariant, from, k),
+                    Err(_) => {
+                        let t = self.f().temp();
+                        self.f().emit(Op::LoadK, t, 0, k);
+                        self.f().jump(Op::JumpNotVariantOf, from, t)
+                    }
+                };
+                fails.push(jump);
                 for (i, sub) in fields.iter().flatten().enumerate() {
                     if matches!(sub.kind, MatchPatternKind::Wildcard) {
                         continue;

@@ -9,11 +9,14 @@ use rustc_hash::FxHashMap;
 
 use super::control::Control;
 use super::facts::Facts;
-use crate::bytecode::{Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto};
+use crate::bytecode::{Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, TAKE};
 use crate::params::ParamCheck;
 
 /// A register number.
 pub(super) type Reg = u16;
+
+/// Instructions of a function: jumps reach 2^23 of them.
+const MAX_CODE: usize = 8_000_000;
 
 /// What a name stands for.
 #[derive(Clone)]
@@ -88,6 +91,8 @@ pub(super) struct Func<'a> {
     pub(super) plain_yield: bool,
     /// How many `try` bodies (and the like) are open.
     pub(super) try_depth: u32,
+    /// Whether a number did not fit its place in an instruction.
+    too_large: bool,
     span: Span,
 }
 
@@ -120,6 +125,7 @@ impl<'a> Func<'a> {
             generator: false,
             plain_yield: false,
             try_depth: 0,
+            too_large: false,
             span,
         }
     }
@@ -136,6 +142,7 @@ impl<'a> Func<'a> {
 
     pub(super) fn emit(&mut self, op: Op, a: Reg, b: u16, c: u32) -> usize {
         let pc = self.code.len();
+        self.too_large |= c > MAX_C;
         if self.spans.last().is_none_or(|&(_, span)| span != self.span) {
             self.spans.push((pc as u32, self.span));
         }
@@ -218,6 +225,22 @@ impl<'a> Func<'a> {
         self.most
     }
 
+    /// Whether it needs more registers, code or constants than instructions have room for.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.too_large
+            || self.most > u32::from(Reg::MAX)
+            || self.code.len() > MAX_CODE
+            || self.consts.len() > TAKE as usize
+    }
+
+    /// Notes that `number` has to fit 16 bits, and cuts it.
+    pub(super) fn narrow(&mut self, number: usize) -> u16 {
+        u16::try_from(number).unwrap_or_else(|_| {
+            self.too_large = true;
+            0
+        })
+    }
+
     pub(super) fn is_variable(&self, reg: Reg) -> bool {
         self.variables.get(reg as usize).copied().unwrap_or(false)
     }
@@ -245,6 +268,17 @@ impl<'a> Func<'a> {
             }
             self.next = u32::from(scope.base);
         }
+    }
+
+    /// Registers of the variables in the innermost scope.
+    pub(super) fn scope_registers(&mut self) -> Vec<Reg> {
+        let locals = self.scope().locals.iter();
+        locals
+            .filter_map(|local| match local.binding {
+                Binding::Local { reg, .. } => Some(reg),
+                _ => None,
+            })
+            .collect()
     }
 
     fn scope(&mut self) -> &mut Scope {
@@ -292,7 +326,8 @@ impl<'a> Func<'a> {
         cell: bool,
         key: u32,
     ) -> Binding {
-        let binding = Binding::Up { index: self.captures.len() as u16, mutable, cell };
+        let index = self.narrow(self.captures.len());
+        let binding = Binding::Up { index, mutable, cell };
         self.captures.push(capture);
         self.captured.push((name.clone(), binding.clone(), key));
         binding

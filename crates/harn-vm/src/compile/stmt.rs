@@ -14,7 +14,18 @@ impl<'a> Compiler<'a> {
     pub(super) fn block(&mut self, block: &'a Block, dst: Option<Reg>) {
         self.f().open_scope();
         self.block_in_scope(block, dst);
+        self.release_scope();
         self.f().close_scope();
+    }
+
+    /// In programs where that can run cleanup, what a block's variables hold is dropped at its end.
+    fn release_scope(&mut self) {
+        if self.vm.settles.get() {
+            for reg in self.f().scope_registers() {
+                self.f().emit(Op::Clear, reg, 0, 0);
+            }
+            self.f().emit(Op::Settle, 0, 0, 0);
+        }
     }
 
     /// A block in the scope that is open already.
@@ -70,6 +81,9 @@ impl<'a> Compiler<'a> {
             }
             self.stmt(stmt);
             self.clean_up(None);
+            if self.vm.settles.get() && drops(stmt) {
+                self.f().emit(Op::Settle, 0, 0, 0);
+            }
         }
         if let Some(dst) = dst {
             self.load_nil(dst);
@@ -593,7 +607,7 @@ impl<'a> Compiler<'a> {
             TargetStep::Member(name) => Err(self.text_constant(&name.name)),
             TargetStep::Index { index, .. } => {
                 let i = self.operand(index);
-                Ok(if self.f().is_variable(i) && has_block(operand) {
+                Ok(if i == place || self.f().is_variable(i) && has_block(operand) {
                     let t = self.f().temp();
                     self.f().emit(Op::Move, t, i, 0);
                     t
@@ -643,7 +657,13 @@ impl<'a> Compiler<'a> {
                 self.f().emit(Op::SetField, place, value, k | take);
             }
             [TargetStep::Index { index, span }] => {
-                let i = self.operand(index);
+                let mut i = self.operand(index);
+                if i == place {
+                    // `x[x] = v`: the place is written while the index is read.
+                    i = self.f().temp();
+                    self.f().emit(Op::Move, i, place, 0);
+                    self.f().dirty.push(i);
+                }
                 self.f().at(*span);
                 self.f().emit(Op::SetIndex, place, i, u32::from(value) | take);
             }
@@ -825,8 +845,10 @@ impl<'a> Compiler<'a> {
                 self.handler(start, end, error, HandlerKind::CatchHeld);
                 let value = self.f().temp();
                 self.f().emit(Op::CaughtValue, value, error, 0);
-                let k = self.text_constant(&crate::params::type_text(ty)) as u16;
-                let other = self.f().jump(Op::JumpNotCaught, value, k);
+                let name = self.f().temp();
+                self.load_text(&crate::params::type_text(ty), name);
+                let other = self.f().jump(Op::JumpNotCaught, value, name);
+                self.f().next -= 1;
                 let matched = self.f().jump(Op::Jump, 0, 0);
                 self.f().land(other);
                 self.f().emit(Op::Rethrow, error, 0, 0);
@@ -854,6 +876,14 @@ impl<'a> Compiler<'a> {
         self.f().close_scope();
         self.f().land(done);
     }
+}
+
+/// Whether a statement may drop the last reference to something, before the next one begins.
+fn drops(stmt: &Stmt) -> bool {
+    matches!(
+        stmt.kind,
+        StmtKind::Expr(_) | StmtKind::Let { .. } | StmtKind::Assign { .. } | StmtKind::Decl(_)
+    )
 }
 
 /// Where a variable lives.

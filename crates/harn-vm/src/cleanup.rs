@@ -1,0 +1,95 @@
+//! Cleanup of generators that are dropped half-way: their `finally` and `defer` blocks run when the last reference
+//! goes, and at the latest when the program ends.
+//!
+//! Dropping a value must not run code of the program: it happens in the middle of an instruction. So a dropped
+//! generator hands its stack to the [`Cleanups`] of its VM, and fibers look there between two instructions
+//! (`Op::Settle`, the end of a loop, a return) and before they poll, wait or end. A fiber runs the blocks as it runs a
+//! generator, on the stack that was handed over: they may wait, and cleanup that drops further generators needs no
+//! Rust stack.
+//!
+//! Invariant: the list belongs to one VM. A generator finds it through a weak reference, because values may outlive
+//! the VM, and its functions with it: then nothing of the stack may be looked at any more.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::fiber::Coroutine;
+use crate::generator::Generator;
+
+/// Stacks of dropped generators, in the order in which they were dropped.
+#[allow(clippy::vec_box, reason = "coroutines move between owners as boxes")]
+pub(crate) type Queue = VecDeque<Box<Coroutine>>;
+
+/// Generators of one VM whose cleanup blocks have to run.
+#[derive(Default)]
+pub(crate) struct Cleanups {
+    /// Length of `queue`, where the interpreter finds it quickly.
+    pending: Cell<usize>,
+    queue: RefCell<Queue>,
+    /// Generators that are alive and have cleanup blocks, by number, which is their age. The pointers are valid:
+    /// a generator takes itself out when it is dropped.
+    alive: RefCell<BTreeMap<u64, *const Generator>>,
+    next: Cell<u64>,
+}
+
+impl Cleanups {
+    /// Whether something is to be run.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> bool {
+        self.pending.get() != 0
+    }
+
+    /// A number for a new generator.
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        number
+    }
+
+    /// Remembers a generator, which stays where it is.
+    pub(crate) fn remember(&self, number: u64, generator: &Generator) {
+        self.alive.borrow_mut().insert(number, &raw const *generator);
+    }
+
+    /// A generator is dropped; `rest` is its stack if it was suspended.
+    pub(crate) fn dropped(&self, number: u64, rest: Option<Box<Coroutine>>) {
+        self.alive.borrow_mut().remove(&number);
+        if let Some(rest) = rest.filter(|co| co.has_cleanup()) {
+            self.add(rest);
+        }
+    }
+
+    fn add(&self, coroutine: Box<Coroutine>) {
+        let mut queue = self.queue.borrow_mut();
+        queue.push_back(coroutine);
+        self.pending.set(queue.len());
+    }
+
+    /// The stack that was handed over first, and the others: what is dropped while its cleanup runs comes before them.
+    pub(crate) fn take(&self) -> Option<(Box<Coroutine>, Queue)> {
+        let mut rest = self.queue.take();
+        self.pending.set(0);
+        Some((rest.pop_front()?, rest))
+    }
+
+    /// Gives back what [`Cleanups::take`] gave.
+    pub(crate) fn put_back(&self, mut rest: Queue) {
+        let mut queue = self.queue.borrow_mut();
+        rest.append(&mut queue);
+        *queue = rest;
+        self.pending.set(queue.len());
+    }
+
+    /// At the end of the program: the youngest generator that is still suspended is treated as dropped. False when
+    /// there is none.
+    pub(crate) fn abandon_youngest(&self) -> bool {
+        let Some((_, generator)) = self.alive.borrow_mut().pop_last() else { return false };
+        // SAFETY: it would have taken itself out of the list when it was dropped.
+        if let Some(rest) = unsafe { &*generator }.end()
+            && rest.has_cleanup()
+        {
+            self.add(rest);
+        }
+        true
+    }
+}

@@ -1,0 +1,6 @@
+//! The integration tests of harn-vm, one module a file. They are one program: each further one would be linked anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod machine;
+mod soundness;

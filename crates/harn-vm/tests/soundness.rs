@@ -1,0 +1,252 @@
+//! What the machine must survive: programs that once reached freed memory, another program's functions, or wrong
+//! constants.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+use std::rc::Rc;
+
+use harn_vm::{CaptureHost, Host, Session, Source, Value, VmBuilder, block_on, builtins, load};
+
+builtins! {
+    static HELPERS: "test";
+    /// Prints.
+    Output fn println(cx, value: Value) -> "nil" {
+        cx.print(&format!("{value}\n"))?;
+        Value::NIL
+    }
+    /// A value whose drop is noticed.
+    Pure fn tracked(cx) -> "any" {
+        LIVE.set(LIVE.get() + 1);
+        Value::foreign(Tracked)
+    }
+    /// How many of them are alive.
+    Pure fn live(cx) -> "int" { LIVE.get() }
+}
+
+thread_local! {
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+}
+
+struct Tracked;
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        LIVE.set(LIVE.get() - 1);
+    }
+}
+
+impl harn_value::Foreign for Tracked {
+    fn type_name(&self) -> &'static str {
+        "tracked"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<tracked>");
+    }
+
+    fn equals(&self, _other: &dyn harn_value::Foreign) -> bool {
+        false
+    }
+}
+
+/// Keeps what is printed.
+#[derive(Default)]
+struct Output(Rc<RefCell<String>>);
+
+impl Host for Output {
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        self.0.borrow_mut().push_str(text);
+        Ok(())
+    }
+
+    fn write_err(&self, _text: &str) {}
+}
+
+/// What a program prints, then its result or error.
+fn run(text: &str) -> String {
+    let host = Output::default();
+    let output = host.0.clone();
+    let vm = VmBuilder::new(Box::new(host)).builtins([HELPERS]).build();
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let program = match load(&vm, &source) {
+        Ok(program) => program,
+        Err(error) => return error.canonical(text),
+    };
+    let outcome = block_on(program.run(&vm, None, &[])).unwrap();
+    let end = outcome.result.map_or_else(|e| e.uncaught_text(), |v| v.to_string());
+    drop((program, vm));
+    format!("{}{end}", output.borrow())
+}
+
+/// 70,000 constants: more than an operand of 16 bits can number.
+fn many_constants() -> String {
+    let mut text = String::from("let t = [");
+    for i in 0..70_000 {
+        write!(text, "\"c{i}\", ").unwrap();
+    }
+    text + "]\n"
+}
+
+/// A function with very many constants, and what it gives.
+fn with_many_constants(body: &str) -> String {
+    run(&format!("fn f(x) {{\n{}{body}\n}}\nreturn try {{ f(1) }}", many_constants()))
+}
+
+#[test]
+fn finally_after_many_constants() {
+    assert_eq!(with_many_constants("try { throw \"boom\" } finally { 1 }"), "Result.Err(boom)");
+    assert_eq!(with_many_constants("try { return \"early\" } finally { 1 }\n\"late\""), "Result.Ok(early)");
+    let text = "for i in 1 to 3 { try { if i == 2 { break } } finally { println(i) } }\n\"end\"";
+    assert_eq!(with_many_constants(text), "1\n2\nResult.Ok(end)");
+    let text = "for i in 1 to 3 { try { if i == 2 { continue } } finally { println(i) } }\n\"end\"";
+    assert_eq!(with_many_constants(text), "1\n2\n3\nResult.Ok(end)");
+    assert_eq!(with_many_constants("defer { println(\"d\") }\nthrow \"kept\""), "d\nResult.Err(kept)");
+    assert_eq!(with_many_constants("retry 2 { println(\"r\")\nthrow \"last\" }"), "r\nr\nResult.Err(last)");
+}
+
+#[test]
+fn match_after_many_constants() {
+    let arms = "match x { 1 -> { \"one\" } 2.5 -> { \"half\" } \"s\" -> { \"text\" } _ -> { \"other\" } }";
+    assert_eq!(with_many_constants(arms), "Result.Ok(one)");
+    let text = format!(
+        "enum E {{ A, B(int) }}\nfn f(e) {{\n{}match e {{ E.A -> {{ \"A\" }} E.B(x) -> {{ \"B${{x}}\" }} }}\n}}\n\
+         return [f(E.A), f(E.B(2))]",
+        many_constants()
+    );
+    assert_eq!(run(&text), "[A, B2]");
+}
+
+#[test]
+fn catch_of_a_type_after_many_constants() {
+    let text = format!(
+        "enum E {{ A }}\nenum F {{ A }}\nfn f() {{\n{}try {{ throw E.A }} catch (e: F) {{ \"wrong\" }}\n}}\n\
+         fn g() {{\n{}try {{ throw E.A }} catch (e: E) {{ \"caught\" }}\n}}\nreturn [try {{ f() }}, g()]",
+        many_constants(),
+        many_constants()
+    );
+    assert_eq!(run(&text), "[Result.Err(E.A), caught]");
+}
+
+#[test]
+fn methods_after_many_constants() {
+    let text = "struct P { x: int }\nimpl P { fn brand_new(self) { self.x } fn c1(self) { 0 } }\nP {x: 5}.brand_new()";
+    assert_eq!(with_many_constants(text), "Result.Ok(5)");
+}
+
+#[test]
+fn more_methods_than_16_bits_can_number() {
+    let mut text = String::from("struct P { x: int }\nimpl P {\n");
+    for i in 0..65_540 {
+        writeln!(text, "fn m{i}(self) {{ {i} }}").unwrap();
+    }
+    text.push_str("}\nlet p = P {x: 1}\nreturn [p.m3(), p.m65539()]");
+    assert_eq!(run(&text), "[3, 65539]");
+}
+
+#[test]
+fn too_many_registers_are_a_compile_error() {
+    let text = format!("fn f() {{ 1 }}\nf({}1)", "1, ".repeat(70_000));
+    assert!(run(&text).contains("function is too large"), "{}", run(&text));
+}
+
+#[test]
+fn spread_arguments_move_the_stack() {
+    let text = "fn items(...xs) { for x in xs { yield x } }\n\
+                fn list(n) { var xs = []\nfor i in 1 to n { xs = xs + [\"v${i}\"] }\nxs }\n\
+                fn f(n) { let xs = list(n)\nlet kept = [\"kept\", xs]\nlet g = items(...xs)\n\
+                for x in g { return [kept[0], kept[1] == xs, x] } }\n\
+                return [f(1), f(20), f(200), f(20000)]";
+    let one = "[kept, true, v1]";
+    assert_eq!(run(text), format!("[{one}, {one}, {one}, {one}]"));
+}
+
+/// A generator that is dropped while its program ends belongs to that program, not to the next one of the thread.
+#[test]
+fn cleanup_runs_in_its_own_program() {
+    let first = "fn f1() { 1 }\nfn f2() { 2 }\nvar text = \"of the first program\"\n\
+                 fn secret(x) { \"cleanup ${x}\" }\n\
+                 fn g() { try { yield 1 } finally { println(secret(text)) } }\n\
+                 fn h(src) { try { for x in src { yield x } } finally { println(\"h cleanup\") } }\n\
+                 for x in h(h(g())) { break }\n\"end\"";
+    assert_eq!(run(first), "h cleanup\nh cleanup\ncleanup of the first program\nnil");
+    let second = "fn only() { \"only\" }\nfor i in [1, 2] { println(i) }\nreturn only()";
+    assert_eq!(run(second), "1\n2\nonly");
+}
+
+/// Values may outlive the machine, but the functions of a suspended generator do not.
+#[test]
+fn a_generator_outlives_its_machine() {
+    let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+    let text = "fn g() { try { yield 1 } finally { 2 } }\nlet s = g()\nfor x in s { break }\nreturn [s, g()]";
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let program = load(&vm, &source).ok().unwrap();
+    let outcome = block_on(program.run(&vm, None, &[])).unwrap();
+    drop(program);
+    drop(vm);
+    drop(outcome);
+}
+
+/// Evaluates the inputs of one session; the values of all of them.
+fn session(inputs: &[&str]) -> Vec<String> {
+    let vm = VmBuilder::new(Box::new(Output::default())).builtins([HELPERS]).build();
+    let mut session = Session::new(&vm);
+    block_on(async {
+        let mut values = Vec::new();
+        for input in inputs {
+            values.push(session.eval(input).await.map_or_else(|_| "error".to_owned(), |v| v.to_string()));
+        }
+        values
+    })
+    .unwrap()
+}
+
+#[test]
+fn tasks_call_functions_after_the_table_grew() {
+    let many: Vec<String> = (0..300).map(|i| format!("fn f{i}() {{ \"f{i}\" }}")).collect();
+    let mut inputs = vec![
+        "let ch = channel(\"a\", 4)\nlet out = channel(\"b\", 4)\nfn first() { \"first\" }",
+        "let h = spawn { for v in ch { send(out, \"${v} ${first()}\") } }",
+        "send(ch, 0)\nreceive(out)",
+    ];
+    inputs.extend(many.iter().map(String::as_str));
+    inputs.extend(["send(ch, 1)\nreceive(out)", "send(ch, 2)\nreceive(out)"]);
+    let values = session(&inputs);
+    assert_eq!(values[2], "0 first");
+    assert_eq!(values[values.len() - 2..], ["1 first", "2 first"]);
+}
+
+#[test]
+fn tasks_see_variables_declared_after_they_started() {
+    let many: Vec<String> = (0..100).map(|i| format!("let v{i} = {i}")).collect();
+    let mut inputs = vec![
+        "let ch = channel(\"a\", 4)\nlet out = channel(\"b\", 4)",
+        "let h = spawn { for f in ch { send(out, try { f() }) } }",
+        "send(ch, { -> 5 })\nreceive(out)",
+    ];
+    inputs.extend(many.iter().map(String::as_str));
+    inputs.extend([
+        "let g = { -> v50 + v99 }\nsend(ch, g)\nreceive(out)",
+        "var w1 = 5\nsend(ch, { -> w1 = 77\nw1 })\nreceive(out)",
+        "w1",
+    ]);
+    let values = session(&inputs);
+    assert_eq!(values[2], "Result.Ok(5)");
+    // The task has copies: what it assigns is its own.
+    assert_eq!(values[values.len() - 3..], ["Result.Ok(149)", "Result.Ok(77)", "5"]);
+}
+
+#[test]
+fn methods_that_are_replaced_while_they_run_keep_their_variables() {
+    let text = "struct A { n: int }\n\
+                fn make(k) {\nimpl A { fn m(self, d) { if d > 0 { make(k + d)\nself.m(d - 1) + k } else { k } } }\n0\n}\n\
+                make(1)\nlet a = A {n: 1}\nreturn [a.m(3), a.m(5)]";
+    assert_eq!(run(text), "[18, 97]");
+}
+
+#[test]
+fn methods_that_are_replaced_again_and_again_are_freed() {
+    let text = "struct A { n: int }\n\
+                fn make(k) {\nlet held = k\nimpl A { fn m(self) { held } }\nA {n: 1}.m()\n}\n\
+                for i in 1 to 1000 { make(tracked()) }\nreturn live()";
+    assert_eq!(run(text), "1");
+}
