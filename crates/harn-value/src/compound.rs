@@ -1,10 +1,9 @@
-//! The smaller compound values: range, pair, set, enum value, struct instance.
+//! The smaller compound values: range, pair, enum value, struct instance.
 
 use std::cell::RefCell;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
-use indexmap::IndexSet;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{Ref, Str, Value, View};
@@ -71,60 +70,6 @@ impl Eq for Structural {}
 impl Hash for Structural {
     fn hash<H: Hasher>(&self, state: &mut H) {
         crate::equal::hash_structure(&self.0, state);
-    }
-}
-
-type Items = IndexSet<Structural, BuildHasherDefault<FxHasher>>;
-
-/// Unique values in the order of their first insertion.
-#[derive(Clone, Default)]
-pub struct Set(Items);
-
-impl Set {
-    /// An empty set.
-    pub fn new() -> Set {
-        Set::default()
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Adds `value`; false if it was there already.
-    pub fn insert(&mut self, value: Value) -> bool {
-        self.0.insert(Structural(value))
-    }
-
-    /// Removes `value`, keeping the order of the others; false if it was absent.
-    pub fn remove(&mut self, value: &Value) -> bool {
-        self.0.shift_remove(&Structural(value.clone()))
-    }
-
-    /// Whether `value` is an element.
-    pub fn contains(&self, value: &Value) -> bool {
-        self.0.contains(&Structural(value.clone()))
-    }
-
-    /// Element at place `index` of the insertion order.
-    pub fn nth(&self, index: usize) -> Option<&Value> {
-        self.0.get_index(index).map(|s| &s.0)
-    }
-
-    /// Elements in insertion order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
-        self.0.iter().map(|s| &s.0)
-    }
-}
-
-impl FromIterator<Value> for Set {
-    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Set {
-        Set(items.into_iter().map(Structural).collect())
     }
 }
 

@@ -128,6 +128,30 @@ impl Dict {
         &mut self.entries[at].value
     }
 
+    /// As [`Dict::entry`] for a key that is no [`Str`] yet.
+    pub fn entry_text(&mut self, key: &str) -> &mut Value {
+        let at = match self.find_text(key) {
+            Some(at) => at,
+            None => {
+                self.push_new(Str::new(key), Value::NIL);
+                self.entries.len() - 1
+            }
+        };
+        &mut self.entries[at].value
+    }
+
+    /// Sets all keys of `more`. Into an empty dict it is copied as it is, without hashing a key.
+    pub fn spread(&mut self, more: &Dict) {
+        if self.is_empty() {
+            let (entries, table) = (more.entries.clone(), more.table.clone());
+            *self = Dict { entries, table, unordered: more.unordered, order: OnceCell::new() };
+        } else {
+            for entry in &more.entries {
+                self.insert(entry.key.clone(), entry.value.clone());
+            }
+        }
+    }
+
     fn push_new(&mut self, key: Str, value: Value) {
         let at = self.entries.len();
         if !self.unordered && self.entries.last().is_some_and(|last| last.key > key) {

@@ -30,15 +30,17 @@ pub mod json;
 pub mod memory;
 mod object;
 mod print;
+mod set;
 mod text;
 mod value;
 
-pub use compound::{EnumType, EnumValue, Pair, Range, Set, StructType, StructValue, Structural};
+pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};
 pub use dict::Dict;
 pub use equal::{compare, equal, hash_structure, identical};
 pub use foreign::Foreign;
 pub use object::Ref;
 pub use print::{print, print_duration, print_float, print_int};
+pub use set::Set;
 pub use text::{Str, hash_text};
 pub use value::{NativeHeader, Tag, Value, View};
 
