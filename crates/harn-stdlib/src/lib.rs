@@ -13,7 +13,6 @@ mod bridge;
 mod builtins;
 pub mod event_log;
 mod http;
-mod iterators;
 mod jq;
 mod methods;
 mod modules;

@@ -9,39 +9,6 @@ use harn_value::Value;
 use harn_vm::iter::{Iter, NextFuture, Source};
 use harn_vm::{Cx, Result};
 
-/// Passes items on after calling `f` with each.
-pub(crate) struct Tap {
-    pub(crate) items: Iter,
-    pub(crate) f: Value,
-}
-
-impl Source for Tap {
-    fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
-        Box::pin(async move {
-            let Some(item) = self.items.next(cx).await? else { return Ok(None) };
-            cx.call(&self.f, [item.clone()]).await?;
-            Ok(Some(item))
-        })
-    }
-}
-
-/// The accumulator after every item.
-pub(crate) struct Scan {
-    pub(crate) items: Iter,
-    pub(crate) accumulator: Value,
-    pub(crate) f: Value,
-}
-
-impl Source for Scan {
-    fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
-        Box::pin(async move {
-            let Some(item) = self.items.next(cx).await? else { return Ok(None) };
-            self.accumulator = cx.call(&self.f, [self.accumulator.take(), item]).await?;
-            Ok(Some(self.accumulator.clone()))
-        })
-    }
-}
-
 /// One item of each source in turn.
 pub(crate) struct Rotate {
     /// The next source in turn is in front.

@@ -147,7 +147,9 @@ impl Set {
 impl FromIterator<Value> for Set {
     fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Set {
         let mut set = Set::new();
-        items.into_iter().for_each(|value| drop(set.insert(value)));
+        for value in items {
+            set.insert(value);
+        }
         set
     }
 }

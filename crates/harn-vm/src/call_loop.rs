@@ -2,7 +2,7 @@
 //!
 //! They are state machines which the interpreter advances itself when the called function returns, without leaving
 //! its loop: a call costs about what a call between functions of the program costs. What has to wait between two
-//! calls, or calls different functions, is an async builtin instead.
+//! calls in a way of its own is an async builtin instead.
 
 use std::ops::ControlFlow;
 
@@ -12,14 +12,26 @@ use crate::bytecode::Proto;
 use crate::closure::Closure;
 use crate::error::{Error, Result};
 use crate::fiber::{Fiber, Frame, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, stack_overflow};
+use crate::iter::Iter;
 
 /// Arguments that a loop may give to its function.
 pub const MAX_ARGS: usize = 2;
+
+/// Where a loop puts the arguments of a call.
+pub type Slots = [Value; MAX_ARGS];
 
 /// What a loop does next.
 pub enum Turn {
     /// Call the function with this many of the argument slots.
     Call(usize),
+    /// Call another function with this many of the argument slots.
+    CallOther(Value, usize),
+    /// Get the next value of a generator, [`Value::ABSENT`] at its end.
+    Resume(Value),
+    /// Wait for the source of an iterator; the reply is [`Value::ABSENT`] at its end.
+    Wait(Iter),
+    /// Look after deadlines, interruption and other tasks; there is no reply.
+    Pause,
     /// End with this result.
     Done(Value),
 }
@@ -30,7 +42,10 @@ pub trait Steps {
     ///
     /// # Errors
     /// The error that the native function ends with.
-    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn>;
+    fn next(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Turn>;
+
+    /// What the last turn asked for has thrown; the native function ends with that error.
+    fn failed(&mut self) {}
 }
 
 /// A native function in progress that calls one function again and again.
@@ -61,7 +76,7 @@ impl CallLoop {
     pub fn done(value: Value) -> CallLoop {
         struct Done(Option<Value>);
         impl Steps for Done {
-            fn next(&mut self, _: Option<Value>, _: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+            fn next(&mut self, _: Option<Value>, _: &mut Slots) -> Result<Turn> {
                 Ok(Turn::Done(self.0.take().unwrap_or_default()))
             }
         }
@@ -83,7 +98,7 @@ where
     Step: FnMut(&mut S, &Value, Value) -> ControlFlow<Value>,
     End: FnOnce(S) -> Value,
 {
-    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+    fn next(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Turn> {
         if let (Some(reply), Some((state, _))) = (reply, &mut self.rest)
             && let Some(item) = self.at.checked_sub(1).and_then(|at| self.items.get(at))
             && let ControlFlow::Break(result) = (self.step)(state, item, reply)
@@ -117,7 +132,6 @@ impl Fiber {
     /// # Errors
     /// What the loop or the call ends with; the loop's frame is still there.
     pub(crate) fn advance_loop(&mut self, reply: Option<Value>) -> Result<Advance> {
-        let depth = self.co.frames.len();
         let (Some(Native::Loop(this)), Some(frame)) = (self.co.natives.last_mut(), self.co.frames.last())
         else {
             return Err(Error::runtime("internal error: no loop to advance"));
@@ -125,37 +139,64 @@ impl Fiber {
         // The register before the callee's is the one its own result goes to, which nobody reads.
         let base = frame.base as usize + 1;
         let mut slots = [Value::NIL, Value::NIL];
-        let count = match this.steps.next(reply, &mut slots)? {
-            Turn::Call(count) => count,
+        let (callee, count) = match this.steps.next(reply, &mut slots)? {
+            Turn::Call(count) => (None, count),
+            Turn::CallOther(callee, count) => (Some(callee), count),
             Turn::Done(value) => return Ok(Advance::Done(value)),
+            Turn::Pause => {
+                // The next step of the fiber uses up the slice.
+                self.fuel = 1;
+                return Ok(Advance::Native);
+            }
+            Turn::Resume(generator) => {
+                self.resume_for_native(&generator);
+                return Ok(Advance::Native);
+            }
+            Turn::Wait(iter) => {
+                let future = iter.wait_owned(self.cx.clone());
+                self.push_waiting(future);
+                return Ok(Advance::Native);
+            }
         };
-        let plain = Closure::of(&this.callee).filter(|closure| !closure.proto.generator);
+        let function = callee.as_ref().unwrap_or(&this.callee);
+        let plain = Closure::of(function).filter(|closure| !closure.proto.generator);
         let Some(closure) = plain else {
             let args = slots.into_iter().take(count).collect();
-            let callee = this.callee.clone();
-            self.call_from_native(callee, args);
+            let function = function.clone();
+            self.call_from_native(function, args);
             return Ok(Advance::Native);
         };
-        if depth >= MAX_FRAMES {
+        if self.co.frames.len() >= MAX_FRAMES {
             return Err(stack_overflow());
         }
         let proto: *const Proto = &raw const *closure.proto;
         let closure: *const Closure = closure;
         // SAFETY: the VM keeps functions alive.
-        let callee = unsafe { &*proto };
-        let top = base + (callee.registers as usize).max(MAX_ARGS) + 1;
+        let target = unsafe { &*proto };
+        let top = base + (target.registers as usize).max(MAX_ARGS) + 1;
         if top > self.co.stack.len() {
             self.co.grow(top)?;
+        }
+        if let Some(callee) = callee {
+            // The loop keeps its own function alive; another one lives in the register before its frame.
+            self.co.stack[base - 1].put(callee);
         }
         for (slot, value) in self.co.stack[base..].iter_mut().zip(slots).take(count) {
             slot.put(value);
         }
-        if count != callee.params as usize || callee.rest {
+        if count != target.params as usize || target.rest {
             // SAFETY: the stack has room for the registers and the arguments.
-            unsafe { bind_args(callee, self.co.stack.as_mut_ptr().add(base), count) };
+            unsafe { bind_args(target, self.co.stack.as_mut_ptr().add(base), count) };
         }
-        let pc = callee.code.as_ptr();
+        let pc = target.code.as_ptr();
         self.co.frames.push(Frame { proto, closure, pc, base: base as u32, flags: TO_NATIVE | LOOP });
         Ok(Advance::Frame)
+    }
+
+    /// Tells the loop on top that what it asked for has thrown.
+    pub(crate) fn fail_loop(&mut self) {
+        if let Some(Native::Loop(this)) = self.co.natives.last_mut() {
+            this.steps.failed();
+        }
     }
 }

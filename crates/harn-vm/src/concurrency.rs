@@ -1,13 +1,12 @@
 //! Builtins of tasks: spawn, await, parallel, channels, select, deadlines, locks, atomics.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use harn_value::{Dict, EnumValue, Foreign, Ref, Value, View};
+use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::builtin::{Builtin, Callable, Maybe};
@@ -17,7 +16,7 @@ use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
 use crate::isolate::Isolation;
-use crate::task::{GRACE, Task};
+use crate::task::{Ends, GRACE, Task};
 
 /// The handle that `spawn` gives.
 pub struct TaskHandle {
@@ -83,21 +82,15 @@ impl Cx {
     /// At the end of a task: stops the children that still run, and shows what finished ones printed.
     pub(crate) async fn end_children(&self) {
         let children = std::mem::take(&mut *self.task().children.borrow_mut());
-        for child in &children {
+        for child in children.values() {
             if child.is_finished() {
                 let _ = self.print(&child.take_output());
             } else {
                 child.abort();
             }
         }
-        for child in children {
+        for child in children.into_values() {
             let _ = tokio::time::timeout(GRACE, child.ended()).await;
-        }
-    }
-
-    fn forget(&self, task: &Rc<Task>) {
-        if let Some(parent) = task.parent() {
-            parent.children.borrow_mut().retain(|c| !Rc::ptr_eq(c, task));
         }
     }
 
@@ -109,7 +102,7 @@ impl Cx {
         let guard = AbortOnDrop(vec![task.clone()]);
         task.ended().await;
         drop(guard);
-        self.forget(task);
+        task.forget();
         self.print(&task.take_output())?;
         task.take_result().unwrap_or(Ok(Value::NIL))
     }
@@ -182,23 +175,68 @@ fn cap_of(value: &Value, len: usize, error: impl Fn(&Value) -> Error) -> Result<
     }
 }
 
+/// What the tasks of a group work on.
+enum Work {
+    Count(std::ops::Range<i64>),
+    Items(std::vec::IntoIter<Value>),
+}
+
+impl Work {
+    fn len(&self) -> usize {
+        match self {
+            Work::Count(range) => usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0),
+            Work::Items(items) => items.len(),
+        }
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        match self {
+            Work::Count(range) => range.next().map(Value::int),
+            Work::Items(items) => items.next(),
+        }
+    }
+}
+
 /// Starts tasks over items, at most `cap` at a time, in order.
 struct Group {
-    items: VecDeque<(usize, Value)>,
+    work: Work,
     body: Value,
-    running: Vec<(usize, Rc<Task>)>,
+    cap: usize,
+    /// By number of the item.
+    running: FxHashMap<usize, Rc<Task>>,
+    started: usize,
+    ends: Rc<Ends>,
 }
 
 impl Group {
-    fn new(items: Vec<Value>, body: &Value) -> Group {
-        Group { items: items.into_iter().enumerate().collect(), body: body.clone(), running: Vec::new() }
+    fn new(work: Work, body: &Value, cap: usize) -> Group {
+        let (running, ends) = Default::default();
+        Group { work, body: body.clone(), cap, running, started: 0, ends }
     }
 
-    fn fill(&mut self, cx: &Cx, cap: usize) {
-        while self.running.len() < cap {
-            let Some((index, item)) = self.items.pop_front() else { break };
-            self.running.push((index, cx.spawn(&self.body, vec![item])));
+    /// Starts one more task if it may; false if not.
+    fn start_one(&mut self, cx: &Cx) -> Result<bool> {
+        if self.running.len() >= self.cap {
+            return Ok(false);
         }
+        let Some(item) = self.work.next() else { return Ok(false) };
+        harn_value::memory::check(0)?;
+        let task = cx.spawn(&self.body, vec![item]);
+        task.report_to(&self.ends, self.started);
+        self.running.insert(self.started, task);
+        self.started += 1;
+        Ok(true)
+    }
+
+    /// Starts as many tasks as may run at once. Only for the native function of the task that `cx` is of.
+    async fn start(&mut self, cx: &Cx) -> Result<()> {
+        const AT_ONCE: usize = 1024;
+        while self.start_one(cx)? {
+            if self.started.is_multiple_of(AT_ONCE) {
+                cx.give_way().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the next child to end.
@@ -206,61 +244,51 @@ impl Group {
         if self.running.is_empty() {
             return None;
         }
-        let mut waits: Vec<_> = self.running.iter().map(|(_, task)| Box::pin(task.ended())).collect();
-        let at = std::future::poll_fn(|context| {
-            let ready = waits.iter_mut().position(|wait| wait.as_mut().poll(context).is_ready());
-            ready.map_or(std::task::Poll::Pending, std::task::Poll::Ready)
-        })
-        .await;
-        drop(waits);
-        Some(self.running.remove(at))
+        let number = self.ends.next().await;
+        self.running.remove(&number).map(|task| (number, task))
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.running.iter().for_each(|(_, task)| task.abort());
+        self.running.values().for_each(|task| task.abandon());
     }
 }
 
-async fn run_all(cx: &Cx, items: Vec<Value>, body: &Value, cap: usize) -> Result<Vec<Result<Value>>> {
-    let count = items.len();
-    let mut group = Group::new(items, body);
-    let mut ended: Vec<Option<Rc<Task>>> = vec![None; count];
-    group.fill(cx, cap);
-    if cap >= count {
-        // All run: waiting for each in order costs one wake-up per child.
-        let tasks: Vec<Rc<Task>> = group.running.iter().map(|(_, task)| task.clone()).collect();
-        for (i, task) in tasks.into_iter().enumerate() {
-            task.ended().await;
-            ended[i] = Some(task);
-        }
-        group.running.clear();
-    } else {
-        while let Some((index, task)) = group.next().await {
-            ended[index] = Some(task);
-            group.fill(cx, cap);
-        }
-    }
-    let mut results = Vec::with_capacity(count);
-    let mine: Vec<Rc<Task>> = ended.into_iter().flatten().collect();
-    cx.task().children.borrow_mut().retain(|c| !c.is_finished() || !mine.iter().any(|t| Rc::ptr_eq(c, t)));
-    for task in mine {
+async fn run_all(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result<Vec<Result<Value>>> {
+    let mut ended = Vec::new();
+    let all = wait_for_all(cx, Group::new(work, body, cap), &mut ended).await;
+    let mut results = Vec::with_capacity(ended.len());
+    for task in ended.into_iter().flatten() {
+        task.forget();
         cx.print(&task.take_output())?;
         results.push(task.take_result().unwrap_or(Ok(Value::NIL)));
     }
-    Ok(results)
+    all.map(|()| results)
 }
 
-fn stream_results(cx: &Cx, items: Vec<Value>, body: &Value, cap: usize) -> Value {
+/// Starts all tasks of a group and puts them where their items were as they end.
+async fn wait_for_all(cx: &Cx, mut group: Group, ended: &mut Vec<Option<Rc<Task>>>) -> Result<()> {
+    group.start(cx).await?;
+    while let Some((number, task)) = group.next().await {
+        if ended.len() <= number {
+            ended.resize(number + 1, None);
+        }
+        ended[number] = Some(task);
+        group.start_one(cx)?;
+    }
+    Ok(())
+}
+
+async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result<Value> {
     let channel = Channel::new("parallel", 1);
     let sender = channel.sender();
-    let mut group = Group::new(items, body);
+    let mut group = Group::new(work, body, cap);
     let owner = cx.clone();
-    group.fill(&owner, cap);
+    group.start(cx).await?;
     tokio::task::spawn_local(async move {
         while let Some((_, task)) = group.next().await {
-            owner.forget(&task);
+            task.forget();
             let output = task.take_output();
             let result = task.take_result().unwrap_or(Ok(Value::NIL));
             let failed = result.is_err();
@@ -268,11 +296,14 @@ fn stream_results(cx: &Cx, items: Vec<Value>, body: &Value, cap: usize) -> Value
             if !sender.send(item).await || failed {
                 break;
             }
-            group.fill(&owner, cap);
+            if let Err(error) = group.start_one(&owner) {
+                sender.fail(error);
+                return;
+            }
         }
         sender.close();
     });
-    StreamValue::value(TaskResults(channel))
+    Ok(StreamValue::value(TaskResults(channel)))
 }
 
 /// A finished child on its way to the consumer of a stream.
@@ -295,7 +326,7 @@ struct TaskResults(Channel);
 impl crate::iter::Source for TaskResults {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> crate::iter::NextFuture<'a> {
         Box::pin(async move {
-            let Some(item) = self.0.receive().await else { return Ok(None) };
+            let Some(item) = self.0.receive_or_fail().await? else { return Ok(None) };
             let finished = item.downcast::<Finished>().and_then(|f| f.0.borrow_mut().take());
             let Some((output, result)) = finished else { return Ok(None) };
             cx.print(&output)?;
@@ -316,28 +347,28 @@ builtins! {
 
     /// Runs bodies at once; the forms of `parallel` in the language.
     State async fn parallel = "__parallel"(cx, kind: harn_value::Str, source: Value, max: Value, body: Value) -> "any" {
-        let items = match kind.as_str() {
+        let work = match kind.as_str() {
             "count" => {
                 let Some(n) = source.as_int() else {
                     return Err(Error::type_error(format!("parallel count must be an int, got {}", source.type_name())));
                 };
-                (0..n).map(Value::int).collect()
+                Work::Count(0..n.max(0))
             }
             kind => {
                 let word = if kind == "settle" { "settle" } else { "each" };
                 if cx.iter(&source).is_err() {
                     return Err(Error::type_error(format!("parallel {word} requires a list, got {}", source.type_name())));
                 }
-                cx.collect(&source).await?
+                Work::Items(cx.collect(&source).await?.into_iter())
             }
         };
-        let cap = cap_of(&max, items.len(), |v| {
+        let cap = cap_of(&max, work.len(), |v| {
             Error::type_error(format!("parallel max_concurrent must be an int; got {}", v.type_name()))
         })?;
         if kind.as_str() == "stream" {
-            return Ok(stream_results(&cx, items, &body, cap));
+            return stream_results(&cx, work, &body, cap).await;
         }
-        let results = run_all(&cx, items, &body, cap).await?;
+        let results = run_all(&cx, work, &body, cap).await?;
         if kind.as_str() == "settle" {
             let succeeded = results.iter().filter(|r| r.is_ok()).count();
             let failed = results.len() - succeeded;
@@ -391,11 +422,11 @@ builtins! {
         let cap = cap_of(&max, list.len(), |v| {
             Error::type_error(format!("parallel_race: max_concurrent must be an int, got {}", v.type_name()))
         })?;
-        let mut group = Group::new(list.to_vec(), &f);
-        group.fill(&cx, cap);
+        let mut group = Group::new(Work::Items(list.to_vec().into_iter()), &f, cap);
+        group.start(&cx).await?;
         let mut failures = Vec::new();
         while let Some((_, task)) = group.next().await {
-            cx.forget(&task);
+            task.forget();
             cx.print(&task.take_output())?;
             match task.take_result().unwrap_or(Ok(Value::NIL)) {
                 Ok(v) => match v.as_enum().and_then(|e| e.as_result()) {
@@ -405,7 +436,7 @@ builtins! {
                 },
                 Err(e) => failures.push(cx.settled_text(&e)),
             }
-            group.fill(&cx, cap);
+            group.start_one(&cx)?;
         }
         Result::<Value>::Err(Error::thrown(format!(
             "parallel_race: all {} task(s) failed: {}",
@@ -446,7 +477,7 @@ builtins! {
             return Ok(Value::NIL);
         }
         handle.task.abort();
-        cx.forget(&handle.task);
+        handle.task.forget();
         let _ = tokio::time::timeout(GRACE, handle.task.ended()).await;
         Value::NIL
     }
@@ -469,7 +500,7 @@ builtins! {
         if !handle.task.is_finished() {
             handle.task.cancel();
         }
-        cx.forget(&handle.task);
+        handle.task.forget();
         if tokio::time::timeout(limit, handle.task.ended()).await.is_err() {
             handle.task.abort();
             let _ = tokio::time::timeout(GRACE, handle.task.ended()).await;

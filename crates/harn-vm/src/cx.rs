@@ -29,6 +29,8 @@ pub(crate) enum Request {
     Call(Value, CallArgs),
     /// Run a generator to its next `yield`.
     Resume(Value),
+    /// Look after deadlines, interruption and other tasks.
+    GiveWay,
 }
 
 /// The mailbox between a native function's future and the interpreter that polls it.
@@ -105,6 +107,15 @@ impl Cx {
         self.request(Request::Resume(generator.clone())).await
     }
 
+    /// For native code that runs long without a wait: looks after deadlines, interruption and the memory limit, and lets
+    /// other tasks run.
+    ///
+    /// # Errors
+    /// The error to stop with, when it is one that does not end the native function at once.
+    pub async fn give_way(&self) -> Result<()> {
+        self.request(Request::GiveWay).await.map(drop)
+    }
+
     async fn request(&self, request: Request) -> Result<Value> {
         let link = &self.0.link;
         link.request.set(Some(request));
@@ -141,9 +152,10 @@ impl Cx {
         let iter = self.iter(value)?;
         let mut items = Vec::new();
         while let Some(item) = iter.next(self).await? {
+            crate::iter::drain::room_for_one(&items)?;
             items.push(item);
             if items.len() % 4096 == 0 {
-                harn_value::memory::check(items.len() * size_of::<Value>())?;
+                self.give_way().await?;
             }
         }
         Ok(items)

@@ -364,6 +364,12 @@ impl Fiber {
                     Step::Continue
                 }
                 Some(Request::Resume(generator)) => self.resume(&generator, Delivery::Native),
+                Some(Request::GiveWay) => {
+                    self.cx.0.link.reply.set(Some(Ok(Value::NIL)));
+                    // This step uses up the slice.
+                    self.fuel = 1;
+                    Step::Continue
+                }
                 None => match self.cx.task().interruption() {
                     Some(error) => {
                         self.pop_native();
@@ -379,7 +385,10 @@ impl Fiber {
     fn step_loop(&mut self) -> Step {
         let advance = match self.cx.0.link.reply.take().transpose() {
             Ok(reply) => self.advance_loop(reply),
-            Err(error) => Err(error),
+            Err(error) => {
+                self.fail_loop();
+                Err(error)
+            }
         };
         match advance {
             Ok(Advance::Frame | Advance::Native) => Step::Continue,
@@ -525,6 +534,18 @@ impl Fiber {
         let below = std::mem::replace(&mut self.co, co);
         self.outer.push(below);
         Step::Continue
+    }
+
+    /// Runs a generator to its next value, which goes to the native function on top.
+    pub(crate) fn resume_for_native(&mut self, generator: &Value) {
+        // Delivery to a native function never ends the fiber.
+        let _ = self.resume(generator, Delivery::Native);
+    }
+
+    /// Waits for a future whose result goes to the native function on top.
+    pub(crate) fn push_waiting(&mut self, future: NativeFuture) {
+        let base = self.free_register() + 1;
+        self.push_native(Native::Future(future), base as u32, TO_NATIVE);
     }
 
     fn deliver(&mut self, delivery: Delivery, result: Result<Value>) -> Step {

@@ -17,11 +17,12 @@ use harn_value::{EnumValue, Range, Ref, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
+use crate::call_loop::CallLoop;
 use crate::calls::Called;
 use crate::closure::{Closure, Variable, is_callable};
 use crate::error::{Error, Result};
 use crate::fiber::{
-    ENTRY, Fiber, Frame, Held, LOOP, MAX_FRAMES, TO_NATIVE, bind_args, construct, stack_overflow,
+    ENTRY, Fiber, Frame, Held, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, construct, stack_overflow,
 };
 use crate::generator::Generator;
 use crate::iter::Iter;
@@ -473,11 +474,12 @@ impl Fiber {
                                 let register = unsafe { regs.add(a + 2).offset_from(self.co.stack.as_ptr()) };
                                 return Event::Resume(generator, register as usize);
                             }
-                            Next::Wait(future) => {
+                            Next::Pull(pull) => {
                                 save_pc!();
                                 // SAFETY: as above.
                                 let register = unsafe { regs.add(a + 2).offset_from(self.co.stack.as_ptr()) };
-                                return Event::Native(future, register as u32 + 1);
+                                self.push_native(Native::Loop(pull), register as u32 + 1, 0);
+                                return Event::Continue;
                             }
                         }
                     }
@@ -740,9 +742,10 @@ impl Fiber {
                                 let mut items = list;
                                 while let Some(item) = iter.next(&cx).await? {
                                     if let Some(list) = items.as_list_mut() {
+                                        crate::iter::drain::room_for_one(list)?;
                                         list.make_mut().push(item);
                                         if list.len() % 4096 == 0 {
-                                            harn_value::memory::check(0)?;
+                                            cx.give_way().await?;
                                         }
                                     }
                                 }
@@ -778,7 +781,7 @@ impl Fiber {
                     let v = reg!(ins.b()).take();
                     let Some(more) = v.to_dict() else { throw!(ops::expect_pattern(&v, true)) };
                     if let Some(dict) = reg!(ins.a()).as_dict_mut() {
-                        dict.make_mut().extend(more.iter().map(|(k, v)| (k.clone(), v.clone())));
+                        dict.make_mut().spread(&more);
                     }
                 }
                 Op::NewStruct => {
@@ -1142,15 +1145,13 @@ impl Fiber {
                 if source.downcast::<Generator>().is_some() {
                     return Ok(Next::Generator(source.clone()));
                 }
-                let Some(iter) = source.downcast::<Iter>() else { return Ok(Next::End) };
+                let Ok(iter) = Iter::over(source) else { return Ok(Next::End) };
                 match iter.try_next()? {
                     Some(Some(v)) => v,
                     Some(None) => return Ok(Next::End),
                     None => {
-                        let (iter, cx) = (iter.clone(), self.cx.clone());
-                        return Ok(Next::Wait(Box::pin(async move {
-                            Ok(iter.next(&cx).await?.unwrap_or(Value::ABSENT))
-                        })));
+                        let pull = CallLoop::first(iter, |item| item.unwrap_or(Value::ABSENT));
+                        return Ok(Next::Pull(pull));
                     }
                 }
             }
@@ -1166,7 +1167,8 @@ enum Next {
     Item,
     End,
     Generator(Value),
-    Wait(NativeFuture),
+    /// What gives the item, [`Value::ABSENT`] at the end.
+    Pull(CallLoop),
 }
 
 #[cold]
@@ -1201,7 +1203,7 @@ fn prepare_iteration(v: &mut Value) -> Result<()> {
             v.put(Value::list(Vec::new()));
             Ok(())
         }
-        View::Foreign(_) if v.downcast::<Generator>().is_some() || v.downcast::<Iter>().is_some() => Ok(()),
+        View::Foreign(_) if v.downcast::<Generator>().is_some() || Iter::is(v) => Ok(()),
         View::Foreign(_) => match Iter::over(v) {
             Ok(iter) => {
                 v.put(iter.into_value());

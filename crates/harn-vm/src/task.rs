@@ -2,8 +2,9 @@
 //! program's variables, and the result that others wait for.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use harn_value::Value;
@@ -23,6 +24,34 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// Checks (each some thousands of steps) that a cancelled task may still run without waiting.
 const GRACE_CHECKS: u32 = 2;
+
+/// Numbers of the tasks of a group that have ended, in that order.
+#[derive(Default)]
+pub(crate) struct Ends {
+    numbers: RefCell<VecDeque<usize>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Ends {
+    fn add(&self, number: usize) {
+        self.numbers.borrow_mut().push_back(number);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the next end.
+    pub(crate) async fn next(&self) -> usize {
+        std::future::poll_fn(|context| match self.numbers.borrow_mut().pop_front() {
+            Some(number) => Poll::Ready(number),
+            None => {
+                *self.waker.borrow_mut() = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
 
 /// A limit in time.
 #[derive(Clone, Copy)]
@@ -48,12 +77,16 @@ pub struct Task {
     deadlines: RefCell<Vec<Deadline>>,
     next_token: Cell<u64>,
     waker: RefCell<Option<Waker>>,
-    /// Children that were not awaited yet, in order of creation.
-    pub(crate) children: RefCell<Vec<Rc<Task>>>,
+    /// Children that were not awaited yet, by number, which is the order of creation.
+    pub(crate) children: RefCell<BTreeMap<u64, Rc<Task>>>,
     next_child: Cell<u64>,
     result: RefCell<Option<Result<Value>>>,
     finished: Cell<bool>,
     waiters: RefCell<Vec<Waker>>,
+    /// Who else is told of the end, and under which number.
+    group: RefCell<Option<(Rc<Ends>, usize)>>,
+    /// Whether nobody will ask for its result any more: its parent forgets it when it ends.
+    abandoned: Cell<bool>,
     /// Whether this task holds the lock of `mutex { }`.
     pub(crate) holds_mutex: Cell<bool>,
 }
@@ -81,6 +114,8 @@ impl Task {
             result: RefCell::default(),
             finished: Cell::new(false),
             waiters: RefCell::default(),
+            group: RefCell::default(),
+            abandoned: Cell::new(false),
             holds_mutex: Cell::new(false),
         }
     }
@@ -96,7 +131,7 @@ impl Task {
         *child.deadlines.borrow_mut() = self.deadlines.borrow().clone();
         child.next_token.set(self.next_token.get());
         let child = Rc::new(child);
-        self.children.borrow_mut().push(child.clone());
+        self.children.borrow_mut().insert(id, child.clone());
         child
     }
 
@@ -164,7 +199,7 @@ impl Task {
         self.cancelled.set(true);
         self.wait_until.set(Some(Instant::now() + GRACE));
         self.wake();
-        for child in self.children.borrow().iter() {
+        for child in self.children.borrow().values() {
             child.cancel();
         }
     }
@@ -249,6 +284,41 @@ impl Task {
         for waiter in self.waiters.borrow_mut().drain(..) {
             waiter.wake();
         }
+        if let Some((ends, number)) = self.group.take() {
+            ends.add(number);
+        }
+        if self.abandoned.get() {
+            self.forget_silent();
+        }
+    }
+
+    /// The parent need not look after this task any more.
+    pub(crate) fn forget(&self) {
+        if let Some(parent) = self.parent() {
+            parent.children.borrow_mut().remove(&self.id);
+        }
+    }
+
+    /// Stops the task; nobody will ask for its result.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.set(true);
+        if self.finished.get() {
+            self.forget_silent();
+        } else {
+            self.abort();
+        }
+    }
+
+    /// As [`Task::forget`], unless it has printed something that its parent still has to show.
+    fn forget_silent(&self) {
+        if self.output.borrow().as_ref().is_none_or(String::is_empty) {
+            self.forget();
+        }
+    }
+
+    /// Tells `ends` when the task ends.
+    pub(crate) fn report_to(&self, ends: &Rc<Ends>, number: usize) {
+        *self.group.borrow_mut() = Some((ends.clone(), number));
     }
 
     /// Whether the task has ended.
@@ -265,10 +335,10 @@ impl Task {
     pub(crate) async fn ended(&self) {
         std::future::poll_fn(|context| {
             if self.finished.get() {
-                return std::task::Poll::Ready(());
+                return Poll::Ready(());
             }
             self.waiters.borrow_mut().push(context.waker().clone());
-            std::task::Poll::Pending
+            Poll::Pending
         })
         .await;
     }

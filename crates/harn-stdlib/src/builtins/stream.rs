@@ -7,12 +7,13 @@ use std::time::Duration;
 use harn_value::{Value, View};
 use harn_vm::builtin::Rest;
 use harn_vm::closure::is_callable;
-use harn_vm::iter::{Iter, Source};
-use harn_vm::{Error, Result, builtins};
+use harn_vm::iter::drain::room_for_one;
+use harn_vm::iter::{Iter, Source, Stage};
+use harn_vm::{CallLoop, Error, Result, builtins};
 
 use crate::args::{Given, size};
-use crate::iterators::{Filter, Map, Pull, Take, TakeWhile, Zip};
-use crate::streams::{Broadcast, Debounce, Race, Rotate, Scan, Tap, Throttle};
+use crate::methods::Reduce;
+use crate::streams::{Broadcast, Debounce, Race, Rotate, Throttle};
 
 builtins! {
     /// Stream operators.
@@ -25,7 +26,7 @@ builtins! {
     /// ```
     Pure fn map = "stream.map"(cx, source: Given, f: Given) -> "iter" {
         let (items, f) = (over("stream.map", source)?, function("stream.map", 2, f)?);
-        lazy(Map { items, f })
+        items.then(Stage::Map(f)).into_value()
     }
 
     /// Makes an iterator over the items for which `f` holds.
@@ -35,7 +36,7 @@ builtins! {
     /// ```
     Pure fn filter = "stream.filter"(cx, source: Given, f: Given) -> "iter" {
         let (items, f) = (over("stream.filter", source)?, function("stream.filter", 2, f)?);
-        lazy(Filter { items, f })
+        items.then(Stage::Filter(f)).into_value()
     }
 
     /// Makes an iterator that calls `f(item)` for its effect and passes the item on.
@@ -45,7 +46,7 @@ builtins! {
     /// ```
     Pure fn tap = "stream.tap"(cx, source: Given, f: Given) -> "iter" {
         let (items, f) = (over("stream.tap", source)?, function("stream.tap", 2, f)?);
-        lazy(Tap { items, f })
+        items.then(Stage::Tap(f)).into_value()
     }
 
     /// Makes an iterator over the accumulator after every item: `acc = f(acc, item)`.
@@ -56,7 +57,7 @@ builtins! {
     Pure fn scan = "stream.scan"(cx, source: Given, init: Given, f: Given) -> "iter" {
         let items = over("stream.scan", source)?;
         let accumulator = present("stream.scan", 2, init)?;
-        lazy(Scan { items, accumulator, f: function("stream.scan", 3, f)? })
+        items.then(Stage::Scan { accumulator, f: function("stream.scan", 3, f)? }).into_value()
     }
 
     /// Combines all items: `f(accumulator, item)` for each, starting with `init`.
@@ -64,14 +65,11 @@ builtins! {
     /// ```harn
     /// println(stream.fold([1, 2, 3], 0, { acc, x -> acc + x })) // -> 6
     /// ```
-    Pure async fn fold = "stream.fold"(cx, source: Given, init: Given, f: Given) -> "any" {
+    Pure loop fn fold = "stream.fold"(cx, source: Given, init: Given, f: Given) -> "any" {
         let items = over("stream.fold", source)?;
-        let mut accumulator = present("stream.fold", 2, init)?;
+        let accumulator = present("stream.fold", 2, init)?;
         let f = function("stream.fold", 3, f)?;
-        while let Some(item) = items.next(&cx).await? {
-            accumulator = cx.call(&f, [accumulator, item]).await?;
-        }
-        accumulator
+        CallLoop::drain(items, f, Reduce { accumulator })
     }
 
     /// Gathers all items in a list; more than `max` (10000) are an error.
@@ -82,18 +80,18 @@ builtins! {
     /// println(stream.collect("abc")) // -> [a, b, c]
     /// println(try { stream.collect([1, 2, 3], 2) }) // -> Result.Err(Runtime error: stream.collect: max cap 2 exceeded)
     /// ```
-    Pure async fn collect = "stream.collect"(cx, source: Given, options: Value) -> "list" {
+    Pure loop fn collect = "stream.collect"(cx, source: Given, options: Value) -> "list" {
         let source = over("stream.collect", source)?;
         let max = cap(&options)?;
-        let mut items = Pull::new(&source);
-        let mut out = Vec::new();
-        while let Some(item) = items.next(&cx).await? {
+        let step = move |out: &mut Vec<Value>, item| {
             if out.len() >= max {
                 return Err(Error::runtime(format!("stream.collect: max cap {max} exceeded")));
             }
+            room_for_one(out)?;
             out.push(item);
-        }
-        out
+            Ok(())
+        };
+        CallLoop::fold(source, Vec::new(), step, Value::list)
     }
 
     /// Gives the first item, nil when there is none.
@@ -101,8 +99,8 @@ builtins! {
     /// ```harn
     /// println([stream.first([7, 8]), stream.first([])]) // -> [7, nil]
     /// ```
-    Pure async fn first = "stream.first"(cx, source: Given) -> "any" {
-        over("stream.first", source)?.next(&cx).await?
+    Pure loop fn first = "stream.first"(cx, source: Given) -> "any" {
+        CallLoop::first(over("stream.first", source)?, Value::from)
     }
 
     /// Makes an iterator over the first `n` items.
@@ -115,7 +113,7 @@ builtins! {
         let n = present("stream.take", 2, n)?;
         let left = n.as_int().and_then(|n| u64::try_from(n).ok());
         let left = left.ok_or_else(|| wrong("stream.take", 2, "be a non-negative int", &n))?;
-        lazy(Take { items, left })
+        items.then(Stage::Take(left)).into_value()
     }
 
     /// Makes an iterator over the items before the first for which `f` holds.
@@ -125,7 +123,7 @@ builtins! {
     /// ```
     Pure fn take_until = "stream.take_until"(cx, source: Given, f: Given) -> "iter" {
         let (items, f) = (over("stream.take_until", source)?, function("stream.take_until", 2, f)?);
-        lazy(TakeWhile { items, f, until: true, done: false })
+        items.then(Stage::TakeWhile { f, until: true, done: false }).into_value()
     }
 
     /// Makes an iterator over pairs of items, until the shorter ends.
@@ -138,7 +136,7 @@ builtins! {
             let text = format!("stream.zip: expected 2 streams, got {}", sources.0.len());
             return Err(Error::type_error(text));
         };
-        lazy(Zip { a: Iter::over(a)?, b: Iter::over(b)?, first: None })
+        Iter::over(a)?.then(Stage::Zip { other: Iter::over(b)?, first: None }).into_value()
     }
 
     /// Makes an iterator over the items of all sources, whichever is ready, in fair rotation.

@@ -3,16 +3,15 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::fmt::Display;
 
-use harn_value::{Dict, Set, Value, compare};
-use harn_vm::iter::{Iter, Source};
-use harn_vm::{Cx, Error, Result, builtins};
+use harn_value::{Dict, Range, Set, Value, compare};
+use harn_vm::call_loop::Slots;
+use harn_vm::iter::drain::{Flow, Sink};
+use harn_vm::iter::{Iter, Stage};
+use harn_vm::{CallLoop, Error, Result, builtins};
 
 use crate::args::{Given, Items, callable};
-use crate::iterators::{
-    Chain, Chunks, Enumerate, Filter, FlatMap, Map, Pull, Skip, SkipWhile, Take, TakeWhile, Windows, Zip,
-    add, drain, step,
-};
 
 builtins! {
     /// Lazy combinators of iterators.
@@ -25,7 +24,7 @@ builtins! {
     /// ```
     Pure fn map(cx, this: Items, f: Value) -> "iter" {
         callable("iter.map", &f)?;
-        lazy(Map { items: this.0, f })
+        this.0.then(Stage::Map(f)).into_value()
     }
 
     /// Makes an iterator over the items for which `f` holds.
@@ -35,7 +34,7 @@ builtins! {
     /// ```
     Pure fn filter(cx, this: Items, f: Value) -> "iter" {
         callable("iter.filter", &f)?;
-        lazy(Filter { items: this.0, f })
+        this.0.then(Stage::Filter(f)).into_value()
     }
 
     /// Makes an iterator over the items of what `f` gives, which must be iterable.
@@ -45,7 +44,7 @@ builtins! {
     /// ```
     Pure fn flat_map(cx, this: Items, f: Value) -> "iter" {
         callable("iter.flat_map", &f)?;
-        lazy(FlatMap { items: this.0, f, inner: None })
+        this.0.then(Stage::FlatMap { f, inner: None }).into_value()
     }
 
     /// Makes an iterator over the first `n` items.
@@ -54,7 +53,7 @@ builtins! {
     /// println((1 to 10000000).map({ x -> x * x }).take(3).to_list()) // -> [1, 4, 9]
     /// ```
     Pure fn take(cx, this: Items, n: Value) -> "iter" {
-        lazy(Take { left: count_arg("iter.take", &n)?, items: this.0 })
+        this.0.then(Stage::Take(count_arg("iter.take", &n)?)).into_value()
     }
 
     /// Makes an iterator over the items after the first `n`.
@@ -63,7 +62,7 @@ builtins! {
     /// println(range(5).skip(3).to_list()) // -> [3, 4]
     /// ```
     Pure fn skip(cx, this: Items, n: Value) -> "iter" {
-        lazy(Skip { left: count_arg("iter.skip", &n)?, items: this.0 })
+        this.0.then(Stage::Skip(count_arg("iter.skip", &n)?)).into_value()
     }
 
     /// Makes an iterator over the items up to the first for which `f` does not hold.
@@ -75,7 +74,7 @@ builtins! {
     /// ```
     Pure fn take_while(cx, this: Items, f: Value) -> "iter" {
         callable("iter.take_while", &f)?;
-        lazy(TakeWhile { items: this.0, f, until: false, done: false })
+        this.0.then(Stage::TakeWhile { f, until: false, done: false }).into_value()
     }
 
     /// Makes an iterator over the items from the first for which `f` does not hold.
@@ -85,7 +84,7 @@ builtins! {
     /// ```
     Pure fn skip_while(cx, this: Items, f: Value) -> "iter" {
         callable("iter.skip_while", &f)?;
-        lazy(SkipWhile { items: this.0, f, started: false })
+        this.0.then(Stage::SkipWhile { f, started: false }).into_value()
     }
 
     /// Makes an iterator over pairs of items, until the shorter ends.
@@ -94,7 +93,7 @@ builtins! {
     /// println(iter([1, 2]).zip("abc").to_list()) // -> [(1, a), (2, b)]
     /// ```
     Pure fn zip(cx, this: Items, other: Given) -> "iter" {
-        lazy(Zip { a: this.0, b: iterable("iter.zip", other)?, first: None })
+        this.0.then(Stage::Zip { other: iterable("iter.zip", other)?, first: None }).into_value()
     }
 
     /// Makes an iterator over the items of both.
@@ -103,7 +102,7 @@ builtins! {
     /// println(iter([1]).chain(range(2)).to_list()) // -> [1, 0, 1]
     /// ```
     Pure fn chain(cx, this: Items, other: Given) -> "iter" {
-        lazy(Chain { parts: VecDeque::from([this.0, iterable("iter.chain", other)?]) })
+        this.0.chain(iterable("iter.chain", other)?).into_value()
     }
 
     /// Makes an iterator over pairs `(index, item)`.
@@ -112,7 +111,7 @@ builtins! {
     /// println(iter(["a", "b"]).enumerate().to_list()) // -> [(0, a), (1, b)]
     /// ```
     Pure fn enumerate(cx, this: Items) -> "iter" {
-        lazy(Enumerate { items: this.0, index: 0 })
+        this.0.then(Stage::Enumerate(0)).into_value()
     }
 
     /// Makes an iterator over lists of `n` items; the last may be shorter.
@@ -122,7 +121,7 @@ builtins! {
     /// ```
     Pure fn chunks(cx, this: Items, n: Value) -> "iter" {
         let size = positive(&n).ok_or_else(|| Error::type_error("iter.chunks: chunk size must be positive"))?;
-        lazy(Chunks { items: this.0, size })
+        this.0.then(Stage::Chunks { size, chunk: Vec::new(), done: false }).into_value()
     }
 
     /// Makes an iterator over lists of `n` neighbours.
@@ -132,7 +131,7 @@ builtins! {
     /// ```
     Pure fn windows(cx, this: Items, n: Value) -> "iter" {
         let size = positive(&n).ok_or_else(|| Error::type_error("iter.windows: window size must be positive"))?;
-        lazy(Windows { items: this.0, size, window: VecDeque::new() })
+        this.0.then(Stage::Windows { size, window: VecDeque::new() }).into_value()
     }
 
     /// Gives an iterator: itself, if it is one.
@@ -143,10 +142,6 @@ builtins! {
     Pure fn iter(cx, this: Items) -> "iter" {
         this.0.into_value()
     }
-}
-
-fn lazy(source: impl Source + 'static) -> Value {
-    Iter::from_source(source).into_value()
 }
 
 fn count_arg(method: &str, n: &Value) -> Result<u64> {
@@ -174,8 +169,8 @@ builtins! {
     /// ```harn
     /// println((1 to 3).to_list()) // -> [1, 2, 3]
     /// ```
-    Pure async fn to_list(cx, this: Items) -> "list" {
-        drain(&cx, &this.0).await?
+    Pure loop fn to_list(cx, this: Items) -> "list" {
+        CallLoop::collect(this.0, |items| Ok(Value::list(items)))
     }
 
     /// Gathers the remaining items in a set.
@@ -183,8 +178,12 @@ builtins! {
     /// ```harn
     /// println(iter([1, 1, 2]).to_set()) // -> set(1, 2)
     /// ```
-    Pure async fn to_set(cx, this: Items) -> "set" {
-        drain(&cx, &this.0).await?.into_iter().collect::<Set>()
+    Pure loop fn to_set(cx, this: Items) -> "set" {
+        let step = |set: &mut Set, item| {
+            set.insert(item);
+            Ok(())
+        };
+        CallLoop::fold(this.0, Set::new(), step, Value::from)
     }
 
     /// Gathers the remaining items, which must be pairs with string keys, in a dict.
@@ -192,10 +191,8 @@ builtins! {
     /// ```harn
     /// println(iter({a: 1, b: 2}).filter({ p -> p.second > 1 }).to_dict()) // -> {b: 2}
     /// ```
-    Pure async fn to_dict(cx, this: Items) -> "dict" {
-        let mut dict = Dict::new();
-        let mut items = Pull::new(&this.0);
-        while let Some(item) = items.next(&cx).await? {
+    Pure loop fn to_dict(cx, this: Items) -> "dict" {
+        let step = |dict: &mut Dict, item: Value| {
             let Some(pair) = item.as_pair() else {
                 return Err(unexpected("iter.to_dict: expected pair", &item));
             };
@@ -203,8 +200,9 @@ builtins! {
                 return Err(unexpected("iter.to_dict: expected string key", &pair.first));
             };
             dict.insert(key.clone(), pair.second.clone());
-        }
-        dict
+            Ok(())
+        };
+        CallLoop::fold(this.0, Dict::new(), step, Value::from)
     }
 
     /// Pulls one item: `{done: false, value}`, or `{done: true, value: nil}` at the end.
@@ -213,8 +211,8 @@ builtins! {
     /// let it = iter([7])
     /// println([it.next(), it.next()]) // -> [{done: false, value: 7}, {done: true, value: nil}]
     /// ```
-    Pure async fn next(cx, this: Items) -> "dict" {
-        step(this.0.next(&cx).await?)
+    Pure loop fn next(cx, this: Items) -> "dict" {
+        CallLoop::first(this.0, step)
     }
 
     /// Counts the remaining items.
@@ -222,8 +220,8 @@ builtins! {
     /// ```harn
     /// println(iter("héy").count()) // -> 3
     /// ```
-    Pure async fn count(cx, this: Items) -> "int" {
-        count_items(&cx, &this.0).await?
+    Pure loop fn count(cx, this: Items) -> "int" {
+        count_items(this.0)
     }
 
     /// Counts the remaining items: another name of `count`.
@@ -231,8 +229,8 @@ builtins! {
     /// ```harn
     /// println(iter([1, 2]).len()) // -> 2
     /// ```
-    Pure async fn len(cx, this: Items) -> "int" {
-        count_items(&cx, &this.0).await?
+    Pure loop fn len(cx, this: Items) -> "int" {
+        count_items(this.0)
     }
 
     /// Pulls one item, nil when there is none.
@@ -241,8 +239,8 @@ builtins! {
     /// let it = iter([1, 2])
     /// println([it.first(), it.first(), it.first()]) // -> [1, 2, nil]
     /// ```
-    Pure async fn first(cx, this: Items) -> "any" {
-        this.0.next(&cx).await?
+    Pure loop fn first(cx, this: Items) -> "any" {
+        CallLoop::first(this.0, Value::from)
     }
 
     /// Gives the last of the remaining items, nil when there is none.
@@ -250,13 +248,13 @@ builtins! {
     /// ```harn
     /// println(iter([1, 2]).last()) // -> 2
     /// ```
-    Pure async fn last(cx, this: Items) -> "any" {
-        let mut last = None;
-        let mut items = Pull::new(&this.0);
-        while let Some(item) = items.next(&cx).await? {
-            last = Some(item);
-        }
-        last
+    Pure loop fn last(cx, this: Items) -> "any" {
+        this.0.skip_to_last();
+        let step = |last: &mut Value, item| {
+            last.put(item);
+            Ok(())
+        };
+        CallLoop::fold(this.0, Value::NIL, step, |last| last)
     }
 
     /// Adds up the remaining items, which must be numbers.
@@ -264,13 +262,15 @@ builtins! {
     /// ```harn
     /// println((1 to 100).sum()) // -> 5050
     /// ```
-    Pure async fn sum(cx, this: Items) -> "any" {
-        let mut sum = Value::int(0);
-        let mut items = Pull::new(&this.0);
-        while let Some(item) = items.next(&cx).await? {
-            sum = add(&sum, &item)?;
+    Pure loop fn sum(cx, this: Items) -> "any" {
+        if let Some(range) = this.0.take_range() {
+            return range_sum(range).map(|sum| CallLoop::done(Value::int(sum)));
         }
-        sum
+        let step = |sum: &mut Value, item: Value| {
+            *sum = add(sum, &item)?;
+            Ok(())
+        };
+        CallLoop::fold(this.0, Value::int(0), step, |sum| sum)
     }
 
     /// Gives the smallest of the remaining items, nil when there is none.
@@ -278,8 +278,8 @@ builtins! {
     /// ```harn
     /// println(iter([2, 1, 3]).min()) // -> 1
     /// ```
-    Pure async fn min(cx, this: Items) -> "any" {
-        best(&cx, &this.0, Ordering::Less).await?
+    Pure loop fn min(cx, this: Items) -> "any" {
+        best(this.0, Ordering::Less)
     }
 
     /// Gives the largest of the remaining items, nil when there is none.
@@ -287,8 +287,8 @@ builtins! {
     /// ```harn
     /// println(iter([2, 1, 3]).max()) // -> 3
     /// ```
-    Pure async fn max(cx, this: Items) -> "any" {
-        best(&cx, &this.0, Ordering::Greater).await?
+    Pure loop fn max(cx, this: Items) -> "any" {
+        best(this.0, Ordering::Greater)
     }
 
     /// Combines the remaining items: `f(accumulator, item)` for each, starting with `init`.
@@ -296,18 +296,14 @@ builtins! {
     /// ```harn
     /// println((1 to 4).reduce(1, { product, x -> product * x })) // -> 24
     /// ```
-    Pure async fn reduce(cx, this: Items, init: Given, f: Given) -> "any" {
+    Pure loop fn reduce(cx, this: Items, init: Given, f: Given) -> "any" {
         let (Some(init), Some(f)) = (init.0, f.0) else {
             return Err(Error::type_error("iter.reduce: expected (init, fn)"));
         };
         if !harn_vm::closure::is_callable(&f) {
             return Err(Error::type_error("iter.reduce: second arg must be callable"));
         }
-        let mut accumulator = init;
-        while let Some(item) = this.0.next(&cx).await? {
-            accumulator = cx.call(&f, [accumulator, item]).await?;
-        }
-        accumulator
+        CallLoop::drain(this.0, f, Reduce { accumulator: init })
     }
 
     /// Says whether `f` holds for some item; stops there.
@@ -315,9 +311,9 @@ builtins! {
     /// ```harn
     /// println(range(10).any({ x -> x > 3 })) // -> true
     /// ```
-    Pure async fn any(cx, this: Items, f: Value) -> "bool" {
+    Pure loop fn any(cx, this: Items, f: Value) -> "bool" {
         callable("iter.any", &f)?;
-        search(&cx, &this.0, &f, true).await?.is_some()
+        search(this.0, f, true, |found| found.is_some().into())
     }
 
     /// Says whether `f` holds for all items; stops at the first for which it does not.
@@ -325,9 +321,9 @@ builtins! {
     /// ```harn
     /// println(range(10).all({ x -> x < 3 })) // -> false
     /// ```
-    Pure async fn all(cx, this: Items, f: Value) -> "bool" {
+    Pure loop fn all(cx, this: Items, f: Value) -> "bool" {
         callable("iter.all", &f)?;
-        search(&cx, &this.0, &f, false).await?.is_none()
+        search(this.0, f, false, |found| found.is_none().into())
     }
 
     /// Gives the first item for which `f` holds, nil when there is none; the rest stays.
@@ -336,9 +332,9 @@ builtins! {
     /// let it = iter([1, 2, 3])
     /// println([it.find({ x -> x > 1 }), it.to_list()]) // -> [2, [3]]
     /// ```
-    Pure async fn find(cx, this: Items, f: Value) -> "any" {
+    Pure loop fn find(cx, this: Items, f: Value) -> "any" {
         callable("iter.find", &f)?;
-        search(&cx, &this.0, &f, true).await?
+        search(this.0, f, true, Value::from)
     }
 
     /// Calls `f` for every remaining item.
@@ -346,11 +342,9 @@ builtins! {
     /// ```harn
     /// range(2).for_each({ x -> print(x) }) // -> 01
     /// ```
-    Pure async fn for_each(cx, this: Items, f: Value) -> "nil" {
+    Pure loop fn for_each(cx, this: Items, f: Value) -> "nil" {
         callable("iter.for_each", &f)?;
-        while let Some(item) = this.0.next(&cx).await? {
-            cx.call(&f, [item]).await?;
-        }
+        CallLoop::drain(this.0, f, ForEach)
     }
 }
 
@@ -358,34 +352,146 @@ fn unexpected(what: &str, got: &Value) -> Error {
     Error::type_error(format!("{what}, got {}", got.type_name()))
 }
 
-async fn count_items(cx: &Cx, items: &Iter) -> Result<i64> {
-    let mut count = 0;
-    let mut items = Pull::new(items);
-    while items.next(cx).await?.is_some() {
-        count += 1;
-    }
-    Ok(count)
+/// The dict `{done, value}` that `next()` gives.
+fn step(item: Option<Value>) -> Value {
+    let done = item.is_none();
+    let entries = [("done", Value::bool(done)), ("value", item.unwrap_or_default())];
+    Value::dict(entries.into_iter().collect())
 }
 
-async fn best(cx: &Cx, items: &Iter, wanted: Ordering) -> Result<Option<Value>> {
-    let mut best = None;
-    let mut items = Pull::new(items);
-    while let Some(item) = items.next(cx).await? {
+fn count_items(items: Iter) -> CallLoop {
+    if let Some(count) = items.count_at_once() {
+        return CallLoop::done(Value::int(i64::try_from(count).unwrap_or(i64::MAX)));
+    }
+    let step = |count: &mut i64, _| {
+        *count += 1;
+        Ok(())
+    };
+    CallLoop::fold(items, 0, step, Value::int)
+}
+
+/// The sum of a range, as adding up its ints one by one gives it.
+///
+/// # Errors
+/// `Runtime error: Integer overflow: A + B`
+fn range_sum(range: Range) -> Result<i64> {
+    let Some(last) = range.last() else { return Ok(0) };
+    let count = i128::from(last) - i128::from(range.start) + 1;
+    // The sum of the first `n`; it falls as long as they are negative, and then rises.
+    let start = i128::from(range.start);
+    let sum = |n: i128| (2 * start + n - 1).checked_mul(n).map(|twice| twice / 2);
+    let fits = |n: i128| sum(n).is_some_and(|sum| i64::try_from(sum).is_ok());
+    let turn = (-start).clamp(0, count);
+    for (from, to) in [(0, turn), (turn, count)] {
+        if fits(to) {
+            continue;
+        }
+        // The sums fit up to `n` and not behind it.
+        let (mut n, mut over) = (from, to);
+        while over - n > 1 {
+            let middle = n + (over - n) / 2;
+            if fits(middle) { n = middle } else { over = middle }
+        }
+        return Err(overflow(sum(n).unwrap_or_default(), start + n));
+    }
+    Ok(sum(count).and_then(|sum| i64::try_from(sum).ok()).unwrap_or_default())
+}
+
+fn overflow(a: impl Display, b: impl Display) -> Error {
+    Error::runtime(format!("Integer overflow: {a} + {b}"))
+}
+
+/// The sum so far and one more number.
+///
+/// # Errors
+/// `Type error: iter.sum: expected number, got T`, `Runtime error: Integer overflow: A + B`
+fn add(sum: &Value, item: &Value) -> Result<Value> {
+    match (sum.as_int(), item.as_int()) {
+        (Some(sum), Some(item)) => sum.checked_add(item).map(Value::int).ok_or_else(|| overflow(sum, item)),
+        _ => match (sum.as_number(), item.as_number()) {
+            (Some(sum), Some(item)) => Ok(Value::float(sum + item)),
+            _ => Err(unexpected("iter.sum: expected number", item)),
+        },
+    }
+}
+
+fn best(items: Iter, wanted: Ordering) -> CallLoop {
+    if let Some(range) = items.take_range() {
+        let best = if wanted == Ordering::Less { Some(range.start) } else { range.last() };
+        return CallLoop::done(best.into());
+    }
+    let step = move |best: &mut Option<Value>, item: Value| {
         if best.as_ref().is_none_or(|best| compare(&item, best) == Some(wanted)) {
-            best = Some(item);
+            *best = Some(item);
         }
-    }
-    Ok(best)
+        Ok(())
+    };
+    CallLoop::fold(items, None, step, Value::from)
 }
 
-/// The first item for which the truth of `f(item)` is `wanted`.
-async fn search(cx: &Cx, items: &Iter, f: &Value, wanted: bool) -> Result<Option<Value>> {
-    while let Some(item) = items.next(cx).await? {
-        if cx.call(f, [item.clone()]).await?.truthy() == wanted {
-            return Ok(Some(item));
-        }
+/// `reduce` and `fold`: the answer to each call is the first argument of the next.
+pub(crate) struct Reduce {
+    pub(crate) accumulator: Value,
+}
+
+impl Sink for Reduce {
+    fn item(&mut self, item: Value, slots: &mut Slots) -> Result<Flow> {
+        slots[0].put(self.accumulator.take());
+        slots[1].put(item);
+        Ok(Flow::Call(2))
     }
-    Ok(None)
+
+    fn answer(&mut self, answer: Value) -> Result<Flow> {
+        self.accumulator.put(answer);
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<Value> {
+        Ok(self.accumulator.take())
+    }
+}
+
+/// Looks for the first item for which the truth of `f(item)` is `wanted`.
+struct Search<End> {
+    wanted: bool,
+    item: Value,
+    end: End,
+}
+
+fn search(items: Iter, f: Value, wanted: bool, end: impl Fn(Option<Value>) -> Value + 'static) -> CallLoop {
+    CallLoop::drain(items, f, Search { wanted, item: Value::NIL, end })
+}
+
+impl<End: Fn(Option<Value>) -> Value> Sink for Search<End> {
+    fn item(&mut self, item: Value, slots: &mut Slots) -> Result<Flow> {
+        slots[0].put(item.clone());
+        self.item.put(item);
+        Ok(Flow::Call(1))
+    }
+
+    fn answer(&mut self, answer: Value) -> Result<Flow> {
+        if answer.truthy() == self.wanted {
+            return Ok(Flow::Done((self.end)(Some(self.item.take()))));
+        }
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<Value> {
+        Ok((self.end)(None))
+    }
+}
+
+struct ForEach;
+
+impl Sink for ForEach {
+    fn item(&mut self, item: Value, slots: &mut Slots) -> Result<Flow> {
+        slots[0].put(item);
+        Ok(Flow::Call(1))
+    }
+
+    fn end(&mut self) -> Result<Value> {
+        Ok(Value::NIL)
+    }
 }
 
 builtins! {
@@ -398,8 +504,8 @@ builtins! {
     /// fn numbers() { yield 1 }
     /// println(numbers().next()) // -> {done: false, value: 1}
     /// ```
-    Pure async fn pull = "next"(cx, this: Items) -> "dict" {
-        step(this.0.next(&cx).await?)
+    Pure loop fn pull = "next"(cx, this: Items) -> "dict" {
+        CallLoop::first(this.0, step)
     }
 
     /// Makes an iterator over the remaining items.

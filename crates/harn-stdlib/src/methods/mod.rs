@@ -10,6 +10,8 @@ mod range;
 mod set;
 mod string;
 
+pub(crate) use iter::Reduce;
+
 /// All methods. A type may have several tables: the earlier one wins. `"any"` is the last resort.
 pub fn methods() -> Vec<MethodTable> {
     let table = |type_name, methods| MethodTable { type_name, methods };

@@ -1,0 +1,178 @@
+//! Native functions that pull an iterator to its end, or to where they have seen enough.
+
+use harn_value::Value;
+
+use super::{Iter, Pull, Pulled};
+use crate::call_loop::{CallLoop, Slots, Steps, Turn};
+use crate::error::{Error, Result};
+
+/// What a sink wants after an item or an answer.
+pub enum Flow {
+    /// The next item.
+    More,
+    /// A call of its function with this many of the slots.
+    Call(usize),
+    /// The end, with this result.
+    Done(Value),
+}
+
+/// What becomes of the items.
+pub trait Sink {
+    /// Takes an item.
+    ///
+    /// # Errors
+    /// The error that the native function ends with.
+    fn item(&mut self, item: Value, slots: &mut Slots) -> Result<Flow>;
+
+    /// Takes the answer of its function, if it calls one.
+    ///
+    /// # Errors
+    /// As [`Sink::item`].
+    fn answer(&mut self, answer: Value) -> Result<Flow> {
+        drop(answer);
+        Ok(Flow::More)
+    }
+
+    /// Makes the result when there are no more items.
+    ///
+    /// # Errors
+    /// As [`Sink::item`].
+    fn end(&mut self) -> Result<Value>;
+}
+
+impl CallLoop {
+    /// Pulls `items` into `sink`, whose function is `f` (nil if it has none).
+    pub fn drain(items: Iter, f: Value, sink: impl Sink + 'static) -> CallLoop {
+        CallLoop::new(f, Drain { pull: Pull::new(items), sink, asked: false })
+    }
+
+    /// Pulls `items` into a vector, refusing to gather more than memory allows.
+    pub fn collect(items: Iter, end: impl FnOnce(Vec<Value>) -> Result<Value> + 'static) -> CallLoop {
+        CallLoop::drain(items, Value::NIL, Collect { out: Vec::new(), end: Some(end) })
+    }
+
+    /// Folds the items without calling a function of the program.
+    pub fn fold<S: 'static>(
+        items: Iter,
+        state: S,
+        step: impl FnMut(&mut S, Value) -> Result<()> + 'static,
+        end: impl FnOnce(S) -> Value + 'static,
+    ) -> CallLoop {
+        CallLoop::drain(items, Value::NIL, Fold { step, rest: Some((state, end)) })
+    }
+
+    /// Pulls one item and gives what `end` makes of it.
+    pub fn first(items: Iter, end: impl FnOnce(Option<Value>) -> Value + 'static) -> CallLoop {
+        CallLoop::drain(items, Value::NIL, First(Some(end)))
+    }
+}
+
+struct Drain<S> {
+    pull: Pull,
+    sink: S,
+    /// Whether the sink's function was called last.
+    asked: bool,
+}
+
+impl<S: Sink> Steps for Drain<S> {
+    fn next(&mut self, mut reply: Option<Value>, slots: &mut Slots) -> Result<Turn> {
+        if std::mem::take(&mut self.asked) {
+            match self.sink.answer(reply.take().unwrap_or_default())? {
+                Flow::More => {}
+                Flow::Call(count) => {
+                    self.asked = true;
+                    return Ok(Turn::Call(count));
+                }
+                Flow::Done(value) => return Ok(Turn::Done(value)),
+            }
+        }
+        loop {
+            match self.pull.step(reply.take(), slots)? {
+                Pulled::Item(item) => match self.sink.item(item, slots)? {
+                    Flow::More => {}
+                    Flow::Call(count) => {
+                        self.asked = true;
+                        return Ok(Turn::Call(count));
+                    }
+                    Flow::Done(value) => return Ok(Turn::Done(value)),
+                },
+                Pulled::End => return self.sink.end().map(Turn::Done),
+                Pulled::Call(f, count) => return Ok(Turn::CallOther(f, count)),
+                Pulled::Resume(generator) => return Ok(Turn::Resume(generator)),
+                Pulled::Wait(iter) => return Ok(Turn::Wait(iter)),
+                Pulled::Pause => return Ok(Turn::Pause),
+            }
+        }
+    }
+
+    fn failed(&mut self) {
+        if !self.asked {
+            self.pull.failed();
+        }
+    }
+}
+
+struct Collect<End> {
+    out: Vec<Value>,
+    end: Option<End>,
+}
+
+/// Refuses to let a full vector grow beyond the memory limit.
+///
+/// # Errors
+/// The memory limit.
+#[inline]
+pub fn room_for_one(out: &Vec<Value>) -> Result<()> {
+    if out.len() == out.capacity() && out.len() >= 4096 {
+        // The next push doubles the vector.
+        harn_value::memory::check(out.len() * 2 * size_of::<Value>()).map_err(Error::from)?;
+    }
+    Ok(())
+}
+
+impl<End: FnOnce(Vec<Value>) -> Result<Value>> Sink for Collect<End> {
+    fn item(&mut self, item: Value, _: &mut Slots) -> Result<Flow> {
+        room_for_one(&self.out)?;
+        self.out.push(item);
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<Value> {
+        let out = std::mem::take(&mut self.out);
+        self.end.take().map_or(Ok(Value::NIL), |end| end(out))
+    }
+}
+
+struct Fold<S, Step, End> {
+    step: Step,
+    rest: Option<(S, End)>,
+}
+
+impl<S, Step, End> Sink for Fold<S, Step, End>
+where
+    Step: FnMut(&mut S, Value) -> Result<()>,
+    End: FnOnce(S) -> Value,
+{
+    fn item(&mut self, item: Value, _: &mut Slots) -> Result<Flow> {
+        if let Some((state, _)) = &mut self.rest {
+            (self.step)(state, item)?;
+        }
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<Value> {
+        Ok(self.rest.take().map(|(state, end)| end(state)).unwrap_or_default())
+    }
+}
+
+struct First<End>(Option<End>);
+
+impl<End: FnOnce(Option<Value>) -> Value> Sink for First<End> {
+    fn item(&mut self, item: Value, _: &mut Slots) -> Result<Flow> {
+        Ok(Flow::Done(self.0.take().map(|end| end(Some(item))).unwrap_or_default()))
+    }
+
+    fn end(&mut self) -> Result<Value> {
+        Ok(self.0.take().map(|end| end(None)).unwrap_or_default())
+    }
+}

@@ -1,0 +1,378 @@
+//! Lazy single-pass iterators: a source of items and the stages that they go through on the way out.
+//!
+//! A combinator (`map`, `skip`, `zip`) adds a stage. It adds it in place when nobody else holds the iterator, so that
+//! a pipeline of any length is one flat list; an iterator that somebody else holds becomes the source of a new one,
+//! and both see the same progress. [`Pull`] takes one item through the stages. It is a state machine that says what it
+//! needs (a call, a generator's next value, a wait), and so serves the interpreter's loops ([`drain`]) as well as
+//! native futures ([`Iter::next`]).
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+
+use harn_value::{Foreign, Range, Value, View};
+
+use crate::cx::Cx;
+use crate::error::{Error, Result};
+use crate::generator::Generator;
+
+pub mod drain;
+mod pull;
+mod source;
+mod stage;
+
+pub(crate) use pull::{Pull, Pulled};
+use source::Items;
+pub use source::{NextFuture, Source};
+pub use stage::Stage;
+
+/// What an iterator consists of.
+struct Body {
+    items: Items,
+    /// From the source outwards.
+    stages: Vec<Stage>,
+}
+
+impl Body {
+    /// Takes over what the source consists of, as long as it is an iterator that nobody else holds any more: a chain
+    /// of iterators becomes one flat list of stages.
+    fn absorb(&mut self) {
+        let mut taken: Vec<Vec<Stage>> = Vec::new();
+        while let Items::Shared(inner) = &mut self.items
+            && inner.0.is_unique()
+            && !inner.state().busy.get()
+        {
+            let Body { items, stages } = inner.state().body.replace(Body::done());
+            self.items = items;
+            taken.push(stages);
+        }
+        if taken.is_empty() {
+            return;
+        }
+        let own = std::mem::take(&mut self.stages);
+        for stage in taken.into_iter().rev().flatten().chain(own) {
+            self.push(stage);
+        }
+    }
+
+    /// Adds a stage outside of the others.
+    fn push(&mut self, stage: Stage) {
+        match (self.stages.last_mut(), stage) {
+            (Some(Stage::Chain(parts)), Stage::Chain(mut more)) if !parts.begun && !more.begun => {
+                parts.rest.append(&mut more.rest);
+            }
+            (_, stage) => self.stages.push(stage),
+        }
+    }
+
+    fn done() -> Body {
+        Body { items: Items::Done, stages: Vec::new() }
+    }
+}
+
+/// The object behind an [`Iter`].
+struct State {
+    body: RefCell<Body>,
+    /// Whether an item is on its way: the iterator must not be pulled by what the item waits for.
+    busy: Cell<bool>,
+    done: Cell<bool>,
+    /// Whether a stage, here or in an iterator that this one pulls, calls functions.
+    calls: Cell<bool>,
+}
+
+/// An iterator: a shared position in a source. Clones see the same progress.
+///
+/// It is a value of the program, so that a chain of iterators of any length is freed as nested data is.
+#[derive(Clone)]
+pub struct Iter(Value);
+
+impl Iter {
+    fn new(items: Items) -> Iter {
+        let calls = match &items {
+            Items::Shared(inner) => inner.state().calls.get(),
+            _ => false,
+        };
+        Iter(Value::foreign(State {
+            body: RefCell::new(Body { items, stages: Vec::new() }),
+            busy: Cell::new(false),
+            done: Cell::new(false),
+            calls: Cell::new(calls),
+        }))
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `Iter::new` and `Iter::over` are the only makers, and the object is a `State` in both.
+        unsafe { self.0.downcast_unchecked::<State>() }
+    }
+
+    /// An iterator over a source of another crate.
+    pub fn from_source(source: impl Source + 'static) -> Iter {
+        Iter::new(Items::Source(Box::new(source)))
+    }
+
+    /// An iterator over any iterable value; an iterator itself is returned unchanged.
+    ///
+    /// # Errors
+    /// `Type error: iter: value of type T is not iterable`
+    pub fn over(value: &Value) -> Result<Iter> {
+        Ok(match value.view() {
+            View::List(items) => Iter::new(Items::List(items.clone(), 0, usize::MAX)),
+            View::Set(items) => Iter::new(Items::Set(items.clone(), 0, usize::MAX)),
+            View::Dict(items) => Iter::new(Items::Dict(items.clone(), 0, usize::MAX)),
+            View::Str(text) => Iter::new(Items::Text(text.clone(), 0)),
+            View::Range(range) => Iter::new(Items::range(**range)),
+            View::Foreign(_) => {
+                if value.downcast::<State>().is_some() {
+                    Iter(value.clone())
+                } else if value.downcast::<Generator>().is_some() {
+                    Iter::new(Items::Generator(value.clone()))
+                } else if let Some(channel) = value.downcast::<crate::channel::Channel>() {
+                    Iter::new(Items::Source(channel.source()))
+                } else if let Some(stream) = value.downcast::<crate::channel::StreamValue>() {
+                    stream.0.clone()
+                } else {
+                    return Err(not_iterable(value));
+                }
+            }
+            _ => return Err(not_iterable(value)),
+        })
+    }
+
+    /// Whether a value is an iterator already.
+    pub(crate) fn is(value: &Value) -> bool {
+        value.downcast::<State>().is_some()
+    }
+
+    /// As a value of the program.
+    pub fn into_value(self) -> Value {
+        self.0
+    }
+
+    /// Whether it is known to have no more items.
+    pub fn is_done(&self) -> bool {
+        self.state().done.get()
+    }
+
+    /// The iterator whose items go through one more stage.
+    #[must_use]
+    pub fn then(self, stage: Stage) -> Iter {
+        let this = if self.0.is_unique() && !self.state().busy.get() {
+            self
+        } else {
+            Iter::new(Items::Shared(self))
+        };
+        let state = this.state();
+        let mut body = state.body.borrow_mut();
+        let in_memory = body.stages.is_empty() && body.items.is_indexed();
+        match stage {
+            // Items that lie in memory need not be walked through.
+            Stage::Skip(n) if in_memory => {
+                body.items.advance(n);
+            }
+            Stage::Take(n) if in_memory => body.items.truncate(n),
+            stage => {
+                state.calls.set(state.calls.get() || stage.calls());
+                body.push(stage);
+            }
+        }
+        state.done.set(false);
+        drop(body);
+        this
+    }
+
+    /// The iterator that gives the items of both.
+    #[must_use]
+    pub fn chain(self, other: Iter) -> Iter {
+        self.then(Stage::chain(other))
+    }
+
+    /// Passes over `n` items that lie in memory and go through no stage; says how many it passed over. Fewer than `n`
+    /// does not mean that the iterator has ended.
+    fn advance(&self, n: u64) -> u64 {
+        let mut iter = self.clone();
+        // An iterator over an iterator over ...
+        for _ in 0..64 {
+            let state = iter.state();
+            let Ok(mut body) = state.body.try_borrow_mut() else { return 0 };
+            if state.busy.get() || !body.stages.is_empty() {
+                return 0;
+            }
+            let inner = match &mut body.items {
+                Items::Shared(inner) => inner.clone(),
+                items => return items.advance(n),
+            };
+            drop(body);
+            iter = inner;
+        }
+        0
+    }
+
+    /// How many items are left, when that can be told without pulling; they count as consumed then.
+    pub fn count_at_once(&self) -> Option<u64> {
+        let state = self.state();
+        let body = state.body.try_borrow().ok()?;
+        let plain = body.stages.iter().all(|stage| matches!(stage, Stage::Enumerate(_)));
+        let count = body.items.remaining().filter(|_| plain && !state.busy.get())?;
+        drop(body);
+        self.exhaust();
+        Some(count)
+    }
+
+    /// The rest as a range, when it is one; it counts as consumed then. An empty one is `None`.
+    pub fn take_range(&self) -> Option<Range> {
+        let state = self.state();
+        let body = state.body.try_borrow().ok()?;
+        let Items::Range(range) = &body.items else { return None };
+        let range = Some(*range).filter(|r| body.stages.is_empty() && !state.busy.get() && !r.is_empty())?;
+        drop(body);
+        self.exhaust();
+        Some(range)
+    }
+
+    /// Passes over everything but the last item, when the items lie in memory and go through no stage.
+    pub fn skip_to_last(&self) {
+        let state = self.state();
+        if state.busy.get() {
+            return;
+        }
+        if let Ok(mut body) = state.body.try_borrow_mut()
+            && body.stages.iter().all(|stage| matches!(stage, Stage::Enumerate(_)))
+            && let Some(left) = body.items.remaining()
+            && left > 1
+        {
+            body.items.advance(left - 1);
+            for stage in &mut body.stages {
+                if let Stage::Enumerate(index) = stage {
+                    *index = index.saturating_add(i64::try_from(left - 1).unwrap_or(i64::MAX));
+                }
+            }
+        }
+    }
+
+    /// It has no more items; what it held is let go.
+    fn exhaust(&self) {
+        let state = self.state();
+        state.done.set(true);
+        if let Ok(mut body) = state.body.try_borrow_mut() {
+            let old = std::mem::replace(&mut *body, Body::done());
+            drop(body);
+            drop(old);
+        }
+    }
+
+    /// The next item without waiting or calling functions: `Some(None)` at the end, `None` when [`Iter::next`] must
+    /// be used.
+    ///
+    /// # Errors
+    /// What the source throws; `iterator is already being advanced`.
+    #[inline]
+    pub fn try_next(&self) -> Result<Option<Option<Value>>> {
+        let state = self.state();
+        if !state.busy.get()
+            && let Ok(mut body) = state.body.try_borrow_mut()
+            && body.stages.is_empty()
+            && let Some(item) = body.items.quick_next()
+        {
+            if item.is_none() {
+                body.items = Items::Done;
+                state.done.set(true);
+            }
+            return Ok(Some(item));
+        }
+        self.try_pull()
+    }
+
+    #[inline(never)]
+    fn try_pull(&self) -> Result<Option<Option<Value>>> {
+        if self.state().calls.get() {
+            return if self.state().busy.get() { Err(already_advanced()) } else { Ok(None) };
+        }
+        let mut pull = Pull::new(self.clone());
+        match pull.step(None, &mut Default::default())? {
+            Pulled::Item(item) => Ok(Some(Some(item))),
+            Pulled::End => Ok(Some(None)),
+            // What the stages took in so far stays with them.
+            _ => Ok(None),
+        }
+    }
+
+    /// The next item; `None` at the end and ever after.
+    ///
+    /// # Errors
+    /// What the source or a called function throws; the iterator is exhausted then. `iterator is already being
+    /// advanced` when it is pulled from a function that it calls, or while another task waits for its next item.
+    pub async fn next(&self, cx: &Cx) -> Result<Option<Value>> {
+        if let Some(item) = self.try_next()? {
+            return Ok(item);
+        }
+        let mut pull = Pull::new(self.clone());
+        let mut args = Default::default();
+        let mut reply = None;
+        loop {
+            let answer = match pull.step(reply.take(), &mut args)? {
+                Pulled::Item(item) => return Ok(Some(item)),
+                Pulled::End => return Ok(None),
+                Pulled::Call(f, count) => cx.call(&f, args.iter_mut().take(count).map(Value::take)).await,
+                Pulled::Resume(generator) => cx.resume(&generator).await,
+                Pulled::Wait(iter) => iter.wait(cx).await,
+                Pulled::Pause => {
+                    cx.give_way().await?;
+                    continue;
+                }
+            };
+            match answer {
+                Ok(value) => reply = Some(value),
+                Err(error) => {
+                    pull.failed();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Waits for the source's next item, [`Value::ABSENT`] at the end.
+    ///
+    /// # Errors
+    /// What the source throws; the iterator is exhausted then.
+    pub(crate) fn wait<'a>(&'a self, cx: &'a Cx) -> impl Future<Output = Result<Value>> + 'a {
+        source::Nested::new(Box::pin(async move {
+            let mut loan = source::Loan::of(self);
+            let next = loan.next(cx).await;
+            match next {
+                Ok(item) => Ok(item.unwrap_or(Value::ABSENT)),
+                Err(error) => {
+                    loan.forget();
+                    self.exhaust();
+                    Err(error)
+                }
+            }
+        }))
+    }
+
+    /// As [`Iter::wait`], holding what it needs.
+    pub(crate) fn wait_owned(self, cx: Cx) -> Pin<Box<dyn Future<Output = Result<Value>>>> {
+        Box::pin(async move { self.wait(&cx).await })
+    }
+}
+
+fn already_advanced() -> Error {
+    Error::runtime("iterator is already being advanced")
+}
+
+fn not_iterable(value: &Value) -> Error {
+    Error::type_error(format!("iter: value of type {} is not iterable", value.type_name()))
+}
+
+impl Foreign for State {
+    fn type_name(&self) -> &'static str {
+        "iter"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str(if self.done.get() { "<iter (exhausted)>" } else { "<iter>" });
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        std::ptr::addr_eq(&raw const *self, &raw const *other)
+    }
+}

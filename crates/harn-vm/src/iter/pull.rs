@@ -1,0 +1,399 @@
+//! Taking one item out of an iterator.
+
+use harn_value::Value;
+use smallvec::SmallVec;
+
+use super::source::Items;
+use super::stage::{Ask, Next, Stage};
+use super::{Body, Iter, already_advanced};
+use crate::call_loop::Slots;
+use crate::error::Result;
+
+/// Steps without a call or a wait after which a pull lets others have their turn.
+const STEPS: u32 = 4096;
+
+/// What a pull needs, or has found.
+pub(crate) enum Pulled {
+    /// An item.
+    Item(Value),
+    /// There are no more.
+    End,
+    /// The result of this function, called with so many of the slots.
+    Call(Value, usize),
+    /// The next value of this generator, [`Value::ABSENT`] at its end.
+    Resume(Value),
+    /// What [`Iter::wait`] gives for this iterator.
+    Wait(Iter),
+    /// Nothing: it has run for long.
+    Pause,
+}
+
+/// An iterator that waits for an item: the one that is pulled, or one further in that another one pulls.
+struct Level {
+    iter: Iter,
+    /// The stage that waits for an item of the next level; [`SOURCE`] when the source does.
+    waits: usize,
+}
+
+const SOURCE: usize = usize::MAX;
+
+/// What the next step begins with. Places are numbers of stages of the innermost level.
+enum Pending {
+    /// The level is entered: nobody asked it yet.
+    Enter,
+    /// An item from below this stage.
+    Below(usize),
+    /// The source's answer.
+    Source,
+    /// The answer of this stage's function, and what was kept for it.
+    Call(usize, Value),
+    Over,
+}
+
+/// One item on its way out of an iterator. While it is, the iterators that wait for it are busy.
+pub(crate) struct Pull {
+    /// Outermost first.
+    levels: SmallVec<[Level; 1]>,
+    pending: Pending,
+    /// Steps since the last pause; kept from item to item by [`Pull::again`].
+    spent: u32,
+}
+
+/// Where an item goes within a level.
+enum Place {
+    /// Down to below this stage.
+    Down(usize),
+    /// Up into this stage.
+    Up(usize, Option<Value>),
+}
+
+impl Pull {
+    pub(crate) fn new(iter: Iter) -> Pull {
+        let mut levels = SmallVec::new();
+        levels.push(Level { iter, waits: SOURCE });
+        Pull { levels, pending: Pending::Enter, spent: 0 }
+    }
+
+    /// Goes on until something is found or needed. `reply` is what was asked for by the last step; what a call takes is
+    /// put into the slots.
+    ///
+    /// After an item the next step begins with the next one; after the end it must not be used any more.
+    ///
+    /// # Errors
+    /// What a source throws; the iterators are exhausted then.
+    #[inline]
+    pub(crate) fn step(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Pulled> {
+        let result = self.run(reply, slots);
+        if result.is_err() {
+            self.pending = Pending::Over;
+        }
+        result
+    }
+
+    fn run(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Pulled> {
+        let place = match std::mem::replace(&mut self.pending, Pending::Over) {
+            Pending::Enter => match self.enter()? {
+                Some(place) => place,
+                None => return Ok(self.leave_outermost(None)),
+            },
+            Pending::Below(stage) => Place::Down(stage),
+            Pending::Source => Place::Up(0, reply.filter(|item| !item.is_absent())),
+            Pending::Call(stage, kept) => {
+                let Some(level) = self.levels.last() else { return Ok(Pulled::End) };
+                let next = match level.iter.state().body.borrow_mut().stages.get_mut(stage) {
+                    Some(at) => at.answer(reply.unwrap_or_default(), kept),
+                    None => Ok(Next::Pass(None)),
+                };
+                match next {
+                    Ok(Next::Pass(item)) => Place::Up(stage + 1, item),
+                    Ok(Next::Below | Next::Call(..)) => Place::Down(stage),
+                    Ok(Next::Again) => Place::Down(stage + 1),
+                    Err(error) => {
+                        self.exhaust();
+                        return Err(error);
+                    }
+                }
+            }
+            Pending::Over => return Ok(Pulled::End),
+        };
+        match self.walk(place, slots) {
+            Err(error) => {
+                self.exhaust();
+                Err(error)
+            }
+            found => found,
+        }
+    }
+
+    /// Walks down to where an item comes from and up again, from level to level.
+    fn walk(&mut self, mut place: Place, slots: &mut Slots) -> Result<Pulled> {
+        loop {
+            let Some(level) = self.levels.last_mut() else { return Ok(Pulled::End) };
+            let walked = {
+                let mut body = level.iter.state().body.borrow_mut();
+                walk_level(&mut body, place, slots, &mut self.spent)?
+            };
+            match walked {
+                Walked::Out(item) => {
+                    if self.levels.len() == 1 {
+                        return Ok(self.leave_outermost(item));
+                    }
+                    self.leave(item.is_none());
+                    let Some(below) = self.levels.last() else { return Ok(Pulled::End) };
+                    place = below.receive(item);
+                }
+                Walked::Inner(iter, waits) => {
+                    level.waits = waits;
+                    self.levels.push(Level { iter, waits: SOURCE });
+                    place = match self.enter() {
+                        Ok(Some(place)) => place,
+                        Ok(None) => {
+                            self.levels.pop();
+                            let Some(below) = self.levels.last() else { return Ok(Pulled::End) };
+                            below.receive(None)
+                        }
+                        Err(error) => {
+                            // Somebody else is pulling it: it is not ours to end.
+                            self.levels.pop();
+                            return Err(error);
+                        }
+                    };
+                }
+                Walked::Call(stage, count, kept) => {
+                    let f =
+                        level.iter.state().body.borrow().stages.get(stage).and_then(Stage::function).cloned();
+                    self.pending = Pending::Call(stage, kept);
+                    return Ok(Pulled::Call(f.unwrap_or_default(), count));
+                }
+                Walked::Resume(generator) => {
+                    self.pending = Pending::Source;
+                    return Ok(Pulled::Resume(generator));
+                }
+                Walked::Wait => {
+                    self.pending = Pending::Source;
+                    return Ok(Pulled::Wait(level.iter.clone()));
+                }
+                Walked::Pause(stage) => {
+                    self.spent = 0;
+                    self.pending = Pending::Below(stage);
+                    return Ok(Pulled::Pause);
+                }
+            }
+        }
+    }
+
+    /// Begins with the innermost level; `None` when it has no more items.
+    fn enter(&mut self) -> Result<Option<Place>> {
+        let Some(level) = self.levels.last() else { return Ok(None) };
+        let state = level.iter.state();
+        if state.busy.get() {
+            return Err(already_advanced());
+        }
+        if state.done.get() {
+            return Ok(None);
+        }
+        state.busy.set(true);
+        let mut body = state.body.borrow_mut();
+        body.absorb();
+        Ok(Some(Place::Down(body.stages.len())))
+    }
+
+    /// The innermost level has answered.
+    fn leave(&mut self, ended: bool) {
+        if let Some(level) = self.levels.pop() {
+            level.iter.state().busy.set(false);
+            if ended {
+                level.iter.exhaust();
+            }
+        }
+    }
+
+    /// The outermost level has answered.
+    fn leave_outermost(&mut self, item: Option<Value>) -> Pulled {
+        let Some(level) = self.levels.last() else { return Pulled::End };
+        level.iter.state().busy.set(false);
+        match item {
+            Some(item) => {
+                self.pending = Pending::Enter;
+                Pulled::Item(item)
+            }
+            None => {
+                level.iter.exhaust();
+                self.levels.clear();
+                self.pending = Pending::Over;
+                Pulled::End
+            }
+        }
+    }
+
+    /// What the last step asked for has thrown. The iterators are exhausted, unless only the wait for a source was cut
+    /// short: nothing is lost then.
+    pub(crate) fn failed(&mut self) {
+        let cut_short = matches!(self.pending, Pending::Source)
+            && self.levels.last().is_some_and(|level| !level.iter.source_has_ended());
+        if cut_short {
+            self.release();
+        } else {
+            self.exhaust();
+        }
+    }
+
+    /// Ends all levels.
+    fn exhaust(&mut self) {
+        for level in self.levels.drain(..) {
+            level.iter.state().busy.set(false);
+            level.iter.exhaust();
+        }
+        self.pending = Pending::Over;
+    }
+
+    fn release(&mut self) {
+        let idle = matches!(self.pending, Pending::Enter | Pending::Over);
+        let busy = if idle { self.levels.len().saturating_sub(1) } else { self.levels.len() };
+        for level in self.levels.drain(..).take(busy) {
+            level.iter.state().busy.set(false);
+        }
+        self.pending = Pending::Over;
+    }
+}
+
+impl Drop for Pull {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Level {
+    /// What becomes of the answer of the level further in.
+    fn receive(&self, item: Option<Value>) -> Place {
+        let stage = self.waits;
+        if stage == SOURCE {
+            return Place::Up(0, item);
+        }
+        let mut body = self.iter.state().body.borrow_mut();
+        match body.stages.get_mut(stage).map(|at| at.other(item)) {
+            Some(Next::Pass(item)) => Place::Up(stage + 1, item),
+            Some(Next::Again) => Place::Down(stage + 1),
+            Some(Next::Below | Next::Call(..)) => Place::Down(stage),
+            None => Place::Up(stage + 1, None),
+        }
+    }
+}
+
+/// How far an item came within one level.
+enum Walked {
+    /// Out of it.
+    Out(Option<Value>),
+    /// This iterator is to be asked, for this stage.
+    Inner(Iter, usize),
+    /// This stage's function is to be called with so many slots; the value is kept for the answer.
+    Call(usize, usize, Value),
+    Resume(Value),
+    Wait,
+    /// Below this stage.
+    Pause(usize),
+}
+
+/// Walks within one level.
+fn walk_level(body: &mut Body, mut place: Place, slots: &mut Slots, spent: &mut u32) -> Result<Walked> {
+    loop {
+        let (mut stage, mut item) = match place {
+            Place::Up(stage, item) => (stage, item),
+            Place::Down(from) => {
+                if *spent >= STEPS {
+                    return Ok(Walked::Pause(from));
+                }
+                match go_down(body, from, spent)? {
+                    Down::Found(stage, item) => (stage, item),
+                    Down::Walked(walked) => return Ok(walked),
+                }
+            }
+        };
+        place = loop {
+            let Some(at) = body.stages.get_mut(stage) else { return Ok(Walked::Out(item)) };
+            *spent += 1;
+            match at.item(item.take(), slots, spent)? {
+                Next::Pass(passed) => {
+                    item = passed;
+                    stage += 1;
+                }
+                Next::Below => break Place::Down(stage),
+                Next::Again => break Place::Down(stage + 1),
+                Next::Call(count, kept) => return Ok(Walked::Call(stage, count, kept)),
+            }
+        };
+    }
+}
+
+enum Down {
+    Found(usize, Option<Value>),
+    Walked(Walked),
+}
+
+/// Asks the stages below `from`, outermost first, and then the source.
+fn go_down(body: &mut Body, mut from: usize, spent: &mut u32) -> Result<Down> {
+    from = from.min(body.stages.len());
+    let mut stage = from;
+    while stage > 0 {
+        stage -= 1;
+        match body.stages[stage].ask() {
+            Ask::Below => {}
+            Ask::Itself(item) => return Ok(Down::Found(stage + 1, item)),
+            Ask::Last(iter) => {
+                // All in front of it has ended: it is the source from now on.
+                body.items = Items::Shared(iter);
+                body.stages.drain(..=stage);
+                let outer = body.stages.len() - (from - stage - 1);
+                body.absorb();
+                from = body.stages.len() - outer;
+                stage = from;
+            }
+            Ask::Other(iter) => return Ok(Down::Walked(Walked::Inner(iter, stage))),
+        }
+    }
+    let Body { items, stages } = body;
+    *spent += 1 + (from as u32 >> 3);
+    if let Some(Stage::Skip(left)) = stages.first_mut()
+        && *left > 0
+    {
+        let passed =
+            if let Items::Shared(inner) = items { inner.advance(*left) } else { items.advance(*left) };
+        *left -= passed;
+        *spent = spent.saturating_add(u32::try_from(passed.min(u64::from(STEPS))).unwrap_or(STEPS));
+        if passed > 0 && *left > 0 && *spent >= STEPS {
+            return Ok(Down::Walked(Walked::Pause(from)));
+        }
+    }
+    if let Some(item) = items.quick_next() {
+        return Ok(Down::Found(0, item));
+    }
+    Ok(match items {
+        Items::Generator(generator) => Down::Walked(Walked::Resume(generator.clone())),
+        Items::Shared(inner) => Down::Walked(Walked::Inner(inner.clone(), SOURCE)),
+        Items::Source(source) => match source.try_next()? {
+            Some(item) => {
+                if item.is_none() {
+                    *items = Items::Done;
+                }
+                Down::Found(0, item)
+            }
+            None => Down::Walked(Walked::Wait),
+        },
+        Items::OnLoan => return Err(already_advanced()),
+        _ => Down::Found(0, None),
+    })
+}
+
+impl Iter {
+    /// Whether the source gives nothing any more: it has ended or failed.
+    fn source_has_ended(&self) -> bool {
+        let Ok(body) = self.state().body.try_borrow() else { return false };
+        match &body.items {
+            Items::Generator(generator) => {
+                generator.downcast::<crate::generator::Generator>().is_none_or(|g| g.done.get())
+            }
+            Items::Done => true,
+            _ => false,
+        }
+    }
+}

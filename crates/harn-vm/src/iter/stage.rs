@@ -1,0 +1,317 @@
+//! The stages that items go through: what each does before it asks for an item, with an item, and with the answer of
+//! the function that it called.
+
+use std::collections::VecDeque;
+
+use harn_value::Value;
+
+use super::Iter;
+use crate::call_loop::Slots;
+use crate::error::Result;
+
+/// A stage of an iterator.
+pub enum Stage {
+    /// `f(item)` for every item.
+    Map(Value),
+    /// The items for which the function holds.
+    Filter(Value),
+    /// Calls the function with every item and passes the item on.
+    Tap(Value),
+    /// The accumulator after every item: `acc = f(acc, item)`.
+    Scan {
+        /// The accumulator.
+        accumulator: Value,
+        /// The function.
+        f: Value,
+    },
+    /// So many items more.
+    Take(u64),
+    /// The items after so many more.
+    Skip(u64),
+    /// Items up to the first for which `f` does not hold, or (`until`) does hold; that one is consumed.
+    TakeWhile {
+        /// The function.
+        f: Value,
+        /// Whether the truth of `f` ends it.
+        until: bool,
+        /// Whether it has ended.
+        done: bool,
+    },
+    /// Items from the first on for which `f` does not hold.
+    SkipWhile {
+        /// The function.
+        f: Value,
+        /// Whether that item has come.
+        started: bool,
+    },
+    /// Items of what `f` gives for every item.
+    FlatMap {
+        /// The function.
+        f: Value,
+        /// What it gave last.
+        inner: Option<Iter>,
+    },
+    /// Pairs of items, as long as both have some.
+    Zip {
+        /// The second source.
+        other: Iter,
+        /// An item that waits for its partner.
+        first: Option<Value>,
+    },
+    /// The items, then those of other iterators.
+    Chain(Parts),
+    /// Pairs `(index, item)`, with the next index.
+    Enumerate(i64),
+    /// Lists of `size` items; the last may be shorter.
+    Chunks {
+        /// Items of a list.
+        size: usize,
+        /// The list that is being filled.
+        chunk: Vec<Value>,
+        /// Whether the last one was given.
+        done: bool,
+    },
+    /// Lists of `size` neighbours.
+    Windows {
+        /// Items of a list.
+        size: usize,
+        /// The last items.
+        window: VecDeque<Value>,
+    },
+}
+
+/// What follows on an iterator.
+pub struct Parts {
+    pub(super) rest: VecDeque<Iter>,
+    /// Whether the items in front are through.
+    pub(super) begun: bool,
+}
+
+impl Parts {
+    pub(super) fn calls(&self) -> bool {
+        self.rest.iter().any(|part| part.state().calls.get())
+    }
+}
+
+/// Where the answer to "next item" comes from.
+pub(super) enum Ask {
+    /// From below.
+    Below,
+    /// From the stage itself.
+    Itself(Option<Value>),
+    /// From another iterator.
+    Other(Iter),
+    /// From another iterator, and so will all that follow: the stage and those below have nothing to do any more.
+    Last(Iter),
+}
+
+/// What a stage makes of an item, of the end, or of the answer to a call.
+pub(super) enum Next {
+    /// This goes on to the next stage.
+    Pass(Option<Value>),
+    /// Nothing: the stage wants another item from below.
+    Below,
+    /// The stage is to be asked again.
+    Again,
+    /// A call of its function with this many of the slots; the value is kept for its answer.
+    Call(usize, Value),
+}
+
+impl Stage {
+    /// A stage that goes on with `other`.
+    pub fn chain(other: Iter) -> Stage {
+        Stage::Chain(Parts { rest: VecDeque::from([other]), begun: false })
+    }
+
+    /// Whether it calls a function, itself or through an iterator that it pulls.
+    pub(super) fn calls(&self) -> bool {
+        match self {
+            Stage::Zip { other, .. } => other.state().calls.get(),
+            Stage::Chain(parts) => parts.calls(),
+            stage => stage.function().is_some(),
+        }
+    }
+
+    /// The function that it calls.
+    pub(super) fn function(&self) -> Option<&Value> {
+        match self {
+            Stage::Map(f)
+            | Stage::Filter(f)
+            | Stage::Tap(f)
+            | Stage::Scan { f, .. }
+            | Stage::TakeWhile { f, .. }
+            | Stage::SkipWhile { f, .. }
+            | Stage::FlatMap { f, .. } => Some(f),
+            _ => None,
+        }
+    }
+
+    /// Asked for the next item.
+    #[inline]
+    pub(super) fn ask(&mut self) -> Ask {
+        match self {
+            Stage::Take(0) | Stage::TakeWhile { done: true, .. } | Stage::Chunks { done: true, .. } => {
+                Ask::Itself(None)
+            }
+            Stage::FlatMap { inner: Some(inner), .. } => match inner.quick() {
+                Some(item) => Ask::Itself(Some(item)),
+                None => Ask::Other(inner.clone()),
+            },
+            Stage::Zip { other, first: Some(_) } => Ask::Other(other.clone()),
+            Stage::Chain(parts) if parts.begun && parts.rest.len() == 1 => {
+                parts.rest.pop_front().map_or(Ask::Itself(None), Ask::Last)
+            }
+            Stage::Chain(parts) if parts.begun => match parts.rest.front() {
+                Some(part) => match part.quick() {
+                    Some(item) => Ask::Itself(Some(item)),
+                    None => Ask::Other(part.clone()),
+                },
+                None => Ask::Itself(None),
+            },
+            _ => Ask::Below,
+        }
+    }
+
+    /// An item from below, or the end.
+    ///
+    /// # Errors
+    /// The memory limit.
+    #[inline]
+    pub(super) fn item(&mut self, item: Option<Value>, slots: &mut Slots, spent: &mut u32) -> Result<Next> {
+        let Some(item) = item else {
+            return Ok(match self {
+                Stage::Chain(parts) => {
+                    parts.begun = true;
+                    Next::Again
+                }
+                Stage::Chunks { chunk, done, .. } => {
+                    *done = true;
+                    let last = std::mem::take(chunk);
+                    Next::Pass((!last.is_empty()).then(|| Value::list(last)))
+                }
+                _ => Next::Pass(None),
+            });
+        };
+        Ok(match self {
+            Stage::Map(_) | Stage::FlatMap { .. } => {
+                slots[0].put(item);
+                Next::Call(1, Value::NIL)
+            }
+            Stage::Filter(_)
+            | Stage::Tap(_)
+            | Stage::TakeWhile { .. }
+            | Stage::SkipWhile { started: false, .. } => {
+                slots[0].put(item.clone());
+                Next::Call(1, item)
+            }
+            Stage::Scan { accumulator, .. } => {
+                slots[0].put(accumulator.take());
+                slots[1].put(item);
+                Next::Call(2, Value::NIL)
+            }
+            Stage::Take(left) => {
+                *left -= 1;
+                Next::Pass(Some(item))
+            }
+            Stage::Skip(left) if *left > 0 => {
+                *left -= 1;
+                Next::Below
+            }
+            Stage::Zip { first, .. } => {
+                *first = Some(item);
+                Next::Again
+            }
+            Stage::Enumerate(index) => {
+                *index += 1;
+                Next::Pass(Some(Value::pair(Value::int(*index - 1), item)))
+            }
+            Stage::Chunks { size, chunk, .. } => {
+                if chunk.len() == chunk.capacity() && chunk.len() >= 4096 {
+                    // The next push doubles the vector.
+                    harn_value::memory::check(chunk.len() * 2 * size_of::<Value>())?;
+                }
+                chunk.push(item);
+                if chunk.len() < *size {
+                    return Ok(Next::Below);
+                }
+                Next::Pass(Some(Value::list(std::mem::take(chunk))))
+            }
+            Stage::Windows { size, window } => {
+                if window.len() == window.capacity() && window.len() >= 4096 {
+                    harn_value::memory::check(window.len() * 2 * size_of::<Value>())?;
+                }
+                window.push_back(item);
+                if window.len() < *size {
+                    return Ok(Next::Below);
+                }
+                harn_value::memory::check(*size * size_of::<Value>())?;
+                *spent = spent.saturating_add(u32::try_from(*size).unwrap_or(u32::MAX));
+                let list = window.iter().cloned().collect();
+                window.pop_front();
+                Next::Pass(Some(Value::list(list)))
+            }
+            Stage::Skip(_) | Stage::SkipWhile { .. } | Stage::Chain(_) => Next::Pass(Some(item)),
+        })
+    }
+
+    /// The answer of the function; `kept` is what was kept with the call.
+    ///
+    /// # Errors
+    /// What `flat_map` says of a result that is not iterable.
+    #[inline]
+    pub(super) fn answer(&mut self, answer: Value, kept: Value) -> Result<Next> {
+        Ok(match self {
+            Stage::Filter(_) if !answer.truthy() => Next::Below,
+            Stage::Filter(_) | Stage::Tap(_) => Next::Pass(Some(kept)),
+            Stage::Scan { accumulator, .. } => {
+                accumulator.put(answer.clone());
+                Next::Pass(Some(answer))
+            }
+            Stage::TakeWhile { until, done, .. } => {
+                *done = answer.truthy() == *until;
+                Next::Pass((!*done).then_some(kept))
+            }
+            Stage::SkipWhile { started, .. } => {
+                *started = !answer.truthy();
+                if *started { Next::Pass(Some(kept)) } else { Next::Below }
+            }
+            Stage::FlatMap { inner, .. } => {
+                *inner = Some(Iter::over(&answer)?);
+                Next::Again
+            }
+            _ => Next::Pass(Some(answer)),
+        })
+    }
+
+    /// An item of the other iterator that the stage asked, or its end.
+    pub(super) fn other(&mut self, item: Option<Value>) -> Next {
+        match (self, item) {
+            (Stage::Zip { first, .. }, item) => {
+                let first = first.take();
+                Next::Pass(item.zip(first).map(|(second, first)| Value::pair(first, second)))
+            }
+            (Stage::FlatMap { inner, .. }, None) => {
+                *inner = None;
+                Next::Below
+            }
+            (Stage::Chain(parts), None) => {
+                parts.rest.pop_front();
+                Next::Again
+            }
+            (_, item) => Next::Pass(item),
+        }
+    }
+}
+
+impl Iter {
+    /// The next item of an iterator without stages over a value at hand, if there is one.
+    #[inline]
+    fn quick(&self) -> Option<Value> {
+        let state = self.state();
+        if state.busy.get() {
+            return None;
+        }
+        let mut body = state.body.try_borrow_mut().ok()?;
+        if body.stages.is_empty() { body.items.quick_next().flatten() } else { None }
+    }
+}
