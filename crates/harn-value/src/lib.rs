@@ -22,6 +22,7 @@
 //! source text, bytecode or I/O. `unsafe` is confined to `object.rs`, `text.rs`, `value.rs` and
 //! `foreign.rs`. Values are not `Send`: a program lives in one thread.
 
+mod char_index;
 mod compound;
 mod dict;
 mod equal;

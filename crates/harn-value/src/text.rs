@@ -7,22 +7,44 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use crate::char_index::{self, CharIndex};
+
 /// What stands in front of the bytes of a string.
 #[repr(C)]
 pub(crate) struct StrHeader {
     pub(crate) count: Cell<usize>,
-    /// Hash of the bytes; 0 while unknown.
-    hash: Cell<u32>,
     /// Bytes in use.
     len: usize,
-    /// Bytes allocated behind the header.
-    capacity: usize,
-    /// Number of Unicode scalar values; `UNKNOWN` until somebody asks.
-    chars: Cell<usize>,
+    /// Hash of the bytes; 0 while unknown.
+    hash: Cell<u32>,
+    /// What is known of the text: the bits below, and in the others the number of its characters.
+    facts: Cell<u32>,
 }
 
-const UNKNOWN: usize = usize::MAX;
+/// The allocation has room for [`room`] bytes, otherwise for exactly as many as there are.
+const ROOMY: u32 = 1 << 31;
+/// Every character is one byte.
+const ASCII: u32 = 1 << 30;
+/// Not every character is one byte, and the low bits say how many there are.
+const COUNTED: u32 = 1 << 29;
+/// Not every character is one byte, and there is a [`CharIndex`].
+const INDEXED: u32 = 1 << 28;
+/// The bits that count characters.
+const CHARS: u32 = INDEXED - 1;
+
 const HEADER: usize = size_of::<StrHeader>();
+const _: () = assert!(HEADER == 24);
+
+/// Shorter text is walked through to find a character.
+const INDEX_FROM: usize = 256;
+
+impl StrHeader {
+    /// Bytes allocated behind the header.
+    #[inline]
+    fn capacity(&self) -> usize {
+        if self.facts.get() & ROOMY != 0 { room(self.len) } else { self.len }
+    }
+}
 
 /// An immutable, counted UTF-8 string. Cloning bumps a count. Equality looks at the pointer first,
 /// then at the cached hash and the bytes.
@@ -36,6 +58,26 @@ fn layout(capacity: usize) -> Layout {
         .expect("sizes are bounded by memory::check before text is built")
 }
 
+/// What is known of the characters of a text of `len` bytes with these facts and `tail` behind it.
+fn chars_with(facts: u32, len: usize, tail: &str) -> u32 {
+    let known = match facts & (ASCII | COUNTED) {
+        ASCII if tail.is_ascii() => return ASCII,
+        ASCII => len,
+        COUNTED => (facts & CHARS) as usize,
+        _ => return 0,
+    };
+    let count = u32::try_from(known + tail.chars().count()).ok().filter(|count| *count <= CHARS);
+    count.map_or(0, |count| COUNTED | count)
+}
+
+/// The bytes that a string of `len` bytes which may grow has room for: the next of 24, 32, 48, 64, 96, 128 and so on.
+/// It depends on the length alone, so that it need not be stored.
+fn room(len: usize) -> usize {
+    let above = len.max(24).next_power_of_two();
+    let between = above / 4 * 3;
+    if len <= between { between } else { above }
+}
+
 impl Str {
     /// Copies `text` to the heap.
     pub fn new(text: &str) -> Str {
@@ -44,7 +86,7 @@ impl Str {
 
     /// The text of `a` followed by `b`, in one allocation.
     pub fn concat(a: &str, b: &str) -> Str {
-        let mut s = Str::with_capacity(a.len() + b.len());
+        let mut s = Str::allocate(a.len() + b.len(), 0);
         // SAFETY: fresh and unique, capacity reserved above.
         unsafe {
             s.push_unchecked(a.as_bytes());
@@ -53,20 +95,14 @@ impl Str {
         s
     }
 
-    fn with_capacity(capacity: usize) -> Str {
+    fn allocate(capacity: usize, facts: u32) -> Str {
         let layout = layout(capacity);
         // SAFETY: the layout is never empty (it holds the header).
         let raw = unsafe { alloc(layout) }.cast::<StrHeader>();
         let Some(ptr) = NonNull::new(raw) else { handle_alloc_error(layout) };
         // SAFETY: freshly allocated for a header.
         unsafe {
-            ptr.write(StrHeader {
-                count: Cell::new(1),
-                hash: Cell::new(0),
-                len: 0,
-                capacity,
-                chars: Cell::new(UNKNOWN),
-            });
+            ptr.write(StrHeader { count: Cell::new(1), len: 0, hash: Cell::new(0), facts: Cell::new(facts) });
         }
         Str(ptr)
     }
@@ -105,13 +141,14 @@ impl Str {
         self.header().count.get() == 1
     }
 
-    /// Appends `tail`: in place when this is the only reference (growing by doubling, so that
+    /// Appends `tail`: in place when this is the only reference (growing by a third or a half, so that
     /// repeated appends cost amortised constant time), else into a new string.
     pub fn push_str(&mut self, tail: &str) {
+        let len = self.len();
+        let needed = len + tail.len();
         if !self.is_unique() {
             // The copy is likely to be appended to again: leave room.
-            let len = self.len() + tail.len();
-            let mut copy = Str::with_capacity(len + len / 2);
+            let mut copy = Str::allocate(room(needed), ROOMY);
             // SAFETY: fresh, with room for both parts.
             unsafe {
                 copy.push_unchecked(self.as_bytes());
@@ -120,44 +157,71 @@ impl Str {
             *self = copy;
             return;
         }
-        let (len, capacity) = (self.header().len, self.header().capacity);
-        let needed = len + tail.len();
+        let facts = self.header().facts.get();
+        let index = if facts & INDEXED != 0 { char_index::take(self.address()) } else { None };
+        let capacity = self.header().capacity();
         // SAFETY: unique; `tail` may be a view of another string only, since `self` is borrowed mutably.
         unsafe {
             if needed > capacity {
-                let grown = needed.max(capacity * 2).max(24);
+                let grown = room(needed);
                 let raw = realloc(self.0.as_ptr().cast(), layout(capacity), layout(grown).size());
                 let Some(ptr) = NonNull::new(raw.cast::<StrHeader>()) else {
                     handle_alloc_error(layout(grown))
                 };
                 self.0 = ptr;
-                self.0.as_mut().capacity = grown;
             }
-            let known = self.header().chars.get();
+            // A string that grows is roomy from now on, also if its room was exact and nothing was added.
+            let roomy = if needed > capacity { ROOMY } else { facts & ROOMY };
             let header = self.0.as_mut();
             header.hash.set(0);
-            // Text that is all ASCII so far stays so when ASCII is appended; anything else is recounted on demand.
-            header.chars.set(if known == len && tail.is_ascii() { needed } else { UNKNOWN });
+            header.facts.set(roomy | chars_with(facts, len, tail));
             self.push_unchecked(tail.as_bytes());
+        }
+        if let Some(mut index) = index {
+            index.extend(tail, len);
+            self.keep(index);
         }
     }
 
     /// Number of Unicode scalar values, counted once.
     #[inline]
     pub fn char_count(&self) -> usize {
-        let known = self.header().chars.get();
-        if known != UNKNOWN {
-            return known;
+        let facts = self.header().facts.get();
+        if facts & ASCII != 0 {
+            self.len()
+        } else if facts & COUNTED != 0 {
+            (facts & CHARS) as usize
+        } else {
+            self.count_chars()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_chars(&self) -> usize {
+        let facts = self.header().facts.get();
+        if facts & INDEXED != 0
+            && let Some(count) = char_index::with(self.address(), CharIndex::chars)
+        {
+            return count;
+        }
+        if self.as_str().is_ascii() {
+            self.header().facts.set(facts & ROOMY | ASCII);
+            return self.len();
         }
         let count = self.as_str().chars().count();
-        self.header().chars.set(count);
+        match u32::try_from(count).ok().filter(|count| *count <= CHARS) {
+            Some(low) => self.header().facts.set(facts & (ROOMY | INDEXED) | COUNTED | low),
+            // The index of so long a text knows the number.
+            None => self.keep(CharIndex::new(self)),
+        }
         count
     }
 
     /// Whether every character is one byte, so that positions are byte offsets.
     #[inline]
     pub fn is_ascii(&self) -> bool {
-        self.char_count() == self.len()
+        self.header().facts.get() & ASCII != 0 || self.char_count() == self.len()
     }
 
     /// Byte offset of character `index`, or the length if there are fewer.
@@ -165,7 +229,27 @@ impl Str {
         if self.is_ascii() {
             return index.min(self.len());
         }
-        self.as_str().char_indices().nth(index).map_or(self.len(), |(at, _)| at)
+        if self.len() < INDEX_FROM {
+            return self.as_str().char_indices().nth(index).map_or(self.len(), |(at, _)| at);
+        }
+        if self.header().facts.get() & INDEXED == 0 {
+            self.keep(CharIndex::new(self));
+        }
+        char_index::with(self.address(), |known| known.offset(self, index)).unwrap_or_else(|| {
+            // The thread is ending.
+            self.as_str().char_indices().nth(index).map_or(self.len(), |(at, _)| at)
+        })
+    }
+
+    fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
+    fn keep(&self, index: CharIndex) {
+        if char_index::keep(self.address(), index) {
+            let facts = &self.header().facts;
+            facts.set(facts.get() | INDEXED);
+        }
     }
 
     /// The characters from `start` to before `end`.
@@ -178,7 +262,11 @@ impl Str {
             return &self.as_str()[from..end.min(self.len())];
         }
         let rest = &self.as_str()[from..];
-        let to = rest.char_indices().nth(end - start).map_or(rest.len(), |(at, _)| at);
+        let to = if end - start < INDEX_FROM {
+            rest.char_indices().nth(end - start).map_or(rest.len(), |(at, _)| at)
+        } else {
+            self.byte_offset(end) - from
+        };
         &rest[..to]
     }
 
@@ -251,7 +339,11 @@ impl Drop for Str {
 fn free(ptr: NonNull<StrHeader>) {
     // SAFETY: called once, when the last reference is gone; the layout is the one it was allocated with.
     unsafe {
-        let layout = layout(ptr.as_ref().capacity);
+        let header = ptr.as_ref();
+        if header.facts.get() & INDEXED != 0 {
+            char_index::take(ptr.as_ptr().addr());
+        }
+        let layout = layout(header.capacity());
         dealloc(ptr.as_ptr().cast(), layout);
     }
 }
@@ -316,5 +408,67 @@ impl fmt::Display for Str {
 impl fmt::Debug for Str {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn grows_and_finds_characters_as_string_does(
+            parts in prop::collection::vec("[a-zé€\u{1F600}]{0,90}", 0..12),
+            share in prop::collection::vec(any::<bool>(), 12),
+            places in prop::collection::vec(0usize..1200, 8),
+        ) {
+            let mut text = Str::new("");
+            let mut model = String::new();
+            let mut held = Vec::new();
+            for (part, share) in parts.iter().zip(share) {
+                if share {
+                    held.push((text.clone(), model.clone()));
+                }
+                let place = places[0] % (model.chars().count() + 1);
+                prop_assert_eq!(text.byte_offset(place), model.char_indices().nth(place).map_or(model.len(), |(at, _)| at));
+                text.push_str(part);
+                model.push_str(part);
+                prop_assert_eq!(text.as_str(), model.as_str());
+                prop_assert_eq!(text.char_count(), model.chars().count());
+                prop_assert_eq!(text.is_ascii(), model.is_ascii());
+            }
+            for pair in places.windows(2) {
+                let (start, end) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+                let want: String = model.chars().skip(start).take(end - start).collect();
+                prop_assert_eq!(text.char_range(start, end), want.as_str());
+            }
+            for (text, model) in held {
+                prop_assert_eq!(text.as_str(), model.as_str());
+                prop_assert_eq!(text.char_count(), model.chars().count());
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_lives_as_long_as_its_text() {
+        let before = char_index::count();
+        let mut text = Str::new(&"é".repeat(1000));
+        assert_eq!(text.byte_offset(900), 1800);
+        assert_eq!(char_index::count(), before + 1);
+        text.push_str(&"x".repeat(1000));
+        assert_eq!(text.byte_offset(1500), 2500);
+        assert_eq!(text.char_count(), 2000);
+        assert_eq!(char_index::count(), before + 1);
+        drop(text);
+        assert_eq!(char_index::count(), before);
+    }
+
+    #[test]
+    fn room_depends_on_the_length_alone() {
+        for len in 0..5000 {
+            let room = room(len);
+            assert!(room >= len && super::room(room) == room && (len < 24 || room < 2 * len));
+        }
     }
 }
