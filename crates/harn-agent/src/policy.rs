@@ -3,6 +3,8 @@
 //! Everything here is decided from the call alone. Questions to people and closures are answered by the
 //! driver of the loop.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -11,6 +13,23 @@ use crate::tool::{Annotations, LoopTool};
 /// Appended to every denial by the capability policy.
 const POLICY_ADVICE: &str =
     ". Use one of the declared tools exactly as named and put extra fields inside that tool's arguments."; // prose-ok: contract text
+
+/// What `policy` may hold.
+const POLICY_KEYS: [&str; 7] = [
+    "tools",
+    "capabilities",
+    "side_effect_level",
+    "workspace_roots",
+    "recursion_limit",
+    "tool_arg_constraints",
+    "tool_annotations",
+];
+
+/// What `approval_policy` may hold.
+const APPROVAL_KEYS: [&str; 4] = ["auto_approve", "auto_deny", "require_approval", "write_path_allowlist"];
+
+/// Side effect levels in ascending order.
+const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The limits of a loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +40,10 @@ pub struct Policy {
     constraints: Vec<Constraint>,
     approval: Approval,
     rules: Rules,
+    workspace_roots: Vec<String>,
+    recursion_limit: Option<u64>,
+    /// The policy of the loop around this one: what it denies stays denied.
+    outer: Option<Box<Policy>>,
     /// Annotations by tool, merged over those of the registry.
     pub annotations: Map<String, Json>,
 }
@@ -76,6 +99,7 @@ pub struct Denial {
     pub approval: Option<&'static str>,
 }
 
+/// Words of a list that was checked before.
 fn strings(value: Option<&Json>) -> Vec<String> {
     match value {
         Some(Json::Array(list)) => list.iter().map(harn_prompt::value::display).collect(),
@@ -84,45 +108,128 @@ fn strings(value: Option<&Json>) -> Vec<String> {
     }
 }
 
+/// An option that protects: a dict with known keys, or an error. A limit that is malformed would be none.
+fn part<'a>(
+    options: &'a Map<String, Json>,
+    name: &str,
+    keys: &[&str],
+) -> Result<Option<&'a Map<String, Json>>, String> {
+    let map = match options.get(name) {
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::Object(map)) => map,
+        Some(_) => return Err(format!("agent_loop: {name} must be a dict")),
+    };
+    match map.keys().find(|key| !keys.contains(&key.as_str())) {
+        None => Ok(Some(map)),
+        Some(key) => Err(format!("agent_loop: {name} has no key '{key}'; there are {}", keys.join(", "))),
+    }
+}
+
+/// A list of strings of an option that protects; empty when it is missing.
+fn list(map: &Map<String, Json>, name: &str, key: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("agent_loop: {name}.{key} must be a list of strings");
+    match map.get(key) {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Array(items)) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// A dict of an option that protects; empty when it is missing.
+fn dict(map: &Map<String, Json>, name: &str, key: &str) -> Result<Map<String, Json>, String> {
+    match map.get(key) {
+        None | Some(Json::Null) => Ok(Map::new()),
+        Some(Json::Object(inner)) => Ok(inner.clone()),
+        Some(_) => Err(format!("agent_loop: {name}.{key} must be a dict")),
+    }
+}
+
 impl Policy {
     /// Reads `policy`, `approval_policy` and `permissions` of the options.
     ///
     /// # Errors
-    /// A text that names the wrong part.
+    /// A text that names the wrong part: an unknown key, a value of the wrong type, an unknown level.
     pub fn from_options(options: &Map<String, Json>) -> Result<Policy, String> {
         let mut out = Policy::default();
-        if let Some(policy) = options.get("policy").and_then(Json::as_object) {
-            out.tools = strings(policy.get("tools"));
-            out.side_effect_level = policy.get("side_effect_level").and_then(Json::as_str).map(str::to_owned);
-            out.capabilities =
-                policy.get("capabilities").and_then(Json::as_object).cloned().unwrap_or_default();
-            out.annotations =
-                policy.get("tool_annotations").and_then(Json::as_object).cloned().unwrap_or_default();
-            for entry in policy.get("tool_arg_constraints").and_then(Json::as_array).into_iter().flatten() {
-                let text = |key: &str| entry.get(key).and_then(Json::as_str).map(str::to_owned);
-                if let Some(tool) = text("tool") {
-                    let patterns = strings(entry.get("arg_patterns"));
-                    out.constraints.push(Constraint { tool, key: text("arg_key"), patterns });
-                }
+        if let Some(policy) = part(options, "policy", &POLICY_KEYS)? {
+            out.tools = list(policy, "policy", "tools")?;
+            out.workspace_roots = list(policy, "policy", "workspace_roots")?;
+            if out.workspace_roots.iter().any(String::is_empty) {
+                return Err("agent_loop: policy.workspace_roots holds an empty path".to_owned());
             }
+            out.side_effect_level = match policy.get("side_effect_level") {
+                None | Some(Json::Null) => None,
+                Some(word) => {
+                    let known = word.as_str().filter(|word| LEVELS.contains(word));
+                    let text = || {
+                        let word = harn_prompt::value::display(word);
+                        format!(
+                            "agent_loop: policy.side_effect_level '{word}' is none of {}",
+                            LEVELS.join(", ")
+                        )
+                    };
+                    Some(known.ok_or_else(text)?.to_owned())
+                }
+            };
+            out.recursion_limit = match policy.get("recursion_limit") {
+                None | Some(Json::Null) => None,
+                Some(limit) => Some(
+                    limit
+                        .as_u64()
+                        .ok_or("agent_loop: policy.recursion_limit must be an int of at least 0")?,
+                ),
+            };
+            out.capabilities = dict(policy, "policy", "capabilities")?;
+            for capability in out.capabilities.keys() {
+                list(&out.capabilities, "policy.capabilities", capability)?;
+            }
+            out.annotations = dict(policy, "policy", "tool_annotations")?;
+            for tool in out.annotations.keys() {
+                dict(&out.annotations, "policy.tool_annotations", tool)?;
+            }
+            out.constraints = constraints(policy.get("tool_arg_constraints"))?;
         }
-        if let Some(approval) = options.get("approval_policy").and_then(Json::as_object) {
+        if let Some(approval) = part(options, "approval_policy", &APPROVAL_KEYS)? {
+            let list = |key| list(approval, "approval_policy", key);
             out.approval = Approval {
-                auto_approve: strings(approval.get("auto_approve")),
-                auto_deny: strings(approval.get("auto_deny")),
-                require: strings(approval.get("require_approval")),
-                write_paths: strings(approval.get("write_path_allowlist")),
+                auto_approve: list("auto_approve")?,
+                auto_deny: list("auto_deny")?,
+                require: list("require_approval")?,
+                write_paths: list("write_path_allowlist")?,
             };
         }
-        match options.get("permissions") {
-            None | Some(Json::Null) => {}
-            Some(Json::Object(map)) => {
-                out.rules =
-                    Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))? };
-            }
-            Some(_) => return Err("agent_loop: permissions must be a dict".to_owned()),
+        if let Some(map) = part(options, "permissions", &["allow", "deny", "on_escalation"])? {
+            out.rules = Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))? };
         }
         Ok(out)
+    }
+
+    /// Puts the policy below that of the loop around: a call must be allowed by both.
+    pub fn put_under(&mut self, outer: Policy) {
+        self.outer = Some(Box::new(outer));
+    }
+
+    /// The highest side effect level that is allowed.
+    pub fn side_effect_level(&self) -> Option<&str> {
+        self.side_effect_level.as_deref()
+    }
+
+    /// The folders that files must lie in; empty without a limit.
+    pub fn workspace_roots(&self) -> &[String] {
+        &self.workspace_roots
+    }
+
+    /// How many loops may be nested in this one.
+    pub fn recursion_limit(&self) -> Option<u64> {
+        self.recursion_limit
+    }
+
+    /// The operations that are allowed, by capability; `None` without a limit.
+    pub fn capability_names(&self) -> Option<BTreeMap<String, Vec<String>>> {
+        let named = |(name, operations): (&String, &Json)| (name.clone(), strings(Some(operations)));
+        (!self.capabilities.is_empty()).then(|| self.capabilities.iter().map(named).collect())
     }
 
     /// Decides about a call.
@@ -130,6 +237,9 @@ impl Policy {
     /// # Errors
     /// Why it is denied.
     pub fn check(&self, tool: &LoopTool, arguments: &Json) -> Result<(), Denial> {
+        if let Some(outer) = &self.outer {
+            outer.check(tool, arguments)?;
+        }
         self.ceiling(tool, arguments)
             .map_err(|reason| Denial { reason: reason + POLICY_ADVICE, approval: None })?;
         self.rules.check(&tool.name, arguments).map_err(|reason| Denial { reason, approval: None })?;
@@ -164,6 +274,31 @@ impl Policy {
         }
         Ok(())
     }
+}
+
+/// `tool_arg_constraints`
+fn constraints(value: Option<&Json>) -> Result<Vec<Constraint>, String> {
+    let wrong = || {
+        "agent_loop: policy.tool_arg_constraints must be a list of {tool, arg_patterns, arg_key?}".to_owned()
+    };
+    let entries = match value {
+        None | Some(Json::Null) => return Ok(Vec::new()),
+        Some(Json::Array(entries)) => entries,
+        Some(_) => return Err(wrong()),
+    };
+    let constraint = |entry: &Json| {
+        let entry = entry.as_object().ok_or_else(wrong)?;
+        if entry.keys().any(|key| !["tool", "arg_patterns", "arg_key"].contains(&key.as_str())) {
+            return Err(wrong());
+        }
+        let key = match entry.get("arg_key") {
+            None | Some(Json::Null) => None,
+            Some(key) => Some(key.as_str().ok_or_else(wrong)?.to_owned()),
+        };
+        let tool = entry.get("tool").and_then(Json::as_str).ok_or_else(wrong)?.to_owned();
+        Ok(Constraint { tool, key, patterns: list(entry, "policy.tool_arg_constraints", "arg_patterns")? })
+    };
+    entries.iter().map(constraint).collect()
 }
 
 impl Constraint {
@@ -296,15 +431,9 @@ fn collect_texts(value: &Json, out: &mut Vec<String>) {
     }
 }
 
-/// Side effects in ascending order; unknown words count as none.
-fn level(word: &str) -> u8 {
-    match word {
-        "read_only" => 1,
-        "workspace_write" => 2,
-        "process_exec" => 3,
-        "network" => 4,
-        _ => 0,
-    }
+/// The rank of a side effect level; unknown words of annotations count as none.
+fn level(word: &str) -> usize {
+    LEVELS.iter().position(|known| *known == word).unwrap_or(0)
 }
 
 /// Whether a text fits a glob in which `*` stands for anything.
@@ -378,6 +507,56 @@ mod tests {
             "tool 'w' path 'z' does not match allowed patterns: [\"a*\"]. Only the path argument"
         ));
         assert_eq!(deny(json!({"tools": ["w"], "side_effect_level": "network"})), "");
+    }
+
+    #[test]
+    fn what_is_malformed_is_an_error() {
+        for (options, names) in [
+            (json!({"policy": "x"}), "policy must be a dict"),
+            (
+                json!({"policy": {"side_effect_level": "moon"}}),
+                "side_effect_level 'moon' is none of none, read_only",
+            ),
+            (json!({"policy": {"side_effect_level": 3}}), "side_effect_level '3'"),
+            (json!({"policy": {"toolz": []}}), "policy has no key 'toolz'; there are tools"),
+            (json!({"policy": {"tools": "x"}}), "policy.tools must be a list of strings"),
+            (json!({"policy": {"tools": [1]}}), "policy.tools must be a list of strings"),
+            (json!({"policy": {"capabilities": []}}), "policy.capabilities must be a dict"),
+            (json!({"policy": {"capabilities": {"a": "b"}}}), "policy.capabilities.a must be a list"),
+            (json!({"policy": {"workspace_roots": "src"}}), "policy.workspace_roots must be a list"),
+            (json!({"policy": {"workspace_roots": [""]}}), "holds an empty path"),
+            (json!({"policy": {"recursion_limit": -1}}), "policy.recursion_limit must be an int"),
+            (json!({"policy": {"tool_annotations": {"t": 1}}}), "policy.tool_annotations.t must be a dict"),
+            (json!({"policy": {"tool_arg_constraints": {}}}), "tool_arg_constraints must be a list"),
+            (
+                json!({"policy": {"tool_arg_constraints": [{"arg_patterns": []}]}}),
+                "tool_arg_constraints must be",
+            ),
+            (json!({"approval_policy": []}), "approval_policy must be a dict"),
+            (json!({"approval_policy": {"auto_allow": []}}), "approval_policy has no key 'auto_allow'"),
+            (json!({"approval_policy": {"auto_deny": "x"}}), "approval_policy.auto_deny must be a list"),
+            (json!({"permissions": "x"}), "permissions must be a dict"),
+            (json!({"permissions": {"denny": []}}), "permissions has no key 'denny'"),
+            (json!({"permissions": {"deny": 3}}), "permissions must be"),
+        ] {
+            let error = Policy::from_options(options.as_object().unwrap()).expect_err(names);
+            assert!(error.contains(names), "{error}");
+        }
+        let nothing = json!({"policy": null, "approval_policy": {}, "permissions": null});
+        assert_eq!(Policy::from_options(nothing.as_object().unwrap()).unwrap(), Policy::default());
+    }
+
+    #[test]
+    fn an_inner_policy_never_widens_an_outer_one() {
+        let read =
+            |policy: Json| Policy::from_options(json!({"policy": policy}).as_object().unwrap()).unwrap();
+        let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
+        let mut inner = read(json!({"tools": ["w"]}));
+        assert!(inner.check(&tool, &json!({})).is_ok());
+        inner.put_under(read(json!({"tools": ["r"]})));
+        assert!(
+            inner.check(&tool, &json!({})).unwrap_err().reason.starts_with("tool 'w' exceeds tool ceiling")
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Finding imported files (modules guide, "Paths"): `std/` modules, files beside the importer, installed packages.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::world::World;
@@ -40,9 +39,8 @@ impl Target {
         match self {
             Target::Std(name) => (world.std_module)(name).map(Cow::Borrowed),
             Target::File(path) => {
-                let mut text = String::new();
-                std::fs::File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-                Some(Cow::Owned(text))
+                let bytes = harn_system::real::files::read(path, MAX_BYTES).ok()?;
+                Some(Cow::Owned(String::from_utf8(bytes).ok()?))
             }
         }
     }
@@ -98,7 +96,7 @@ fn in_packages(path: &str, dir: &Path) -> Option<PathBuf> {
 fn exported(packages: &Path, path: &str) -> Option<PathBuf> {
     let (package, key) = path.split_once('/')?;
     let root = packages.join(package);
-    let manifest: toml::Table = std::fs::read_to_string(root.join("harn.toml")).ok()?.parse().ok()?;
+    let manifest: toml::Table = crate::settings::manifest_text(&root.join("harn.toml")).ok()?.parse().ok()?;
     let file = manifest.get("exports")?.get(key)?.as_str()?;
     let safe =
         !file.contains('\\') && Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));

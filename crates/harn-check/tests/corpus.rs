@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use harn_check::{Signatures, Source, World, check_program};
 use harn_syntax::Severity;
-use harn_vm::{CaptureHost, Vm};
+use harn_vm::Vm;
 
 /// Builtins that the conformance suite calls and no crate has yet.
 const PLANNED: [&str; 4] = ["mcp_connect", "mcp_serve", "sync_mutex_acquire", "sync_release"];
@@ -53,7 +53,7 @@ fn failures(path: &Path, shown: &str, expected: &str, world: &World<'_>) -> Vec<
 #[test]
 fn valid_programs_have_no_errors_and_the_expected_warnings() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let mut builder = harn_runtime::vm_builder(Box::new(CaptureHost::default()));
+    let mut builder = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new()));
     for name in ["argv", "context"] {
         builder = builder.global(name, harn_vm::Value::NIL);
     }

@@ -74,6 +74,16 @@ pub(crate) struct RunArgs {
     /// Most memory that the program's data may take, as in 512M or 2G.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_memory: Option<usize>,
+    /// Only these builtins may be called, besides output and looking at values: names with commas between.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "deny")]
+    pub(crate) allow: Option<Vec<String>>,
+    /// These builtins may not be called.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) deny: Option<Vec<String>>,
+    /// The program may use files below the working directory and its project only, and do no more than this: none,
+    /// read_only, workspace_write (the default), process_exec or network.
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
+    pub(crate) sandbox: Option<String>,
     #[command(flatten)]
     pub(crate) models: TrafficArgs,
     /// Write output, result and errors to standard output as JSON, one event per line.

@@ -4,8 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use harn_vm::host::Host;
+use harn_system::{Layer, Real, System};
 use serde_json::{Map, Value, json};
+
+use crate::out::Out;
 
 /// Writes events. Clones count on together.
 #[derive(Clone, Default)]
@@ -48,9 +50,8 @@ impl Events {
         }
         let line =
             json!({"schemaVersion": 1, "ok": error.is_null(), "data": data, "error": error, "warnings": []});
-        let mut out = io::stdout().lock();
-        writeln!(out, "{line}")?;
-        out.flush()
+        Out.write_all(format!("{line}\n").as_bytes())?;
+        Out.flush()
     }
 }
 
@@ -58,19 +59,24 @@ impl Events {
 const LONGEST: usize = 8192;
 
 /// The real system, except that output becomes events: one for each line, or for what stands when the program waits.
-pub(crate) struct EventHost {
+pub(crate) struct EventSystem {
+    inner: Real,
     events: Events,
     line: RefCell<String>,
 }
 
-impl EventHost {
-    /// A host whose output goes to these events.
-    pub(crate) fn new(events: Events) -> EventHost {
-        EventHost { events, line: RefCell::default() }
+impl EventSystem {
+    /// A system whose output goes to these events.
+    pub(crate) fn new(events: Events) -> EventSystem {
+        EventSystem { inner: Real::new(), events, line: RefCell::default() }
     }
 }
 
-impl Host for EventHost {
+impl Layer for EventSystem {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
     fn write_out(&self, text: &str) -> io::Result<()> {
         if self.events.quiet {
             return Ok(());
@@ -79,7 +85,7 @@ impl Host for EventHost {
         line.push_str(text);
         let whole = text.ends_with('\n') || line.len() > LONGEST;
         drop(line);
-        if whole { self.flush() } else { Ok(()) }
+        if whole { Layer::flush(self) } else { Ok(()) }
     }
 
     fn flush(&self) -> io::Result<()> {
@@ -90,7 +96,7 @@ impl Host for EventHost {
     fn write_err(&self, text: &str) {
         if !self.events.quiet {
             // When standard output is closed the next `write_out` ends the program.
-            let _ = self.flush();
+            let _ = Layer::flush(self);
             let _ = self.events.send("stderr", json!({"payload": text}));
         }
     }

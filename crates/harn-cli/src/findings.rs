@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use harn_check::{Located, Settings};
 use harn_syntax::{Diagnostic, Severity, Span};
+use harn_system::{Kind, Real, System, SystemExt};
 use serde_json::{Value, json};
 
 use crate::program;
@@ -64,16 +66,16 @@ pub(crate) fn is_program(path: &Path) -> bool {
 /// A sentence with the path.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     if path.as_os_str() != "-"
-        && let Ok(metadata) = std::fs::metadata(path)
+        && let Ok(facts) = Real::new().facts(path)
     {
         let name = path.display();
-        if !metadata.is_file() && !metadata.is_dir() {
+        if facts.kind == Kind::Other {
             return Err(format!(
                 "cannot read {name}: not a regular file; `-` takes the text from standard input"
             ));
         }
-        if metadata.len() > MAX_BYTES {
-            return Err(format!("cannot read {name}: {} bytes, the limit is {MAX_BYTES}", metadata.len()));
+        if facts.size > MAX_BYTES {
+            return Err(format!("cannot read {name}: {} bytes, the limit is {MAX_BYTES}", facts.size));
         }
     }
     // The report says that it is an error.
@@ -86,7 +88,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
 /// Takes out the findings that a report has twice: a file that is imported and is a target tells its own, any other is
 /// told by the first that leads to it.
 pub(crate) fn once(files: &mut [Findings]) {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let real = |path: &Path| Real::new().canonical(path).unwrap_or_else(|_| path.to_owned());
     let targets: BTreeSet<PathBuf> = files.iter().map(|file| real(&file.path)).collect();
     // Programs may name a file differently; what is said of one place of it is the same.
     let mut told = BTreeSet::new();
@@ -129,6 +131,12 @@ pub(crate) fn collect(
             paths.push(target.clone());
             continue;
         }
+        let strange: Arc<Mutex<Option<String>>> = Arc::default();
+        if ignoring {
+            let real = Real::new().canonical(target).unwrap_or_else(|_| target.clone());
+            real.ancestors().try_for_each(ignore_files)?;
+        }
+        let found = strange.clone();
         let walk = ignore::WalkBuilder::new(target)
             .standard_filters(false)
             .hidden(true)
@@ -141,7 +149,14 @@ pub(crate) fn collect(
                 let skipped = SKIPPED.iter().any(|skipped| entry.file_name() == *skipped)
                     || (ignoring && entry.file_name() == BUILT);
                 // A file may have any name.
-                entry.depth() == 0 || !skipped || entry.file_type().is_none_or(|kind| !kind.is_dir())
+                if entry.depth() == 0 || entry.file_type().is_none_or(|kind| !kind.is_dir()) {
+                    return true;
+                }
+                if let Err(problem) = if ignoring && !skipped { ignore_files(entry.path()) } else { Ok(()) } {
+                    found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+                    return false;
+                }
+                !skipped
             })
             .build();
         for entry in walk {
@@ -150,12 +165,36 @@ pub(crate) fn collect(
                 paths.push(entry.into_path());
             }
         }
+        if let Some(problem) = strange.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(problem);
+        }
     }
     if paths.is_empty() {
         Err("no .harn files found under the given target(s)".to_owned())
     } else {
         Ok(paths)
     }
+}
+
+/// The largest file that says what is ignored: 1 MiB.
+const MAX_IGNORE: u64 = 1 << 20;
+
+/// Looks at what says which files of a folder are ignored, before it is opened.
+///
+/// # Errors
+/// A sentence, for what could block or never end.
+fn ignore_files(folder: &Path) -> Result<(), String> {
+    for name in [".gitignore", ".ignore"] {
+        let path = folder.join(name);
+        let Ok(facts) = harn_system::real::files::look(&path) else { continue };
+        if facts.kind == Kind::Other {
+            return Err(format!("cannot read {}: not a regular file", path.display()));
+        }
+        if facts.is_file() && facts.size > MAX_IGNORE {
+            return Err(format!("cannot read {}: larger than {MAX_IGNORE} bytes", path.display()));
+        }
+    }
+    Ok(())
 }
 
 /// The manifests of the files that a command looks at; what is wrong with one is told once.
@@ -207,7 +246,7 @@ impl Manifests {
 
 /// What is wrong with what a manifest says about models.
 fn about_models(path: &Path) -> Vec<Problem> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+    let Ok(text) = Real::new().read_text(path, MAX_BYTES) else { return Vec::new() };
     let found = harn_runtime::llm_config_problems(&text);
     let file = harn_check::manifest_file(path, text);
     let problem = |found: harn_runtime::LlmConfigProblem| {
@@ -233,7 +272,7 @@ pub(crate) fn report(files: &[Findings], wording: &Wording, json: bool) -> u8 {
     let failed = files.iter().any(Findings::fails);
     if json {
         // A closed pipe is the reader's choice; the exit code still tells.
-        let _ = writeln!(std::io::stdout(), "{}", document(files, wording, !failed));
+        let _ = writeln!(crate::out::Out, "{}", document(files, wording, !failed));
     } else {
         print_text(files, wording);
     }
@@ -245,7 +284,7 @@ fn print_text(files: &[Findings], wording: &Wording) {
     for file in files {
         if file.problems.is_empty() {
             let said = if file.repeated == 0 { wording.clean } else { "see the findings in what it uses" };
-            let _ = writeln!(std::io::stdout(), "{}: {said}", file.path.display());
+            let _ = writeln!(crate::out::Out, "{}: {said}", file.path.display());
         }
         for problem in &file.problems {
             let _ = writeln!(std::io::stderr(), "{}", problem.draw(colour));

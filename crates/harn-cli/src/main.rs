@@ -11,6 +11,7 @@ mod describe;
 mod events;
 mod findings;
 mod keywords;
+mod out;
 mod program;
 mod repl;
 mod report;
@@ -45,5 +46,5 @@ fn main() -> ExitCode {
         Command::Completions { shell } => cmd::completions::completions(shell),
         Command::Version => cmd::version::version(),
     };
-    ExitCode::from(code)
+    ExitCode::from(out::settle(code))
 }

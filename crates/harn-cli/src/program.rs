@@ -7,8 +7,8 @@ use std::rc::Rc;
 use harn_check::Settings;
 use harn_runtime::ModelTraffic;
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
+use harn_system::{Ceiling, Layer, Level, Memory, Real, System, SystemExt};
 use harn_value::{Dict, Value};
-use harn_vm::host::{CaptureHost, Host};
 use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on};
 
 use crate::conformance::expect::Outcome;
@@ -39,6 +39,10 @@ pub(crate) struct RunOptions {
     pub(crate) task: Option<String>,
     /// Where model calls are answered from, and what of them is kept.
     pub(crate) traffic: ModelTraffic,
+    /// Which builtins it may call.
+    pub(crate) names: Option<harn_vm::Names>,
+    /// How much it may do outside of itself; files lie below the working directory and the project then.
+    pub(crate) sandbox: Option<Level>,
     /// Makes the run a rehearsal without models: this sees every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
@@ -117,7 +121,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
     } else {
-        std::fs::read(path)
+        Real::new().read(path, harn_vm::MAX_SOURCE)
     };
     let bytes = bytes.map_err(|e| format!("Error reading {name}: {e}"))?;
     String::from_utf8(bytes).map_err(|e| {
@@ -314,12 +318,12 @@ fn world<'a>(names: &'a Names<'a>) -> harn_check::World<'a> {
 
 /// A machine for looking things up.
 pub(crate) fn bare_vm() -> Rc<Vm> {
-    harn_runtime::vm_builder(Box::new(CaptureHost::default())).build()
+    harn_runtime::vm_builder(Rc::new(Memory::new())).build()
 }
 
 /// A machine for a session that has no file.
-pub(crate) fn session_vm(host: Box<dyn Host>) -> Rc<Vm> {
-    given(harn_runtime::vm_builder(host), &RunOptions::default(), &project(Path::new(""))).build()
+pub(crate) fn session_vm(system: Rc<dyn System>) -> Rc<Vm> {
+    given(harn_runtime::vm_builder(system), &RunOptions::default(), &project(Path::new(""))).build()
 }
 
 /// Puts in what every program finds: `argv` and `context`.
@@ -347,7 +351,7 @@ fn task(options: &RunOptions) -> Value {
 pub(crate) fn run(
     program: &Program,
     mut options: RunOptions,
-    host: Box<dyn Host>,
+    system: Rc<dyn System>,
     warn: impl Fn(&Problem),
     ready: impl FnOnce(Interrupt),
 ) -> End {
@@ -355,7 +359,16 @@ pub(crate) fn run(
         return End::Refused(vec![Problem::located(located)]);
     }
     let project = project(program.dir());
-    let vm = given(harn_runtime::vm_builder(host), &options, &project).build();
+    let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
+    let mut builder = given(harn_runtime::vm_builder(system), &options, &project);
+    if let Some(names) = options.names.take() {
+        builder = builder.limit_names(names);
+    }
+    if let Some(level) = options.sandbox {
+        let roots = Some(roots.into_iter().flatten().collect());
+        builder = builder.limit(Ceiling { level, roots, ..Ceiling::default() });
+    }
+    let vm = builder.build();
     ready(vm.interrupt().clone());
     let (loaded, warnings) = match program.load(&vm) {
         Ok(loaded) => loaded,
@@ -375,7 +388,7 @@ pub(crate) fn run(
         }
     };
     if let Some(text) = options.traffic.leftovers(&vm) {
-        vm.host().write_err(&format!("warning: {text}\n"));
+        vm.system().write_err(&format!("warning: {text}\n"));
     }
     let (code, err) = outcome.exit_code();
     match &outcome.result {
@@ -390,13 +403,24 @@ pub(crate) fn run(
     }
 }
 
-/// The host of a conformance case: output is collected, real model calls are off.
-#[derive(Clone, Default)]
-struct CaseHost(Rc<RefCell<String>>);
+/// The system of a conformance case: output is collected, real model calls are off.
+#[derive(Default)]
+struct CaseSystem {
+    inner: Real,
+    out: Rc<RefCell<String>>,
+}
 
-impl Host for CaseHost {
+impl Layer for CaseSystem {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     fn write_out(&self, text: &str) -> std::io::Result<()> {
-        self.0.borrow_mut().push_str(text);
+        self.out.borrow_mut().push_str(text);
         Ok(())
     }
 
@@ -415,7 +439,7 @@ impl Host for CaseHost {
             "HARN_PROVIDERS_CONFIG" => None,
             _ if about_models.iter().any(|start| name.starts_with(start)) => None,
             _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
-            _ => std::env::var(name).ok(),
+            _ => self.inner.env(name),
         }
     }
 }
@@ -430,7 +454,8 @@ pub(crate) fn run_captured(
     ready: impl FnOnce(&Interrupt),
 ) -> Result<Outcome, String> {
     let program = Program::read(path)?;
-    let host = CaseHost::default();
+    let system = CaseSystem::default();
+    let out = system.out.clone();
     let warnings = RefCell::new(String::new());
     let end = run(
         &program,
@@ -438,11 +463,11 @@ pub(crate) fn run_captured(
             traffic: ModelTraffic { replies: mock.map(Path::to_owned), ..ModelTraffic::default() },
             ..RunOptions::default()
         },
-        Box::new(host.clone()),
+        Rc::new(system),
         |problem| warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message)),
         |interrupt| ready(&interrupt),
     );
-    let output = warnings.into_inner() + &host.0.borrow();
+    let output = warnings.into_inner() + &out.borrow();
     let error = match end {
         End::Result { .. } => None,
         End::Refused(problems) => {

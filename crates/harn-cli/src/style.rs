@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use harn_system::{Real, System};
+
 /// Whether a stream gets colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Colour(bool);
@@ -9,7 +11,7 @@ pub(crate) struct Colour(bool);
 impl Colour {
     /// Decides for a stream.
     pub(crate) fn of(stream: &impl IsTerminal) -> Colour {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+        let set = |name: &str| Real::new().env(name).is_some_and(|v| !v.is_empty());
         Colour(if set("NO_COLOR") { false } else { stream.is_terminal() || set("FORCE_COLOR") })
     }
 

@@ -1,13 +1,9 @@
 //! What a careless path can do: nothing. Every case runs in a scratch folder beside a canary; paths that
 //! lead further up are tested where they cannot do harm, in harn-system's guard.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::path::Path;
 
-use common::{Ran, command, finish, folder};
+use crate::common::{Ran, command, finish, folder};
 
 /// A project with its working directory below the root, a home folder and a canary; links between them.
 fn scratch() -> tempfile::TempDir {

@@ -1,4 +1,4 @@
-//! The VM as a fuzz target: programs run in a machine whose host does nothing.
+//! The VM as a fuzz target: programs run in a machine whose system is in memory.
 //!
 //! Inputs are mutations of real programs, so whatever reaches beyond the process (files, processes, the network) is
 //! kept out by the names of the builtins: a program that mentions one of those is parsed, not run.
@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use harn_syntax::lexer::lex;
 use harn_syntax::token::TokenKind;
-use harn_vm::{Effect, Host, Interrupt, Source, block_on, load, uncaught};
+use harn_system::{Layer, Memory, System};
+use harn_vm::{Effect, Interrupt, Source, block_on, load, uncaught};
 
 /// A program is stopped after this time. Many random programs do not end by themselves.
 const LIMIT: Duration = Duration::from_millis(400);
@@ -25,49 +26,35 @@ const MEMORY: usize = 256 << 20;
 /// Most output that is kept before printing ends the program.
 const OUTPUT: usize = 1 << 20;
 
-/// A host without a world: the clock stands still, there are no files and no variables. It keeps what is printed.
-#[derive(Default)]
-struct NoHost(Rc<RefCell<String>>);
-
-fn refused<T>() -> io::Result<T> {
-    Err(io::Error::from(io::ErrorKind::PermissionDenied))
+/// A system in memory without files of its own, whose output has a limit and whose chance is no chance.
+struct Nowhere {
+    inner: Memory,
+    out: Rc<RefCell<String>>,
 }
 
-impl Host for NoHost {
+impl Nowhere {
+    fn new(out: Rc<RefCell<String>>) -> Nowhere {
+        Nowhere { inner: Memory::new(), out }
+    }
+}
+
+impl Layer for Nowhere {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
     fn write_out(&self, text: &str) -> io::Result<()> {
-        let mut out = self.0.borrow_mut();
+        let mut out = self.out.borrow_mut();
         out.push_str(text);
-        if out.len() > OUTPUT { refused() } else { Ok(()) }
+        // The end of what anybody reads: the program ends quietly.
+        if out.len() > OUTPUT { Err(io::Error::from(io::ErrorKind::BrokenPipe)) } else { Ok(()) }
     }
 
-    fn write_err(&self, _text: &str) {}
-
-    fn read_line(&self) -> io::Result<Option<String>> {
-        Ok(None)
-    }
-
-    fn env(&self, _name: &str) -> Option<String> {
-        None
-    }
-
-    fn now_ms(&self) -> i64 {
-        0
-    }
-
-    fn random(&self) -> u64 {
-        4
-    }
-
-    fn cwd(&self) -> PathBuf {
-        PathBuf::from("/nonexistent")
-    }
-
-    fn read_file(&self, _path: &Path) -> io::Result<Vec<u8>> {
-        refused()
-    }
-
-    fn write_file(&self, _path: &Path, _bytes: &[u8]) -> io::Result<()> {
-        refused()
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+        if let Some(first) = bytes.first_mut() {
+            *first = 4;
+        }
     }
 }
 
@@ -128,7 +115,7 @@ fn difference(text: &str, round: u64) -> Option<String> {
 /// Runs a program to its end. Returns what it printed, and its result or error; `None` when it was refused or stopped.
 fn run(text: &str) -> Option<String> {
     let out = Rc::<RefCell<String>>::default();
-    let vm = harn_runtime::vm_builder(Box::new(NoHost(out.clone()))).build();
+    let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).build();
     let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
     let program = match load(&vm, &source) {
         Ok(program) => program,
@@ -265,7 +252,7 @@ mod tests {
             }
             parallel 2 { n -> while true { sleep(1ms) } }";
         for moment in 0..60 {
-            let vm = harn_runtime::vm_builder(Box::<NoHost>::default()).build();
+            let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(Rc::default()))).build();
             let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
             let program = load(&vm, &source).ok().expect("a program");
             let interrupt = vm.interrupt().clone();

@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use harn_vm::{CaptureHost, Source, block_on, load};
+use harn_vm::{Source, block_on, load};
 
 const CALLS: usize = 5_000;
 
 /// Runs a program that makes all its calls; returns how long it took, start-up included.
 fn run(text: &str) -> Duration {
     let start = Instant::now();
-    let vm = harn_runtime::vm_builder(Box::new(CaptureHost::default())).build();
+    let vm = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new())).build();
     let source = Source { name: "calls.harn".into(), text: text.into(), dir: PathBuf::from("/") };
     let program = load(&vm, &source).unwrap_or_else(|e| panic!("{}", e.canonical(text)));
     let outcome = block_on(program.run(&vm, None, &[])).unwrap();

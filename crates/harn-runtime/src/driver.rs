@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use harn_llm::{Call, Category, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
 use harn_prompt::reminder::{Reminder, pending, provider_reminders};
+use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::closure::{Closure, is_callable};
-use harn_vm::sandbox::Limit;
 use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json, json};
 
@@ -99,7 +99,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         recite: callback(["recitation", "recitation"]),
     };
     let _scope = Scope::open(cx, &session, config.session_id.is_some(), &tools);
-    let _limit = workspace_limit(cx, given);
+    let _limit = crate::policy::limit(cx, &mut config, given)?;
     let llm = from_json(&route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
@@ -116,16 +116,9 @@ fn context_window(llm: &LlmRuntime, providers: &Selection, route: Option<&Json>)
     })
 }
 
-/// The folders that `policy.workspace_roots` allows, in force for the length of the loop.
-fn workspace_limit(cx: &Cx, options: &Value) -> Option<Limit> {
-    let roots = entry(&entry(options, "policy"), "workspace_roots");
-    let roots: Vec<PathBuf> = roots.as_list()?.iter().filter_map(text).map(PathBuf::from).collect();
-    (!roots.is_empty()).then(|| Limit::to(cx, &roots))
-}
-
 /// The format of tool calls when the options name none.
 fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Format {
-    let word = cx.host().env("HARN_AGENT_TOOL_FORMAT").filter(|word| !word.is_empty());
+    let word = cx.system().env("HARN_AGENT_TOOL_FORMAT").filter(|word| !word.is_empty());
     let word = word.or_else(|| {
         let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
         if provider == "mock" {
@@ -204,7 +197,7 @@ impl Drop for Scope {
 impl Driver {
     async fn drive(&self, mut agent: AgentLoop, llm: &LlmBinding) -> Result<Value> {
         let prompts = prompts_for(&self.cx, &self.state, llm);
-        let started = self.cx.host().monotonic();
+        let started = self.cx.system().monotonic();
         loop {
             self.hand_over_feedback(&mut agent);
             let step = self.with_reminders(&mut agent, |agent| agent.next_step(&prompts));
@@ -233,7 +226,7 @@ impl Driver {
             self.publish(&mut agent).await;
             taken.map_err(|e| broken(&e))?;
         }
-        let duration = millis(self.cx.host().monotonic().saturating_sub(started));
+        let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         let result =
             self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
         self.trace(json!({
@@ -354,14 +347,14 @@ impl Driver {
             for (_, listener) in listeners.iter().filter(|(session, _)| *session == self.session) {
                 let told = self.cx.call(listener, [from_json(&event.to_json(&self.session))]).await;
                 if let Err(error) = told {
-                    self.cx.host().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
+                    self.cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
                 }
             }
         }
     }
 
     async fn call_model(&self, options: Json) -> Result<Answer> {
-        let started = self.cx.host().monotonic();
+        let started = self.cx.system().monotonic();
         let result = if is_callable(&self.caller) {
             let options = options.as_object().cloned().unwrap_or_default();
             match self.cx.call(&self.caller, [call_dict(options)]).await {
@@ -379,7 +372,7 @@ impl Driver {
                 Err(error) => return Err(failed(&error)),
             }
         };
-        let duration_ms = millis(self.cx.host().monotonic().saturating_sub(started));
+        let duration_ms = millis(self.cx.system().monotonic().saturating_sub(started));
         Ok(Answer::Reply { result, duration_ms })
     }
 
@@ -387,7 +380,7 @@ impl Driver {
         let at_once = runs.len() > 1 && runs.iter().all(|r| r.backend == Backend::Handler && r.retries == 0);
         let mut replies = Vec::with_capacity(runs.len());
         if at_once {
-            let started = self.cx.host().monotonic();
+            let started = self.cx.system().monotonic();
             let mut tasks = Vec::with_capacity(runs.len());
             for run in runs {
                 let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
@@ -395,7 +388,7 @@ impl Driver {
             }
             for task in tasks {
                 let result = self.cx.join(&task).await;
-                let duration = self.cx.host().monotonic().saturating_sub(started);
+                let duration = self.cx.system().monotonic().saturating_sub(started);
                 replies.push(reply(result, duration)?);
             }
         } else {
@@ -410,13 +403,13 @@ impl Driver {
     async fn run_tool(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
         let mut attempt = 0;
         loop {
-            let started = self.cx.host().monotonic();
+            let started = self.cx.system().monotonic();
             let reply = match run.backend {
                 Backend::Handler => {
                     let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
                     let arguments = self.arguments(agent, run, &handler);
                     let result = self.cx.call(&handler, arguments).await;
-                    reply(result, self.cx.host().monotonic().saturating_sub(started))?
+                    reply(result, self.cx.system().monotonic().saturating_sub(started))?
                 }
                 Backend::Runtime => {
                     let text = self.runtime_tool(run).unwrap_or_else(|problem| format!("Error: {problem}"));
@@ -464,7 +457,9 @@ impl Driver {
                 let path = text_of("path").ok_or("missing path")?;
                 self.read_file(path, number("offset"), number("limit"))
             }
-            "list_directory" => list_directory(&self.cx.host().cwd().join(text_of("path").unwrap_or("."))),
+            "list_directory" => {
+                self.list_directory(&self.cx.system().work_dir().join(text_of("path").unwrap_or(".")))
+            }
             _ => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
         }
     }
@@ -475,11 +470,13 @@ impl Driver {
         offset: Option<usize>,
         limit: Option<usize>,
     ) -> std::result::Result<String, String> {
-        let file = self.cx.host().cwd().join(path);
-        if file.is_dir() {
-            return list_directory(&file);
+        let file = self.cx.system().work_dir().join(path);
+        let system = self.cx.system();
+        let cannot = |e: std::io::Error| format!("cannot read {path}: {e}");
+        if system.facts(&file).map_err(cannot)?.is_dir() {
+            return self.list_directory(&file);
         }
-        let bytes = self.cx.host().read_file(&file).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let bytes = system.read(&file, MAX_READ).map_err(cannot)?;
         let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8 text"))?;
         let first = offset.unwrap_or(1).max(1);
         let limit = limit.unwrap_or(2000).min(2000);
@@ -494,20 +491,20 @@ impl Driver {
         }
         Ok(out.join("\n"))
     }
+
+    fn list_directory(&self, folder: &Path) -> std::result::Result<String, String> {
+        let system = self.cx.system();
+        let names = system.names(folder).map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
+        let lines = names.iter().map(|name| {
+            let slash = if system.is_dir(&folder.join(name)) { "/" } else { "" };
+            format!("{}{slash}", name.display())
+        });
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
 }
 
-fn list_directory(folder: &Path) -> std::result::Result<String, String> {
-    let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
-    let mut names: Vec<String> = entries
-        .flatten()
-        .map(|entry| {
-            let slash = if entry.path().is_dir() { "/" } else { "" };
-            format!("{}{slash}", entry.file_name().to_string_lossy())
-        })
-        .collect();
-    names.sort();
-    Ok(names.join("\n"))
-}
+/// The largest file that the tool `read_file` takes: 64 MiB.
+const MAX_READ: u64 = 64 << 20;
 
 /// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
 /// the declared parameters. Any other handler takes one dict (`None`), or nothing.

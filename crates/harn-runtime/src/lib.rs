@@ -3,9 +3,11 @@
 //!
 //! ```
 //! use harn_runtime::vm_builder;
-//! use harn_vm::{CaptureHost, Source, block_on, load};
+//! use std::rc::Rc;
+//! use harn_system::Memory;
+//! use harn_vm::{Source, block_on, load};
 //!
-//! let vm = vm_builder(Box::new(CaptureHost::default())).build();
+//! let vm = vm_builder(Rc::new(Memory::new())).build();
 //! let text = r#"return render_string("Hello {{ name }}!", {name: "Ada"})"#;
 //! let program = load(&vm, &Source { name: "demo".into(), text: text.into(), dir: ".".into() });
 //! let outcome = block_on(program.unwrap_or_else(|_| panic!("valid")).run(&vm, None, &[])).unwrap();
@@ -26,13 +28,17 @@ mod llm_host;
 mod llm_layers;
 mod llm_replay;
 mod llm_tables;
+mod policy;
 mod rehearsal;
 mod reminders;
 mod template_state;
 mod trace_summary;
 
+use std::rc::Rc;
+
+use harn_system::System;
 use harn_value::Value;
-use harn_vm::{Builtin, Host, MethodTable, VmBuilder};
+use harn_vm::{Builtin, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
 pub use listing::{check_provider, describe_model, list_models, list_providers, provider_catalog};
@@ -61,7 +67,7 @@ pub fn globals() -> Vec<(&'static str, Value)> {
 }
 
 /// Returns a builder of a machine with everything in it; callers add `argv` and the like.
-pub fn vm_builder(host: Box<dyn Host>) -> VmBuilder {
-    let builder = VmBuilder::new(host).builtins(tables()).methods(methods()).std_modules(std_module);
+pub fn vm_builder(system: Rc<dyn System>) -> VmBuilder {
+    let builder = VmBuilder::new(system).builtins(tables()).methods(methods()).std_modules(std_module);
     globals().into_iter().fold(builder, |builder, (name, value)| builder.global(name, value))
 }

@@ -12,6 +12,7 @@ use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
 use harn_prompt::{CallParts, Prose};
+use harn_system::SystemExt;
 use harn_value::Value;
 use harn_vm::{Cx, Vm};
 use serde_json::{Map, Value as Json, json};
@@ -38,7 +39,7 @@ pub(crate) struct LlmState {
 
 /// Returns the model calls of a program, for the command line: fixtures are replayed and recorded there.
 pub fn llm_runtime(vm: &Rc<Vm>) -> Rc<LlmRuntime> {
-    runtime_at(vm, &vm.host().cwd())
+    runtime_at(vm, &vm.system().work_dir())
 }
 
 /// A call while it is polled: who made it and which model will read its prompts.
@@ -184,11 +185,11 @@ impl ProgramHost {
 
 impl harn_llm::Host for ProgramHost {
     fn env(&self, name: &str) -> Option<String> {
-        self.vm.upgrade()?.host().env(name)
+        self.vm.upgrade()?.system().env(name)
     }
 
     fn now_ms(&self) -> i64 {
-        self.vm.upgrade().map_or(0, |vm| vm.host().now_ms())
+        self.vm.upgrade().map_or(0, |vm| vm.system().now_ms())
     }
 
     fn new_id(&self) -> String {
@@ -197,7 +198,7 @@ impl harn_llm::Host for ProgramHost {
 
     fn warn(&self, message: &str) {
         if let Some(vm) = self.vm.upgrade() {
-            vm.host().write_err(&format!("[harn] warning: llm: {message}\n"));
+            vm.system().write_err(&format!("[harn] warning: llm: {message}\n"));
         }
     }
 
@@ -275,7 +276,7 @@ impl harn_llm::Host for ProgramHost {
     }
 
     fn read_file(&self, path: &str) -> Option<String> {
-        let bytes = self.vm.upgrade()?.host().read_file(Path::new(path)).ok()?;
+        let bytes = self.vm.upgrade()?.system().read(Path::new(path), 1 << 20).ok()?;
         String::from_utf8(bytes).ok()
     }
 
@@ -302,7 +303,7 @@ impl harn_llm::Host for ProgramHost {
 
     fn progress(&self, message: &str) {
         if let Some(vm) = self.vm.upgrade() {
-            vm.host().write_err(&format!("[harn] {message}\n"));
+            vm.system().write_err(&format!("[harn] {message}\n"));
         }
     }
 
@@ -342,10 +343,9 @@ fn parts(fragments: &[Fragment]) -> (Option<Json>, CallParts) {
 
 /// A new identifier (UUIDv7) from the program's own clock and randomness.
 pub(crate) fn new_id(vm: &Vm) -> String {
-    let host = vm.host();
+    let system = vm.system();
     let mut random = [0; 10];
-    random[..8].copy_from_slice(&host.random().to_be_bytes());
-    random[8..].copy_from_slice(&host.random().to_be_bytes()[..2]);
-    let millis = u64::try_from(host.now_ms()).unwrap_or(0);
+    system.random(&mut random);
+    let millis = u64::try_from(system.now_ms()).unwrap_or(0);
     uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().to_string()
 }

@@ -1,10 +1,9 @@
 //! Model traffic in files: replies that are replayed or recorded (fixtures), and whole HTTP exchanges (cassettes).
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_system::{System, SystemExt};
 use harn_vm::Vm;
 
 use crate::llm_host::llm_runtime;
@@ -38,10 +37,10 @@ impl ModelTraffic {
             runtime.replay_exchanges(&text).map_err(|e| format!("{name}: {e}"))?;
         }
         if let Some(path) = &self.record_replies {
-            runtime.record_fixtures(writer(path)?);
+            runtime.record_fixtures(writer(vm, path)?);
         }
         if let Some(path) = &self.record_cassette {
-            runtime.record_exchanges(writer(path)?);
+            runtime.record_exchanges(writer(vm, path)?);
         }
         Ok(())
     }
@@ -60,21 +59,29 @@ impl ModelTraffic {
 
 fn read(vm: &Rc<Vm>, path: &Path) -> Result<(String, String), String> {
     let name = path.display().to_string();
-    let bytes = vm.host().read_file(path).map_err(|e| format!("cannot read {name}: {e}"))?;
+    let bytes = vm.system().read(path, u64::MAX).map_err(|e| format!("cannot read {name}: {e}"))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8 text"))?;
     Ok((name, text))
 }
 
-/// Creates a file and its folders. Each line is written at once, so that it is there also when the program fails.
-fn writer(path: &Path) -> Result<impl FnMut(&str) + 'static, String> {
+/// Writes lines to a file, each at once, so that it is there also when the program fails. What was in the file is
+/// replaced by the first line: a run that fails before it has something to record leaves an earlier recording.
+fn writer(vm: &Rc<Vm>, path: &Path) -> Result<impl FnMut(&str) + 'static, String> {
     let name = path.display().to_string();
+    let system = vm.system().clone();
+    let path = system.work_dir().join(path);
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+        system.make_dirs(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
     }
-    let mut file = File::create(path).map_err(|e| format!("cannot write {name}: {e}"))?;
+    // Begun and dropped: says whether it can be written.
+    drop(system.draft(&path).map_err(|e| format!("cannot write {name}: {e}"))?);
+    let mut begun = false;
     Ok(move |line: &str| {
-        if let Err(e) = writeln!(file, "{line}") {
-            eprintln!("warning: cannot write {name}: {e}");
+        let line = format!("{line}\n");
+        let write = if begun { System::append } else { System::replace };
+        match write(&*system, &path, line.as_bytes()) {
+            Ok(()) => begun = true,
+            Err(e) => system.write_err(&format!("warning: cannot write {name}: {e}\n")),
         }
     })
 }

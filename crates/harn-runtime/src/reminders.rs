@@ -157,5 +157,5 @@ pub(crate) fn tell(vm: &Vm, session: Option<&str>, mut entry: Json) {
     }
     let (kind, payload) = (kind.as_str().unwrap_or_default(), from_json(&entry));
     // The topic's name is a good one.
-    let _ = EventLog::of(vm).emit(LIFECYCLE_TOPIC, kind, payload, Dict::new(), vm.host().now_ms());
+    let _ = EventLog::of(vm).emit(LIFECYCLE_TOPIC, kind, payload, Dict::new(), vm.system().now_ms());
 }

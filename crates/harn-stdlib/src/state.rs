@@ -44,7 +44,7 @@ pub(crate) enum ColorMode {
 
 /// Wall clock in milliseconds since the epoch, mocked or real.
 pub(crate) fn now_ms(cx: &Cx) -> i64 {
-    cx.state::<State>().mock_time.get().map_or_else(|| cx.host().now_ms(), |mock| mock.wall_ms)
+    cx.state::<State>().mock_time.get().map_or_else(|| cx.system().now_ms(), |mock| mock.wall_ms)
 }
 
 /// Monotonic clock in milliseconds, mocked or real.
@@ -52,5 +52,5 @@ pub(crate) fn monotonic_ms(cx: &Cx) -> i64 {
     cx.state::<State>()
         .mock_time
         .get()
-        .map_or_else(|| cx.host().monotonic().as_millis() as i64, |mock| mock.monotonic_ms)
+        .map_or_else(|| cx.system().monotonic().as_millis() as i64, |mock| mock.monotonic_ms)
 }

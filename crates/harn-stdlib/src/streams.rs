@@ -157,12 +157,12 @@ impl Source for Throttle {
         Box::pin(async move {
             let Some(item) = self.items.next(cx).await? else { return Ok(None) };
             if let Some(last) = self.last {
-                let wait = (last + self.gap).saturating_sub(cx.host().monotonic());
+                let wait = (last + self.gap).saturating_sub(cx.system().monotonic());
                 if !wait.is_zero() {
                     cx.sleep(wait).await?;
                 }
             }
-            self.last = Some(cx.host().monotonic());
+            self.last = Some(cx.system().monotonic());
             Ok(Some(item))
         })
     }

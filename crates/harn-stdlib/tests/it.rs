@@ -6,5 +6,6 @@ mod common;
 
 mod conformance;
 mod examples;
+mod hostile_paths;
 mod odd_arguments;
 mod tables;

@@ -2,9 +2,9 @@
 //! the root of the file system, and whatever holds one of them.
 
 use std::ffi::OsStr;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use crate::system::{System, SystemExt};
 
 /// The protected places of a run, each with the words that name it.
 pub struct Protected(Vec<(&'static str, PathBuf)>);
@@ -35,32 +35,46 @@ impl Protected {
     ///
     /// `path` is absolute; it need not exist. Directories are compared by device and inode, so that no other
     /// spelling of a path gets by.
-    pub fn held_by(&self, path: &Path) -> Option<&'static str> {
-        let resolved = resolved(path);
-        let directory = path.metadata().ok().filter(Metadata::is_dir).map(|facts| identity(&facts));
+    pub fn held_by(&self, system: &dyn System, path: &Path) -> Option<&'static str> {
+        let resolved = resolved(system, path);
+        let directory = system.facts(path).ok().filter(|facts| facts.is_dir()).map(|facts| facts.identity);
         let holds = |place: &Path| {
             place.starts_with(path)
                 || place.starts_with(&resolved)
                 || directory.is_some_and(|directory| {
-                    let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
+                    let place = system.canonical(place).unwrap_or_else(|_| place.to_owned());
                     let same =
-                        |above: &Path| above.metadata().is_ok_and(|facts| identity(&facts) == directory);
+                        |above: &Path| system.facts(above).is_ok_and(|facts| facts.identity == directory);
                     place.ancestors().any(same)
                 })
         };
         self.0.iter().find(|(_, place)| holds(place)).map(|(name, _)| *name)
     }
-}
 
-/// Device and inode: what makes a file one file.
-pub(crate) fn identity(facts: &Metadata) -> (u64, u64) {
-    (facts.dev(), facts.ino())
+    /// The places of a run: its working directory, the projects that this and the code in `source` belong to, and
+    /// the home folder.
+    pub fn of(system: &dyn System, source: Option<&Path>) -> Protected {
+        let mut places = Protected::default();
+        let cwd = system.cwd().ok();
+        for start in [cwd.as_deref(), source].into_iter().flatten() {
+            if let Some(project) = start.ancestors().find(|dir| system.is_file(&dir.join("harn.toml"))) {
+                places = places.and("the project's root", project);
+            }
+        }
+        if let Some(home) = system.env("HOME").filter(|home| home.starts_with('/')) {
+            places = places.and("the home folder", home);
+        }
+        match cwd {
+            Some(cwd) => places.first("the working directory", cwd),
+            None => places,
+        }
+    }
 }
 
 /// The path with all links resolved but for its last part, which may not exist.
-fn resolved(path: &Path) -> PathBuf {
+fn resolved(system: &dyn System, path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or(OsStr::new(""));
-    match path.parent().map(Path::canonicalize) {
+    match path.parent().map(|parent| system.canonical(parent)) {
         Some(Ok(parent)) => parent.join(name),
         _ => path.to_owned(),
     }
@@ -69,6 +83,7 @@ fn resolved(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::real::Real;
 
     #[test]
     fn a_place_and_what_holds_it_are_protected_and_nothing_else() {
@@ -81,22 +96,28 @@ mod tests {
             std::os::unix::fs::symlink(root.join(target), root.join(link)).expect("a link");
         }
         let protected = Protected::default().and("the working directory", &work);
-        let held = |path: &str| protected.held_by(&root.join(path));
+        let held = |path: &str| protected.held_by(&Real::new(), &root.join(path));
         for path in ["a/work", "a", "", "a/../a/work", "to-a", "to-a/work", "to-work", "a/work/inner/.."] {
             assert_eq!(held(path), Some("the working directory"), "{path}");
         }
         for path in ["a/work/inner", "a/work/file", "a/work/new", "a/other", "to-inner", "a/wor", "no/such"] {
             assert_eq!(held(path), None, "{path}");
         }
-        assert_eq!(Protected::default().held_by(Path::new("/")), Some("the root of the file system"));
-        assert_eq!(Protected::default().held_by(Path::new("/..")), Some("the root of the file system"));
-        assert_eq!(protected.held_by(Path::new("/")), Some("the working directory"));
+        assert_eq!(
+            Protected::default().held_by(&Real::new(), Path::new("/")),
+            Some("the root of the file system")
+        );
+        assert_eq!(
+            Protected::default().held_by(&Real::new(), Path::new("/..")),
+            Some("the root of the file system")
+        );
+        assert_eq!(protected.held_by(&Real::new(), Path::new("/")), Some("the working directory"));
     }
 
     #[test]
     fn a_place_that_is_gone_is_protected_by_its_name() {
         let gone = Protected::default().and("the project's root", "/no/such/place");
-        assert_eq!(gone.held_by(Path::new("/no/such")), Some("the project's root"));
-        assert_eq!(gone.held_by(Path::new("/no/such/place/below")), None);
+        assert_eq!(gone.held_by(&Real::new(), Path::new("/no/such")), Some("the project's root"));
+        assert_eq!(gone.held_by(&Real::new(), Path::new("/no/such/place/below")), None);
     }
 }

@@ -1,10 +1,28 @@
-//! The operating system as Harn sees it.
+//! The operating system as Harn sees it: one door to files, processes, network, clocks, chance, environment
+//! and standard streams.
 //!
+//! - [`System`] is the door. [`Real`] is the machine, [`Memory`] a system for tests that touches nothing.
+//! - [`Layer`]s change what passes: [`Permitted`] refuses, [`Capture`] keeps output, [`Recorder`] notes what was touched.
 //! - [`guard`] says which paths nothing may remove, move or replace.
-//! - [`real`] does what is asked on the machine: files without surprises (only regular files are opened,
-//!   replacing is atomic, one file is never source and target).
 
+mod capture;
+mod file;
 pub mod guard;
+mod memory;
+mod net;
+mod permit;
+mod process;
 pub mod real;
+mod record;
+mod system;
 
+pub use capture::Capture;
+pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
+pub use memory::Memory;
+pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, is_secret_header};
+pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
+pub use process::{Command, Finished};
+pub use real::Real;
+pub use record::{Recorder, Touched};
+pub use system::{Layer, Stream, System, SystemExt, Waiting};

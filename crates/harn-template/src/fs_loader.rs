@@ -153,8 +153,7 @@ impl Loader for FsLoader<'_> {
 
 /// The folder of an alias in the manifest of `root`.
 fn asset_root(root: &Path, alias: &str) -> Result<String, ErrorKind> {
-    let manifest =
-        fs::read_to_string(root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
+    let manifest = read(&root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
     let value = manifest
         .as_ref()
         .and_then(|table| table.get("asset_roots"))

@@ -1,6 +1,9 @@
 //! Runs a file with a minimal set of builtins: for work on the machine itself.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a tool")]
-use harn_vm::{SystemHost, Value, VmBuilder, block_on, builtins, load, read_source, uncaught};
+use std::rc::Rc;
+
+use harn_system::Real;
+use harn_vm::{Value, VmBuilder, block_on, builtins, load, read_source, uncaught};
 
 builtins! {
     static MINI: "mini";
@@ -24,8 +27,8 @@ builtins! {
 
 fn main() {
     let path = std::env::args().nth(1).unwrap();
-    let vm = VmBuilder::new(Box::new(SystemHost::new())).builtins([MINI]).build();
-    let source = read_source(&path).unwrap();
+    let vm = VmBuilder::new(Rc::new(Real::new())).builtins([MINI]).build();
+    let source = read_source(&**vm.system(), &path).unwrap();
     let file = harn_syntax::SourceFile::new(source.name.as_str(), source.text.as_str());
     let program = match load(&vm, &source) {
         Ok(p) => p,

@@ -12,7 +12,7 @@ use crate::cx::Cx;
 use crate::error::{Error, Result};
 
 /// What a builtin touches besides its arguments. Everything but `Pure` passes through the
-/// [`Host`](crate::host::Host), where it can be refused, replaced and recorded.
+/// [`System`](harn_system::System), where it can be refused, replaced and recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Nothing.

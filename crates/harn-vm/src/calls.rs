@@ -146,6 +146,9 @@ impl Fiber {
         proto: *const Proto,
     ) -> Result<Called> {
         self.cx.0.caller.set(proto);
+        if self.cx.0.vm.gate().active.get() {
+            self.cx.permit(builtin, args)?;
+        }
         // SAFETY: both point into the stack.
         let base = unsafe { regs.add(a).offset_from(self.co.stack.as_ptr()) } as u32 + 1;
         match builtin.run {

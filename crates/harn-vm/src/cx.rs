@@ -15,7 +15,6 @@ use smallvec::SmallVec;
 
 use crate::bytecode::Proto;
 use crate::error::{Error, Result};
-use crate::host::Host;
 use crate::iter::Iter;
 use crate::task::Task;
 use crate::vm::Vm;
@@ -65,11 +64,6 @@ impl Cx {
     /// The task that runs.
     pub fn task(&self) -> &Rc<Task> {
         &self.0.task
-    }
-
-    /// The outside world.
-    pub fn host(&self) -> &dyn Host {
-        &*self.0.vm.host
     }
 
     /// Writes program output: to the host, or to the block of a child task.
@@ -208,8 +202,12 @@ impl States {
 }
 
 impl Error {
-    /// The error of a closed standard output: ends the program quietly.
-    pub(crate) fn closed_output() -> Error {
-        Error::exit(0)
+    /// The error of output that cannot be written. Where nobody reads any more, the program ends quietly.
+    pub(crate) fn output(error: &std::io::Error) -> Error {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Error::exit(0)
+        } else {
+            Error::runtime(format!("cannot write to standard output: {error}"))
+        }
     }
 }

@@ -453,6 +453,12 @@ impl Fiber {
                 Some(partial) => partial.arguments(args.into_iter()).into(),
                 None => args,
             };
+            if self.cx.0.vm.gate().active.get()
+                && let Err(error) = self.cx.permit(builtin, &args)
+            {
+                self.cx.0.link.reply.set(Some(Err(error)));
+                return;
+            }
             match builtin.run {
                 Run::Sync(f) => {
                     let result = f(&self.cx, &mut args);
@@ -775,7 +781,7 @@ impl Fiber {
                     }
                     if is_root {
                         // What was printed shows while the program waits.
-                        let _ = this.cx.host().flush();
+                        let _ = this.cx.vm().system.flush();
                         this.cx.vm().interrupt().register(context.waker());
                         if this.cx.vm().is_interrupted() {
                             this.pop_native();

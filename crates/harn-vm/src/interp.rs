@@ -531,6 +531,9 @@ impl Fiber {
                             // SAFETY: the arguments lie in the frame.
                             let args =
                                 unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                            if self.cx.0.vm.gate().active.get() {
+                                check!(self.cx.permit(builtin, args));
+                            }
                             let result = check!(f(&self.cx, args));
                             for i in 1..=count {
                                 reg!(ins.a() + i).put(Value::NIL);

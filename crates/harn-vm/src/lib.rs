@@ -5,9 +5,10 @@
 //! Native functions come in tables (see [`builtins!`]) that the owner of the [`Vm`] chooses.
 //!
 //! ```
-//! use harn_vm::{CaptureHost, Source, VmBuilder, block_on, load};
+//! use harn_system::Memory;
+//! use harn_vm::{Source, VmBuilder, block_on, load};
 //!
-//! let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+//! let vm = VmBuilder::new(std::rc::Rc::new(Memory::new())).build();
 //! let source = Source { name: "demo".into(), text: "return 6 * 7".into(), dir: ".".into() };
 //! let program = load(&vm, &source).unwrap_or_else(|_| panic!("valid source"));
 //! let outcome = block_on(program.run(&vm, None, &[])).unwrap();
@@ -17,6 +18,7 @@
 //! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
 //! lives in `interp.rs`, `fiber.rs`, `closure.rs` and `vm.rs`; `verify.rs` proves what it relies on.
 
+mod access;
 pub mod builtin;
 pub mod bytecode;
 pub mod call_loop;
@@ -30,7 +32,6 @@ pub mod cx;
 pub mod error;
 mod fiber;
 pub mod generator;
-pub mod host;
 mod interp;
 mod isolate;
 pub mod iter;
@@ -39,7 +40,6 @@ mod ops;
 mod packages;
 mod params;
 mod program;
-pub mod sandbox;
 mod schema;
 pub mod suggest;
 pub mod task;
@@ -47,15 +47,15 @@ pub mod task_scope;
 mod verify;
 pub mod vm;
 
+pub use access::{Limit, Names};
 pub use builtin::{Builtin, Effect, MethodTable};
 pub use call_loop::CallLoop;
 pub use compile::CompileError;
 pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
 pub use harn_value::{NativeHeader, Value};
-pub use host::{CaptureHost, Host, SystemHost};
 pub use modules::{LoadError, Program, Source, load, load_tree};
-pub use program::{EvalError, Outcome, Session, block_on, read_source, uncaught};
+pub use program::{EvalError, MAX_SOURCE, Outcome, Session, block_on, read_source, uncaught};
 pub use vm::{Interrupt, Vm, VmBuilder};
 
 /// The tables of builtins that belong to the language itself.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use harn_syntax::ast::{DeclKind, Import, Name, Program as Tree, StmtKind};
 use harn_syntax::{Diagnostic, SourceFile, Span, SyntaxError};
+use harn_system::{System, SystemExt};
 use rustc_hash::FxHashMap;
 
 use crate::bytecode::Proto;
@@ -130,7 +131,7 @@ pub fn load(vm: &Vm, source: &Source) -> Result<Program, LoadError> {
 /// Compile errors of the entry file.
 pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, LoadError> {
     let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };
-    let path = std::fs::canonicalize(&source.name).ok();
+    let path = vm.system.canonical(Path::new(&source.name)).ok();
     loader.add(&source.name, &source.text, tree.clone(), &source.dir, path);
     loader.declare_all();
     let mut failures = loader.link_all();
@@ -176,15 +177,15 @@ impl Loader<'_> {
             let text = (self.vm.std_modules)(name).ok_or_else(|| format!("Unknown stdlib module: {path}"))?;
             return self.parse_and_add(&format!("std/{name}.harn"), text, Path::new(""), key, true);
         }
-        let found = find_file(path, dir)?;
-        let canonical = std::fs::canonicalize(&found).unwrap_or_else(|_| found.clone());
+        let found = find_file(&*self.vm.system, path, dir)?;
+        let canonical = self.vm.system.canonical(&found).unwrap_or_else(|_| found.clone());
         if let Some(&known) = self.by_path.get(&canonical) {
             return Ok(known);
         }
         let bytes = self
             .vm
-            .host
-            .read_file(&found)
+            .system
+            .read(&found, crate::program::MAX_SOURCE)
             .map_err(|e| format!("Import error: cannot read '{}': {e}", found.display()))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| format!("Import error: '{}' is not valid UTF-8 text", found.display()))?;
@@ -493,20 +494,20 @@ fn same_binding(a: &Binding, b: &Binding) -> bool {
 }
 
 /// The file that `import "path"` in a file of `dir` means.
-fn find_file(path: &str, dir: &Path) -> Result<PathBuf, String> {
+fn find_file(system: &dyn System, path: &str, dir: &Path) -> Result<PathBuf, String> {
     let direct = dir.join(path);
-    if direct.is_file() {
+    if system.is_file(&direct) {
         return Ok(direct);
     }
     let with_extension =
         if direct.extension().is_none() { direct.with_extension("harn") } else { direct.clone() };
-    if with_extension.is_file() {
+    if system.is_file(&with_extension) {
         return Ok(with_extension);
     }
-    if let Some(found) = crate::packages::find(path, dir)? {
+    if let Some(found) = crate::packages::find(system, path, dir)? {
         return Ok(found);
     }
-    let error = std::fs::metadata(&with_extension).err();
+    let error = system.facts(&with_extension).err();
     let reason = error.map_or_else(|| "not a regular file".to_owned(), |e| e.to_string());
     let shown = if path.starts_with("./") || path.starts_with("../") || path.starts_with('/') {
         path.to_owned()
@@ -522,7 +523,7 @@ fn find_file(path: &str, dir: &Path) -> Result<PathBuf, String> {
 /// # Errors
 /// As [`load`].
 pub(crate) fn load_imports(vm: &Vm, text: &str, scope: &mut ModuleScope) -> Result<Vec<Step>, LoadError> {
-    let dir = vm.host.cwd();
+    let dir = vm.system.work_dir();
     let source = Source { name: "<repl imports>".to_owned(), text: text.to_owned(), dir };
     let parsed = harn_syntax::parse(&source.text);
     let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };

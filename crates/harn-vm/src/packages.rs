@@ -2,19 +2,21 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use harn_system::{System, SystemExt};
+
 /// The file of package import `path`, looked up from `dir`. `Ok(None)` when no package matches.
 ///
 /// # Errors
 /// A path that tries to leave the package.
-pub(crate) fn find(path: &str, dir: &Path) -> Result<Option<PathBuf>, String> {
+pub(crate) fn find(system: &dyn System, path: &str, dir: &Path) -> Result<Option<PathBuf>, String> {
     if path.starts_with('.') || path.starts_with('/') {
         return Ok(None);
     }
-    let start = std::fs::canonicalize(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    let start = system.canonical(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
     let Ok(start) = start else { return Ok(None) };
     for folder in start.ancestors() {
         let packages = folder.join(".harn/packages");
-        if packages.is_dir() {
+        if system.is_dir(&packages) {
             let escapes = path.contains('\\')
                 || Path::new(path).components().any(|c| !matches!(c, Component::Normal(_)));
             if escapes {
@@ -28,8 +30,8 @@ pub(crate) fn find(path: &str, dir: &Path) -> Result<Option<PathBuf>, String> {
             ];
             let root = packages.join(path.split('/').next().unwrap_or(path));
             for candidate in candidates {
-                if candidate.is_file() {
-                    let inside = match (candidate.canonicalize(), root.canonicalize()) {
+                if system.is_file(&candidate) {
+                    let inside = match (system.canonical(&candidate), system.canonical(&root)) {
                         (Ok(file), Ok(root)) => file.starts_with(&root),
                         (Ok(_), Err(_)) => true,
                         _ => false,
@@ -41,7 +43,7 @@ pub(crate) fn find(path: &str, dir: &Path) -> Result<Option<PathBuf>, String> {
                 }
             }
         }
-        if folder.join(".git").exists() {
+        if system.exists(&folder.join(".git")) {
             break;
         }
     }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use harn_syntax::{Diagnostic, SourceFile};
+use harn_system::System;
 use harn_value::Value;
 use rustc_hash::FxHashMap;
 
@@ -55,7 +56,9 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
 }
 
 fn root_task(vm: &Vm) -> Rc<Task> {
-    Task::root(vm.module_globals(0))
+    let task = Task::root(vm.module_globals(0));
+    vm.gate().enter(&task);
+    task
 }
 
 async fn call(vm: &Rc<Vm>, task: &Rc<Task>, proto: &Rc<Proto>, args: Vec<Value>) -> Result<Value> {
@@ -83,9 +86,19 @@ impl Program {
         let task = root_task(vm);
         let result = self.run_in(vm, &task, entry, args).await;
         let result = end(vm, &task, result).await;
-        let flushed = vm.host.flush();
+        let flushed = vm.system.flush();
         Outcome {
-            result: if flushed.is_err() && result.is_ok() { Err(Error::closed_output()) } else { result },
+            result: match (flushed, result) {
+                (Err(error), Ok(_)) => Err(Error::output(&error)),
+                // A program that chose its exit code did not choose to lose what it had printed.
+                (Err(error), Err(end))
+                    if error.kind() != std::io::ErrorKind::BrokenPipe
+                        && matches!(end.kind(), ErrorKind::Exit(_)) =>
+                {
+                    Err(Error::output(&error))
+                }
+                (_, result) => result,
+            },
         }
     }
 
@@ -199,7 +212,7 @@ impl Session {
             }
         }
         let result = call(&self.vm, &self.task, &compiled.main, Vec::new()).await;
-        let _ = self.vm.host.flush();
+        let _ = self.vm.system.flush();
         result.map_err(EvalError::Run)
     }
 
@@ -209,7 +222,7 @@ impl Session {
     /// What ends a program (`exit`) in cleanup.
     pub async fn end(&mut self) -> Result<()> {
         let result = end(&self.vm, &self.task, Ok(Value::NIL)).await;
-        let _ = self.vm.host.flush();
+        let _ = self.vm.system.flush();
         result.map(drop)
     }
 }
@@ -260,12 +273,16 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     (diagnostic, source)
 }
 
-/// A source from a file.
+/// The largest file that is read as a program: 64 MiB.
+pub const MAX_SOURCE: u64 = 64 << 20;
+
+/// A source from a file of at most [`MAX_SOURCE`] bytes.
 ///
 /// # Errors
 /// The text for `Error reading PATH: ...`.
-pub fn read_source(path: &str) -> std::result::Result<Source, String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("Error reading {path}: {e}"))?;
+pub fn read_source(system: &dyn System, path: &str) -> std::result::Result<Source, String> {
+    let bytes = system.read(std::path::Path::new(path), MAX_SOURCE);
+    let bytes = bytes.map_err(|e| format!("Error reading {path}: {e}"))?;
     let text = String::from_utf8(bytes).map_err(|e| {
         format!("Error reading {path}: not valid UTF-8 text (byte {})", e.utf8_error().valid_up_to())
     })?;

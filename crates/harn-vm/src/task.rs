@@ -10,6 +10,7 @@ use std::time::Duration;
 use harn_value::Value;
 use tokio::time::Instant;
 
+use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::vm::Vm;
 
@@ -75,6 +76,8 @@ pub struct Task {
     grace: Cell<u32>,
     aborted: Cell<bool>,
     deadlines: RefCell<Vec<Deadline>>,
+    /// What it may do outside, innermost last.
+    access: RefCell<Vec<(u64, Rc<Access>)>>,
     next_token: Cell<u64>,
     waker: RefCell<Option<Waker>>,
     /// Children that were not awaited yet, by number, which is the order of creation.
@@ -107,6 +110,7 @@ impl Task {
             grace: Cell::new(GRACE_CHECKS),
             aborted: Cell::new(false),
             deadlines: RefCell::default(),
+            access: RefCell::default(),
             next_token: Cell::new(1),
             waker: RefCell::default(),
             children: RefCell::default(),
@@ -129,6 +133,7 @@ impl Task {
             child.cancel();
         }
         *child.deadlines.borrow_mut() = self.deadlines.borrow().clone();
+        *child.access.borrow_mut() = self.access.borrow().last().cloned().into_iter().collect();
         child.next_token.set(self.next_token.get());
         let child = Rc::new(child);
         self.children.borrow_mut().insert(id, child.clone());
@@ -148,12 +153,26 @@ impl Task {
             block.push_str(text);
             return Ok(());
         }
-        vm.host.write_out(text).map_err(|_| Error::closed_output())
+        vm.system.write_out(text).map_err(|error| Error::output(&error))
     }
 
     /// Hands the collected output over.
     pub(crate) fn take_output(&self) -> String {
         self.output.borrow_mut().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    // ---- limits ----
+
+    pub(crate) fn access(&self) -> Option<Rc<Access>> {
+        self.access.borrow().last().map(|(_, access)| access.clone())
+    }
+
+    pub(crate) fn push_access(&self, token: u64, access: Rc<Access>) {
+        self.access.borrow_mut().push((token, access));
+    }
+
+    pub(crate) fn pop_access(&self, token: u64) {
+        self.access.borrow_mut().retain(|(own, _)| *own != token);
     }
 
     // ---- deadlines ----

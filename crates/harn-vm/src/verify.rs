@@ -369,7 +369,6 @@ mod tests {
 
     use super::*;
     use crate::bytecode::{Handler, HandlerKind, MethodSite};
-    use crate::host::CaptureHost;
     use crate::vm::VmBuilder;
 
     /// A function of four registers whose code is `code` and a return. It has one entry in every table: constants
@@ -411,7 +410,7 @@ mod tests {
     }
 
     fn vm() -> Rc<Vm> {
-        let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+        let vm = VmBuilder::new(Rc::new(harn_system::Memory::new())).build();
         let module = vm.new_module("test", "");
         vm.new_global(module, "x", false);
         vm.new_function();

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use harn_system::{Ceiling, System};
 use harn_value::{Str, Value};
 use rustc_hash::FxHashMap;
 
+use crate::access::{Gate, Names};
 use crate::builtin::{Builtin, MethodTable};
 use crate::bytecode::Proto;
 use crate::cleanup::Cleanups;
 use crate::cx::States;
-use crate::host::Host;
 use crate::task::Globals;
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
@@ -27,7 +28,8 @@ pub struct Vm {
     /// Whether a function with `yield` and cleanup blocks was compiled: then code looks after dropped generators
     /// at the end of every statement.
     pub(crate) settles: Cell<bool>,
-    pub(crate) host: Box<dyn Host>,
+    pub(crate) system: Rc<dyn System>,
+    gate: Gate,
     builtins: FxHashMap<&'static str, &'static Builtin>,
     tables: Vec<&'static [Builtin]>,
     method_tables: Vec<MethodTable>,
@@ -99,7 +101,9 @@ impl Interrupt {
 
 /// What a VM is made of.
 pub struct VmBuilder {
-    host: Box<dyn Host>,
+    system: Rc<dyn System>,
+    names: Option<Names>,
+    ceiling: Option<Ceiling>,
     tables: Vec<&'static [Builtin]>,
     methods: Vec<MethodTable>,
     globals: Vec<(String, Value)>,
@@ -108,10 +112,12 @@ pub struct VmBuilder {
 }
 
 impl VmBuilder {
-    /// The real system and the builtins of the language itself.
-    pub fn new(host: Box<dyn Host>) -> VmBuilder {
+    /// A system, and the builtins of the language itself.
+    pub fn new(system: Rc<dyn System>) -> VmBuilder {
         VmBuilder {
-            host,
+            system,
+            names: None,
+            ceiling: None,
             tables: crate::tables(),
             methods: Vec::new(),
             globals: Vec::new(),
@@ -156,6 +162,20 @@ impl VmBuilder {
         self
     }
 
+    /// Limits the builtins that programs may call.
+    #[must_use]
+    pub fn limit_names(mut self, names: Names) -> VmBuilder {
+        self.names = Some(names);
+        self
+    }
+
+    /// Puts a ceiling over the whole program. See [`Limit`](crate::Limit).
+    #[must_use]
+    pub fn limit(mut self, ceiling: Ceiling) -> VmBuilder {
+        self.ceiling = Some(ceiling);
+        self
+    }
+
     /// The machine.
     pub fn build(self) -> Rc<Vm> {
         let mut builtins = FxHashMap::default();
@@ -165,10 +185,18 @@ impl VmBuilder {
                 builtins.entry(builtin.name()).or_insert(builtin);
             }
         }
+        let gate = Gate::default();
+        if let Some(names) = self.names {
+            gate.limit_names(names);
+        }
+        if let Some(ceiling) = self.ceiling {
+            gate.limit_program(&self.system, ceiling);
+        }
         Rc::new(Vm {
             cleanups: Rc::default(),
             settles: Cell::new(false),
-            host: self.host,
+            system: self.system,
+            gate,
             builtins,
             tables: self.tables,
             method_tables: self.methods,
@@ -267,9 +295,13 @@ impl Vm {
         self.interrupt.is_set()
     }
 
-    /// The outside world.
-    pub fn host(&self) -> &dyn Host {
-        &*self.host
+    /// The outside world, without the limits of any task: for what the runtime does for itself.
+    pub fn system(&self) -> &Rc<dyn System> {
+        &self.system
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     pub(crate) fn state<T: Any + Default>(&self) -> Rc<T> {

@@ -1,6 +1,6 @@
 //! The machine from outside: programs that only use the language itself.
 
-use harn_vm::{CaptureHost, ErrorKind, Source, Value, VmBuilder, block_on, builtins, load};
+use harn_vm::{ErrorKind, Source, Value, VmBuilder, block_on, builtins, load};
 
 builtins! {
     static HELPERS: "test";
@@ -21,7 +21,7 @@ builtins! {
 
 /// The printed result of a program, or the uncaught text of its error.
 fn run(text: &str) -> Result<String, String> {
-    let vm = VmBuilder::new(Box::new(CaptureHost::default())).builtins([HELPERS]).build();
+    let vm = VmBuilder::new(std::rc::Rc::new(harn_system::Memory::new())).builtins([HELPERS]).build();
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
     let program = load(&vm, &source).map_err(|e| e.canonical(text))?;
     let outcome = block_on(program.run(&vm, None, &[])).unwrap();
@@ -92,7 +92,7 @@ fn sleeping_fibers_wake_in_order() {
 
 #[test]
 fn interrupting_stops_a_busy_loop_and_runs_cleanup() {
-    let vm = VmBuilder::new(Box::new(CaptureHost::default())).builtins([HELPERS]).build();
+    let vm = VmBuilder::new(std::rc::Rc::new(harn_system::Memory::new())).builtins([HELPERS]).build();
     let text = "try { while true { } } finally { sleep(0) }";
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
     let program = load(&vm, &source).ok().unwrap();
@@ -108,7 +108,7 @@ fn interrupting_stops_a_busy_loop_and_runs_cleanup() {
 
 #[test]
 fn cleanup_that_calls_itself_is_interrupted_too() {
-    let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+    let vm = VmBuilder::new(std::rc::Rc::new(harn_system::Memory::new())).build();
     let text = "fn f() { try { f() } finally { f() } }\nf()";
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
     let program = load(&vm, &source).ok().unwrap();

@@ -1,11 +1,12 @@
 //! What the machine must survive: programs that once reached freed memory, another program's functions, or wrong
 //! constants.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use harn_vm::{CaptureHost, Host, Session, Source, Value, VmBuilder, block_on, builtins, load};
+use harn_system::Memory;
+use harn_vm::{Session, Source, Value, VmBuilder, block_on, builtins, load};
 
 builtins! {
     static HELPERS: "test";
@@ -49,24 +50,10 @@ impl harn_value::Foreign for Tracked {
     }
 }
 
-/// Keeps what is printed.
-#[derive(Default)]
-struct Output(Rc<RefCell<String>>);
-
-impl Host for Output {
-    fn write_out(&self, text: &str) -> std::io::Result<()> {
-        self.0.borrow_mut().push_str(text);
-        Ok(())
-    }
-
-    fn write_err(&self, _text: &str) {}
-}
-
 /// What a program prints, then its result or error.
 fn run(text: &str) -> String {
-    let host = Output::default();
-    let output = host.0.clone();
-    let vm = VmBuilder::new(Box::new(host)).builtins([HELPERS]).build();
+    let system = Rc::new(Memory::new());
+    let vm = VmBuilder::new(system.clone()).builtins([HELPERS]).build();
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
     let program = match load(&vm, &source) {
         Ok(program) => program,
@@ -75,7 +62,7 @@ fn run(text: &str) -> String {
     let outcome = block_on(program.run(&vm, None, &[])).unwrap();
     let end = outcome.result.map_or_else(|e| e.uncaught_text(), |v| v.to_string());
     drop((program, vm));
-    format!("{}{end}", output.borrow())
+    format!("{}{end}", system.output())
 }
 
 /// 70,000 constants: more than an operand of 16 bits can number.
@@ -176,7 +163,7 @@ fn cleanup_runs_in_its_own_program() {
 /// Values may outlive the machine, but the functions of a suspended generator do not.
 #[test]
 fn a_generator_outlives_its_machine() {
-    let vm = VmBuilder::new(Box::new(CaptureHost::default())).build();
+    let vm = VmBuilder::new(Rc::new(Memory::new())).build();
     let text = "fn g() { try { yield 1 } finally { 2 } }\nlet s = g()\nfor x in s { break }\nreturn [s, g()]";
     let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
     let program = load(&vm, &source).ok().unwrap();
@@ -188,7 +175,7 @@ fn a_generator_outlives_its_machine() {
 
 /// Evaluates the inputs of one session; the values of all of them.
 fn session(inputs: &[&str]) -> Vec<String> {
-    let vm = VmBuilder::new(Box::new(Output::default())).builtins([HELPERS]).build();
+    let vm = VmBuilder::new(Rc::new(Memory::new())).builtins([HELPERS]).build();
     let mut session = Session::new(&vm);
     block_on(async {
         let mut values = Vec::new();

@@ -96,9 +96,20 @@ pub fn manifest_file(path: &Path, text: impl Into<String>) -> Rc<SourceFile> {
     Rc::new(SourceFile::new(shown.display().to_string(), text))
 }
 
+/// The text of a manifest: a regular file of at most 16 MiB.
+///
+/// # Errors
+/// The system's error, or what is wrong with the file.
+pub(crate) fn text(path: &Path) -> std::io::Result<String> {
+    let bytes = harn_system::real::files::read(path, 16 << 20)?;
+    let wrong =
+        |_| std::io::Error::new(std::io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(bytes).map_err(wrong)
+}
+
 /// Reads a manifest. What it says wrongly counts as absent.
 pub(super) fn read(path: &Path) -> (Settings, Vec<Located>) {
-    match std::fs::read_to_string(path) {
+    match text(path) {
         Ok(text) => from_text(&text, path),
         Err(error) => {
             let mut manifest = Manifest::new("", path);

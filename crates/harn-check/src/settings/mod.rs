@@ -10,6 +10,7 @@ use crate::codes::MANIFEST_SYNTAX;
 mod manifest;
 
 pub use manifest::manifest_file;
+pub(crate) use manifest::text as manifest_text;
 
 /// How many folders are searched for a manifest.
 const MAX_LEVELS: usize = 16;

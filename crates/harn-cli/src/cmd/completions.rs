@@ -11,6 +11,6 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "harn", &mut script);
     // A closed pipe is the reader's choice, not an error.
-    let _ = std::io::stdout().write_all(&script);
+    let _ = crate::out::Out.write_all(&script);
     0
 }

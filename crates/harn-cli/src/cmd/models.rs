@@ -1,7 +1,7 @@
 //! `harn models` and `harn model-info`: the models that have an alias or a catalogue entry, what one of them can do, and
 //! whether it is there.
 
-use harn_vm::host::SystemHost;
+use harn_system::Real;
 use serde_json::{Value, json};
 
 use super::providers::{envelope, fields, key, print, text, texts};
@@ -10,7 +10,7 @@ use crate::{program, table};
 
 /// Lists the models, or shows one.
 pub(crate) fn models(args: &ListArgs) -> u8 {
-    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
     if let Some(name) = &args.name {
         let model = harn_runtime::describe_model(&runtime, name);
@@ -22,7 +22,7 @@ pub(crate) fn models(args: &ListArgs) -> u8 {
 
 /// Shows a model as one JSON object. `readiness` is what a health check of the model gave, null when none was asked for.
 pub(crate) fn model_info(args: ModelInfoArgs) -> u8 {
-    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
     let mut model = harn_runtime::describe_model(&runtime, &args.model);
     let asked = args.verify || args.warm;

@@ -1,9 +1,7 @@
 //! `harn providers` and `harn provider-catalog`: who can answer model calls, and whether the key is there. Keys
 //! themselves are never shown.
 
-use std::io::Write;
-
-use harn_vm::host::SystemHost;
+use harn_system::Real;
 use serde_json::{Value, json};
 
 use crate::args::ListArgs;
@@ -11,7 +9,7 @@ use crate::{program, table};
 
 /// Lists the providers, or shows one.
 pub(crate) fn providers(args: &ListArgs) -> u8 {
-    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let all = harn_runtime::list_providers(&harn_runtime::llm_runtime(&vm));
     let Some(name) = &args.name else {
         let text = if args.json { envelope(&json!({"providers": all})) } else { listing(&all) };
@@ -32,7 +30,7 @@ pub(super) fn unknown(name: &str, all: &[Value]) -> String {
 
 /// Shows providers, models and aliases as one JSON object.
 pub(crate) fn provider_catalog(available_only: bool) -> u8 {
-    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let catalog = harn_runtime::provider_catalog(&harn_runtime::llm_runtime(&vm), available_only);
     print(&format!("{catalog:#}\n"))
 }
@@ -124,7 +122,7 @@ pub(super) fn envelope(data: &Value) -> String {
 /// Prints a result; gives the exit code.
 pub(super) fn print(text: &str) -> u8 {
     // A reader that has gone away has read what it wanted.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    crate::out::write(text);
     0
 }
 

@@ -1,6 +1,6 @@
 //! `harn provider-ready`: one health check of a provider, as `llm_healthcheck` makes it.
 
-use harn_vm::host::SystemHost;
+use harn_system::Real;
 use serde_json::{Map, Value};
 
 use super::providers::{envelope, fail, fields, print, text, texts, unknown};
@@ -9,7 +9,7 @@ use crate::program;
 
 /// Asks a provider whether it answers.
 pub(crate) fn provider_ready(args: ReadyArgs) -> u8 {
-    let vm = program::session_vm(Box::new(SystemHost::new()));
+    let vm = program::session_vm(std::rc::Rc::new(Real::new()));
     let runtime = harn_runtime::llm_runtime(&vm);
     let all = harn_runtime::list_providers(&runtime);
     if all.iter().all(|provider| provider["name"] != args.provider.as_str()) {

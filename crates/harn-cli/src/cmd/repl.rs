@@ -30,7 +30,7 @@ pub(crate) fn repl() -> u8 {
 fn show(reply: Reply, failed: &mut bool) -> Option<u8> {
     match reply {
         // A closed pipe ends the session, as there is nobody to talk to.
-        Reply::Text(text) => write!(std::io::stdout(), "{text}").is_err().then_some(0),
+        Reply::Text(text) => write!(crate::out::Out, "{text}").is_err().then_some(0),
         Reply::Error(text) => {
             *failed = true;
             eprintln!("Error: {text}");
@@ -71,7 +71,11 @@ fn piped(running: Running) -> std::io::Result<u8> {
 
 /// Talks to a terminal. Lines are read on a thread of their own, so that tasks go on while the prompt waits.
 fn interactive(running: Running) -> std::io::Result<u8> {
-    println!("Harn REPL v{}\n:help lists the commands, Ctrl-D ends the session.", env!("CARGO_PKG_VERSION"));
+    crate::out::write(concat!(
+        "Harn REPL v",
+        env!("CARGO_PKG_VERSION"),
+        "\n:help lists the commands, Ctrl-D ends the session.\n"
+    ));
     let known: Shared = Arc::new(Mutex::default());
     let (to_machine, mut inputs) = tokio::sync::mpsc::unbounded_channel::<String>();
     let (to_editor, done) = sync_channel::<()>(1);
@@ -86,7 +90,7 @@ fn interactive(running: Running) -> std::io::Result<u8> {
             if let Some(code) = show(session.take(&input).await, &mut failed) {
                 break code;
             }
-            let _ = std::io::stdout().flush();
+            let _ = crate::out::Out.flush();
             if to_editor.send(()).is_err() {
                 break 0;
             }
@@ -99,6 +103,6 @@ fn interactive(running: Running) -> std::io::Result<u8> {
     if let Ok(Err(error)) = editor.join() {
         return Err(std::io::Error::other(error));
     }
-    println!("Goodbye!");
+    crate::out::write("Goodbye!\n");
     Ok(code)
 }

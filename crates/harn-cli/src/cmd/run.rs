@@ -1,12 +1,15 @@
 //! `harn run`: runs a program and turns its end into an exit code.
 
 use std::io::Write;
+use std::rc::Rc;
 
-use harn_vm::host::{Host, SystemHost};
+use harn_system::{Level, Real, System};
+use harn_vm::Names;
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
 use crate::args::{RunArgs, usage_error};
-use crate::events::{EventHost, Events};
+use crate::events::{EventSystem, Events};
 use crate::program::{self, End, Program, RunOptions};
 use crate::report::Problem;
 use crate::signal;
@@ -30,11 +33,37 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         Ok(program) => program,
         Err(text) => return sink.unreadable(&text),
     };
-    let options =
-        RunOptions { argv: args.args, task: args.task, traffic: args.models.traffic(), watch: None };
+    let names = names(args.allow, args.deny);
+    let sandbox = args.sandbox.map(|word| {
+        let known = "none, read_only, workspace_write, process_exec, network";
+        Level::of(&word).unwrap_or_else(|| {
+            usage_error("run", &format!("unknown sandbox level '{word}'; there are {known}"))
+        })
+    });
+    let options = RunOptions {
+        argv: args.args,
+        task: args.task,
+        traffic: args.models.traffic(),
+        names,
+        sandbox,
+        watch: None,
+    };
     let end =
-        program::run(&program, options, sink.host(), |problem| sink.warn(problem), signal::stop_on_signal);
+        program::run(&program, options, sink.system(), |problem| sink.warn(problem), signal::stop_on_signal);
     sink.finish(end)
+}
+
+/// The builtins that may be called. A name that is none is a usage error: a slip would allow what was to be denied.
+fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Option<Names> {
+    let given = allow.as_ref().or(deny.as_ref())?;
+    let names: FxHashSet<String> =
+        given.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    let vm = program::bare_vm();
+    if let Some(unknown) = names.iter().filter(|name| vm.builtin(name).is_none()).min() {
+        let hint = harn_vm::suggest::hint(unknown, vm.builtin_names());
+        usage_error("run", &format!("unknown builtin '{unknown}'{hint}"));
+    }
+    Some(if allow.is_some() { Names::Only(names) } else { Names::AllBut(names) })
 }
 
 /// Where results go.
@@ -46,10 +75,10 @@ enum Sink {
 }
 
 impl Sink {
-    fn host(&self) -> Box<dyn Host> {
+    fn system(&self) -> Rc<dyn System> {
         match self {
-            Sink::Text => Box::new(SystemHost::new()),
-            Sink::Events(events) => Box::new(EventHost::new(events.clone())),
+            Sink::Text => Rc::new(Real::new()),
+            Sink::Events(events) => Rc::new(EventSystem::new(events.clone())),
         }
     }
 

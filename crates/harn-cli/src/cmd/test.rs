@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use harn_system::{Real, System};
+
 use crate::args::{TestArgs, usage_error};
 use crate::conformance::case::{self, Case};
 use crate::conformance::filter::Filter;
@@ -82,20 +84,19 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };
     {
-        use std::io::Write;
         // A closed pipe is the reader's choice; the exit code still tells.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        crate::out::write(&text);
     }
     if let Some(path) = &args.junit {
         let rows: Vec<junit::Row> =
             results.iter().map(|r| (r.name.as_str(), r.time, r.failure.as_deref())).collect();
         let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(cannot)?;
+            Real::new().make_dirs(folder).map_err(cannot)?;
         }
-        std::fs::write(path, junit::report(&rows)).map_err(cannot)?;
+        Real::new().replace(path, junit::report(&rows).as_bytes()).map_err(cannot)?;
         if !args.json {
-            println!("JUnit XML written to {}", path.display());
+            crate::out::write(&format!("JUnit XML written to {}\n", path.display()));
         }
     }
     Ok(failed > 0)

@@ -6,7 +6,7 @@ pub(crate) fn version() -> u8 {
     let title = format!("harn v{}", env!("CARGO_PKG_VERSION"));
     let rule = "─".repeat(title.len() + 2);
     let _ = writeln!(
-        std::io::stdout(),
+        crate::out::Out,
         "╭{rule}╮\n│ {title} │\n╰{rule}╯\na scripting language for programs that work with language models"
     );
     0

@@ -1,7 +1,9 @@
 //! The cases of a suite: a program and the expectation that stands beside it.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use harn_system::{Real, System, SystemExt};
 
 use super::expect::Expectation;
 
@@ -24,7 +26,7 @@ pub(crate) struct Case {
 /// A sentence for a file that cannot be read or a case with two expectations.
 pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
     let mut programs = Vec::new();
-    collect(target, &mut programs)?;
+    collect(target, &mut programs, &mut BTreeSet::new())?;
     programs.sort();
     let mut cases = Vec::new();
     for path in programs {
@@ -37,16 +39,20 @@ pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-fn collect(at: &Path, programs: &mut Vec<PathBuf>) -> Result<(), String> {
-    if at.is_file() {
+/// Adds the programs at or below a path. A folder is entered once, whatever links lead to it.
+fn collect(at: &Path, programs: &mut Vec<PathBuf>, entered: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
+    let facts = Real::new().facts(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
+    if !facts.is_dir() {
         programs.push(at.to_owned());
         return Ok(());
     }
-    let entries = fs::read_dir(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
-    for entry in entries {
-        let path = entry.map_err(|e| format!("cannot read {}: {e}", at.display()))?.path();
+    if !entered.insert(facts.identity) {
+        return Ok(());
+    }
+    let names = Real::new().names(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
+    for path in names.iter().map(|name| at.join(name)) {
         if path.is_dir() {
-            collect(&path, programs)?;
+            collect(&path, programs, entered)?;
         } else if path.extension().is_some_and(|e| e == "harn") {
             programs.push(path);
         }
@@ -58,7 +64,7 @@ fn collect(at: &Path, programs: &mut Vec<PathBuf>) -> Result<(), String> {
 fn expectation(program: &Path) -> Result<Option<Expectation>, String> {
     let read = |extension: &str| {
         let path = program.with_extension(extension);
-        match fs::read_to_string(&path) {
+        match Real::new().read_text(&path, harn_vm::MAX_SOURCE) {
             Ok(text) => Ok(Some(text)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(format!("cannot read {}: {e}", path.display())),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use harn_system::{Real, System};
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -57,8 +58,11 @@ pub(crate) fn read(
     editor.set_helper(Some(Assistant { known, colour }));
     let history = history_file();
     if let Some(path) = &history {
-        // A first session has no history yet.
-        let _ = editor.load_history(path);
+        // A first session has no history yet. What could block or never end is not opened.
+        let facts = Real::new().facts(path);
+        if facts.is_ok_and(|facts| facts.is_file() && facts.size <= MAX_HISTORY) {
+            let _ = editor.load_history(path);
+        }
     }
     loop {
         match editor.readline("harn> ") {
@@ -74,13 +78,16 @@ pub(crate) fn read(
         }
     }
     if let Some(path) = &history {
-        let _ = path.parent().map(std::fs::create_dir_all);
+        let _ = path.parent().map(|folder| Real::new().make_dirs(folder));
         if let Err(error) = editor.save_history(path) {
             eprintln!("warning: cannot write {}: {error}", path.display());
         }
     }
     Ok(())
 }
+
+/// The largest history that is loaded: 16 MiB.
+const MAX_HISTORY: u64 = 16 << 20;
 
 /// `~/.harn/repl_history`.
 fn history_file() -> Option<PathBuf> {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harn_syntax::ast::StmtKind;
+use harn_system::Real;
 use harn_value::Value;
-use harn_vm::host::SystemHost;
 use harn_vm::{Error, ErrorKind, EvalError, Interrupt, LoadError, Vm};
 
 use super::editor::Known;
@@ -53,7 +53,7 @@ pub(crate) struct Session {
 impl Session {
     /// An empty session.
     pub(crate) fn new(running: Running) -> Session {
-        let vm = program::session_vm(Box::new(SystemHost::new()));
+        let vm = program::session_vm(std::rc::Rc::new(Real::new()));
         let session = harn_vm::Session::new(&vm);
         Session { vm, session, count: 0, running, members: BTreeMap::new() }
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use harn_prompt::profile::{Entry, FolderReader, collect, fingerprint};
 use harn_prompt::{ToolListing, TurnInput};
+use harn_system::SystemExt;
 use harn_value::Value;
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -81,12 +82,12 @@ builtins! {
         let folder = folder(cx, &path);
         // Signals that are all given may be those of a folder elsewhere.
         let scans = given["signals"].is_null() && (given["fingerprint"].is_null() || given["remote"].is_null());
-        if scans && !folder.is_dir() {
+        if scans && !cx.system().is_dir(&folder) {
             let text = format!("project_context_profile: there is no folder {}", folder.display());
             return Err(Error::thrown(text));
         }
         let reader = Files { cx };
-        let env = |name: &str| cx.host().env(name);
+        let env = |name: &str| cx.system().env(name);
         let signals = collect(&folder, &options, &reader, &env);
         let shown = folder.display().to_string();
         let profile = harn_prompt::profile::project_context_profile(&shown, &signals, &prompts_of(cx));
@@ -219,27 +220,33 @@ async fn recitation(cx: &Cx, options: &Value, session: &Json, iteration: &Value)
 
 /// The folder that a path stands for: a file stands for its folder.
 fn folder(cx: &Cx, path: &str) -> PathBuf {
-    let path = cx.host().cwd().join(path);
-    let path = if path.is_file() { path.parent().map(Path::to_path_buf).unwrap_or(path) } else { path };
+    let path = cx.system().work_dir().join(path);
+    let path =
+        if cx.system().is_file(&path) { path.parent().map(Path::to_path_buf).unwrap_or(path) } else { path };
     path.components().collect()
 }
 
-/// Files as the program's host shows them.
+/// The largest file that says something about a project: 16 MiB.
+const MAX_FILE: u64 = 16 << 20;
+
+/// Files as the program's system shows them.
 struct Files<'a> {
     cx: &'a Cx,
 }
 
 impl FolderReader for Files<'_> {
     fn read(&self, file: &Path) -> Option<String> {
-        String::from_utf8(self.cx.host().read_file(file).ok()?).ok()
+        String::from_utf8(self.cx.system().read(file, MAX_FILE).ok()?).ok()
     }
 
     fn list(&self, folder: &Path) -> Vec<Entry> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries
-            .map(|entry| Entry {
-                name: entry.file_name().to_string_lossy().into_owned(),
-                is_dir: entry.path().is_dir(),
+        let system = self.cx.system();
+        let names = system.names(folder).unwrap_or_default();
+        names
+            .iter()
+            .map(|name| Entry {
+                name: name.to_string_lossy().into_owned(),
+                is_dir: system.is_dir(&folder.join(name)),
             })
             .collect()
     }

@@ -133,6 +133,6 @@ builtins! {
                 .map(|a| a.as_str().map(|s| s.to_string()).ok_or_else(wrong))
                 .collect::<Result<_, _>>()?,
         };
-        skills::render(&body, &args, |name| cx.host().env(name))
+        skills::render(&body, &args, |name| cx.system().env(name))
     }
 }

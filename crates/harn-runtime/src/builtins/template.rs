@@ -1,11 +1,11 @@
 //! Rendering templates.
 
 use harn_llm::structured::schema::to_json_schema;
+use harn_system::SystemExt;
 use harn_template::{
     Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
 };
 use harn_value::{Dict, Ref, Value};
-use harn_vm::sandbox::Sandbox;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::assets::prompt_asset;
@@ -112,8 +112,8 @@ pub(crate) fn file(cx: &Cx, function: &str, path: &Value, bindings: &Value) -> R
 
 fn loader(cx: &Cx) -> FsLoader<'static> {
     let dir = cx.caller_dir();
-    let dir = if dir.is_absolute() { dir } else { cx.host().cwd().join(dir) };
-    let workspace_roots = cx.state::<Sandbox>().roots(cx).map(|roots| roots.to_vec());
+    let dir = if dir.is_absolute() { dir } else { cx.system().work_dir().join(dir) };
+    let workspace_roots = cx.roots();
     FsLoader { workspace_roots, ..FsLoader::new(&prompt_asset, dir) }
 }
 
@@ -152,7 +152,7 @@ fn rendered(
     let uri = template.uri();
     let shadowed = !llm.is_nil() && bindings.as_dict().is_some_and(|d| d.contains("llm"));
     if shadowed && state.warns(uri) {
-        cx.host().write_err(&format!(
+        cx.system().write_err(&format!(
             "[harn] warning: template.llm_scope: a binding named `llm` hides the injected one; rename it (template_uri={uri}, reason=user_binding_shadowed)\n"
         ));
     }

@@ -6,30 +6,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_system::{Capture, Layer, Real, System};
 use harn_value::Value;
-use harn_vm::{CaptureHost, Host, Source, block_on, load, uncaught};
+use harn_vm::{Source, block_on, load, uncaught};
 
-struct TestHost {
-    capture: Rc<CaptureHost>,
+struct TestSystem {
+    capture: Rc<Capture>,
     dir: PathBuf,
     env: BTreeMap<String, String>,
 }
 
-impl Host for TestHost {
-    fn write_out(&self, text: &str) -> io::Result<()> {
-        self.capture.write_out(text)
-    }
-
-    fn write_err(&self, text: &str) {
-        self.capture.write_err(text);
+impl Layer for TestSystem {
+    fn inner(&self) -> &dyn System {
+        &*self.capture
     }
 
     fn env(&self, name: &str) -> Option<String> {
         self.env.get(name).cloned()
     }
 
-    fn cwd(&self) -> PathBuf {
-        self.dir.clone()
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Ok(self.dir.clone())
     }
 }
 
@@ -46,10 +43,10 @@ pub(crate) struct Run {
 /// Runs `text` as the file `name` of the folder `dir`, with these environment variables only.
 pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)], mock: Option<&Path>) -> Run {
     let scratch = tempfile::tempdir().unwrap();
-    let capture = Rc::new(CaptureHost::default());
+    let capture = Rc::new(Capture::over(Rc::new(Real::new())));
     let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let host = TestHost { capture: capture.clone(), dir: scratch.path().to_owned(), env };
-    let vm = harn_runtime::vm_builder(Box::new(host)).global("argv", Value::list(Vec::new())).build();
+    let system = TestSystem { capture: capture.clone(), dir: scratch.path().to_owned(), env };
+    let vm = harn_runtime::vm_builder(Rc::new(system)).global("argv", Value::list(Vec::new())).build();
     let source =
         Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
     let replies = mock.map(Path::to_owned);

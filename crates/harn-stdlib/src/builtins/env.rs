@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, builtins};
@@ -19,7 +20,7 @@ builtins! {
     /// println(env("HARN_DOC_NO_SUCH_VARIABLE")) // -> nil
     /// ```
     Env fn env(cx, name: Text) -> "string | nil" {
-        cx.host().env(&name)
+        cx.system().env(&name)
     }
 
     /// Gives an environment variable, or `default` when it is not set.
@@ -28,7 +29,7 @@ builtins! {
     /// println(env_or("HARN_DOC_NO_SUCH_VARIABLE", 8080)) // -> 8080
     /// ```
     Env fn env_or(cx, name: Text, default: Value) -> "any" {
-        cx.host().env(&name).map_or(default, Value::from)
+        cx.system().env(&name).map_or(default, Value::from)
     }
 
     /// Gives the working directory of the run.
@@ -37,7 +38,7 @@ builtins! {
     /// println(path_is_absolute(cwd())) // -> true
     /// ```
     Env fn cwd(cx) -> "string" {
-        show(&cx.host().cwd())
+        show(&cx.system().work_dir())
     }
 
     /// Gives the directory that relative paths are taken from: the working directory.
@@ -46,7 +47,7 @@ builtins! {
     /// println(execution_root() == cwd()) // -> true
     /// ```
     Env fn execution_root(cx) -> "string" {
-        show(&cx.host().cwd())
+        show(&cx.system().work_dir())
     }
 
     /// Gives the directory of the module whose code runs.
@@ -84,13 +85,13 @@ builtins! {
     /// ```
     Env fn runtime_paths(cx) -> "dict" {
         let base = find_project_root(cx).unwrap_or_else(|| source_directory(cx));
-        let place = |name: &str, default: PathBuf| match cx.host().env(name).filter(|v| !v.is_empty()) {
+        let place = |name: &str, default: PathBuf| match cx.system().env(name).filter(|v| !v.is_empty()) {
             Some(path) => resolve(cx, &path),
             None => default,
         };
         let state = state_root(cx);
         let mut dict = Dict::new();
-        dict.insert("execution_root", show(&cx.host().cwd()));
+        dict.insert("execution_root", show(&cx.system().work_dir()));
         dict.insert("asset_root", show(&source_directory(cx)));
         dict.insert("run_root", show(&place("HARN_RUN_DIR", base.join(".harn-runs"))));
         dict.insert("worktree_root", show(&place("HARN_WORKTREE_DIR", state.join("worktrees"))));
@@ -104,8 +105,8 @@ builtins! {
     /// println(type_of(home_dir())) // -> string
     /// ```
     Env fn home_dir(cx) -> "string" {
-        let known = cx.host().env("HOME").filter(|home| !home.is_empty());
-        known.or_else(|| user_entry()?.split(':').nth(5).map(str::to_owned)).unwrap_or_default()
+        let known = cx.system().env("HOME").filter(|home| !home.is_empty());
+        known.or_else(|| user_entry(cx)?.split(':').nth(5).map(str::to_owned)).unwrap_or_default()
     }
 
     /// Gives the user's name, `""` when there is none.
@@ -114,9 +115,9 @@ builtins! {
     /// println(type_of(username())) // -> string
     /// ```
     Env fn username(cx) -> "string" {
-        let names = ["USER", "LOGNAME"].into_iter().filter_map(|name| cx.host().env(name));
+        let names = ["USER", "LOGNAME"].into_iter().filter_map(|name| cx.system().env(name));
         let known = names.into_iter().find(|name| !name.is_empty());
-        known.or_else(|| user_entry()?.split(':').next().map(str::to_owned)).unwrap_or_default()
+        known.or_else(|| user_entry(cx)?.split(':').next().map(str::to_owned)).unwrap_or_default()
     }
 
     /// Gives the name of the machine, `""` when there is none.
@@ -125,9 +126,9 @@ builtins! {
     /// println(type_of(hostname())) // -> string
     /// ```
     Env fn hostname(cx) -> "string" {
-        let known = cx.host().env("HOSTNAME").filter(|name| !name.is_empty());
+        let known = cx.system().env("HOSTNAME").filter(|name| !name.is_empty());
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
-        let system = || files.iter().find_map(|path| std::fs::read_to_string(path).ok());
+        let system = || files.iter().find_map(|path| cx.vm().system().read_text(Path::new(path), 1 << 20).ok());
         known.or_else(|| system().map(|name| name.trim().to_owned())).unwrap_or_default()
     }
 
@@ -137,7 +138,7 @@ builtins! {
     /// println(platform() in ["linux", "darwin", "windows"]) // -> true
     /// ```
     Env fn platform(cx) -> "string" {
-        if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
+        platform_name(cx)
     }
 
     /// Names the processor: `x86_64`, `aarch64` and so on.
@@ -146,7 +147,7 @@ builtins! {
     /// println(arch() != "") // -> true
     /// ```
     Env fn arch(cx) -> "string" {
-        std::env::consts::ARCH
+        cx.system().platform().1
     }
 
     /// Gives the number of the process.
@@ -155,7 +156,7 @@ builtins! {
     /// println(pid() > 0) // -> true
     /// ```
     Env fn pid(cx) -> "int" {
-        i64::from(std::process::id())
+        i64::from(cx.system().pid())
     }
 
     /// Ends the program with an exit code.
@@ -176,26 +177,36 @@ builtins! {
 /// The directory of the calling code, the working directory when it has none.
 fn source_directory(cx: &Cx) -> PathBuf {
     let dir = cx.caller_dir();
-    if dir.as_os_str().is_empty() { cx.host().cwd() } else { resolve(cx, &show(&dir)) }
+    if dir.as_os_str().is_empty() { cx.system().work_dir() } else { resolve(cx, &show(&dir)) }
 }
 
 fn find_project_root(cx: &Cx) -> Option<PathBuf> {
-    let cwd = cx.host().cwd();
-    cwd.ancestors().find(|dir| dir.join("harn.toml").is_file()).map(Path::to_owned)
+    let system = cx.vm().system();
+    system.work_dir().ancestors().find(|dir| system.is_file(&dir.join("harn.toml"))).map(Path::to_owned)
 }
 
 /// Where the runtime keeps its state: `HARN_STATE_DIR`, or `.harn` in the project.
 pub(crate) fn state_root(cx: &Cx) -> PathBuf {
-    match cx.host().env("HARN_STATE_DIR").filter(|v| !v.is_empty()) {
+    match cx.system().env("HARN_STATE_DIR").filter(|v| !v.is_empty()) {
         Some(path) => resolve(cx, &path),
         None => find_project_root(cx).unwrap_or_else(|| source_directory(cx)).join(".harn"),
     }
 }
 
+/// The name that programs know the operating system by.
+pub(super) fn platform_name(cx: &Cx) -> &'static str {
+    match cx.system().platform().0 {
+        "macos" => "darwin",
+        name => name,
+    }
+}
+
 /// The line of the user database that belongs to the owner of this process.
-fn user_entry() -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let uid = std::fs::metadata("/proc/self").ok()?.uid().to_string();
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+fn user_entry(cx: &Cx) -> Option<String> {
+    let system = cx.vm().system();
+    let status = system.read_text(Path::new("/proc/self/status"), 1 << 20).ok()?;
+    let uid =
+        status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next())?.to_owned();
+    let users = system.read_text(Path::new("/etc/passwd"), 1 << 24).ok()?;
     users.lines().find(|line| line.split(':').nth(2) == Some(&uid)).map(str::to_owned)
 }

@@ -30,7 +30,7 @@ builtins! {
         let headers = headers_of(&headers.or_nil())?;
         let payload = parse(&stringify(&payload.or_nil())).map_err(|e| Error::runtime(e.to_string()))?;
         let log = EventLog::of(cx.vm());
-        log.emit(&topic, kind, payload, headers, cx.host().now_ms())?
+        log.emit(&topic, kind, payload, headers, cx.system().now_ms())?
     }
 
     /// Returns the id of a topic's newest event, nil when it has none.

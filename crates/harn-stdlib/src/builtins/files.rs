@@ -2,13 +2,12 @@
 //! the directory of the script; messages name the resolved path.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use globset::GlobBuilder;
 use harn_system::Protected;
-use harn_system::real::files::{self as disk, MoveError};
+use harn_system::SystemExt;
+use harn_system::{MoveError, System};
 use harn_value::{Dict, Str, Value};
 use harn_vm::{Cx, Error, Result, builtins};
 use rustc_hash::FxHashSet;
@@ -29,7 +28,7 @@ builtins! {
     /// delete_file(p)
     /// ```
     Fs fn read_file(cx, path: PathArg) -> "string" {
-        read_text(cx, &path).map_err(Error::thrown)?
+        read_text(cx, &path)?
     }
 
     /// Reads a file as UTF-8 text, as `Ok(text)` or `Err(message)`; never throws.
@@ -39,13 +38,13 @@ builtins! {
     /// ```
     Fs fn read_file_result(cx, path: Str) -> "Result" {
         let text = if path.is_empty() {
-            Err("read_file_result: path is empty".to_owned())
+            Err(Error::thrown("read_file_result: path is empty"))
         } else {
             read_text(cx, &path)
         };
         match text {
             Ok(text) => Value::ok(text.into()),
-            Err(message) => Value::err(message.into()),
+            Err(error) => Value::err(error.caught()),
         }
     }
 
@@ -59,7 +58,8 @@ builtins! {
     /// ```
     Fs fn read_file_bytes(cx, path: PathArg) -> "bytes" {
         let path = resolve(cx, &path);
-        Value::bytes(cx.host().read_file(&path).map_err(|e| failed("Failed to read file", &path, &e))?)
+        let bytes = cx.system().read(&path, u64::MAX);
+        Value::bytes(bytes.map_err(|e| failed(cx, "Failed to read file", &path, &e))?)
     }
 
     /// Lists the lines of a file without their ends.
@@ -72,7 +72,7 @@ builtins! {
     /// ```
     Fs fn read_lines(cx, path: PathArg) -> "list" {
         let path = resolve(cx, &path);
-        let text = read_utf8(cx, &path).map_err(|e| failed("read_lines:", &path, &e))?;
+        let text = read_utf8(cx, &path).map_err(|e| failed(cx, "read_lines:", &path, &e))?;
         text.lines().map(Value::str).collect::<Vec<_>>()
     }
 
@@ -87,8 +87,8 @@ builtins! {
     Fs fn write_file(cx, path: PathArg, content: MaybeText) -> "nil" {
         if let Some(content) = content.0 {
             let path = target(cx, "write_file", &path)?;
-            let written = cx.host().write_file(&path, content.as_bytes());
-            written.map_err(|e| failed("Failed to write file", &path, &e))?;
+            let written = cx.system().replace(&path, content.as_bytes());
+            written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
         }
     }
 
@@ -107,8 +107,8 @@ builtins! {
                 return Err(Error::thrown(text));
             };
             let path = target(cx, "write_file_bytes", &path)?;
-            let written = cx.host().write_file(&path, bytes);
-            written.map_err(|e| failed("Failed to write file", &path, &e))?;
+            let written = cx.system().replace(&path, bytes);
+            written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
         }
     }
 
@@ -124,10 +124,10 @@ builtins! {
     Fs fn append_file(cx, path: PathArg, content: MaybeText) -> "nil" {
         if let Some(content) = content.0 {
             let path = target(cx, "append_file", &path)?;
-            let mut file =
-                disk::open_to_append(&path).map_err(|e| failed("Failed to open file", &path, &e))?;
-            let written = disk::append_to(&mut file, content.as_bytes());
-            written.map_err(|e| failed("Failed to append to file", &path, &e))?;
+            let opened = |e: &io::Error| !matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::WriteZero);
+            cx.system().append(&path, content.as_bytes()).map_err(|e| {
+                failed(cx, if opened(&e) { "Failed to open file" } else { "Failed to append to file" }, &path, &e)
+            })?;
         }
     }
 
@@ -146,8 +146,10 @@ builtins! {
     Fs fn copy_file(cx, from: PathArg, to: MaybePath) -> "nil" {
         if let Some(to) = to.0 {
             let (from, to) = (resolve(cx, &from), target(cx, "copy_file", &to)?);
-            disk::copy(&from, &to).map_err(|error| {
-                Error::thrown(format!("Failed to copy {} to {}: {error}", show(&from), show(&to)))
+            cx.system().copy(&from, &to).map_err(|error| {
+                cx.refusal(&error).unwrap_or_else(|| {
+                    Error::thrown(format!("Failed to copy {} to {}: {error}", show(&from), show(&to)))
+                })
             })?;
         }
     }
@@ -167,12 +169,14 @@ builtins! {
         };
         let source = spared(cx, "move_file", resolve(cx, &from))?;
         // A directory may be given its new name with a closing slash, a file not.
-        let goal = if source.is_dir() { resolve(cx, &to) } else { no_directory(cx, &to)? };
-        disk::rename(&source, &spared(cx, "move_file", goal)?).map_err(|error| {
-            Error::thrown(match error {
-                MoveError::NotMoved(reason) => format!("move_file: copy failed: {reason}"),
-                MoveError::NotRemoved(reason) => format!("move_file: remove src failed: {reason}"),
-            })
+        let goal = if cx.vm().system().is_dir(&source) { resolve(cx, &to) } else { no_directory(cx, &to)? };
+        cx.system().rename(&source, &spared(cx, "move_file", goal)?).map_err(|error| {
+            let (what, reason) = match error {
+                MoveError::NotMoved(reason) => ("copy failed", reason),
+                MoveError::NotRemoved(reason) => ("remove src failed", reason),
+            };
+            let text = || Error::thrown(format!("move_file: {what}: {reason}"));
+            cx.refusal(&reason).unwrap_or_else(text)
         })?;
     }
 
@@ -189,9 +193,9 @@ builtins! {
     /// ```
     Fs fn delete_file(cx, path: PathArg) -> "nil" {
         let path = spared(cx, "delete_file", resolve(cx, &path))?;
-        let is_dir = path.symlink_metadata().is_ok_and(|facts| facts.is_dir());
+        let is_dir = cx.vm().system().link_facts(&path).is_ok_and(|facts| facts.is_dir());
         let what = if is_dir { "Failed to delete directory" } else { "Failed to delete file" };
-        disk::remove(&path).map_err(|e| failed(what, &path, &e))?;
+        cx.system().remove(&path).map_err(|e| failed(cx, what, &path, &e))?;
     }
 
     /// Says whether there is a file or directory at a path.
@@ -200,7 +204,10 @@ builtins! {
     /// println([file_exists(temp_dir()), file_exists("/no/such/file")]) // -> [true, false]
     /// ```
     Fs fn file_exists(cx, path: PathArg) -> "bool" {
-        resolve(cx, &path).exists()
+        match cx.system().facts(&resolve(cx, &path)) {
+            Ok(_) => true,
+            Err(error) => cx.refusal(&error).map_or(Ok(false), Err)?,
+        }
     }
 
     /// Makes a directory and its parents; one that exists is fine.
@@ -213,7 +220,7 @@ builtins! {
     /// ```
     Fs fn mkdir(cx, path: PathArg) -> "nil" {
         let path = resolve(cx, &path);
-        std::fs::create_dir_all(&path).map_err(|e| failed("Failed to create directory", &path, &e))?;
+        cx.system().make_dirs(&path).map_err(|e| failed(cx, "Failed to create directory", &path, &e))?;
     }
 
     /// Lists the names in a directory, hidden ones too, sorted.
@@ -227,8 +234,8 @@ builtins! {
     /// ```
     Fs fn list_dir(cx, path: PathArg = ".") -> "list" {
         let path = resolve(cx, &path);
-        let names = sorted_names(&path).map_err(|e| failed("Failed to list directory", &path, &e))?;
-        names.into_iter().map(Value::from).collect::<Vec<_>>()
+        let names = cx.system().names(&path).map_err(|e| failed(cx, "Failed to list directory", &path, &e))?;
+        names.iter().map(|name| show(name).into()).collect::<Vec<Value>>()
     }
 
     /// Gives facts about a file: `{size, is_file, is_dir, readonly, modified}`.
@@ -243,14 +250,13 @@ builtins! {
     /// ```
     Fs fn stat(cx, path: PathArg) -> "dict" {
         let path = resolve(cx, &path);
-        let facts = path.metadata().map_err(|e| failed("Failed to stat", &path, &e))?;
-        let modified = facts.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let facts = cx.system().facts(&path).map_err(|e| failed(cx, "Failed to stat", &path, &e))?;
         let mut dict = Dict::new();
-        dict.insert("size", facts.len() as i64);
+        dict.insert("size", facts.size as i64);
         dict.insert("is_file", facts.is_file());
         dict.insert("is_dir", facts.is_dir());
-        dict.insert("readonly", facts.permissions().readonly());
-        dict.insert("modified", modified.map_or(0.0, |time| time.as_secs_f64()));
+        dict.insert("readonly", facts.readonly);
+        dict.insert("modified", facts.modified);
         dict
     }
 
@@ -260,7 +266,7 @@ builtins! {
     /// println(file_exists(temp_dir())) // -> true
     /// ```
     Env fn temp_dir(cx) -> "string" {
-        show(&std::env::temp_dir())
+        show(&cx.system().temp_dir())
     }
 
     /// Lists a directory and everything below it: dicts `{path, is_dir, is_file, depth}`.
@@ -280,12 +286,8 @@ builtins! {
         };
         let options = options.to_dict();
         let option = |name: &str| options.as_ref().and_then(|o| o.get_str(name)).cloned().unwrap_or_default();
-        let walk = Walk {
-            max_depth: option("max_depth").as_int().map_or(usize::MAX, crate::args::size),
-            follow: option("follow_symlinks").truthy(),
-        };
-        let mut found = Vec::new();
-        walk.visit(&resolve(cx, &root), 0, &mut FxHashSet::default(), &mut found);
+        let max_depth = option("max_depth").as_int().map_or(usize::MAX, crate::args::size);
+        let found = walk(cx, &resolve(cx, &root), max_depth, option("follow_symlinks").truthy())?;
         found.into_iter().map(Entry::into_value).collect::<Vec<_>>()
     }
 
@@ -322,8 +324,7 @@ builtins! {
             .build()
             .map_err(|error| Error::thrown(format!("glob: {error}")))?
             .compile_matcher();
-        let mut found = Vec::new();
-        Walk { max_depth: usize::MAX, follow: false }.visit(&base, 0, &mut FxHashSet::default(), &mut found);
+        let found = walk(cx, &base, usize::MAX, false)?;
         let mut paths: Vec<String> = found
             .into_iter()
             .filter(|entry| entry.path.strip_prefix(&base).is_ok_and(|p| p != Path::new("") && matcher.is_match(p)))
@@ -337,7 +338,7 @@ builtins! {
 /// A path as the operating system gets it: absolute, with `.` and `..` resolved as text.
 pub(crate) fn resolve(cx: &Cx, path: &str) -> PathBuf {
     let path = Path::new(path);
-    let path = if path.is_absolute() { path.to_owned() } else { cx.host().cwd().join(path) };
+    let path = if path.is_absolute() { path.to_owned() } else { cx.system().work_dir().join(path) };
     PathBuf::from(paths::normalize(&show(&path)))
 }
 
@@ -352,9 +353,9 @@ pub(crate) fn target(cx: &Cx, builtin: &str, path: &str) -> Result<PathBuf> {
 /// A resolved path without the closing slash that makes it a directory's.
 fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
     let resolved = resolve(cx, path);
-    if path.ends_with('/') && !resolved.is_dir() {
+    if path.ends_with('/') && !cx.vm().system().is_dir(&resolved) {
         let reason = io::Error::from(io::ErrorKind::NotADirectory);
-        return Err(failed("Failed to write file", Path::new(path), &reason));
+        return Err(failed(cx, "Failed to write file", Path::new(path), &reason));
     }
     Ok(resolved)
 }
@@ -365,19 +366,8 @@ fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
 /// # Errors
 /// `NAME: refuses PATH: it holds PLACE`
 pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
-    let project_at =
-        |dir: &Path| dir.ancestors().find(|dir| dir.join("harn.toml").is_file()).map(Path::to_owned);
-    let cwd = cx.host().cwd();
-    let mut places = Protected::default();
-    for project in [project_at(&cwd), project_at(&resolve(cx, &show(&cx.caller_dir())))] {
-        if let Some(project) = project {
-            places = places.and("the project's root", project);
-        }
-    }
-    if let Some(home) = cx.host().env("HOME").filter(|home| home.starts_with('/')) {
-        places = places.and("the home folder", home);
-    }
-    match places.first("the working directory", cwd).held_by(&path) {
+    let source = resolve(cx, &show(&cx.caller_dir()));
+    match Protected::of(&**cx.vm().system(), Some(&source)).held_by(&**cx.vm().system(), &path) {
         Some(place) => Err(Error::thrown(format!("{builtin}: refuses {}: it holds {place}", show(&path)))),
         None => Ok(path),
     }
@@ -388,31 +378,30 @@ pub(crate) fn show(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
-    Error::thrown(format!("{what} {}: {error}", show(path)))
+fn failed(cx: &Cx, what: &str, path: &Path, error: &io::Error) -> Error {
+    cx.refusal(error).unwrap_or_else(|| Error::thrown(format!("{what} {}: {error}", show(path))))
 }
 
 fn read_utf8(cx: &Cx, path: &Path) -> io::Result<String> {
-    let bytes = cx.host().read_file(path)?;
+    let bytes = cx.system().read(path, u64::MAX)?;
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
 
-/// The text of a file, or the message that `read_file` throws.
-fn read_text(cx: &Cx, path: &str) -> std::result::Result<String, String> {
+/// The text of a file, or the error that `read_file` throws.
+fn read_text(cx: &Cx, path: &str) -> Result<String> {
     let path = resolve(cx, path);
-    read_utf8(cx, &path).map_err(|error| format!("Failed to read file {}: {error}", show(&path)))
+    read_utf8(cx, &path).map_err(|error| failed(cx, "Failed to read file", &path, &error))
 }
 
-fn sorted_names(path: &Path) -> io::Result<Vec<String>> {
-    let mut names: Vec<String> = disk::names(path)?.iter().map(|name| show(name)).collect();
-    names.sort();
-    Ok(names)
-}
-
-struct Walk {
+/// How a walk goes.
+struct Walk<'a> {
+    system: &'a dyn System,
     max_depth: usize,
     follow: bool,
+    /// Directories that were entered.
+    entered: FxHashSet<(u64, u64)>,
+    found: Vec<Entry>,
 }
 
 struct Entry {
@@ -433,23 +422,37 @@ impl Entry {
     }
 }
 
-impl Walk {
-    /// Adds `path` and everything below it, names in order. What cannot be read is left out. A directory
-    /// that was entered before is not entered through a link: links can multiply paths without end.
-    fn visit(&self, path: &Path, depth: usize, entered: &mut FxHashSet<(u64, u64)>, found: &mut Vec<Entry>) {
-        let Ok(own) = path.symlink_metadata() else { return };
-        let facts =
-            if (self.follow || depth == 0) && own.is_symlink() { path.metadata() } else { Ok(own.clone()) };
-        let Ok(facts) = facts else { return };
-        found.push(Entry { path: path.to_owned(), is_dir: facts.is_dir(), is_file: facts.is_file(), depth });
-        if !facts.is_dir() || depth >= self.max_depth {
-            return;
+/// A directory and everything below it, names in order. What cannot be read is left out; a root that may not be
+/// read is an error.
+fn walk(cx: &Cx, root: &Path, max_depth: usize, follow: bool) -> Result<Vec<Entry>> {
+    let system = cx.system();
+    if let Some(error) = system.facts(root).err().and_then(|error| cx.refusal(&error)) {
+        return Err(error);
+    }
+    let mut walk =
+        Walk { system: &*system, max_depth, follow, entered: FxHashSet::default(), found: Vec::new() };
+    walk.visit(cx, root, 0)?;
+    Ok(walk.found)
+}
+
+impl Walk<'_> {
+    /// Adds `path` and what is below it. A directory that was entered before is not entered through a link: links
+    /// can multiply paths without end.
+    fn visit(&mut self, cx: &Cx, path: &Path, depth: usize) -> Result<()> {
+        let Ok(own) = self.system.link_facts(path) else { return Ok(()) };
+        let through = own.is_link() && (self.follow || depth == 0);
+        let Ok(facts) = (if through { self.system.facts(path) } else { Ok(own) }) else { return Ok(()) };
+        let entry = Entry { path: path.to_owned(), is_dir: facts.is_dir(), is_file: facts.is_file(), depth };
+        self.found.push(entry);
+        if self.found.len().is_multiple_of(1024) {
+            cx.check()?;
         }
-        if !entered.insert((facts.dev(), facts.ino())) && own.is_symlink() {
-            return;
+        if !facts.is_dir() || depth >= self.max_depth || (!self.entered.insert(facts.identity) && through) {
+            return Ok(());
         }
-        for name in sorted_names(path).unwrap_or_default() {
-            self.visit(&path.join(name), depth + 1, entered, found);
+        for name in self.system.names(path).unwrap_or_default() {
+            self.visit(cx, &path.join(show(&name)), depth + 1)?;
         }
+        Ok(())
     }
 }

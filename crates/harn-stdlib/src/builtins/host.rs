@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use harn_system::SystemExt;
 use harn_value::{Dict, Ref, Set, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -226,7 +227,7 @@ pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
     {
         return answer;
     }
-    let env = |name: &str| cx.host().env(name);
+    let env = |name: &str| cx.system().env(name);
     Ok(match name {
         "process.exec" => host_process::exec(cx, &params).await?.into(),
         "process.list_shells" => host_process::list_shells(cx).into(),
@@ -243,15 +244,15 @@ pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
         }
         "interaction.ask" => {
             cx.print(&format!("{}\n", printed(required(&params, "question")?)))?;
-            let _ = cx.host().flush();
-            super::terminal::next_line(cx).into()
+            let _ = cx.system().flush();
+            super::terminal::next_line(cx, "host_call")?.into()
         }
         "runtime.task" => env("HARN_TASK").unwrap_or_default().into(),
         "runtime.set_result" => Value::NIL,
         "workspace.project_root" => {
-            env("HARN_PROJECT_ROOT").unwrap_or_else(|| super::files::show(&cx.host().cwd())).into()
+            env("HARN_PROJECT_ROOT").unwrap_or_else(|| super::files::show(&cx.system().work_dir())).into()
         }
-        "workspace.cwd" => super::files::show(&cx.host().cwd()).into(),
+        "workspace.cwd" => super::files::show(&cx.system().work_dir()).into(),
         _ => return Err(unsupported(name)),
     })
 }

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
+use harn_system::{Command, SystemExt};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 
@@ -25,26 +25,23 @@ fn failed(text: impl std::fmt::Display) -> Error {
 pub(super) async fn exec(cx: &Cx, params: &Dict) -> Result<Dict> {
     let get = |name: &str| params.get_str(name).filter(|value| !value.is_nil());
     let argv = command_line(cx, params)?;
-    let mut command = tokio::process::Command::new(&argv[0]);
-    command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.kill_on_drop(true);
-    let dir = get("cwd").map_or_else(|| cx.host().cwd(), |dir| resolve(cx, &printed(dir)));
-    command.current_dir(dir);
+    let mut command = Command { arguments: argv[1..].to_vec(), ..Command::new(&*argv[0]) };
+    command.dir = Some(get("cwd").map_or_else(|| cx.system().work_dir(), |dir| resolve(cx, &printed(dir))));
     if let Some(env) = get("env") {
         let Some(env) = env.to_dict() else { return Err(failed(" env must be a dict")) };
-        if get("env_mode").is_none_or(|mode| mode.as_str().map(|m| m.as_str()) == Some("replace")) {
-            command.env_clear();
-        }
+        command.clear_env =
+            get("env_mode").is_none_or(|mode| mode.as_str().map(|m| m.as_str()) == Some("replace"));
         for (name, value) in env.iter() {
             let Some(value) = value.as_str() else {
                 return Err(failed(format_args!(" env value for \"{name}\" must be a string")));
             };
-            command.env(name.as_str(), value.as_str());
+            command.env.push((name.to_string(), Some(value.to_string())));
         }
     }
     let limit = get("timeout").or_else(|| get("timeout_ms"));
-    let limit = limit.and_then(|t| t.as_int().or_else(|| t.as_duration())).map(|ms| ms.max(0).unsigned_abs());
-    run(cx, command, limit).await
+    let limit = limit.and_then(|t| t.as_int().or_else(|| t.as_duration()));
+    command.timeout = limit.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
+    run(cx, command).await
 }
 
 /// Program and arguments.
@@ -87,26 +84,19 @@ fn flags(params: &Dict) -> Vec<&'static str> {
     flags
 }
 
-async fn run(cx: &Cx, mut command: tokio::process::Command, limit: Option<u64>) -> Result<Dict> {
-    let _ = cx.host().flush();
-    let started = cx.host().now_ms();
-    let child = command.spawn().map_err(|reason| failed(format_args!(": {reason}")))?;
-    let pid = child.id().map(i64::from);
-    let output = child.wait_with_output();
-    let output = match limit {
-        // Dropping the future at the end of its time kills the program.
-        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), output).await.ok(),
-        None => Some(output.await),
-    };
-    let ended = cx.host().now_ms();
-    let timed_out = output.is_none();
-    let (mut stdout, mut stderr, mut code) = (String::new(), String::new(), -1);
-    if let Some(output) = output {
-        let output = output.map_err(|reason| failed(format_args!(": {reason}")))?;
-        stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-        stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        code = i64::from(output.status.code().unwrap_or(-1));
-    }
+async fn run(cx: &Cx, command: Command) -> Result<Dict> {
+    let system = cx.system();
+    let _ = system.flush();
+    let started = system.now_ms();
+    let ran = system.run(command).await;
+    let ran =
+        ran.map_err(|reason| cx.refusal(&reason).unwrap_or_else(|| failed(format_args!(": {reason}"))))?;
+    let ended = system.now_ms();
+    let timed_out = ran.timed_out;
+    let pid = (ran.pid > 0).then_some(i64::from(ran.pid));
+    let stdout = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let code = i64::from(ran.code.unwrap_or(-1));
     let mut dict = Dict::new();
     dict.insert("command_id", format!("cmd-{}", pid.unwrap_or_default()));
     dict.insert("status", if timed_out { "timed_out" } else { "completed" });
@@ -141,17 +131,14 @@ impl Shell {
         Shell { id: name.unwrap_or_else(|| path.to_owned()), path: path.to_owned(), source }
     }
 
-    fn to_dict(&self) -> Dict {
+    fn to_dict(&self, cx: &Cx) -> Dict {
         let arguments = |parts: &[&str]| Value::list(parts.iter().map(|part| Value::str(part)).collect());
         let mut dict = Dict::new();
         dict.insert("id", self.id.as_str());
         dict.insert("label", self.id.as_str());
         dict.insert("path", self.path.as_str());
-        dict.insert(
-            "platform",
-            if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS },
-        );
-        dict.insert("available", Path::new(&self.path).is_file());
+        dict.insert("platform", super::env::platform_name(cx));
+        dict.insert("available", cx.vm().system().is_file(Path::new(&self.path)));
         dict.insert("supports_login", true);
         dict.insert("supports_interactive", true);
         dict.insert("default_args", arguments(&["-c"]));
@@ -166,16 +153,16 @@ fn shells(cx: &Cx) -> Vec<Shell> {
     let mut found: Vec<Shell> = Vec::new();
     let mut add = |path: &str, source| {
         let shell = Shell::new(path, source);
-        if Path::new(path).is_file() && !found.iter().any(|known| known.id == shell.id) {
+        if cx.vm().system().is_file(Path::new(path)) && !found.iter().any(|known| known.id == shell.id) {
             found.push(shell);
         }
     };
     for name in ["HARN_DEFAULT_SHELL", "SHELL"] {
-        if let Some(path) = cx.host().env(name) {
+        if let Some(path) = cx.system().env(name) {
             add(&path, "environment");
         }
     }
-    let listed = std::fs::read_to_string("/etc/shells").unwrap_or_default();
+    let listed = cx.vm().system().read_text(Path::new("/etc/shells"), 1 << 20).unwrap_or_default();
     listed.lines().map(str::trim).filter(|line| line.starts_with('/')).for_each(|path| add(path, "system"));
     ["/bin/zsh", "/bin/bash", "/usr/bin/bash", "/bin/sh"].into_iter().for_each(|path| add(path, "fallback"));
     found
@@ -227,20 +214,20 @@ pub(super) fn list_shells(cx: &Cx) -> Dict {
     let mut dict = Dict::new();
     let shells = shells(cx);
     dict.insert("default_shell_id", default_shell(cx).ok().map(|shell| shell.id));
-    dict.insert("shells", shells.iter().map(|shell| shell.to_dict().into()).collect::<Vec<Value>>());
+    dict.insert("shells", shells.iter().map(|shell| shell.to_dict(cx).into()).collect::<Vec<Value>>());
     dict
 }
 
 /// `process.get_default_shell`
 pub(super) fn get_default_shell(cx: &Cx) -> Result<Dict> {
-    default_shell(cx).map(|shell| shell.to_dict())
+    default_shell(cx).map(|shell| shell.to_dict(cx))
 }
 
 /// `process.set_default_shell`
 pub(super) fn set_default_shell(cx: &Cx, params: &Dict) -> Result<Dict> {
     let shell = by_id(cx, &printed(required(params, "shell_id")?))?;
     *cx.state::<Chosen>().0.borrow_mut() = Some(shell.id.clone());
-    Ok(shell.to_dict())
+    Ok(shell.to_dict(cx))
 }
 
 /// `process.shell_invocation`: how a line would be run.
@@ -253,6 +240,6 @@ pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
     dict.insert("program", shell.path.as_str());
     dict.insert("command_arg_index", args.len() - 1);
     dict.insert("args", args);
-    dict.insert("shell", shell.to_dict());
+    dict.insert("shell", shell.to_dict(cx));
     Ok(dict)
 }

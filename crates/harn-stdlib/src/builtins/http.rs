@@ -15,7 +15,8 @@ builtins! {
     /// Sends a GET request: `{status, headers, body, ok}`.
     ///
     /// Options are `headers`, `query`, `auth`, `timeout_ms`, `retry: {max, backoff_ms}`, `retry_on`,
-    /// `retry_methods`, `follow_redirects`, `max_redirects` and `proxy`. Every status is a result, not
+    /// `retry_methods`, `follow_redirects`, `max_redirects`, `proxy` and `max_response_bytes`
+    /// (64 MiB; `http_download`: 1 GiB). Headers named like keys do not follow redirects to other hosts. Every status is a result, not
     /// an error.
     ///
     /// ```harn

@@ -60,7 +60,7 @@ builtins! {
 
     /// Asks a question on standard output and reads one line of input.
     ///
-    /// Gives the line without trailing white space, or nil when standard input cannot be read.
+    /// Gives the line without trailing white space, or nil at the end of standard input. What is not UTF-8 is an error.
     ///
     /// ```harn
     /// mock_stdin("Ada\n")
@@ -68,8 +68,8 @@ builtins! {
     /// ```
     Human fn prompt_user(cx, message: Text) -> "string | nil" {
         cx.print(&message)?;
-        let _ = cx.host().flush();
-        super::terminal::next_line(cx).map(|line| line.trim_end().to_owned())
+        let _ = cx.system().flush();
+        super::terminal::next_line(cx, "prompt_user")?.map(|line| line.trim_end().to_owned())
     }
 }
 
@@ -168,7 +168,7 @@ builtins! {
     /// ```
     Output fn log_json(cx, key: Text, value: Given) -> "nil" {
         let mut line = String::from("{\"ts\":");
-        harn_value::json::write_string(&super::dates::iso_millis(cx.host().now_ms()), &mut line);
+        harn_value::json::write_string(&super::dates::iso_millis(cx.system().now_ms()), &mut line);
         line.push_str(",\"key\":");
         harn_value::json::write_string(&key, &mut line);
         line.push_str(",\"value\":");
@@ -197,7 +197,7 @@ pub(super) fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> 
         return Ok(());
     }
     let mut line = String::from("{\"ts\":");
-    harn_value::json::write_string(&super::dates::iso_millis(cx.host().now_ms()), &mut line);
+    harn_value::json::write_string(&super::dates::iso_millis(cx.system().now_ms()), &mut line);
     line.push_str(",\"level\":");
     harn_value::json::write_string(LEVELS[level], &mut line);
     line.push_str(",\"msg\":");

@@ -1,5 +1,6 @@
 //! Functions on the text of paths; none touches the disk, but for the two that ask for the workspace.
 
+use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::{Cx, builtins};
@@ -318,7 +319,7 @@ fn relative_to(path: &str, base: &str) -> Option<String> {
 fn workspace_info(cx: &Cx, input: &str, root: MaybeText) -> Dict {
     let root = match root.0 {
         Some(root) => show(&resolve(cx, &root)),
-        None => show(&cx.host().cwd()),
+        None => show(&cx.system().work_dir()),
     };
     let root = normalize(&posix(&root));
     let path = normalize(&posix(input));
@@ -347,7 +348,7 @@ fn workspace_info(cx: &Cx, input: &str, root: MaybeText) -> Dict {
         }
     } else if let Some(workspace) = inside(&path) {
         fill("host_absolute", Some(workspace), Some(path.clone()), false, None);
-    } else if let Some((workspace, host)) = drifted(&path, &root) {
+    } else if let Some((workspace, host)) = drifted(cx, &path, &root) {
         fill("workspace_relative", Some(workspace), Some(host), true, None);
     } else {
         fill("host_absolute", None, Some(path.clone()), false, None);
@@ -357,10 +358,10 @@ fn workspace_info(cx: &Cx, input: &str, root: MaybeText) -> Dict {
 
 /// An absolute path outside of the root that does not exist, but names something in the root when its
 /// leading `/` is dropped.
-fn drifted(path: &str, root: &str) -> Option<(String, String)> {
+fn drifted(cx: &Cx, path: &str, root: &str) -> Option<(String, String)> {
     let inner = path.strip_prefix('/').filter(|inner| !inner.is_empty())?;
     let host = format!("{root}/{inner}");
-    let exists = |path: &str| std::path::Path::new(path).exists();
+    let exists = |path: &str| cx.system().exists(std::path::Path::new(path));
     let parent_exists = inner.contains('/') && exists(&parent(&host));
     (!exists(path) && (exists(&host) || parent_exists)).then(|| (inner.to_owned(), host))
 }

@@ -1,8 +1,9 @@
 //! Running other programs.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::time::Duration;
 
+use harn_system::{Command, Finished, SystemExt};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -17,7 +18,10 @@ builtins! {
 
     /// Runs a program with arguments: `{stdout, stderr, status, success}`.
     ///
-    /// A non-zero exit is no error. Standard input is empty; output is decoded as UTF-8.
+    /// A non-zero exit is no error. Standard input is empty; output is decoded as UTF-8. A dict as last argument
+    /// holds options: `timeout` (a duration or milliseconds; the program and what it has started are ended then, and
+    /// the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more is an error). What a program leaves
+    /// running in the background is not waited for.
     ///
     /// ```harn
     /// let r = exec("echo", "a b")
@@ -27,7 +31,8 @@ builtins! {
         let Some(command) = command.0 else {
             return Err(Error::thrown("exec: command is required"));
         };
-        run(&cx, &cx.host().cwd(), &command, &texts(&arguments.0), "exec failed").await?
+        let (arguments, options) = with_options("exec", arguments.0)?;
+        run(&cx, &cx.system().work_dir(), &command, arguments, &options, "exec failed").await?
     }
 
     /// Runs a program with arguments in a directory.
@@ -39,19 +44,20 @@ builtins! {
         let (Some(dir), Some(command)) = (dir.0, command.0) else {
             return Err(Error::thrown("exec_at: directory and command are required"));
         };
-        run(&cx, &resolve(&cx, &dir), &command, &texts(&arguments.0), "exec failed").await?
+        let (arguments, options) = with_options("exec_at", arguments.0)?;
+        run(&cx, &resolve(&cx, &dir), &command, arguments, &options, "exec failed").await?
     }
 
-    /// Runs a line with the default shell.
+    /// Runs a line with the default shell. Options are those of `exec`.
     ///
     /// ```harn
     /// println(shell("echo a | tr a b; exit 3").status) // -> 3
     /// ```
-    Process async fn shell(cx, line: MaybeText) -> "dict" {
+    Process async fn shell(cx, line: MaybeText, options: Value) -> "dict" {
         let Some(line) = line.0 else {
             return Err(Error::thrown("shell: command string is required"));
         };
-        run_line(&cx, &cx.host().cwd(), &line).await?
+        run_line(&cx, &cx.system().work_dir(), &line, &Limits::of("shell", &options)?).await?
     }
 
     /// Runs a line with the default shell in a directory.
@@ -59,48 +65,117 @@ builtins! {
     /// ```harn
     /// println(shell_at("/", "pwd").stdout.trim()) // -> /
     /// ```
-    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText) -> "dict" {
+    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText, options: Value) -> "dict" {
         let Some(dir) = dir.0 else {
             return Err(Error::thrown("shell_at: directory and command string are required"));
         };
         let Some(line) = line.0 else {
             return Err(Error::thrown("shell_at: command string is required"));
         };
-        run_line(&cx, &resolve(&cx, &dir), &line).await?
+        run_line(&cx, &resolve(&cx, &dir), &line, &Limits::of("shell_at", &options)?).await?
     }
 }
 
-fn texts(values: &[Value]) -> Vec<String> {
-    values.iter().map(|value| printed(value).to_string()).collect()
+/// How long a program may run, and how much it may write.
+struct Limits {
+    timeout: Option<Duration>,
+    max_output: u64,
 }
 
-async fn run_line(cx: &Cx, dir: &Path, line: &str) -> Result<Dict> {
+impl Limits {
+    /// Reads options.
+    ///
+    /// # Errors
+    /// An option that is not known, or has a wrong value.
+    fn of(builtin: &str, options: &Value) -> Result<Limits> {
+        let mut limits = Limits { timeout: None, max_output: Command::MAX_OUTPUT };
+        if options.is_nil() {
+            return Ok(limits);
+        }
+        let Some(options) = options.to_dict() else {
+            return Err(Error::type_error(format!(
+                "{builtin}: options must be dict, got {}",
+                options.type_name()
+            )));
+        };
+        for (name, value) in options.iter() {
+            let number = value.as_int().and_then(|n| u64::try_from(n).ok());
+            match name.as_str() {
+                _ if value.is_nil() => {}
+                "timeout" => {
+                    let ms = number.or_else(|| value.as_duration().and_then(|ms| u64::try_from(ms).ok()));
+                    let wrong =
+                        || Error::thrown(format!("{builtin}: timeout must be a duration or milliseconds"));
+                    limits.timeout = Some(Duration::from_millis(ms.ok_or_else(wrong)?));
+                }
+                "max_output_bytes" => {
+                    let wrong =
+                        || Error::thrown(format!("{builtin}: max_output_bytes must be a positive int"));
+                    limits.max_output = number.filter(|n| *n > 0).ok_or_else(wrong)?;
+                }
+                other => {
+                    let known = "timeout, max_output_bytes";
+                    return Err(Error::thrown(format!(
+                        "{builtin}: unknown option '{other}'; there are {known}"
+                    )));
+                }
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// Splits options off the end of the arguments.
+fn with_options(builtin: &str, mut arguments: Vec<Value>) -> Result<(Vec<String>, Limits)> {
+    let options = arguments.pop_if(|last| last.to_dict().is_some()).unwrap_or_default();
+    let texts = arguments.iter().map(|value| printed(value).to_string()).collect();
+    Ok((texts, Limits::of(builtin, &options)?))
+}
+
+async fn run_line(cx: &Cx, dir: &Path, line: &str, limits: &Limits) -> Result<Dict> {
     let shell = default_shell_path(cx)?;
-    run(cx, dir, &shell, &["-c".to_owned(), line.to_owned()], "shell failed").await
+    run(cx, dir, &shell, vec!["-c".to_owned(), line.to_owned()], limits, "shell failed").await
 }
 
-/// Runs a program to its end. When the task is cancelled this future is dropped, which kills it.
-async fn run(cx: &Cx, dir: &Path, program: &str, arguments: &[String], failure: &str) -> Result<Dict> {
+/// Runs a program to its end. When the task is cancelled this future is dropped, which ends it and its children.
+async fn run(
+    cx: &Cx,
+    dir: &Path,
+    program: &str,
+    arguments: Vec<String>,
+    limits: &Limits,
+    failure: &str,
+) -> Result<Dict> {
+    let system = cx.system();
     // What was printed so far belongs before what the program writes to a shared terminal.
-    let _ = cx.host().flush();
-    let child = tokio::process::Command::new(program)
-        .args(arguments)
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn();
-    let spawn_failed = |error| Error::thrown(format!("{failure}: process spawn failed: {error}"));
-    let output = child.map_err(spawn_failed)?.wait_with_output().await;
-    Ok(outcome(&output.map_err(spawn_failed)?))
+    let _ = system.flush();
+    let command = Command {
+        arguments,
+        dir: Some(dir.to_owned()),
+        timeout: limits.timeout,
+        max_output: limits.max_output,
+        ..Command::new(program)
+    };
+    let ran = system.run(command).await.map_err(|error| {
+        cx.refusal(&error).unwrap_or_else(|| match error.kind() {
+            std::io::ErrorKind::FileTooLarge => {
+                Error::thrown(format!("{failure}: {error} (option max_output_bytes)"))
+            }
+            _ => Error::thrown(format!("{failure}: process spawn failed: {error}")),
+        })
+    })?;
+    let mut outcome = outcome(&ran);
+    if limits.timeout.is_some() {
+        outcome.insert("timed_out", ran.timed_out);
+    }
+    Ok(outcome)
 }
 
-fn outcome(output: &Output) -> Dict {
+fn outcome(ran: &Finished) -> Dict {
     let mut dict = Dict::new();
-    dict.insert("stdout", String::from_utf8_lossy(&output.stdout).into_owned());
-    dict.insert("stderr", String::from_utf8_lossy(&output.stderr).into_owned());
-    dict.insert("status", i64::from(output.status.code().unwrap_or(-1)));
-    dict.insert("success", output.status.success());
+    dict.insert("stdout", String::from_utf8_lossy(&ran.stdout).into_owned());
+    dict.insert("stderr", String::from_utf8_lossy(&ran.stderr).into_owned());
+    dict.insert("status", i64::from(ran.code.unwrap_or(-1)));
+    dict.insert("success", ran.code == Some(0));
     dict
 }

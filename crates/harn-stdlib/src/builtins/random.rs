@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use harn_system::SystemExt;
 use harn_value::{Foreign, Value};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, builtins};
@@ -71,7 +72,7 @@ impl Bits<'_> {
     fn next(&self) -> u64 {
         match self.rng.as_ref().and_then(Value::downcast::<Rng>) {
             Some(rng) => rng.next(),
-            None => self.cx.host().random(),
+            None => self.cx.system().random_u64(),
         }
     }
 
@@ -239,8 +240,9 @@ builtins! {
 }
 
 fn random_bytes(cx: &Cx) -> [u8; 16] {
-    let (high, low) = (cx.host().random(), cx.host().random());
-    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    let mut bytes = [0; 16];
+    cx.system().random(&mut bytes);
+    bytes
 }
 
 fn namespace_uuid(name: &str) -> Option<Uuid> {

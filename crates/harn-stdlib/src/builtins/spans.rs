@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, builtins};
@@ -23,7 +24,7 @@ builtins! {
     /// ```
     State fn trace_start(cx, name: Text) -> "dict" {
         let spans = cx.state::<Spans>();
-        let id = || format!("{:08x}", cx.host().random() as u32);
+        let id = || format!("{:08x}", cx.system().random_u64() as u32);
         let trace_id = current(cx).map_or_else(id, |(trace_id, _)| trace_id);
         let span_id = id();
         spans.0.borrow_mut().push((trace_id.clone(), span_id.clone()));
@@ -31,7 +32,7 @@ builtins! {
         span.insert("trace_id", trace_id);
         span.insert("span_id", span_id);
         span.insert("name", name.0);
-        span.insert("start_ms", cx.host().monotonic().as_millis() as i64);
+        span.insert("start_ms", cx.system().monotonic().as_millis() as i64);
         span
     }
 
@@ -52,7 +53,7 @@ builtins! {
         let id = printed(span_id);
         cx.state::<Spans>().0.borrow_mut().retain(|(_, open)| open.as_str() != id.as_str());
         let mut fields = Dict::new();
-        fields.insert("duration_ms", cx.host().monotonic().as_millis() as i64 - start);
+        fields.insert("duration_ms", cx.system().monotonic().as_millis() as i64 - start);
         fields.insert("name", dict.get_str("name").cloned().unwrap_or_default());
         fields.insert("span_id", span_id.clone());
         fields.insert("trace_id", trace_id.clone());

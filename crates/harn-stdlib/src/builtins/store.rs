@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use harn_system::{System, SystemExt};
 use harn_value::{Dict, Value, json};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -158,19 +159,25 @@ struct Kept {
 /// One of the two files.
 struct Place {
     kept: std::rc::Rc<Kept>,
+    system: std::rc::Rc<dyn System>,
     path: PathBuf,
     name: &'static str,
 }
 
 fn store(cx: &Cx) -> Place {
-    Place { kept: cx.state(), path: state_root(cx).join("store.json"), name: "store" }
+    Place {
+        kept: cx.state(),
+        system: cx.vm().system().clone(),
+        path: state_root(cx).join("store.json"),
+        name: "store",
+    }
 }
 
 fn checkpoints(cx: &Cx) -> Place {
     let file = cx.caller_file();
     let stem = Path::new(&*file).file_stem().map_or_else(|| "main".into(), |stem| stem.to_string_lossy());
     let path = state_root(cx).join("checkpoints").join(format!("{stem}.json"));
-    Place { kept: cx.state(), path, name: "checkpoint" }
+    Place { kept: cx.state(), system: cx.vm().system().clone(), path, name: "checkpoint" }
 }
 
 impl Place {
@@ -178,7 +185,7 @@ impl Place {
         let cell = if self.name == "store" { &self.kept.store } else { &self.kept.checkpoints };
         // A broken file counts as empty.
         let read = || {
-            let text = std::fs::read_to_string(&self.path).ok()?;
+            let text = self.system.read_text(&self.path, u64::MAX).ok()?;
             json::parse(&text).ok()?.as_dict().map(|dict| (**dict).clone())
         };
         f(cell.borrow_mut().get_or_insert_with(|| read().unwrap_or_default()))
@@ -209,19 +216,16 @@ impl Place {
         Error::runtime(format!("{} write error: {error}", self.name))
     }
 
-    /// Writes beside the file and renames, so that a crash leaves the old content or the new.
     fn write(&self, text: &str) -> std::io::Result<()> {
         if let Some(dir) = self.path.parent() {
-            std::fs::create_dir_all(dir)?;
+            self.system.make_dirs(dir)?;
         }
-        let new = self.path.with_extension(format!("json.{}.new", std::process::id()));
-        std::fs::write(&new, text)?;
-        std::fs::rename(&new, &self.path)
+        self.system.replace(&self.path, text.as_bytes())
     }
 
     fn clear(&self) -> Result<()> {
         self.with(|dict| *dict = Dict::new());
-        match std::fs::remove_file(&self.path) {
+        match self.system.remove(&self.path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed(&error)),
             _ => Ok(()),
         }

@@ -1,10 +1,9 @@
 //! Standard error, standard input, terminal checks and colour.
 
-use std::io::IsTerminal;
-
+use harn_system::Stream;
 use harn_value::Value;
 use harn_vm::builtin::Text;
-use harn_vm::{Cx, Error, builtins};
+use harn_vm::{Cx, Error, Result, builtins};
 
 use crate::args::Given;
 use crate::state::{ColorMode, MockInput, State};
@@ -56,7 +55,9 @@ builtins! {
         cx.state::<State>().captured_errors.borrow_mut().take().unwrap_or_default()
     }
 
-    /// Reads all that remains of standard input, nil when there is none.
+    /// Reads all that remains of standard input.
+    ///
+    /// What is not UTF-8 is an error.
     ///
     /// ```harn
     /// mock_stdin("a\nb")
@@ -70,7 +71,8 @@ builtins! {
             mock.at = mock.text.len();
             Some(rest)
         } else {
-            std::io::read_to_string(std::io::stdin()).ok()
+            let input = cx.system().read_input().map_err(|error| unreadable("read_stdin", &error))?;
+            Some(input)
         }
     }
 
@@ -81,7 +83,7 @@ builtins! {
     /// println([read_line(), read_line(), read_line()]) // -> [a, b, nil]
     /// ```
     Human fn read_line(cx) -> "string | nil" {
-        next_line(cx)
+        next_line(cx, "read_line")?
     }
 
     /// Replaces standard input by a text, until `unmock_stdin`.
@@ -167,18 +169,20 @@ builtins! {
 fn write_error(cx: &Cx, text: &str) {
     match &mut *cx.state::<State>().captured_errors.borrow_mut() {
         Some(captured) => captured.push_str(text),
-        None => cx.host().write_err(text),
+        None => cx.system().write_err(text),
     }
 }
 
 /// The next line of input, mocked or real.
-pub(super) fn next_line(cx: &Cx) -> Option<String> {
+pub(super) fn next_line(cx: &Cx, builtin: &str) -> Result<Option<String>> {
     let state = cx.state::<State>();
     let mut mock = state.mock_input.borrow_mut();
-    let Some(mock) = &mut *mock else { return cx.host().read_line().ok().flatten() };
+    let Some(mock) = &mut *mock else {
+        return cx.system().read_line().map_err(|error| unreadable(builtin, &error));
+    };
     let rest = &mock.text[mock.at..];
     if rest.is_empty() {
-        return None;
+        return Ok(None);
     }
     let (line, used) = match rest.find('\n') {
         Some(end) => (&rest[..end], end + 1),
@@ -186,14 +190,19 @@ pub(super) fn next_line(cx: &Cx) -> Option<String> {
     };
     let line = line.strip_suffix('\r').unwrap_or(line).to_owned();
     mock.at += used;
-    Some(line)
+    Ok(Some(line))
+}
+
+/// The error of input that cannot be read, or is no text.
+fn unreadable(builtin: &str, error: &std::io::Error) -> Error {
+    Error::thrown(format!("{builtin}: cannot read standard input: {error}"))
 }
 
 fn is_terminal(cx: &Cx, stream: usize) -> bool {
     cx.state::<State>().mock_tty.get()[stream].unwrap_or_else(|| match stream {
-        0 => std::io::stdin().is_terminal(),
-        1 => std::io::stdout().is_terminal(),
-        _ => std::io::stderr().is_terminal(),
+        0 => cx.system().is_terminal(Stream::Input),
+        1 => cx.system().is_terminal(Stream::Output),
+        _ => cx.system().is_terminal(Stream::Error),
     })
 }
 
@@ -282,8 +291,8 @@ fn color_on(cx: &Cx) -> bool {
         ColorMode::Always => true,
         ColorMode::Never => false,
         ColorMode::Auto => {
-            cx.host().env("FORCE_COLOR").is_some()
-                || (cx.host().env("NO_COLOR").is_none() && is_terminal(cx, 1))
+            cx.system().env("FORCE_COLOR").is_some()
+                || (cx.system().env("NO_COLOR").is_none() && is_terminal(cx, 1))
         }
     }
 }

@@ -133,7 +133,7 @@ builtins! {
     /// println(timer_start("load").name) // -> load
     /// ```
     Clock fn timer_start(cx, name: Text = "default") -> "dict" {
-        let start = cx.host().monotonic().as_millis() as i64;
+        let start = cx.system().monotonic().as_millis() as i64;
         [("name", Value::str(&name)), ("start_ms", Value::int(start))].into_iter().collect::<Dict>()
     }
 
@@ -148,7 +148,7 @@ builtins! {
         let Some((name, start)) = parts else {
             return Err(Error::thrown("timer_end: argument must be a timer dict from timer_start"));
         };
-        let ms = cx.host().monotonic().as_millis() as i64 - start;
+        let ms = cx.system().monotonic().as_millis() as i64 - start;
         cx.print(&format!("[timer] {}: {ms}ms\n", printed(name)))?;
         ms
     }

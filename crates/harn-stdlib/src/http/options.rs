@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) respect_retry_after: bool,
     pub(crate) redirects: usize,
     pub(crate) proxy: Option<String>,
+    /// Most bytes of the body of the reply, when the call says so.
+    pub(crate) max_response: Option<u64>,
 }
 
 const RETRIED: [i64; 6] = [408, 429, 500, 502, 503, 504];
@@ -79,6 +81,13 @@ impl Options {
             ),
             respect_retry_after: get("respect_retry_after").is_none_or(Value::truthy),
             redirects: if follow { max_redirects } else { 0 },
+            max_response: match get("max_response_bytes") {
+                None => None,
+                Some(limit) => {
+                    let limit = limit.as_int().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+                    Some(limit.ok_or_else(|| wrong("max_response_bytes must be a positive int"))?)
+                }
+            },
             proxy: get("proxy").map(|proxy| match proxy.as_dict() {
                 Some(dict) => dict.get_str("url").map(text).unwrap_or_default(),
                 None => text(proxy),
@@ -183,8 +192,10 @@ fn form_part(cx: &Cx, part: &Value) -> Result<Part> {
         let path = path.as_str().filter(|path| !path.is_empty());
         let Some(path) = path else { return Err(wrong("multipart path must be a path")) };
         let path = resolve_path(cx, path);
-        let read = cx.host().read_file(&path);
-        read.map_err(|reason| wrong(&format!("cannot read {}: {reason}", path.display())))?
+        let read = cx.system().read(&path, u64::MAX);
+        read.map_err(|reason| {
+            cx.refusal(&reason).unwrap_or_else(|| wrong(&format!("cannot read {}: {reason}", path.display())))
+        })?
     } else {
         return Err(wrong("multipart entry requires value, value_base64, or path"));
     };

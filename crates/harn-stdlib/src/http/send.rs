@@ -1,37 +1,42 @@
 //! Sending a request: mocks first, then the network, with retries.
 
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use harn_system::real::Replacement;
+use harn_system::{HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
-use rustc_hash::FxHashMap;
 use url::form_urlencoded;
 
 use super::mock::{Mocks, Reply};
 use super::options::Options;
 
-/// Clients by the options that belong to a client rather than to a request; each keeps connections.
-#[derive(Default)]
-struct Clients(RefCell<FxHashMap<String, reqwest::Client>>);
-
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Bytes of a download when nothing else is said: 1 GiB.
+const MAX_DOWNLOAD: u64 = 1 << 30;
 
 /// Why an attempt gave no reply.
 struct Failed {
-    text: String,
+    error: Error,
     /// A timeout or a failed connection.
     passing: bool,
+    /// Whether the error stands for itself: a refusal, a cancellation.
+    whole: bool,
+}
+
+impl Failed {
+    /// The error that a builtin throws.
+    fn of(self, builtin: &str) -> Error {
+        if self.whole { self.error } else { Error::thrown(format!("{builtin}: {}", self.error.caught())) }
+    }
 }
 
 /// Sends a request and gives `{status, headers, body, ok}`.
 pub(crate) async fn send(cx: &Cx, method: &str, url: &str, options: &Options) -> Result<Dict> {
     let request = Request::new(method, url, options)?;
-    let reply =
-        request.with_retries(cx, options).await.map_err(|text| Error::thrown(format!("http: {text}")))?;
+    let reply = request.with_retries(cx, options).await.map_err(|error| error.of("http"))?;
     let mut dict = head(&reply);
     dict.insert("body", String::from_utf8_lossy(&reply.body).into_owned());
     Ok(dict)
@@ -47,27 +52,30 @@ pub(crate) async fn download(
 ) -> Result<Dict> {
     let request = Request::new(method, url, options)?;
     let failed = |text: String| Error::thrown(format!("http_download: {text}"));
-    let write_failed = |reason: std::io::Error| failed(format!("cannot write {}: {reason}", path.display()));
+    let write_failed = |reason: std::io::Error| {
+        let text = || failed(format!("cannot write {}: {reason}", path.display()));
+        cx.refusal(&reason).unwrap_or_else(text)
+    };
     if let Some(reply) = request.mocked(cx) {
         let mut dict = head(&reply);
         let written = if success(reply.status) { reply.body.as_slice() } else { &[] };
         if success(reply.status) {
-            harn_system::real::files::replace(path, written).map_err(write_failed)?;
+            cx.system().replace(path, written).map_err(write_failed)?;
         }
         dict.insert("bytes_written", written.len() as i64);
         return Ok(dict);
     }
-    let mut response = request.start(cx, options).await.map_err(|error| failed(error.text))?;
-    let (status, headers) = head_of(&response);
+    let reply = request.start(cx, options, MAX_DOWNLOAD).await.map_err(|error| error.of("http_download"))?;
     let mut written = 0i64;
+    let HttpReply { status, headers, mut body } = reply;
     // A page that says why there is nothing to download is not what the file is for.
     if success(status) {
-        let mut file = Replacement::new(path).map_err(write_failed)?;
-        while let Some(chunk) =
-            response.chunk().await.map_err(|error| failed(format!("request failed: {}", cause(&error))))?
+        let mut file = cx.system().draft(path).map_err(write_failed)?;
+        while let Some(piece) =
+            body.next().await.map_err(|error| failed(format!("request failed: {error}")))?
         {
-            file.write_all(&chunk).map_err(write_failed)?;
-            written += chunk.len() as i64;
+            file.write_all(&piece).map_err(write_failed)?;
+            written += piece.len() as i64;
         }
         file.commit().map_err(write_failed)?;
     }
@@ -130,7 +138,7 @@ impl<'a> Request<'a> {
         cx.state::<Mocks>().answer(&self.method, &self.url, &self.headers, self.body)
     }
 
-    async fn with_retries(&self, cx: &Cx, options: &Options) -> std::result::Result<Reply, String> {
+    async fn with_retries(&self, cx: &Cx, options: &Options) -> std::result::Result<Reply, Failed> {
         let may_retry = options.retry_methods.contains(&self.method);
         let mut attempt = 0;
         loop {
@@ -143,56 +151,57 @@ impl<'a> Request<'a> {
                 Err(error) => error.passing,
             };
             if !may_retry || !passing || attempt >= options.retries {
-                return outcome.map_err(|error| error.text);
+                return outcome;
             }
             let pause = pause(cx, options, attempt, outcome.as_ref().ok());
-            cx.sleep(pause).await.map_err(|error| error.to_string())?;
+            cx.sleep(pause).await.map_err(|error| Failed { error, passing: false, whole: true })?;
             attempt += 1;
         }
     }
 
     async fn once(&self, cx: &Cx, options: &Options) -> std::result::Result<Reply, Failed> {
-        let response = self.start(cx, options).await?;
-        let (status, headers) = head_of(&response);
-        let body = response.bytes().await.map_err(|error| Failed {
-            text: format!("failed to read response body: {}", cause(&error)),
-            passing: error.is_timeout(),
+        let reply = self.start(cx, options, HttpRequest::MAX_RESPONSE).await?;
+        let (status, headers) = (reply.status, reply.headers.clone());
+        let body = reply.read().await.map_err(|error| Failed {
+            error: Error::thrown(format!("failed to read response body: {error}")),
+            passing: error.kind == HttpErrorKind::Timeout,
+            whole: false,
         })?;
-        Ok(Reply { status, headers, body: body.to_vec() })
+        Ok(Reply { status, headers, body })
     }
 
     /// Sends the request and waits for the head of the reply.
-    async fn start(&self, cx: &Cx, options: &Options) -> std::result::Result<reqwest::Response, Failed> {
-        let lasting = |text: String| Failed { text, passing: false };
-        let client = client(cx, options).map_err(lasting)?;
-        let method = reqwest::Method::from_bytes(self.method.as_bytes())
-            .map_err(|reason| lasting(format!("invalid method '{}': {reason}", self.method)))?;
-        let mut request = client.request(method, &self.url).timeout(options.timeout);
-        for (name, value) in &self.headers {
-            let name = reqwest::header::HeaderName::from_bytes(name.as_bytes())
-                .map_err(|reason| lasting(format!("invalid header name '{name}': {reason}")))?;
-            request = request.header(name, value);
-        }
-        if let Some(body) = self.body {
-            request = request.body(body.to_vec());
-        }
-        request.send().await.map_err(|error| Failed {
-            text: format!("request failed: {}", cause(&error)),
-            passing: error.is_timeout() || error.is_connect(),
+    async fn start(&self, cx: &Cx, options: &Options, limit: u64) -> std::result::Result<HttpReply, Failed> {
+        let request = HttpRequest {
+            headers: self.headers.clone(),
+            body: self.body.map(<[u8]>::to_vec),
+            timeout: Some(options.timeout),
+            connect_timeout: options.connect_timeout,
+            read_timeout: options.read_timeout,
+            redirects: options.redirects,
+            proxy: options.proxy.clone(),
+            max_response: options.max_response.unwrap_or(limit),
+            ..HttpRequest::new(&*self.method, &*self.url)
+        };
+        cx.system().http(request).await.map_err(|error| match error.kind {
+            HttpErrorKind::Refused => {
+                Failed { error: cx.refused(&Refusal::Ceiling("network")), passing: false, whole: true }
+            }
+            HttpErrorKind::Invalid => {
+                Failed { error: Error::thrown(error.text), passing: false, whole: false }
+            }
+            _ => Failed {
+                passing: error.is_passing(),
+                error: Error::thrown(format!("request failed: {error}")),
+                whole: false,
+            },
         })
     }
 }
 
-fn head_of(response: &reqwest::Response) -> (u16, Vec<(String, String)>) {
-    let header = |(name, value): (&reqwest::header::HeaderName, &reqwest::header::HeaderValue)| {
-        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
-    (response.status().as_u16(), response.headers().iter().map(header).collect())
-}
-
 /// How long to wait before the next attempt.
 fn pause(cx: &Cx, options: &Options, attempt: u32, reply: Option<&Reply>) -> Duration {
-    let share = (cx.host().random() >> 11) as f64 / (1u64 << 53) as f64;
+    let share = (cx.system().random_u64() >> 11) as f64 / (1u64 << 53) as f64;
     let doubled = options.backoff.saturating_mul(2u32.saturating_pow(attempt));
     let varied = doubled.min(LONGEST_PAUSE).mul_f64(0.75 + share / 2.0);
     let asked = reply.filter(|reply| options.respect_retry_after && matches!(reply.status, 429 | 503));
@@ -200,66 +209,14 @@ fn pause(cx: &Cx, options: &Options, attempt: u32, reply: Option<&Reply>) -> Dur
         let (_, value) = reply.headers.iter().find(|(name, _)| name == "retry-after")?;
         match value.trim().parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-            Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(SystemTime::now()).ok(),
+            Err(_) => until(cx, httpdate::parse_http_date(value).ok()?),
         }
     });
     varied.max(asked.unwrap_or_default()).min(LONGEST_PAUSE)
 }
 
-/// The causes of an error without the address, which may hold a key.
-fn cause(error: &reqwest::Error) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        let text = inner.to_string();
-        if parts.last() != Some(&text) {
-            parts.push(text);
-        }
-        source = inner.source();
-    }
-    if error.is_timeout() {
-        return "operation timed out".to_owned();
-    }
-    if parts.is_empty() { "the request could not be sent".to_owned() } else { parts.join(": ") }
-}
-
-fn client(cx: &Cx, options: &Options) -> std::result::Result<reqwest::Client, String> {
-    let key = format!(
-        "{:?} {:?} {} {:?}",
-        options.connect_timeout, options.read_timeout, options.redirects, options.proxy
-    );
-    let clients = cx.state::<Clients>();
-    if let Some(client) = clients.0.borrow().get(&key) {
-        return Ok(client.clone());
-    }
-    // An error means that another crate has chosen a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = || {
-        let policy = match options.redirects {
-            0 => reqwest::redirect::Policy::none(),
-            n => reqwest::redirect::Policy::limited(n),
-        };
-        let mut builder = reqwest::Client::builder().redirect(policy);
-        if let Some(time) = options.connect_timeout {
-            builder = builder.connect_timeout(time);
-        }
-        if let Some(time) = options.read_timeout {
-            builder = builder.read_timeout(time);
-        }
-        match &options.proxy {
-            Some(proxy) => reqwest::Proxy::all(proxy)
-                .map(|p| builder.proxy(p))
-                .map_err(|reason| format!("invalid proxy '{proxy}': {reason}")),
-            None => Ok(builder),
-        }
-    };
-    // A machine without root certificates can still talk plain HTTP.
-    let client = match builder()?.build() {
-        Ok(client) => client,
-        Err(_) => {
-            builder()?.tls_certs_only([]).build().map_err(|error| format!("request failed: {error}"))?
-        }
-    };
-    clients.0.borrow_mut().insert(key, client.clone());
-    Ok(client)
+/// The time from now to a date.
+fn until(cx: &Cx, date: SystemTime) -> Option<Duration> {
+    let now = u64::try_from(cx.system().now_ms()).ok()?;
+    date.duration_since(UNIX_EPOCH).ok()?.checked_sub(Duration::from_millis(now))
 }

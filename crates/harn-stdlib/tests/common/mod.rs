@@ -4,33 +4,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_system::{Capture, Layer, Real, System};
 use harn_value::Value;
-use harn_vm::{CaptureHost, Host, Source, Vm, VmBuilder, block_on, load, uncaught};
+use harn_vm::{Source, Vm, VmBuilder, block_on, load, uncaught};
 
 /// Output in memory, files and state in a scratch folder, everything else the real system.
-struct ScratchHost {
-    capture: Rc<CaptureHost>,
+struct ScratchSystem {
+    capture: Rc<Capture>,
     dir: PathBuf,
 }
 
-impl Host for ScratchHost {
-    fn write_out(&self, text: &str) -> io::Result<()> {
-        self.capture.write_out(text)
-    }
-
-    fn write_err(&self, text: &str) {
-        self.capture.write_err(text);
+impl Layer for ScratchSystem {
+    fn inner(&self) -> &dyn System {
+        &*self.capture
     }
 
     fn env(&self, name: &str) -> Option<String> {
         match name {
             "HARN_STATE_DIR" => Some(self.dir.join("state").to_string_lossy().into_owned()),
-            _ => std::env::var(name).ok(),
+            _ => self.inner().env(name),
         }
     }
 
-    fn cwd(&self) -> PathBuf {
-        self.dir.clone()
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Ok(self.dir.clone())
     }
 }
 
@@ -45,9 +42,9 @@ pub(crate) struct Run {
 /// Runs `text` as the file `name` of the folder `dir`.
 pub(crate) fn run(name: &str, text: &str, dir: &Path) -> Run {
     let scratch = tempfile::tempdir().expect("a scratch folder");
-    let capture = Rc::new(CaptureHost::default());
-    let host = ScratchHost { capture: capture.clone(), dir: scratch.path().to_owned() };
-    let mut builder = VmBuilder::new(Box::new(host))
+    let capture = Rc::new(Capture::over(Rc::new(Real::new())));
+    let system = ScratchSystem { capture: capture.clone(), dir: scratch.path().to_owned() };
+    let mut builder = VmBuilder::new(Rc::new(system))
         .builtins(harn_stdlib::builtins())
         .methods(harn_stdlib::methods())
         .std_modules(harn_stdlib::module)

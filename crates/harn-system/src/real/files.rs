@@ -5,9 +5,10 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use super::replace::{Replacement, unused_name_beside};
-use crate::guard::identity;
+use crate::file::{Facts, Kind, MoveError};
 
 /// Opening must not wait, should the path have become a FIFO since it was looked at.
 pub(super) const NONBLOCKING: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -21,6 +22,37 @@ pub(super) fn regular(facts: &Metadata) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     Ok(())
+}
+
+/// Device and inode: what makes a file one file.
+fn identity(facts: &Metadata) -> (u64, u64) {
+    (facts.dev(), facts.ino())
+}
+
+/// The facts that all systems know.
+pub(super) fn facts(facts: &Metadata) -> Facts {
+    let kind = match facts.file_type() {
+        kind if kind.is_file() => Kind::File,
+        kind if kind.is_dir() => Kind::Dir,
+        kind if kind.is_symlink() => Kind::Link,
+        _ => Kind::Other,
+    };
+    let modified = facts.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Facts {
+        kind,
+        size: facts.len(),
+        readonly: facts.permissions().readonly(),
+        modified: modified.map_or(0.0, |time| time.as_secs_f64()),
+        identity: identity(facts),
+    }
+}
+
+/// Facts about what a path leads to, for those who cannot carry a [`System`](crate::System) along.
+///
+/// # Errors
+/// The system's error.
+pub fn look(path: &Path) -> io::Result<Facts> {
+    path.metadata().map(|found| facts(&found))
 }
 
 fn os_error(number: rustix::io::Errno) -> io::Error {
@@ -140,15 +172,6 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     new.commit()
 }
 
-/// Why something could not be moved.
-#[derive(Debug)]
-pub enum MoveError {
-    /// It is where it was.
-    NotMoved(io::Error),
-    /// It is complete at the new place, but could not be removed from the old one.
-    NotRemoved(io::Error),
-}
-
 /// Moves a file, directory or link, also to another file system. A file or an empty directory at the
 /// target is replaced by one of its kind.
 ///
@@ -199,12 +222,15 @@ pub fn remove(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
 }
 
-/// The names in a directory, in no order.
+/// The names in a directory, sorted.
 ///
 /// # Errors
 /// The system's error.
 pub fn names(path: &Path) -> io::Result<Vec<PathBuf>> {
-    std::fs::read_dir(path)?.map(|entry| Ok(PathBuf::from(entry?.file_name()))).collect()
+    let names = std::fs::read_dir(path)?.map(|entry| Ok(PathBuf::from(entry?.file_name())));
+    let mut names: Vec<PathBuf> = names.collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
 }
 
 #[cfg(test)]

@@ -1,6 +1,221 @@
 //! The machine itself.
 
 pub mod files;
+mod http;
+pub(crate) mod input;
+mod output;
+pub mod process;
 mod replace;
 
+use std::cell::{Cell, RefCell};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
 pub use replace::Replacement;
+
+use crate::file::{Draft, Facts, Lock, MoveError};
+use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::process::{Command, Finished};
+use crate::system::{Stream, System, Waiting};
+
+/// The machine and this process. Files and streams need no more; processes, HTTP and timers need to be
+/// polled in a tokio runtime.
+pub struct Real {
+    started: Instant,
+    out: output::Output,
+    clients: http::Clients,
+    /// Random bytes from the system that were not used yet: it is asked once for many.
+    chance: RefCell<[u8; 256]>,
+    used: Cell<usize>,
+}
+
+impl Default for Real {
+    fn default() -> Real {
+        Real {
+            started: Instant::now(),
+            out: output::Output::default(),
+            clients: http::Clients::default(),
+            chance: RefCell::new([0; 256]),
+            used: Cell::new(256),
+        }
+    }
+}
+
+impl Real {
+    /// The machine, with the standard streams of this process.
+    pub fn new() -> Real {
+        Real::default()
+    }
+}
+
+impl System for Real {
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        path.metadata().map(|facts| files::facts(&facts))
+    }
+
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        path.symlink_metadata().map(|facts| files::facts(&facts))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        path.canonicalize()
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        files::names(path)
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        files::read(path, limit)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        files::replace(path, bytes)
+    }
+
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        Ok(Box::new(Replacement::new(path)?))
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        files::append(path, bytes)
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir(path)
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        files::copy(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        files::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        files::remove(path)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        let file = files::open_to_append(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(Box::new(file)))),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        Box::pin(process::run(command))
+    }
+
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        Box::pin(self.clients.exchange(request))
+    }
+
+    fn now_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let mut chance = self.chance.borrow_mut();
+        for byte in bytes {
+            if self.used.get() == chance.len() {
+                // Without a source of chance there is nothing that a program could rely on.
+                getrandom::fill(&mut *chance).expect("the system has random bytes");
+                self.used.set(0);
+            }
+            *byte = chance[self.used.replace(self.used.get() + 1)];
+        }
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        // Names that no environment can hold are not set.
+        if name.is_empty() || name.contains(['=', '\0']) { None } else { std::env::var(name).ok() }
+    }
+
+    fn cwd(&self) -> io::Result<PathBuf> {
+        std::env::current_dir()
+    }
+
+    fn temp_dir(&self) -> PathBuf {
+        std::env::temp_dir()
+    }
+
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn platform(&self) -> (&'static str, &'static str) {
+        (std::env::consts::OS, std::env::consts::ARCH)
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.out.write(text)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn write_err(&self, text: &str) {
+        let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
+    }
+
+    fn read_line(&self) -> io::Result<Option<String>> {
+        input::line(&mut io::stdin().lock())
+    }
+
+    fn read_input(&self) -> io::Result<String> {
+        input::rest(&mut io::stdin().lock())
+    }
+
+    fn is_terminal(&self, stream: Stream) -> bool {
+        match stream {
+            Stream::Input => io::stdin().is_terminal(),
+            Stream::Output => io::stdout().is_terminal(),
+            Stream::Error => io::stderr().is_terminal(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bytes_differ() {
+        let system = Real::new();
+        let (mut a, mut b) = ([0; 300], [0; 300]);
+        system.random(&mut a);
+        system.random(&mut b);
+        assert_ne!(a, b);
+        assert_ne!(a[..16], a[256..272]);
+    }
+
+    #[test]
+    fn a_lock_is_held_once() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let path = folder.path().join("lock");
+        let held = Real::new().try_lock(&path).expect("a file");
+        assert!(held.is_some());
+        assert!(Real::new().try_lock(&path).expect("a file").is_none());
+        drop(held);
+        assert!(Real::new().try_lock(&path).expect("a file").is_some());
+    }
+}

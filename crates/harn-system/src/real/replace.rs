@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::files::{NONBLOCKING, regular};
+use crate::file::Draft;
 
 /// The longest chain of links that is followed, as Linux has it.
 const MOST_LINKS: usize = 40;
@@ -89,6 +90,12 @@ impl Write for Replacement {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+impl Draft for Replacement {
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        Replacement::commit(*self)
     }
 }
 

@@ -14,6 +14,7 @@ use harn_vm::suggest;
 use serde_json::{Value, json};
 
 use crate::args::DemoArgs;
+use crate::out::Out;
 use crate::program::{self, Program, RunOptions};
 use crate::report::Problem;
 use crate::signal;
@@ -71,7 +72,7 @@ fn list(json: bool) -> u8 {
         list_text(Colour::of(&io::stdout()))
     };
     // A closed pipe is the reader's choice, not an error.
-    let _ = io::stdout().write_all(text.as_bytes());
+    let _ = Out.write_all(text.as_bytes());
     0
 }
 
@@ -89,10 +90,10 @@ fn list_text(colour: Colour) -> String {
 /// Asks on the terminal; an empty answer takes the first scenario.
 fn choose() -> Result<&'static Scenario, u8> {
     for (n, scenario) in SCENARIOS.iter().enumerate() {
-        println!("  {}. {}  {}", n + 1, scenario.id, scenario.title);
+        let _ = writeln!(Out, "  {}. {}  {}", n + 1, scenario.id, scenario.title);
     }
-    print!("Which one? [1] ");
-    let _ = io::stdout().flush();
+    let _ = write!(Out, "Which one? [1] ");
+    let _ = Out.flush();
     let mut answer = String::new();
     if io::stdin().lock().read_line(&mut answer).is_err() {
         return Err(1);
@@ -115,7 +116,7 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let out = Colour::of(&io::stdout());
     let say = |text: String| {
         if !args.json {
-            let mut stdout = io::stdout().lock();
+            let mut stdout = Out;
             let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
         }
     };
@@ -139,7 +140,7 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
         RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
     let (started, clock) = (jiff::Timestamp::now(), Instant::now());
     let warn = |problem: &Problem| streams.write_err(&problem.draw(streams.colour()));
-    let end = program::run(&program, options, stage.host(&streams), warn, signal::stop_on_signal);
+    let end = program::run(&program, options, stage.system(&streams), warn, signal::stop_on_signal);
     let (code, result) = end.settle();
     if let Err(failure) = result {
         streams.write_err(&failure.draw(streams.colour()));
@@ -151,7 +152,7 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let warn = |problem: String| eprintln!("warning: {problem}; `--no-record` keeps none");
     let folder = (!args.no_record).then(|| record::write(&run).map_err(warn).ok()).flatten();
     if args.json {
-        let _ = io::stdout().write_all(
+        let _ = Out.write_all(
             pretty(&json!({
                 "scenario": scenario.id, "title": scenario.title, "exit_code": code, "elapsed_ms": elapsed_ms,
                 "stdout": streams.out(), "stderr": streams.err(), "run_record_dir": folder,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use harn_system::{Real, System};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -22,28 +23,27 @@ pub(super) struct Run<'a> {
 /// A sentence.
 pub(super) fn write(run: &Run<'_>) -> Result<String, String> {
     let finished = Timestamp::now();
-    let base = std::env::var_os("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
+    let system = Real::new();
+    let base = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
     let base = base.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from);
     let name = format!("demo-{}-{}", run.scenario.id, finished.as_second());
     let cannot =
         |path: &Path, e: std::io::Error| format!("cannot write the run record {}: {e}", path.display());
-    std::fs::create_dir_all(&base).map_err(|e| cannot(&base, e))?;
-    let folder = new_folder(&base, &name).map_err(|e| cannot(&base.join(&name), e))?;
-    let (path, scratch) = (folder.join("run.json"), folder.join(".run.json.new"));
+    system.make_dirs(&base).map_err(|e| cannot(&base, e))?;
+    let folder = new_folder(&system, &base, &name).map_err(|e| cannot(&base.join(&name), e))?;
+    let path = folder.join("run.json");
     let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let text = format!("{:#}\n", document(run, &id, finished));
-    std::fs::write(&scratch, text)
-        .and_then(|()| std::fs::rename(&scratch, &path))
-        .map_err(|e| cannot(&path, e))?;
+    system.replace(&path, text.as_bytes()).map_err(|e| cannot(&path, e))?;
     Ok(folder.display().to_string())
 }
 
 /// Makes a folder that was not there: runs within one second keep their records apart.
-fn new_folder(base: &Path, name: &str) -> std::io::Result<PathBuf> {
+fn new_folder(system: &Real, base: &Path, name: &str) -> std::io::Result<PathBuf> {
     let mut count = 1;
     loop {
         let folder = base.join(if count == 1 { name.to_owned() } else { format!("{name}-{count}") });
-        match std::fs::create_dir(&folder) {
+        match system.make_dir(&folder) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && count < 1000 => count += 1,
             made => return made.map(|()| folder),
         }

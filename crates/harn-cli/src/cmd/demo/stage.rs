@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use harn_vm::host::Host;
+use harn_system::{Layer, Real, System};
 
+use crate::out::Out;
 use crate::style::Colour;
 
 /// An empty file of replies.
@@ -28,9 +29,9 @@ impl Stage {
         for (name, text) in files.iter().chain(&[(NO_REPLIES, "")]) {
             let path = folder.path().join(name);
             if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(cannot)?;
+                Real::new().make_dirs(parent).map_err(cannot)?;
             }
-            std::fs::write(path, text).map_err(cannot)?;
+            Real::new().replace(&path, text.as_bytes()).map_err(cannot)?;
         }
         Ok(Stage { folder })
     }
@@ -41,8 +42,12 @@ impl Stage {
     }
 
     /// The world that the scenario sees.
-    pub(super) fn host(&self, streams: &Streams) -> Box<dyn Host> {
-        Box::new(StageHost { folder: self.folder.path().to_owned(), streams: streams.clone() })
+    pub(super) fn system(&self, streams: &Streams) -> Rc<dyn System> {
+        Rc::new(StageSystem {
+            inner: Real::new(),
+            folder: self.folder.path().to_owned(),
+            streams: streams.clone(),
+        })
     }
 }
 
@@ -84,9 +89,8 @@ impl Streams {
     fn write_out(&self, text: &str) -> io::Result<()> {
         self.kept.borrow_mut().0.push_str(text);
         if self.shown {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes())?;
-            out.flush()?;
+            Out.write_all(text.as_bytes())?;
+            Out.flush()?;
         }
         Ok(())
     }
@@ -104,12 +108,21 @@ fn without_colour(text: &str) -> String {
 }
 
 /// The real system, except for the working folder and the streams.
-struct StageHost {
+struct StageSystem {
+    inner: Real,
     folder: PathBuf,
     streams: Streams,
 }
 
-impl Host for StageHost {
+impl Layer for StageSystem {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn write_out(&self, text: &str) -> io::Result<()> {
         self.streams.write_out(text)
     }
@@ -118,8 +131,8 @@ impl Host for StageHost {
         self.streams.write_err(text);
     }
 
-    fn cwd(&self) -> PathBuf {
-        self.folder.clone()
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Ok(self.folder.clone())
     }
 
     fn env(&self, name: &str) -> Option<String> {
@@ -127,16 +140,8 @@ impl Host for StageHost {
             // Nobody looks at colours that are only kept.
             "NO_COLOR" if !self.streams.shown => Some("1".to_owned()),
             "FORCE_COLOR" if !self.streams.shown => None,
-            _ => std::env::var(name).ok(),
+            _ => self.inner.env(name),
         }
-    }
-
-    fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        std::fs::read(self.folder.join(path))
-    }
-
-    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        std::fs::write(self.folder.join(path), bytes)
     }
 }
 

@@ -3,9 +3,9 @@
 
 mod prompt;
 
-use std::io::Write;
 use std::path::Path;
 
+use harn_system::{Real, System, SystemExt};
 use harn_vm::suggest;
 
 use crate::args::{Explain, ExplainArgs, usage_error};
@@ -33,7 +33,7 @@ pub(crate) fn explain(args: ExplainArgs) -> u8 {
     match outcome {
         Ok(text) => {
             // A closed pipe is the reader's choice, not an error.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            crate::out::write(&text);
             0
         }
         Err(text) => {
@@ -47,30 +47,30 @@ pub(crate) fn explain(args: ExplainArgs) -> u8 {
 fn write_reference(pages: &[(String, String)], folder: &Path, check: bool) -> Result<String, String> {
     let cannot =
         |what: &str, path: &Path, e: std::io::Error| format!("cannot {what} {}: {e}", path.display());
+    let system = Real::new();
     let mut stale = Vec::new();
     for (name, text) in pages {
         let path = folder.join(name);
-        if std::fs::read_to_string(&path).is_ok_and(|known| known == *text) {
+        if system.read_text(&path, u64::MAX).is_ok_and(|known| known == *text) {
             continue;
         }
         stale.push(path.display().to_string());
         if !check {
-            std::fs::create_dir_all(folder).map_err(|e| cannot("make", folder, e))?;
-            std::fs::write(&path, text).map_err(|e| cannot("write", &path, e))?;
+            system.make_dirs(folder).map_err(|e| cannot("make", folder, e))?;
+            system.replace(&path, text.as_bytes()).map_err(|e| cannot("write", &path, e))?;
         }
     }
-    let mut known: Vec<_> = std::fs::read_dir(folder)
-        .map_err(|e| cannot("read", folder, e))?
-        .flatten()
-        .map(|entry| entry.path())
+    let known = system.names(folder).map_err(|e| cannot("read", folder, e))?;
+    let known: Vec<_> = known
+        .iter()
+        .map(|name| folder.join(name))
         .filter(|path| path.extension().is_some_and(|e| e == "md"))
         .filter(|path| !pages.iter().any(|(name, _)| path.ends_with(name)))
         .collect();
-    known.sort();
     for path in known {
         stale.push(path.display().to_string());
         if !check {
-            std::fs::remove_file(&path).map_err(|e| cannot("remove", &path, e))?;
+            system.remove(&path).map_err(|e| cannot("remove", &path, e))?;
         }
     }
     match (check, stale.is_empty()) {

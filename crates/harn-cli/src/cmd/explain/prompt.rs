@@ -8,10 +8,11 @@ use harn_prompt::explain::assembly_json;
 use harn_prompt::view::{CallHead, Style, call};
 use harn_prompt::{Assembly, compare, stability_report};
 use harn_runtime::{ModelTraffic, SentCall};
-use harn_vm::host::Host;
+use harn_system::{Layer, Real, System};
 use serde_json::{Value, json};
 
 use crate::args::ExplainPromptArgs;
+use crate::out::Out;
 use crate::program::{self, End, Program, RunOptions};
 use crate::report::Problem;
 use crate::signal;
@@ -36,8 +37,9 @@ pub(crate) fn explain_prompt(args: ExplainPromptArgs) -> u8 {
         task: args.task,
         traffic: ModelTraffic { replies: args.llm_mock, ..ModelTraffic::default() },
         watch: Some(Box::new(move |call| seen.borrow_mut().show(call))),
+        ..RunOptions::default()
     };
-    let end = program::run(&program, options, Box::new(Aside), warn, signal::stop_on_signal);
+    let end = program::run(&program, options, Rc::new(Aside(Real::new())), warn, signal::stop_on_signal);
     report.borrow().finish(&args.file.display().to_string(), end)
 }
 
@@ -47,11 +49,15 @@ fn warn(problem: &Problem) {
 }
 
 /// The real system, except that output goes to standard error: standard output is for the prompts.
-struct Aside;
+struct Aside(Real);
 
-impl Host for Aside {
+impl Layer for Aside {
+    fn inner(&self) -> &dyn System {
+        &self.0
+    }
+
     fn write_out(&self, text: &str) -> io::Result<()> {
-        self.write_err(text);
+        self.0.write_err(text);
         Ok(())
     }
 }
@@ -82,7 +88,7 @@ impl Report {
             let head = CallHead { number: self.count, to: &recipient(&sent), details: &details(&sent) };
             let gap = if self.count > 1 { "\n" } else { "" };
             let text = call(head, &sent.assembly, self.last.as_ref(), self.style);
-            let mut out = io::stdout().lock();
+            let mut out = Out;
             // A closed pipe is the reader's choice; the program runs to its end all the same.
             let _ = write!(out, "{gap}{text}").and_then(|()| out.flush());
         }
@@ -107,7 +113,7 @@ impl Report {
         } else if let Some(failure) = failure {
             eprint!("{}", failure.draw(Colour::of(&io::stderr()).on()));
         } else if self.count == 0 {
-            let _ = writeln!(io::stdout(), "{file}: no model calls");
+            let _ = writeln!(Out, "{file}: no model calls");
         }
         code
     }
@@ -184,5 +190,5 @@ fn document(data: Value, error: Option<(&str, String, Value)>) -> Value {
 }
 
 fn print(document: &Value) {
-    let _ = writeln!(io::stdout(), "{document}");
+    let _ = writeln!(Out, "{document}");
 }

@@ -1,0 +1,47 @@
+//! Standard output of the commands. What cannot be written is remembered, and turns success into failure
+//! when the command ends; only a reader that has gone away is no failure.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Standard output.
+pub(crate) struct Out;
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().write(bytes).map_err(remember)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush().map_err(remember)
+    }
+}
+
+/// Writes a text. A failure is told by [`settle`].
+pub(crate) fn write(text: &str) {
+    let _ = Out.write_all(text.as_bytes());
+}
+
+/// Keeps the first failure; gives one like it.
+fn remember(error: io::Error) -> io::Error {
+    let again = io::Error::new(error.kind(), error.to_string());
+    if error.kind() != io::ErrorKind::Interrupted {
+        FAILED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+    again
+}
+
+/// Hands over what was written; gives the exit code of the command that wanted to end with `code`.
+pub(crate) fn settle(code: u8) -> u8 {
+    let _ = Out.flush();
+    let failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match failed {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(io::stderr(), "error: cannot write to standard output: {error}");
+            code.max(1)
+        }
+        _ => code,
+    }
+}

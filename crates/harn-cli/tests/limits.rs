@@ -1,0 +1,80 @@
+//! `harn run --allow`, `--deny` and `--sandbox`, and what running programs leaves behind.
+
+use crate::common::{command, finish, folder, harn};
+
+const PROGRAM: &str = "println(try { read_file(\"a.txt\") })\nprintln(await(spawn { try { read_file(\"a.txt\") } }))\nprintln([\"a.txt\"].map({ p -> try { read_file(p) } })[0])";
+
+fn run(args: &[&str], program: &str) -> crate::common::Ran {
+    let scratch =
+        folder(&[("a.txt", "a"), ("main.harn", program), ("lib.harn", "fn read() { read_file(\"a.txt\") }")]);
+    let mut harn = command(&[&["run"], args, &["main.harn"]].concat());
+    harn.current_dir(scratch.path());
+    finish(harn, b"")
+}
+
+#[test]
+fn builtins_that_are_not_allowed_are_refused_wherever_they_are_called() {
+    let refused = "Result.Err(Error [tool_rejected]: Tool 'read_file' is not permitted.)\n".repeat(3);
+    assert_eq!(run(&["--deny", "read_file, ,exec"], PROGRAM).out, refused);
+    assert_eq!(run(&["--allow", "env,await"], PROGRAM).out, refused);
+    assert_eq!(run(&["--allow", "read_file,await"], PROGRAM).out, "Result.Ok(a)\n".repeat(3));
+    let imported = "import { read } from \"lib\"\nprintln(try { read() })\nprintln([1, 2].map({ x -> x + 1 }), len([1]))";
+    let ran = run(&["--deny", "read_file"], imported);
+    assert_eq!(
+        ran.out, "Result.Err(Error [tool_rejected]: Tool 'read_file' is not permitted.)\n[2, 3] 1\n",
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn names_that_are_no_builtins_are_usage_errors() {
+    let ran = harn(&["run", "--deny", "read_fiel", "-e", "1"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("unknown builtin 'read_fiel'") && ran.err.contains("read_file"), "{}", ran.err);
+    assert_eq!(harn(&["run", "--deny", "env", "--allow", "env", "-e", "1"]).code, 2);
+    assert_eq!(harn(&["run", "--sandbox=moon", "-e", "1"]).code, 2);
+}
+
+#[test]
+fn a_sandbox_keeps_the_program_in_its_folder() {
+    let program = "println(try { read_file(\"a.txt\") })\nprintln(try { write_file(\"b.txt\", \"b\") })\nprintln(is_err(try { read_file(\"/etc/hostname\") }))\nprintln(is_err(try { exec(\"true\") }))\nprintln(is_err(await(spawn { try { read_file(\"/etc/hostname\") } })))";
+    let ran = run(&["--sandbox"], program);
+    assert_eq!(ran.out, "Result.Ok(a)\nResult.Ok(nil)\ntrue\ntrue\ntrue\n", "{}", ran.err);
+    let ran = run(&["--sandbox=read_only"], program);
+    assert!(ran.out.contains("builtin 'write_file' exceeds workspace write ceiling"), "{}", ran.shown());
+}
+
+#[test]
+fn a_deadline_ends_programs_and_what_they_started() {
+    let program = "let r = try { deadline 300ms { shell(\"sleep 1000 & echo $! > pid; wait\") } }\nprintln(is_err(r))\nlet pid = read_file(\"pid\").trim()\nvar runs = true\nvar left = 500\nwhile runs && left > 0 {\nsleep(10ms)\nleft = left - 1\nlet s = read_file_result(\"/proc/${pid}/stat\")\nruns = is_ok(s) && !unwrap(s).contains(\") Z \") }\nprintln(runs)\nlet t = shell(\"sleep 1000\", {timeout: 100ms})\nprintln([t.timed_out, t.success])\nprintln(is_err(try { shell(\"yes\", {max_output_bytes: 1000}) }))\nprintln(is_err(try { shell(\"true\", {timout: 1}) }))\nprintln(shell(\"sleep 1000 & echo x; kill $!\").stdout)";
+    let ran = run(&[], program);
+    assert_eq!(ran.out, "true\nfalse\n[true, false]\ntrue\ntrue\nx\n\n", "{}", ran.err);
+}
+
+#[test]
+fn lines_of_the_call_log_are_whole() {
+    let scratch = folder(&[(
+        "main.harn",
+        "for i in 1 to 40 { llm_mock({text: \"y\".repeat(3000)})\nllm_call(\"x\".repeat(i * 400), nil, {provider: \"mock\"}) }",
+    )]);
+    let log = scratch.path().join("log");
+    let children: Vec<_> = (0..4)
+        .map(|_| {
+            let mut harn = command(&["run", "main.harn"]);
+            harn.current_dir(scratch.path()).env("HARN_LLM_TRANSCRIPT_DIR", &log).spawn().unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let text = std::fs::read_to_string(log.join("llm_transcript.jsonl")).unwrap();
+    assert!(text.lines().count() > 160);
+    for line in text.lines() {
+        assert!(
+            serde_json::from_str::<serde_json::Value>(line).is_ok(),
+            "torn: {}",
+            &line[..line.len().min(200)]
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Standard streams: output that cannot be written is an error, input that is no text is one, too.
+
+use std::fs::OpenOptions;
+use std::process::Stdio;
+
+use crate::common::{command, finish, folder, harn_with};
+
+/// Runs a command whose output goes to a full disk.
+fn into_full(args: &[&str]) -> (i32, String) {
+    let scratch = folder(&[("main.harn", "println(\"data\")\n"), ("quiet.harn", "1 + 1\n")]);
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut harn = command(args);
+    harn.current_dir(scratch.path()).env("HARN_RUN_DIR", scratch.path().join("runs"));
+    let output = harn.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn output_to_a_full_disk_is_an_error() {
+    for args in [
+        &["run", "main.harn"][..],
+        &["run", "-e", "println(1)\nexit(0)"],
+        &["run", "-e", "let r = try { println(\"x\".repeat(100000)) }"],
+        &["run", "--json", "main.harn"],
+        &["check", "main.harn"],
+        &["check", "--json", "main.harn"],
+        &["lint", "main.harn"],
+        &["models", "--json"],
+        &["providers"],
+        &["explain", "println"],
+        &["version"],
+        &["completions", "bash"],
+        &["demo", "--list"],
+    ] {
+        let (code, err) = into_full(args);
+        assert_eq!(code, 1, "{args:?}: {err}");
+        assert!(err.contains("cannot write to standard output"), "{args:?}: {err}");
+    }
+    let (code, err) = into_full(&["run", "quiet.harn"]);
+    assert_eq!((code, err.as_str()), (0, ""), "nothing was to be written");
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_error() {
+    let mut harn = command(&["run", "-e", "for i in 1 to 100000 { println(i) }"]);
+    let mut child = harn.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn input_that_is_no_text_is_an_error() {
+    let program = "var l = try { read_line() }\nwhile is_err(l) || unwrap(l) != nil {\nprintln(l)\nl = try { read_line() } }\nprintln(\"end\")";
+    let mut harn = command(&["run", "-e", program]);
+    harn.env("HARN_TASK", "");
+    let ran = finish(harn, b"good\nb\xffad\nmore\n");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[0], "Result.Ok(good)", "{}", ran.shown());
+    assert!(
+        lines[1].contains("read_line: cannot read standard input: a line of standard input is not UTF-8")
+    );
+    assert_eq!(lines[2..], ["Result.Ok(more)", "end"], "{}", ran.shown());
+    let mut harn = command(&["run", "-e", "println(try { read_stdin() })"]);
+    harn.env("HARN_TASK", "");
+    let ran = finish(harn, b"a\nb\xff\n");
+    assert!(ran.out.starts_with("Result.Err(read_stdin: cannot read standard input"), "{}", ran.shown());
+    assert_eq!(harn_with(&["run", "-e", "print(read_stdin())"], "ä\n").out, "ä\n");
+}

@@ -1,0 +1,66 @@
+//! The policy of a loop as a limit on what its handlers may do: the same ceiling that its tools are held to,
+//! put on the door to the world.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use harn_agent::LoopConfig;
+use harn_agent::policy::Policy;
+use harn_system::{Ceiling, Level};
+use harn_value::Value;
+use harn_vm::task_scope::TaskScope;
+use harn_vm::{Cx, Error, Limit, Result};
+
+use crate::convert::entry;
+
+/// Loops within loops when no policy says otherwise.
+const NESTING: u64 = 8;
+
+/// How deep the running loops are nested, and how deep they may be.
+#[derive(Default)]
+struct Nesting(TaskScope<(u64, u64)>);
+
+/// What holds while a loop runs; dropping it ends that.
+pub(crate) struct InForce {
+    _limit: Option<Limit>,
+    nesting: Rc<Nesting>,
+    token: u64,
+}
+
+impl Drop for InForce {
+    fn drop(&mut self) {
+        self.nesting.0.close(self.token);
+    }
+}
+
+/// Puts the policy of a loop in force for its length, below the policies of the loops around it.
+///
+/// # Errors
+/// When loops are nested deeper than a policy allows.
+pub(crate) fn limit(cx: &Cx, config: &mut LoopConfig, options: &Value) -> Result<InForce> {
+    let nesting = cx.state::<Nesting>();
+    let (depth, most) = nesting.0.current(cx).unwrap_or((0, NESTING));
+    if depth >= most {
+        return Err(Error::thrown("agent_loop: loops are nested deeper than recursion_limit allows"));
+    }
+    let most =
+        config.policy.recursion_limit().map_or(most, |limit| most.min((depth + 1).saturating_add(limit)));
+    if let Some(outer) = cx.limit_data::<Policy>() {
+        config.policy.put_under((*outer).clone());
+    }
+    let given = !entry(options, "policy").is_nil();
+    let limit = given.then(|| Limit::to(cx, ceiling(&config.policy), Some(Rc::new(config.policy.clone()))));
+    let token = nesting.0.open(cx, (depth + 1, most));
+    Ok(InForce { _limit: limit, nesting, token })
+}
+
+/// The ceiling of a policy.
+fn ceiling(policy: &Policy) -> Ceiling {
+    let roots = policy.workspace_roots();
+    Ceiling {
+        // The word was checked when the policy was read.
+        level: policy.side_effect_level().and_then(Level::of).unwrap_or(Level::Network),
+        capabilities: policy.capability_names(),
+        roots: (!roots.is_empty()).then(|| roots.iter().map(PathBuf::from).collect()),
+    }
+}

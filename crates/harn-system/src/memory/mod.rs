@@ -1,0 +1,415 @@
+//! A system in memory, for tests: files, streams, environment, a clock that moves when something waits,
+//! chance from a seed, and programs and servers that answer what they were told to. Nothing of it touches
+//! the machine.
+
+mod tree;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::file::{Draft, Facts, Lock, MoveError};
+use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
+use crate::process::{Command, Finished};
+use crate::system::{Stream, System, Waiting};
+use tree::Tree;
+
+/// What answers a program that is run.
+type Programs = Box<dyn Fn(&Command) -> io::Result<Finished>>;
+
+/// What answers a request: status, headers and body.
+type Servers = Box<dyn Fn(&HttpRequest) -> Result<(u16, Vec<(String, String)>, Vec<u8>), HttpError>>;
+
+/// The system in memory. Its working directory is `/work`, its home `/home/user`, its temporary folder `/tmp`.
+pub struct Memory {
+    tree: Rc<RefCell<Tree>>,
+    locks: Rc<RefCell<Vec<PathBuf>>>,
+    env: RefCell<BTreeMap<String, String>>,
+    cwd: RefCell<PathBuf>,
+    clock: Cell<Duration>,
+    began_ms: Cell<i64>,
+    chance: Cell<u64>,
+    out: RefCell<String>,
+    err: RefCell<String>,
+    input: RefCell<VecDeque<u8>>,
+    programs: RefCell<Option<Programs>>,
+    servers: RefCell<Option<Servers>>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        let mut tree = Tree::default();
+        for folder in ["/work", "/home/user", "/tmp"] {
+            tree.make_dirs(Path::new(folder)).expect("an empty tree takes folders");
+        }
+        Memory {
+            tree: Rc::new(RefCell::new(tree)),
+            locks: Rc::default(),
+            env: RefCell::new(BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())])),
+            cwd: RefCell::new(PathBuf::from("/work")),
+            clock: Cell::default(),
+            // 2024-01-01, so that times look like times.
+            began_ms: Cell::new(1_704_067_200_000),
+            chance: Cell::new(1),
+            out: RefCell::default(),
+            err: RefCell::default(),
+            input: RefCell::default(),
+            programs: RefCell::default(),
+            servers: RefCell::default(),
+        }
+    }
+}
+
+impl Memory {
+    /// An empty system.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Puts in a file, and the directories that lead to it.
+    ///
+    /// # Panics
+    /// When the path leads through a file.
+    #[must_use]
+    pub fn with_file(self, path: &str, content: impl AsRef<[u8]>) -> Memory {
+        let path = self.absolute(Path::new(path));
+        let mut tree = self.tree.borrow_mut();
+        if let Some(folder) = path.parent() {
+            tree.make_dirs(folder).expect("folders");
+        }
+        tree.write(&path, content.as_ref(), false).expect("a file");
+        drop(tree);
+        self
+    }
+
+    /// Puts in a link.
+    ///
+    /// # Panics
+    /// When there is something at the path, or its folder is missing.
+    #[must_use]
+    pub fn with_link(self, target: &str, path: &str) -> Memory {
+        let path = self.absolute(Path::new(path));
+        self.tree.borrow_mut().symlink(Path::new(target), &path).expect("a link");
+        self
+    }
+
+    /// Makes a file one that may not be written.
+    ///
+    /// # Panics
+    /// When there is no file.
+    #[must_use]
+    pub fn with_readonly(self, path: &str) -> Memory {
+        let path = self.absolute(Path::new(path));
+        self.tree.borrow_mut().set_readonly(&path).expect("a file");
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn with_env(self, name: &str, value: &str) -> Memory {
+        self.env.borrow_mut().insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Sets the working directory, which is made.
+    ///
+    /// # Panics
+    /// When the path leads through a file.
+    #[must_use]
+    pub fn with_cwd(self, path: &str) -> Memory {
+        self.tree.borrow_mut().make_dirs(Path::new(path)).expect("folders");
+        *self.cwd.borrow_mut() = PathBuf::from(path);
+        self
+    }
+
+    /// Sets what standard input holds.
+    #[must_use]
+    pub fn with_input(self, input: impl AsRef<[u8]>) -> Memory {
+        self.input.borrow_mut().extend(input.as_ref());
+        self
+    }
+
+    /// Sets what programs that are run do. Without it none can be started.
+    #[must_use]
+    pub fn with_programs(self, programs: impl Fn(&Command) -> io::Result<Finished> + 'static) -> Memory {
+        *self.programs.borrow_mut() = Some(Box::new(programs));
+        self
+    }
+
+    /// Sets what servers answer: status, headers and body. Without it none is reached.
+    #[must_use]
+    pub fn with_servers(
+        self,
+        servers: impl Fn(&HttpRequest) -> Result<(u16, Vec<(String, String)>, Vec<u8>), HttpError> + 'static,
+    ) -> Memory {
+        *self.servers.borrow_mut() = Some(Box::new(servers));
+        self
+    }
+
+    /// Sets how many bytes fit on the disk from now on.
+    pub fn set_room(&self, bytes: u64) {
+        self.tree.borrow_mut().room = bytes;
+    }
+
+    /// What was written to standard output.
+    pub fn output(&self) -> String {
+        self.out.borrow().clone()
+    }
+
+    /// What was written to standard error.
+    pub fn errors(&self) -> String {
+        self.err.borrow().clone()
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.cwd.borrow().join(path)
+    }
+
+    fn advance(&self, time: Duration) {
+        self.clock.set(self.clock.get() + time);
+        self.tree.borrow_mut().now = self.now_ms() as f64 / 1000.0;
+    }
+
+    fn line(&self) -> Option<Vec<u8>> {
+        let mut input = self.input.borrow_mut();
+        if input.is_empty() {
+            return None;
+        }
+        let end = input.iter().position(|byte| *byte == b'\n').map_or(input.len(), |at| at + 1);
+        Some(input.drain(..end).collect())
+    }
+}
+
+fn too_large(limit: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes"))
+}
+
+impl System for Memory {
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.tree.borrow().facts(&self.absolute(path), true)
+    }
+
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        self.tree.borrow().facts(&self.absolute(path), false)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.tree.borrow().canonical(&self.absolute(path))
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.tree.borrow().names(&self.absolute(path))
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        let tree = self.tree.borrow();
+        let bytes = tree.read(&self.absolute(path))?;
+        if bytes.len() as u64 > limit { Err(too_large(limit)) } else { Ok(bytes.to_vec()) }
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.tree.borrow_mut().write(&self.absolute(path), bytes, false)
+    }
+
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        let path = self.absolute(path);
+        self.tree.borrow().writable(&path)?;
+        Ok(Box::new(Written { tree: self.tree.clone(), path, bytes: Vec::new() }))
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.tree.borrow_mut().write(&self.absolute(path), bytes, true)
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.tree.borrow_mut().make_dirs(&self.absolute(path))
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let path = self.absolute(path);
+        if self.link_facts(&path).is_ok() {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        self.facts(path.parent().unwrap_or(Path::new("/")))?;
+        self.tree.borrow_mut().make_dirs(&path)
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.different(from, to)?;
+        let bytes = self.read(from, u64::MAX)?;
+        self.replace(to, &bytes)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.link_facts(from).map_err(MoveError::NotMoved)?;
+        self.different(from, to).map_err(MoveError::NotMoved)?;
+        let moved = self.tree.borrow_mut().rename(&self.absolute(from), &self.absolute(to));
+        moved.map_err(MoveError::NotMoved)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.tree.borrow_mut().remove(&self.absolute(path))
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.append(path, b"")?;
+        let path = self.canonical(path)?;
+        let mut locks = self.locks.borrow_mut();
+        if locks.contains(&path) {
+            return Ok(None);
+        }
+        locks.push(path.clone());
+        Ok(Some(Lock(Box::new(Held { locks: self.locks.clone(), path }))))
+    }
+
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        let ran = match &*self.programs.borrow() {
+            Some(programs) => programs(&command),
+            None => Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        Box::pin(std::future::ready(ran))
+    }
+
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        let reply = match &*self.servers.borrow() {
+            Some(servers) => servers(&request).map(|(status, headers, body)| HttpReply {
+                status,
+                headers,
+                body: Box::new(Whole(Some(body), request.max_response)),
+            }),
+            None => Err(HttpError::new(HttpErrorKind::Connect, "there is no network")),
+        };
+        Box::pin(std::future::ready(reply))
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.began_ms.get() + i64::try_from(self.clock.get().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.clock.get()
+    }
+
+    /// Waits are over at once; the clock moves by their length.
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        self.advance(time);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        // splitmix64: equal from run to run.
+        for piece in bytes.chunks_mut(8) {
+            self.chance.set(self.chance.get().wrapping_add(0x9E37_79B9_7F4A_7C15));
+            let mut x = self.chance.get();
+            x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            piece.copy_from_slice(&(x ^ (x >> 31)).to_le_bytes()[..piece.len()]);
+        }
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.env.borrow().get(name).cloned()
+    }
+
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Ok(self.cwd.borrow().clone())
+    }
+
+    fn temp_dir(&self) -> PathBuf {
+        PathBuf::from("/tmp")
+    }
+
+    fn pid(&self) -> u32 {
+        1
+    }
+
+    fn platform(&self) -> (&'static str, &'static str) {
+        ("linux", "x86_64")
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.out.borrow_mut().push_str(text);
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_err(&self, text: &str) {
+        self.err.borrow_mut().push_str(text);
+    }
+
+    fn read_line(&self) -> io::Result<Option<String>> {
+        match self.line() {
+            Some(line) => crate::real::input::line(&mut line.as_slice()),
+            None => Ok(None),
+        }
+    }
+
+    fn read_input(&self) -> io::Result<String> {
+        let rest: Vec<u8> = self.input.borrow_mut().drain(..).collect();
+        crate::real::input::rest(&mut rest.as_slice())
+    }
+
+    fn is_terminal(&self, _stream: Stream) -> bool {
+        false
+    }
+}
+
+impl Memory {
+    fn different(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match (self.facts(from), self.facts(to)) {
+            (Ok(from), Ok(to)) if from.identity == to.identity => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "source and target are the same file"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+struct Written {
+    tree: Rc<RefCell<Tree>>,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Draft for Written {
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        self.tree.borrow_mut().write(&self.path, &self.bytes, false)
+    }
+}
+
+struct Held {
+    locks: Rc<RefCell<Vec<PathBuf>>>,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.locks.borrow_mut().retain(|path| *path != self.path);
+    }
+}
+
+struct Whole(Option<Vec<u8>>, u64);
+
+impl Body for Whole {
+    fn next(&mut self) -> Waiting<'_, Result<Option<Vec<u8>>, HttpError>> {
+        let piece = self.0.take().filter(|body| !body.is_empty());
+        let large = piece.as_ref().is_some_and(|body| body.len() as u64 > self.1);
+        Box::pin(std::future::ready(if large { Err(crate::net::too_large(self.1)) } else { Ok(piece) }))
+    }
+}

@@ -1,0 +1,168 @@
+//! HTTP as an exchange: a request, the head of its reply, and the body as a stream.
+
+use std::time::Duration;
+
+use crate::system::Waiting;
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// Its method, in capitals.
+    pub method: String,
+    /// Where it goes: `http://` or `https://`.
+    pub url: String,
+    /// Its headers.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Option<Vec<u8>>,
+    /// The longest that the exchange may take, the body of the reply included.
+    pub timeout: Option<Duration>,
+    /// The longest that a connection may take to come about.
+    pub connect_timeout: Option<Duration>,
+    /// The longest that may pass between two pieces of the body.
+    pub read_timeout: Option<Duration>,
+    /// How many redirects are followed; with 0 a redirect is the reply.
+    pub redirects: usize,
+    /// The address of a proxy.
+    pub proxy: Option<String>,
+    /// Most bytes of the reply's body.
+    pub max_response: u64,
+}
+
+impl HttpRequest {
+    /// Bytes of a reply that are read when nothing else is said: 64 MiB.
+    pub const MAX_RESPONSE: u64 = 64 << 20;
+
+    /// A request without headers, body and limits of time that follows no redirects.
+    pub fn new(method: impl Into<String>, url: impl Into<String>) -> HttpRequest {
+        HttpRequest {
+            method: method.into(),
+            url: url.into(),
+            headers: Vec::new(),
+            body: None,
+            timeout: None,
+            connect_timeout: None,
+            read_timeout: None,
+            redirects: 0,
+            proxy: None,
+            max_response: HttpRequest::MAX_RESPONSE,
+        }
+    }
+}
+
+/// The head of a reply, and the body to come. Dropping it hangs up.
+pub struct HttpReply {
+    /// Its status.
+    pub status: u16,
+    /// Its headers, names in small letters.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Box<dyn Body>,
+}
+
+/// The body of a reply, as it comes.
+pub trait Body {
+    /// The next piece; `None` at the end.
+    fn next(&mut self) -> Waiting<'_, Result<Option<Vec<u8>>, HttpError>>;
+}
+
+impl HttpReply {
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// That of the body.
+    pub async fn read(mut self) -> Result<Vec<u8>, HttpError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.body.next().await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Why there is no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpErrorKind {
+    /// The request could not be made as it is: its address, a header, the method, the proxy.
+    Invalid,
+    /// Its time was over.
+    Timeout,
+    /// No connection came about.
+    Connect,
+    /// It broke off, or what came is no HTTP.
+    Broken,
+    /// Too many redirects, or one that leads nowhere.
+    Redirect,
+    /// The body is larger than allowed.
+    TooLarge,
+    /// A permission forbids it.
+    Refused,
+}
+
+/// An exchange that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpError {
+    /// Its kind.
+    pub kind: HttpErrorKind,
+    /// What happened, without the address, which may hold a key.
+    pub text: String,
+}
+
+impl HttpError {
+    /// An error.
+    pub fn new(kind: HttpErrorKind, text: impl Into<String>) -> HttpError {
+        HttpError { kind, text: text.into() }
+    }
+
+    /// Whether another attempt may go well: a timeout or a failed connection.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.kind, HttpErrorKind::Timeout | HttpErrorKind::Connect)
+    }
+}
+
+impl std::fmt::Display for HttpError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for HttpError {}
+
+/// The error of a body that is larger than its request allows.
+pub(crate) fn too_large(limit: u64) -> HttpError {
+    let text = format!("the response is larger than {limit} bytes (option max_response_bytes)");
+    HttpError::new(HttpErrorKind::TooLarge, text)
+}
+
+/// Whether a header is named like something that must stay between sender and receiver: it does not follow
+/// a redirect to another origin and is hidden where requests are shown.
+pub fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let whole = ["cookie", "set-cookie", "authorization", "proxy-authorization", "www-authenticate"];
+    let parts =
+        ["key", "token", "secret", "password", "passwd", "credential", "auth", "session", "signature"];
+    whole.contains(&name.as_str()) || parts.iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_secret_header;
+
+    #[test]
+    fn headers_named_like_keys() {
+        for name in [
+            "Authorization",
+            "x-api-key",
+            "Api-Key",
+            "X-Auth-Token",
+            "x-goog-api-key",
+            "Cookie",
+            "X-Amz-Security-Token",
+        ] {
+            assert!(is_secret_header(name), "{name}");
+        }
+        for name in ["accept", "content-type", "user-agent", "x-request-id"] {
+            assert!(!is_secret_header(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Permissions on the door: a system that does not do more than a ceiling allows. Ceilings are nested by
+//! putting one permitted system over another, so an inner one can only take away.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::file::{Draft, Facts, Lock, MoveError};
+use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
+use crate::process::{Command, Finished};
+use crate::system::{Layer, System, Waiting};
+
+/// How much may be changed outside, from nothing to everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nothing is looked at or changed.
+    None,
+    /// Files are read.
+    ReadOnly,
+    /// Files are written, too.
+    WorkspaceWrite,
+    /// Programs are run, too.
+    ProcessExec,
+    /// The network is used, too.
+    Network,
+}
+
+impl Level {
+    /// The level that a policy calls `word`.
+    pub fn of(word: &str) -> Option<Level> {
+        Some(match word {
+            "none" => Level::None,
+            "read_only" => Level::ReadOnly,
+            "workspace_write" => Level::WorkspaceWrite,
+            "process_exec" => Level::ProcessExec,
+            "network" => Level::Network,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::None => "none",
+            Level::ReadOnly => "read_only",
+            Level::WorkspaceWrite => "workspace_write",
+            Level::ProcessExec => "process_exec",
+            Level::Network => "network",
+        }
+    }
+}
+
+/// What may be done at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceiling {
+    /// The highest level.
+    pub level: Level,
+    /// Operations by capability (`workspace`: `read_text`, `list`, `exists`, `write_text`, `delete`; `process`: `exec`);
+    /// `None` without a limit.
+    pub capabilities: Option<BTreeMap<String, Vec<String>>>,
+    /// Absolute folders that files must lie in; `None` without a limit, an empty list allows none.
+    pub roots: Option<Vec<PathBuf>>,
+}
+
+impl Default for Ceiling {
+    fn default() -> Ceiling {
+        Ceiling { level: Level::Network, capabilities: None, roots: None }
+    }
+}
+
+impl Ceiling {
+    /// Whether an operation of a capability is allowed.
+    pub fn allows(&self, capability: &str, operation: &str) -> bool {
+        self.capabilities.as_ref().is_none_or(|allowed| {
+            allowed
+                .get(capability)
+                .is_some_and(|operations| operations.iter().any(|o| o == operation || o == "*"))
+        })
+    }
+}
+
+/// What a ceiling refused. Found in the [`io::Error`] by [`Refusal::of`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The operation is above the ceiling; its name, such as `process.exec`.
+    Ceiling(&'static str),
+    /// The path lies outside of the folders that are allowed.
+    Outside {
+        /// `read`, `write` or `delete`.
+        verb: &'static str,
+        /// The path as it was asked for.
+        path: PathBuf,
+        /// The folders.
+        roots: Vec<PathBuf>,
+    },
+}
+
+impl Refusal {
+    /// The refusal that an error stands for.
+    pub fn of(error: &io::Error) -> Option<&Refusal> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    fn error(self) -> io::Error {
+        io::Error::new(io::ErrorKind::PermissionDenied, self)
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Ceiling(what) => write!(f, "exceeds {what} ceiling"),
+            Refusal::Outside { verb, path, roots } => {
+                let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+                let roots = roots.join(", ");
+                write!(f, "attempted to {verb} '{}' outside workspace_roots [{roots}]", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// An operation on files: its name in messages, its capability, the level it needs, its verb.
+struct Operation {
+    what: &'static str,
+    capability: &'static str,
+    level: Level,
+    verb: &'static str,
+}
+
+const READ: Operation =
+    Operation { what: "workspace.read_text", capability: "read_text", level: Level::ReadOnly, verb: "read" };
+const LIST: Operation =
+    Operation { what: "workspace.list", capability: "list", level: Level::ReadOnly, verb: "read" };
+const EXISTS: Operation =
+    Operation { what: "workspace.exists", capability: "exists", level: Level::ReadOnly, verb: "read" };
+const WRITE: Operation = Operation {
+    what: "workspace write",
+    capability: "write_text",
+    level: Level::WorkspaceWrite,
+    verb: "write",
+};
+const DELETE: Operation = Operation {
+    what: "workspace.delete",
+    capability: "delete",
+    level: Level::WorkspaceWrite,
+    verb: "delete",
+};
+
+/// A system that does no more than a ceiling allows.
+pub struct Permitted {
+    inner: Rc<dyn System>,
+    ground: Rc<dyn System>,
+    ceiling: Rc<Ceiling>,
+}
+
+impl Permitted {
+    /// Puts a ceiling over a system, which may have one itself: what that refuses stays refused. `ground` is the
+    /// system without any; it says where paths lead.
+    pub fn new(inner: Rc<dyn System>, ground: Rc<dyn System>, ceiling: Rc<Ceiling>) -> Permitted {
+        Permitted { inner, ground, ceiling }
+    }
+
+    /// Lets an operation on what a path leads to pass, or refuses it.
+    fn check(&self, operation: &Operation, path: &Path) -> io::Result<()> {
+        self.class(operation)?;
+        self.inside(operation, path, true)
+    }
+
+    /// The same for the path itself, be it a link.
+    fn check_name(&self, operation: &Operation, path: &Path) -> io::Result<()> {
+        self.class(operation)?;
+        self.inside(operation, path, false)
+    }
+
+    fn class(&self, operation: &Operation) -> io::Result<()> {
+        if self.ceiling.level < operation.level || !self.ceiling.allows("workspace", operation.capability) {
+            return Err(Refusal::Ceiling(operation.what).error());
+        }
+        Ok(())
+    }
+
+    fn inside(&self, operation: &Operation, path: &Path, follow: bool) -> io::Result<()> {
+        let Some(roots) = &self.ceiling.roots else { return Ok(()) };
+        let real = self.real(path, follow);
+        let inside = real.is_some_and(|real| {
+            roots.iter().any(|root| {
+                let root = self.real(root, true).unwrap_or_else(|| root.clone());
+                real.starts_with(root)
+            })
+        });
+        if inside {
+            return Ok(());
+        }
+        Err(Refusal::Outside { verb: operation.verb, path: path.to_owned(), roots: roots.clone() }.error())
+    }
+
+    /// The path without links, whether or not there is something at its end; `None` when that cannot be told, as for
+    /// a link to nothing.
+    fn real(&self, path: &Path, follow: bool) -> Option<PathBuf> {
+        if follow && let Ok(real) = self.ground.canonical(path) {
+            return Some(real);
+        }
+        if follow && self.ground.link_facts(path).is_ok() {
+            return None;
+        }
+        let name = path.file_name()?;
+        let parent = path.parent()?;
+        let parent = match self.ground.canonical(parent) {
+            Ok(parent) => parent,
+            Err(_) => self.real(parent, true)?,
+        };
+        Some(parent.join(name))
+    }
+}
+
+impl Layer for Permitted {
+    fn inner(&self) -> &dyn System {
+        &*self.inner
+    }
+
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.check(&EXISTS, path)?;
+        self.inner.facts(path)
+    }
+
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        self.check_name(&EXISTS, path)?;
+        self.inner.link_facts(path)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.check(&EXISTS, path)?;
+        self.inner.canonical(path)
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.check(&LIST, path)?;
+        self.inner.names(path)
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.check(&READ, path)?;
+        self.inner.read(path, limit)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.check(&WRITE, path)?;
+        self.inner.replace(path, bytes)
+    }
+
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.check(&WRITE, path)?;
+        self.inner.draft(path)
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.check(&WRITE, path)?;
+        self.inner.append(path, bytes)
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.check(&WRITE, path)?;
+        self.inner.make_dirs(path)
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.check(&WRITE, path)?;
+        self.inner.make_dir(path)
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(&READ, from)?;
+        self.check(&WRITE, to)?;
+        self.inner.copy(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        let allowed = self.check_name(&DELETE, from).and_then(|()| self.check(&WRITE, to));
+        allowed.map_err(MoveError::NotMoved)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_name(&DELETE, path)?;
+        self.inner.remove(path)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.check(&WRITE, path)?;
+        self.inner.try_lock(path)
+    }
+
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        let allowed = self.ceiling.level >= Level::ProcessExec && self.ceiling.allows("process", "exec");
+        let refused = if allowed {
+            let dir = command.dir.clone().map_or_else(|| self.inner.cwd(), Ok);
+            dir.and_then(|dir| self.inside(&READ, &dir, true)).err()
+        } else {
+            Some(Refusal::Ceiling("process.exec").error())
+        };
+        match refused {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.inner.run(command),
+        }
+    }
+
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        if self.ceiling.level < Level::Network {
+            let text = Refusal::Ceiling("network").to_string();
+            return Box::pin(std::future::ready(Err(HttpError::new(HttpErrorKind::Refused, text))));
+        }
+        self.inner.http(request)
+    }
+}
+
+/// The folders of `asked` as they are, relative ones below the working directory; what does not exist
+/// is kept as text.
+pub fn absolute_roots(system: &dyn System, asked: &[PathBuf]) -> Vec<PathBuf> {
+    let cwd = system.cwd().unwrap_or_default();
+    asked.iter().map(|root| normal(&cwd.join(root))).collect()
+}
+
+/// A path without `.`, `..` and a slash at the end.
+fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => drop(out.pop()),
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    fn world() -> Rc<dyn System> {
+        Rc::new(
+            Memory::new()
+                .with_file("/work/in/a", "a")
+                .with_file("/work/out/b", "b")
+                .with_link("/work/out", "/work/in/door")
+                .with_link("/work/out/b", "/work/in/key")
+                .with_link("/work/out/new", "/work/in/hole")
+                .with_programs(|_| Ok(Finished::default()))
+                .with_servers(|_| Ok((200, Vec::new(), Vec::new()))),
+        )
+    }
+
+    fn under(ceiling: Ceiling) -> Rc<dyn System> {
+        let world = world();
+        Rc::new(Permitted::new(world.clone(), world, Rc::new(ceiling)))
+    }
+
+    fn at_level(level: Level) -> Rc<dyn System> {
+        under(Ceiling { level, ..Ceiling::default() })
+    }
+
+    fn now<T>(wait: Waiting<'_, T>) -> T {
+        let mut wait = wait;
+        match wait.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+            std::task::Poll::Ready(done) => done,
+            std::task::Poll::Pending => panic!("nothing waits in memory"),
+        }
+    }
+
+    fn refused<T>(result: io::Result<T>) -> String {
+        let error = result.err().expect("refused");
+        Refusal::of(&error).expect("a refusal").to_string()
+    }
+
+    #[test]
+    fn roots_hold_for_every_operation_and_through_links() {
+        let system = under(Ceiling { roots: Some(vec![PathBuf::from("/work/in")]), ..Ceiling::default() });
+        for path in [
+            "/work/out/b",
+            "/work/in/../out/b",
+            "/work/in/door/b",
+            "/work/in/key",
+            "/work/in/hole",
+            "/work/inside",
+        ] {
+            let path = Path::new(path);
+            let text = refused(system.read(path, 9));
+            assert_eq!(
+                text,
+                format!("attempted to read '{}' outside workspace_roots [/work/in]", path.display())
+            );
+            assert!(refused(system.replace(path, b"x")).starts_with("attempted to write"));
+            assert!(refused(system.append(path, b"x")).starts_with("attempted to write"));
+            assert!(refused(system.draft(path)).starts_with("attempted to write"));
+            assert!(refused(system.copy(Path::new("/work/in/a"), path)).starts_with("attempted to write"));
+            assert!(refused(system.copy(path, Path::new("/work/in/c"))).starts_with("attempted to read"));
+            assert!(refused(system.facts(path)).starts_with("attempted to read"));
+            assert!(system.rename(Path::new("/work/in/a"), path).is_err());
+        }
+        for path in ["/work/out/b", "/work/in/door/b", "/work/out"] {
+            assert!(refused(system.remove(Path::new(path))).starts_with("attempted to delete"));
+            assert!(system.rename(Path::new(path), Path::new("/work/in/c")).is_err());
+        }
+        assert!(refused(system.names(Path::new("/work"))).starts_with("attempted to read"));
+        assert!(refused(system.make_dirs(Path::new("/work/in/door/x"))).starts_with("attempted to write"));
+        assert!(refused(now(system.run(Command::new("x")))).starts_with("attempted to read '/work'"));
+        assert_eq!(system.read(Path::new("/work/in/a"), 9).expect("inside"), b"a");
+        system.replace(Path::new("/work/in/new"), b"x").expect("inside");
+        system.make_dirs(Path::new("/work/in/x/y")).expect("inside");
+        system.remove(Path::new("/work/in/key")).expect("the link lies inside");
+        assert_eq!(world().read(Path::new("/work/out/b"), 9).expect("untouched"), b"b");
+    }
+
+    #[test]
+    fn levels_and_capabilities_name_what_they_forbid() {
+        let a = Path::new("/work/in/a");
+        assert_eq!(refused(at_level(Level::None).read(a, 9)), "exceeds workspace.read_text ceiling");
+        let read_only = at_level(Level::ReadOnly);
+        assert_eq!(read_only.read(a, 9).expect("read"), b"a");
+        assert_eq!(refused(read_only.replace(a, b"")), "exceeds workspace write ceiling");
+        assert_eq!(refused(read_only.remove(a)), "exceeds workspace.delete ceiling");
+        assert_eq!(
+            refused(now(at_level(Level::WorkspaceWrite).run(Command::new("x")))),
+            "exceeds process.exec ceiling"
+        );
+        let error = now(at_level(Level::ProcessExec).http(HttpRequest::new("GET", "http://x"))).err();
+        assert_eq!(error.expect("refused").text, "exceeds network ceiling");
+        assert!(now(at_level(Level::Network).http(HttpRequest::new("GET", "http://x"))).is_ok());
+        let only_list = under(Ceiling {
+            capabilities: Some(BTreeMap::from([("workspace".to_owned(), vec!["list".to_owned()])])),
+            ..Ceiling::default()
+        });
+        assert!(only_list.names(Path::new("/work")).is_ok());
+        assert_eq!(refused(only_list.read(a, 9)), "exceeds workspace.read_text ceiling");
+        assert_eq!(refused(now(only_list.run(Command::new("x")))), "exceeds process.exec ceiling");
+    }
+
+    #[test]
+    fn an_inner_ceiling_never_widens_an_outer_one() {
+        let outer = under(Ceiling {
+            level: Level::ReadOnly,
+            roots: Some(vec![PathBuf::from("/work/in")]),
+            ..Ceiling::default()
+        });
+        let inner: Rc<dyn System> = Rc::new(Permitted::new(
+            outer,
+            world(),
+            Rc::new(Ceiling { roots: Some(vec![PathBuf::from("/")]), ..Ceiling::default() }),
+        ));
+        assert!(inner.read(Path::new("/work/in/a"), 9).is_ok());
+        assert!(refused(inner.read(Path::new("/work/out/b"), 9)).contains("[/work/in]"));
+        assert_eq!(refused(inner.replace(Path::new("/work/in/a"), b"x")), "exceeds workspace write ceiling");
+    }
+
+    #[test]
+    fn roots_are_absolute() {
+        let roots = absolute_roots(&*world(), &[PathBuf::from("in/./x/.."), PathBuf::from("/a/../b/")]);
+        assert_eq!(roots, [PathBuf::from("/work/in"), PathBuf::from("/b")]);
+    }
+}

@@ -1,0 +1,61 @@
+//! What a program that is to be run is told, and what came of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A program to run to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Its name, looked up in `PATH`, or a path.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Where it runs; the working directory when `None`.
+    pub dir: Option<PathBuf>,
+    /// Variables to set (`Some`) or to take away (`None`).
+    pub env: Vec<(String, Option<String>)>,
+    /// Whether it starts with an empty environment.
+    pub clear_env: bool,
+    /// What it reads on standard input.
+    pub input: Vec<u8>,
+    /// Ends it, and the processes it has started, after this time.
+    pub timeout: Option<Duration>,
+    /// Most bytes of output, of both streams together. What writes more is ended, which is an error.
+    pub max_output: u64,
+}
+
+impl Command {
+    /// Bytes of output that are kept when nothing else is said: 64 MiB.
+    pub const MAX_OUTPUT: u64 = 64 << 20;
+
+    /// A command with empty input, no limit of time, and the usual one of output.
+    pub fn new(program: impl Into<String>) -> Command {
+        Command {
+            program: program.into(),
+            arguments: Vec::new(),
+            dir: None,
+            env: Vec::new(),
+            clear_env: false,
+            input: Vec::new(),
+            timeout: None,
+            max_output: Command::MAX_OUTPUT,
+        }
+    }
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Its number while it ran, which is that of its process group, too.
+    pub pid: u32,
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error.
+    pub stderr: Vec<u8>,
+    /// Whether its time was over.
+    pub timed_out: bool,
+}

@@ -1,0 +1,222 @@
+//! Running programs. Each gets a process group of its own, so that it ends with everything it has started:
+//! when its time is over, when it writes too much, and when the future that runs it is dropped.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+
+use crate::process::{Command, Finished};
+
+/// How long the output may be quiet, once the program has ended, before it counts as complete: a process that
+/// was left in the background keeps it open.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// The most that is read at once.
+const CHUNK: usize = 64 << 10;
+
+/// The processes of a command, ended when this is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn end(&self) {
+        if let Some(group) = self.0 {
+            // An error means that none is left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// The system's error when it cannot be started; `the output is larger than N bytes`.
+pub async fn run(command: Command) -> io::Result<Finished> {
+    let mut prepared = tokio::process::Command::new(&command.program);
+    prepared
+        .args(&command.arguments)
+        .stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    if let Some(dir) = &command.dir {
+        prepared.current_dir(dir);
+    }
+    if command.clear_env {
+        prepared.env_clear();
+    }
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => prepared.env(name, value),
+            None => prepared.env_remove(name),
+        };
+    }
+    let mut child = prepared.spawn()?;
+    let pid = child.id().unwrap_or_default();
+    let mut group = Group(i32::try_from(pid).ok().and_then(Pid::from_raw));
+    let mut out = Stream::new(child.stdout.take());
+    let mut err = Stream::new(child.stderr.take());
+    let stdin = child.stdin.take();
+    let input = async {
+        if let Some(mut stdin) = stdin {
+            // A program that does not read its input is no error.
+            let _ = stdin.write_all(&command.input).await;
+        }
+    };
+    let mut input = std::pin::pin!(input);
+    let mut fed = command.input.is_empty();
+    let mut timer = std::pin::pin!(tokio::time::sleep(command.timeout.unwrap_or_default()));
+    let mut timed = command.timeout.is_some();
+    let mut finished = Finished { pid, ..Finished::default() };
+    let mut ended = false;
+    while !ended || out.is_open() || err.is_open() {
+        tokio::select! {
+            biased;
+            read = out.next(), if out.is_open() => read?,
+            read = err.next(), if err.is_open() => read?,
+            status = child.wait(), if !ended => {
+                let status = status?;
+                (finished.code, finished.signal) = (status.code(), status.signal());
+                ended = true;
+                // Its number may go to another process from now on.
+                group.0 = None;
+            }
+            () = &mut input, if !fed => fed = true,
+            () = &mut timer, if timed && !ended => {
+                timed = false;
+                finished.timed_out = true;
+                group.end();
+            }
+            () = tokio::time::sleep(QUIET), if ended => break,
+        }
+        if (out.bytes.len() + err.bytes.len()) as u64 > command.max_output {
+            let text = format!("the output is larger than {} bytes", command.max_output);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+    }
+    (finished.stdout, finished.stderr) = (out.bytes, err.bytes);
+    Ok(finished)
+}
+
+/// One stream of output, and what was read of it.
+struct Stream<R> {
+    from: Option<R>,
+    bytes: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Stream<R> {
+    fn new(from: Option<R>) -> Stream<R> {
+        Stream { from, bytes: Vec::new() }
+    }
+
+    fn is_open(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Reads what has come. Nothing is lost when the future is dropped before it is ready.
+    async fn next(&mut self) -> io::Result<()> {
+        let Some(from) = &mut self.from else { return Ok(()) };
+        self.bytes.reserve(CHUNK.min(self.bytes.len().max(4096)));
+        if from.read_buf(&mut self.bytes).await? == 0 {
+            self.from = None;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(line: &str) -> Command {
+        Command { arguments: vec!["-c".to_owned(), line.to_owned()], ..Command::new("sh") }
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(future)
+    }
+
+    /// Whether a process runs (one that waits to be collected does not).
+    fn runs(pid: &str) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    fn gone(pid: &str) -> bool {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            !runs(pid)
+        })
+    }
+
+    #[test]
+    fn output_code_and_signal() {
+        let ran = block_on(run(shell("echo out; echo err >&2; exit 3"))).expect("runs");
+        assert_eq!((ran.code, ran.signal), (Some(3), None));
+        assert_eq!(
+            (ran.stdout.as_slice(), ran.stderr.as_slice()),
+            (b"out\n".as_slice(), b"err\n".as_slice())
+        );
+        assert_eq!(block_on(run(shell("kill -TERM $$"))).expect("runs").signal, Some(15));
+        assert!(block_on(run(Command::new("/no/such/program"))).is_err());
+        let echoed = Command { input: vec![b'x'; 1 << 20], ..Command::new("cat") };
+        assert_eq!(block_on(run(echoed)).expect("runs").stdout.len(), 1 << 20);
+    }
+
+    #[test]
+    fn the_environment_is_what_was_said() {
+        let mut command = shell("echo \"$A-$B\"");
+        command.env = vec![("A".to_owned(), Some("1".to_owned())), ("B".to_owned(), None)];
+        assert_eq!(block_on(run(command)).expect("runs").stdout, b"1-\n");
+    }
+
+    #[test]
+    fn a_timeout_ends_the_children_too() {
+        let mut command = shell("sleep 1000 & echo $!; wait");
+        command.timeout = Some(Duration::from_millis(300));
+        let ran = block_on(run(command)).expect("runs");
+        assert!(ran.timed_out);
+        assert!(gone(String::from_utf8_lossy(&ran.stdout).trim()));
+    }
+
+    #[test]
+    fn dropping_the_future_ends_the_children_too() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let note = folder.path().join("pid");
+        let line = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", note.display());
+        block_on(async {
+            tokio::select! {
+                _ = run(shell(&line)) => panic!("it sleeps"),
+                () = async { while !note.exists() { tokio::time::sleep(Duration::from_millis(5)).await } } => {}
+            }
+        });
+        assert!(gone(std::fs::read_to_string(&note).expect("a number").trim()));
+    }
+
+    #[test]
+    fn a_process_in_the_background_is_not_waited_for() {
+        let ran = block_on(run(shell("sleep 1000 & echo $!"))).expect("runs");
+        let pid = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
+        assert!(runs(&pid));
+        let pid = pid.parse().ok().and_then(Pid::from_raw).expect("a number");
+        rustix::process::kill_process(pid, Signal::KILL).expect("it ran");
+    }
+
+    #[test]
+    fn too_much_output_is_an_error() {
+        let mut command = shell("yes");
+        command.max_output = 100_000;
+        let error = block_on(run(command)).expect_err("too much");
+        assert_eq!(error.to_string(), "the output is larger than 100000 bytes");
+    }
+}

@@ -1,0 +1,435 @@
+//! The one door to the world: everything that a program does outside of itself passes through a [`System`],
+//! where it can be refused, replaced and recorded.
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::file::{Draft, Facts, Lock, MoveError};
+use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::process::{Command, Finished};
+
+/// A wait, in the thread of the one who waits. Dropping it takes back what was asked for.
+pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A standard stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard input.
+    Input,
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// The operating system. Nothing has a default: an implementation says everything that it does.
+/// Those that change another system's answers implement [`Layer`].
+///
+/// Paths are absolute, or relative to the working directory of the *process*; Harn resolves them against
+/// [`System::cwd`] before it asks.
+pub trait System {
+    // ---- files ----
+
+    /// Facts about what a path leads to.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn facts(&self, path: &Path) -> io::Result<Facts>;
+
+    /// Facts about a path itself, be it a link.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn link_facts(&self, path: &Path) -> io::Result<Facts>;
+
+    /// The absolute path without links, `.` and `..`.
+    ///
+    /// # Errors
+    /// The system's error; there must be something at the path.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// The bytes of a regular file.
+    ///
+    /// # Errors
+    /// The system's error; `not a regular file`; `larger than N bytes` when there are more than `limit`.
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
+
+    /// Replaces the content of a file as a whole, making the file; its permissions stay.
+    ///
+    /// # Errors
+    /// The system's error; the old content is as it was.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Begins to replace a file by what is written to the draft.
+    ///
+    /// # Errors
+    /// As [`System::replace`].
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>>;
+
+    /// Adds bytes at the end of a file with one write, making the file.
+    ///
+    /// # Errors
+    /// The system's error; the file is as it was.
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes a directory and its parents; one that exists is fine.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn make_dirs(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a directory that was not there.
+    ///
+    /// # Errors
+    /// The system's error; one of kind `AlreadyExists` when there is something at the path.
+    fn make_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Copies a regular file with its permissions, replacing the target as a whole.
+    ///
+    /// # Errors
+    /// The system's error; an error when both are one file.
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Moves a file, directory or link, also to another file system.
+    ///
+    /// # Errors
+    /// See [`MoveError`]; an error when both are one file.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError>;
+
+    /// Removes a file, a link, or a directory with everything in it.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Takes the lock that belongs to a path, making a file for it; `None` when another process has it.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>>;
+
+    // ---- processes ----
+
+    /// Runs a program to its end. When the wait is dropped, it ends with everything it has started.
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>>;
+
+    // ---- network ----
+
+    /// Sends a request and waits for the head of the reply; the body comes as a stream.
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>>;
+
+    // ---- time ----
+
+    /// Milliseconds since 1970-01-01 UTC.
+    fn now_ms(&self) -> i64;
+
+    /// Time since some fixed moment; never goes backwards.
+    fn monotonic(&self) -> Duration;
+
+    /// Waits.
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()>;
+
+    // ---- chance ----
+
+    /// Fills `bytes` with random ones that nobody can foretell.
+    fn random(&self, bytes: &mut [u8]);
+
+    // ---- the process and its surroundings ----
+
+    /// An environment variable; `None` when it is not set or no text.
+    fn env(&self, name: &str) -> Option<String>;
+
+    /// The working directory.
+    ///
+    /// # Errors
+    /// The system's error: it may have been removed.
+    fn cwd(&self) -> io::Result<PathBuf>;
+
+    /// The directory for temporary files.
+    fn temp_dir(&self) -> PathBuf;
+
+    /// The number of this process.
+    fn pid(&self) -> u32;
+
+    /// The operating system and the processor, e.g. `("linux", "x86_64")`.
+    fn platform(&self) -> (&'static str, &'static str);
+
+    // ---- standard streams ----
+
+    /// Writes to standard output. It may be kept back until [`System::flush`].
+    ///
+    /// # Errors
+    /// The system's error.
+    fn write_out(&self, text: &str) -> io::Result<()>;
+
+    /// Hands over what was kept back.
+    ///
+    /// # Errors
+    /// The system's error, also one that happened before: output that was lost stays lost.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Writes to standard error. Where that is closed there is nobody to tell.
+    fn write_err(&self, text: &str);
+
+    /// A line of standard input without its end; `None` when there is none left.
+    ///
+    /// # Errors
+    /// The system's error; an error for a line that is not UTF-8, which is used up.
+    fn read_line(&self) -> io::Result<Option<String>>;
+
+    /// What is left of standard input.
+    ///
+    /// # Errors
+    /// As [`System::read_line`].
+    fn read_input(&self) -> io::Result<String>;
+
+    /// Whether a stream is a terminal.
+    fn is_terminal(&self, stream: Stream) -> bool;
+}
+
+/// Convenience that every system has.
+pub trait SystemExt: System {
+    /// A text file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`System::read`]; an error for what is not UTF-8.
+    fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
+        String::from_utf8(self.read(path, limit)?)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+    }
+
+    /// Whether there is something at a path.
+    fn exists(&self, path: &Path) -> bool {
+        self.facts(path).is_ok()
+    }
+
+    /// Whether a path leads to a regular file.
+    fn is_file(&self, path: &Path) -> bool {
+        self.facts(path).is_ok_and(|facts| facts.is_file())
+    }
+
+    /// Whether a path leads to a directory.
+    fn is_dir(&self, path: &Path) -> bool {
+        self.facts(path).is_ok_and(|facts| facts.is_dir())
+    }
+
+    /// The working directory; empty when there is none any more.
+    fn work_dir(&self) -> PathBuf {
+        self.cwd().unwrap_or_default()
+    }
+
+    /// 64 random bits.
+    fn random_u64(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.random(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+impl<S: System + ?Sized> SystemExt for S {}
+
+/// A system that answers some questions itself and passes the others on. Its defaults do nothing but that.
+#[allow(missing_docs, reason = "each method is that of `System` with the same name")]
+pub trait Layer {
+    /// The system below.
+    fn inner(&self) -> &dyn System;
+
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.inner().facts(path)
+    }
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        self.inner().link_facts(path)
+    }
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner().canonical(path)
+    }
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.inner().names(path)
+    }
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.inner().read(path, limit)
+    }
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inner().replace(path, bytes)
+    }
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.inner().draft(path)
+    }
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inner().append(path, bytes)
+    }
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.inner().make_dirs(path)
+    }
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.inner().make_dir(path)
+    }
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner().copy(from, to)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.inner().rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner().remove(path)
+    }
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        self.inner().try_lock(path)
+    }
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        self.inner().run(command)
+    }
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        self.inner().http(request)
+    }
+    fn now_ms(&self) -> i64 {
+        self.inner().now_ms()
+    }
+    fn monotonic(&self) -> Duration {
+        self.inner().monotonic()
+    }
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        self.inner().sleep(time)
+    }
+    fn random(&self, bytes: &mut [u8]) {
+        self.inner().random(bytes);
+    }
+    fn env(&self, name: &str) -> Option<String> {
+        self.inner().env(name)
+    }
+    fn cwd(&self) -> io::Result<PathBuf> {
+        self.inner().cwd()
+    }
+    fn temp_dir(&self) -> PathBuf {
+        self.inner().temp_dir()
+    }
+    fn pid(&self) -> u32 {
+        self.inner().pid()
+    }
+    fn platform(&self) -> (&'static str, &'static str) {
+        self.inner().platform()
+    }
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.inner().write_out(text)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.inner().flush()
+    }
+    fn write_err(&self, text: &str) {
+        self.inner().write_err(text);
+    }
+    fn read_line(&self) -> io::Result<Option<String>> {
+        self.inner().read_line()
+    }
+    fn read_input(&self) -> io::Result<String> {
+        self.inner().read_input()
+    }
+    fn is_terminal(&self, stream: Stream) -> bool {
+        self.inner().is_terminal(stream)
+    }
+}
+
+impl<L: Layer> System for L {
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        Layer::facts(self, path)
+    }
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        Layer::link_facts(self, path)
+    }
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Layer::canonical(self, path)
+    }
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        Layer::names(self, path)
+    }
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        Layer::read(self, path, limit)
+    }
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        Layer::replace(self, path, bytes)
+    }
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        Layer::draft(self, path)
+    }
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        Layer::append(self, path, bytes)
+    }
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        Layer::make_dirs(self, path)
+    }
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        Layer::make_dir(self, path)
+    }
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Layer::copy(self, from, to)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        Layer::rename(self, from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Layer::remove(self, path)
+    }
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        Layer::try_lock(self, path)
+    }
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        Layer::run(self, command)
+    }
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        Layer::http(self, request)
+    }
+    fn now_ms(&self) -> i64 {
+        Layer::now_ms(self)
+    }
+    fn monotonic(&self) -> Duration {
+        Layer::monotonic(self)
+    }
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        Layer::sleep(self, time)
+    }
+    fn random(&self, bytes: &mut [u8]) {
+        Layer::random(self, bytes);
+    }
+    fn env(&self, name: &str) -> Option<String> {
+        Layer::env(self, name)
+    }
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Layer::cwd(self)
+    }
+    fn temp_dir(&self) -> PathBuf {
+        Layer::temp_dir(self)
+    }
+    fn pid(&self) -> u32 {
+        Layer::pid(self)
+    }
+    fn platform(&self) -> (&'static str, &'static str) {
+        Layer::platform(self)
+    }
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        Layer::write_out(self, text)
+    }
+    fn flush(&self) -> io::Result<()> {
+        Layer::flush(self)
+    }
+    fn write_err(&self, text: &str) {
+        Layer::write_err(self, text);
+    }
+    fn read_line(&self) -> io::Result<Option<String>> {
+        Layer::read_line(self)
+    }
+    fn read_input(&self) -> io::Result<String> {
+        Layer::read_input(self)
+    }
+    fn is_terminal(&self, stream: Stream) -> bool {
+        Layer::is_terminal(self, stream)
+    }
+}

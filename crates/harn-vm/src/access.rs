@@ -1,0 +1,256 @@
+//! What the running code may do outside of itself: the system that its task sees, and the gate that
+//! every call of a builtin passes while there is a limit.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_system::{Ceiling, Level, Permitted, Refusal, System};
+use harn_value::Value;
+use rustc_hash::FxHashSet;
+
+use crate::builtin::{Builtin, Effect};
+use crate::cx::Cx;
+use crate::error::{Error, Result};
+use crate::task::Task;
+
+/// The builtins that a program may call, by name. What is no builtin (operators, methods, `spawn`) is never forbidden.
+#[derive(Debug, Clone)]
+pub enum Names {
+    /// Only these, and those of [`ALWAYS`].
+    Only(FxHashSet<String>),
+    /// All but these.
+    AllBut(FxHashSet<String>),
+}
+
+/// What stays allowed when only some builtins are: output, looking at values, and facts of the task.
+pub(crate) const ALWAYS: [&str; 18] = [
+    "println",
+    "print",
+    "log",
+    "type_of",
+    "to_string",
+    "to_int",
+    "to_float",
+    "len",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "json_parse",
+    "json_stringify",
+    "runtime_context",
+    "task_current",
+    "runtime_context_values",
+    "runtime_context_get",
+    "runtime_context_set",
+];
+
+impl Names {
+    fn allow(&self, name: &str) -> bool {
+        // What the compiler calls for the language itself has a name that no program can write.
+        name.starts_with("__")
+            || match self {
+                Names::Only(names) => {
+                    ALWAYS.contains(&name) || name == "runtime_context_clear" || names.contains(name)
+                }
+                Names::AllBut(names) => !names.contains(name),
+            }
+    }
+}
+
+/// What limits a task: a system that refuses, and the ceilings that it was made of, outermost first.
+pub(crate) struct Access {
+    system: Rc<dyn System>,
+    ceilings: Vec<Rc<Ceiling>>,
+    /// What the one who set the innermost ceiling wants to find again.
+    data: Option<Rc<dyn Any>>,
+}
+
+impl Access {
+    /// A ceiling over `ground`, or over what limits that already. Relative roots lie below the working directory.
+    fn new(
+        ground: &Rc<dyn System>,
+        outer: Option<Rc<Access>>,
+        mut ceiling: Ceiling,
+        data: Option<Rc<dyn Any>>,
+    ) -> Access {
+        ceiling.roots = ceiling.roots.map(|roots| harn_system::absolute_roots(&**ground, &roots));
+        let ceiling = Rc::new(ceiling);
+        let inner = outer.as_ref().map_or_else(|| ground.clone(), |outer| outer.system.clone());
+        let mut ceilings = outer.map(|outer| outer.ceilings.clone()).unwrap_or_default();
+        ceilings.push(ceiling.clone());
+        Access { system: Rc::new(Permitted::new(inner, ground.clone(), ceiling)), ceilings, data }
+    }
+}
+
+/// Whether anything is limited, and by what names.
+#[derive(Default)]
+pub(crate) struct Gate {
+    /// False for a program without limits, which pays this one look for each call.
+    pub(crate) active: Cell<bool>,
+    names: RefCell<Option<Names>>,
+    /// The builtin that was let through last, for messages.
+    passing: Cell<&'static str>,
+    token: Cell<u64>,
+    /// What is over the whole program.
+    program: RefCell<Option<Rc<Access>>>,
+}
+
+impl Gate {
+    pub(crate) fn limit_names(&self, names: Names) {
+        *self.names.borrow_mut() = Some(names);
+        self.active.set(true);
+    }
+
+    pub(crate) fn limit_program(&self, system: &Rc<dyn System>, ceiling: Ceiling) {
+        let access = Access::new(system, None, ceiling, None);
+        *self.program.borrow_mut() = Some(Rc::new(access));
+        self.active.set(true);
+    }
+
+    /// Puts what is over the whole program over its root task.
+    pub(crate) fn enter(&self, root: &Task) {
+        if let Some(access) = &*self.program.borrow() {
+            root.push_access(u64::MAX, access.clone());
+        }
+    }
+}
+
+/// Keeps a ceiling over the running task, and over the tasks that it starts, until it is dropped. Tasks that
+/// were started under it keep it to their end.
+pub struct Limit {
+    task: Rc<Task>,
+    token: u64,
+}
+
+impl Limit {
+    /// Puts a ceiling over the running task. One that is over it already stays: what is left is what both allow.
+    /// Relative roots lie below the working directory. Code below it finds `data` with [`Cx::limit_data`].
+    pub fn to(cx: &Cx, ceiling: Ceiling, data: Option<Rc<dyn Any>>) -> Limit {
+        let vm = cx.vm();
+        let access = Access::new(vm.system(), cx.task().access(), ceiling, data);
+        let token = vm.gate().token.get();
+        vm.gate().token.set(token + 1);
+        vm.gate().active.set(true);
+        cx.task().push_access(token, Rc::new(access));
+        Limit { task: cx.task().clone(), token }
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        self.task.pop_access(self.token);
+    }
+}
+
+impl Cx {
+    /// The outside world as the running task may use it. What the runtime does for itself goes to
+    /// [`Vm::system`](crate::Vm::system).
+    pub fn system(&self) -> Rc<dyn System> {
+        if self.vm().gate().active.get()
+            && let Some(access) = self.task().access()
+        {
+            return access.system.clone();
+        }
+        self.vm().system().clone()
+    }
+
+    /// The data of the innermost limit, when it is a `T`.
+    pub fn limit_data<T: Any>(&self) -> Option<Rc<T>> {
+        self.task().access()?.data.clone()?.downcast().ok()
+    }
+
+    /// The folders that files must lie in; `None` without a limit, an empty list allows none.
+    pub fn roots(&self) -> Option<Vec<PathBuf>> {
+        let access = self.task().access()?;
+        let limits = access.ceilings.iter().filter_map(|ceiling| ceiling.roots.clone());
+        limits.reduce(|outer, inner| inner.iter().flat_map(|root| narrowed(root, &outer)).collect())
+    }
+
+    /// The error of a builtin for what a ceiling refused; `None` when an error of the system was another one.
+    pub fn refusal(&self, error: &io::Error) -> Option<Error> {
+        Refusal::of(error).map(|refusal| self.refused(refusal))
+    }
+
+    /// The error of a builtin for what a ceiling refused.
+    pub fn refused(&self, refusal: &Refusal) -> Error {
+        let name = self.vm().gate().passing.get();
+        Error::category(
+            "tool_rejected",
+            match refusal {
+                Refusal::Ceiling(_) => format!("builtin '{name}' {refusal}"),
+                Refusal::Outside { .. } => format!("sandbox violation: builtin '{name}' {refusal}"),
+            },
+        )
+    }
+
+    /// Lets a call of a builtin pass, or refuses it. Asked only while something is limited.
+    #[cold]
+    pub(crate) fn permit(&self, builtin: &'static Builtin, args: &[Value]) -> Result<()> {
+        let (vm, name) = (self.vm(), builtin.name());
+        // Methods have entries of their own.
+        if !vm.builtin(name).is_some_and(|known| std::ptr::eq(known, builtin)) {
+            return Ok(());
+        }
+        let gate = vm.gate();
+        if gate.names.borrow().as_ref().is_some_and(|names| !names.allow(name)) {
+            return Err(Error::category("tool_rejected", format!("Tool '{name}' is not permitted.")));
+        }
+        gate.passing.set(name);
+        let Some(access) = self.task().access() else { return Ok(()) };
+        for ceiling in &access.ceilings {
+            // A loop within has a policy of its own, below this one; its model calls are what it is.
+            if builtin.effect == Effect::Llm && name != "agent_loop" && ceiling.level < Level::Network {
+                return Err(self.refused(&Refusal::Ceiling("LLM/network")));
+            }
+            if builtin.effect == Effect::Net && ceiling.level < Level::Network {
+                return Err(self.refused(&Refusal::Ceiling("network")));
+            }
+            if name == "host_call"
+                && let Some((capability, operation)) =
+                    args.first().and_then(Value::as_str).and_then(|s| s.split_once('.'))
+                && (!ceiling.allows(capability, operation)
+                    || capability == "process" && ceiling.level < Level::ProcessExec)
+            {
+                let text = format!("host_call {capability}.{operation} exceeds capability ceiling");
+                return Err(Error::category("tool_rejected", text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of `root` that lies in `outer`.
+fn narrowed(root: &Path, outer: &[PathBuf]) -> Vec<PathBuf> {
+    if outer.iter().any(|o| root.starts_with(o)) {
+        return vec![root.to_owned()];
+    }
+    outer.iter().filter(|o| o.starts_with(root)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inner_limit_never_widens_an_outer_one() {
+        let outer = [PathBuf::from("/a"), PathBuf::from("/b/c")];
+        assert_eq!(narrowed(Path::new("/a/x"), &outer), [PathBuf::from("/a/x")]);
+        assert_eq!(narrowed(Path::new("/b"), &outer), [PathBuf::from("/b/c")]);
+        assert_eq!(narrowed(Path::new("/"), &outer), outer);
+        assert_eq!(narrowed(Path::new("/ab"), &outer), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn names_that_are_always_allowed() {
+        let only = Names::Only(FxHashSet::from_iter(["env".to_owned()]));
+        for name in ["env", "println", "runtime_context_clear", "__spawn"] {
+            assert!(only.allow(name), "{name}");
+        }
+        assert!(!only.allow("read_file"));
+        let but = Names::AllBut(FxHashSet::from_iter(["env".to_owned()]));
+        assert!(!but.allow("env") && but.allow("read_file"));
+    }
+}
