@@ -3,9 +3,9 @@
 use smol_str::SmolStr;
 
 use crate::diagnostic::Diagnostic;
-use crate::habits;
 use crate::source_map::line_column;
 use crate::span::Span;
+use crate::{brackets, habits};
 
 /// An error found while reading a source text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -217,12 +217,17 @@ impl SyntaxError {
             }
             SyntaxErrorKind::TooLong => ("E0008", self.kind.plain(), "here", None),
             SyntaxErrorKind::Expected { what, found } => {
-                let help = habits::advice(source, self.span).or_else(|| closing_help(what, found));
-                ("E0010", format!("expected {what}, found {found}"), "unexpected token", help)
+                let help = closing_help(what, found);
+                (
+                    "E0010",
+                    format!("expected {}, found {}", shown(what), self.found(found, source)),
+                    "unexpected token",
+                    help,
+                )
             }
             SyntaxErrorKind::UnexpectedEnd { what } => (
                 "E0011",
-                format!("unexpected end of file, expected {what}"),
+                format!("unexpected end of file, expected {}", shown(what)),
                 "file ends here",
                 closing_help(what, ""),
             ),
@@ -239,8 +244,64 @@ impl SyntaxError {
             ),
         };
         let mut diagnostic = Diagnostic::error(message).with_code(code).with_label(self.span, label);
-        diagnostic.help = help.map(str::to_owned);
+        let missing_closer = matches!(
+            self.kind,
+            SyntaxErrorKind::Expected { what: ")" | "]" | "}", .. } | SyntaxErrorKind::UnexpectedEnd { .. }
+        );
+        let opener = if missing_closer { brackets::opener(source, self.span.start) } else { None };
+        let hidden = opener.and_then(|opener| habits::hidden_closer(source, opener));
+        diagnostic.help = hidden.or_else(|| self.advice(source)).or_else(|| help.map(str::to_owned));
+        if let Some(opener) = opener {
+            let bracket = opener.slice(source);
+            diagnostic.labels.push((opener, format!("this `{bracket}` is never closed")));
+        }
         diagnostic
+    }
+
+    /// What a writer used to another language should have written here.
+    fn advice(&self, source: &str) -> Option<String> {
+        match self.kind {
+            SyntaxErrorKind::Expected { .. }
+            | SyntaxErrorKind::UnexpectedCharacter(_)
+            | SyntaxErrorKind::NumberSuffix(_)
+            | SyntaxErrorKind::UnexpectedEnd { .. } => habits::advice(source, self.span),
+            SyntaxErrorKind::UnterminatedString => habits::open_interpolation(source, self.span),
+            _ => None,
+        }
+    }
+
+    /// The token found, as people see it in the text.
+    fn found(&self, found: &str, source: &str) -> String {
+        let text = self.span.slice(source);
+        match found {
+            "\\n" => "the end of the line".to_owned(),
+            _ if found.contains(' ') && !found.contains('(') => found.to_owned(),
+            _ if found.ends_with("(reserved keyword)") => {
+                format!("`{text}`, which is a word of the language")
+            }
+            _ if text.is_empty() => "the end of the text".to_owned(),
+            _ => format!("`{}`", cut(text)),
+        }
+    }
+}
+
+/// A piece of source in a message: one line of at most 60 characters.
+fn cut(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("");
+    match line.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None if line.len() < text.len() => format!("{line}..."),
+        None => line.to_owned(),
+    }
+}
+
+/// What was expected, with signs and words of the language in backquotes.
+fn shown(what: &str) -> String {
+    match what {
+        _ if what.ends_with("separator (`;` or newline)") => "`;` or a new line".to_owned(),
+        "in" | "else" | "catch" | "from" => format!("`{what}`"),
+        _ if what.chars().all(|c| c.is_ascii_punctuation()) => format!("`{what}`"),
+        _ => what.to_owned(),
     }
 }
 

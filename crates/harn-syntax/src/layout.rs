@@ -148,7 +148,8 @@ fn match_brackets(tokens: &mut [Token], source: &str) {
     }
 }
 
-fn is_partner(open: TokenKind, close: TokenKind) -> bool {
+/// Tells whether `close` closes `open`.
+pub(crate) fn is_partner(open: TokenKind, close: TokenKind) -> bool {
     match close {
         TokenKind::RParen => open == TokenKind::LParen,
         TokenKind::RBracket => open == TokenKind::LBracket,

@@ -12,10 +12,11 @@
 //! Read `ast/mod.rs` first, then `layout.rs`, then `parser/mod.rs`.
 
 pub mod ast;
+mod brackets;
 pub mod diagnostic;
 pub mod error;
 mod frame;
-mod habits;
+pub mod habits;
 mod layout;
 pub mod lexer;
 mod parser;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use harn_syntax::{Diagnostic, SourceFile};
+use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_system::System;
 use harn_value::Value;
 use rustc_hash::FxHashMap;
@@ -250,6 +250,7 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
         _ => error.uncaught_text(),
     };
     let mut diagnostic = Diagnostic::error(text).at(place.span);
+    diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
     let callers = &error.trace()[1..];
     let shown = |entry: &TraceEntry, name: &str| {
         let line = vm
@@ -271,6 +272,34 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
         diagnostic = diagnostic.with_note(shown(entry, &entry.function));
     }
     (diagnostic, source)
+}
+
+/// The way out of errors that people of other languages run into.
+fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<String> {
+    let text = error.uncaught_text();
+    let text = text.split_once(": ").map_or(&*text, |(_, rest)| rest);
+    if let Some(rest) = text.strip_prefix("Undefined variable: ").or(text.strip_prefix("Undefined builtin: "))
+    {
+        let name = rest.split(' ').next().unwrap_or(rest);
+        let behind = source.text().get(at.end as usize..)?.trim_start();
+        let assigned = behind.starts_with('=') && !behind.starts_with("==");
+        return match harn_syntax::habits::name_advice(name) {
+            Some(advice) => Some(advice.to_owned()),
+            None if assigned => {
+                Some(format!("declare it first: `let {name} = ...`, or `var {name} = ...` if it changes"))
+            }
+            None => None,
+        };
+    }
+    let (name, type_name) = text.strip_prefix("unknown method `")?.split_once("` on ")?;
+    let tables = vm.method_tables().iter().filter(|table| table.type_name == type_name);
+    let mut names: Vec<&str> = tables.flat_map(|table| table.methods).map(|method| method.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let near = crate::suggest::nearest(name, names.iter().copied());
+    let known = || harn_syntax::habits::name_advice(name).map(|advice| format!("{advice}; "));
+    let meant = near.map(|near| format!("did you mean `{near}`? ")).or_else(known).unwrap_or_default();
+    (!names.is_empty()).then(|| format!("{meant}{type_name} has {}", names.join(", ")))
 }
 
 /// The largest file that is read as a program: 64 MiB.

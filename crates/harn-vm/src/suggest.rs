@@ -34,7 +34,13 @@ pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, _, name)| name)
 }
 
-/// `` (did you mean `name`?)`` or nothing.
+/// `` (did you mean `name`?)`` or nothing. What a name of another language stands for comes before names that are only
+/// spelt alike.
 pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
-    nearest(word, names).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+    let names: Vec<&str> = names.collect();
+    let meant = harn_syntax::habits::instead_of(word).filter(|meant| names.contains(meant));
+    meant
+        .or_else(|| nearest(word, names.iter().copied()))
+        .map(|name| format!(" (did you mean `{name}`?)"))
+        .unwrap_or_default()
 }

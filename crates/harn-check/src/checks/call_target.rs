@@ -3,6 +3,7 @@
 //! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
 //! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
 
+use harn_syntax::habits::{instead_of, name_advice};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT};
@@ -72,13 +73,20 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
     let missing = unknown.into_iter().filter(|unknown| !imported.contains(unknown.name));
     for (number, Unknown { name, span, what }) in missing.enumerate() {
         let near = |names: &mut dyn Iterator<Item = &str>| {
-            (number < MAX_SUGGESTIONS).then(|| nearest(name, names).map(str::to_owned)).flatten()
+            let names: Vec<&str> = names.collect();
+            let meant = instead_of(name).filter(|meant| names.contains(meant));
+            let near = || nearest(name, names.iter().copied()).filter(|_| name_advice(name).is_none());
+            (number < MAX_SUGGESTIONS).then(|| meant.or_else(near).map(str::to_owned)).flatten()
         };
         let diagnostic = match what {
             What::Function(local) => {
                 let message = format!("call target `{name}` is not defined or imported");
                 let near = near(&mut local.iter().chain(&functions).copied());
-                with_suggestion(CALL_TARGET, message, near, span)
+                let mut diagnostic = with_suggestion(CALL_TARGET, message, near, span);
+                if let Some(advice) = name_advice(name) {
+                    diagnostic.help = Some(advice.to_owned());
+                }
+                diagnostic
             }
             What::Struct => {
                 let message = format!("unknown struct type `{name}`");

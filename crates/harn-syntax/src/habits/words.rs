@@ -1,7 +1,4 @@
-//! Words and signs that people bring along from other languages, and what to write instead.
-//!
-//! They are not part of the grammar: a program may use each of these words as a name. Only once a text failed to
-//! parse, the words around the failure tell what its writer had in mind.
+//! Single words and signs.
 
 use crate::Span;
 

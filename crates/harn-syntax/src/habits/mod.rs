@@ -1,0 +1,50 @@
+//! What people bring along from other languages, and what to write instead.
+//!
+//! None of it is part of the grammar: a program may use each of these words as a name. Only once a text failed to
+//! parse, or a name was not found, what stands there tells what its writer had in mind:
+//!
+//! - [`lines`]: forms of a whole line (`for i, x in xs:`), answered with the line as it should be;
+//! - [`words`]: single words and signs (`elif`, `i++`, quotes of other kinds);
+//! - [`names`]: names that other languages define (`null`, `str`, `open`).
+
+mod lines;
+mod names;
+mod words;
+
+pub(crate) use words::character;
+
+pub use names::{advice as name_advice, instead_of};
+
+use crate::Span;
+
+/// The longest line that is looked at: advice about a longer one would not be read.
+const MAX_LINE: usize = 400;
+
+/// Returns what a writer used to another language should have put at `span`, where `source` failed to parse.
+pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
+    let at = span.start as usize;
+    let start = source[..at].rfind('\n').map_or(0, |end| end + 1);
+    let end = source[at..].find('\n').map_or(source.len(), |end| at + end);
+    let line = source[start..end].trim_end_matches('\r');
+    let by_line = (line.len() <= MAX_LINE).then(|| lines::advice(line, at - start)).flatten();
+    by_line.or_else(|| words::advice(source, span).map(str::to_owned))
+}
+
+/// Returns advice for a text whose `"` at `quote` is never closed, when a `${` in it is what is open.
+pub(crate) fn open_interpolation(source: &str, quote: Span) -> Option<String> {
+    let rest = &source[quote.start as usize..];
+    let line = rest.lines().next()?;
+    let open = line.rfind("${")?;
+    (!line[open..].contains('}')).then(|| {
+        "the `${` in this text is open: close it with `}`, and the text with `\"`; a `$` that is only a sign stands \
+         before anything but `{`"
+            .to_owned()
+    })
+}
+
+/// Returns advice for the line of `opener`, a bracket that is never closed: what hides its partner there.
+pub(crate) fn hidden_closer(source: &str, opener: Span) -> Option<String> {
+    let start = opener.start as usize;
+    let end = source[start..].find('\n').map_or(source.len(), |end| start + end);
+    lines::hidden_closer(&source[start..end])
+}
