@@ -2,7 +2,8 @@
 //! values.
 
 use harn_value::{Str, Value};
-use harn_vm::Result;
+use harn_vm::iter::{NextFuture, Source};
+use harn_vm::{Cx, Result};
 
 use crate::args::{room_for, room_for_bytes};
 
@@ -83,4 +84,42 @@ pub(crate) fn pad(text: &str, length: usize, width: i64, fill: &str, side: Side)
 /// Position in characters of a byte offset.
 pub(crate) fn char_position(text: &Str, byte: usize) -> i64 {
     if text.is_ascii() { byte as i64 } else { text[..byte].chars().count() as i64 }
+}
+
+/// The lines of a text one by one, as `lines()` cuts them.
+pub(crate) struct Lines {
+    text: String,
+    /// Where the next line begins.
+    at: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(text: String) -> Lines {
+        Lines { text, at: 0 }
+    }
+
+    fn line(&mut self) -> Option<Value> {
+        let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let line = match rest.find('\n') {
+            Some(end) => {
+                self.at += end + 1;
+                rest[..end].strip_suffix('\r').unwrap_or(&rest[..end])
+            }
+            None => {
+                self.at = self.text.len();
+                rest
+            }
+        };
+        Some(Value::str(line))
+    }
+}
+
+impl Source for Lines {
+    fn try_next(&mut self) -> Result<Option<Option<Value>>> {
+        Ok(Some(self.line()))
+    }
+
+    fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
+        Box::pin(async move { Ok(self.line()) })
+    }
 }

@@ -128,12 +128,19 @@ impl Dict {
         &mut self.entries[at].value
     }
 
-    /// As [`Dict::entry`] for a key that is no [`Str`] yet.
-    pub fn entry_text(&mut self, key: &str) -> &mut Value {
-        let at = match self.find_text(key) {
+    /// The value of the key that is written as this int.
+    pub fn get_int(&self, key: i64) -> Option<&Value> {
+        self.get_str(itoa::Buffer::new().format(key))
+    }
+
+    /// As [`Dict::entry`] for the key that is written as this int: only a new key becomes a string.
+    pub fn entry_int(&mut self, key: i64) -> &mut Value {
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(key);
+        let at = match self.find_text(text) {
             Some(at) => at,
             None => {
-                self.push_new(Str::new(key), Value::NIL);
+                self.push_new(Str::new(text), Value::NIL);
                 self.entries.len() - 1
             }
         };

@@ -1,7 +1,7 @@
 //! [`Str`]: immutable UTF-8 text in one allocation, with its hash and character count cached.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -56,6 +56,16 @@ fn layout(capacity: usize) -> Layout {
         .checked_add(capacity)
         .and_then(|size| Layout::from_size_align(size, align_of::<StrHeader>()).ok())
         .expect("sizes are bounded by memory::check before text is built")
+}
+
+thread_local! {
+    /// The texts of one ASCII character.
+    static LETTERS: OnceCell<Box<[Str]>> = const { OnceCell::new() };
+}
+
+#[cold]
+fn letters_of_ascii() -> Box<[Str]> {
+    (0..128u8).map(|byte| Str::new(char::from(byte).encode_utf8(&mut [0; 4]))).collect()
 }
 
 /// What is known of the characters of a text of `len` bytes with these facts and `tail` behind it.
@@ -268,6 +278,25 @@ impl Str {
             self.byte_offset(end) - from
         };
         &rest[..to]
+    }
+
+    /// A text of one character; those of ASCII are made once.
+    pub fn from_char(c: char) -> Str {
+        let known = || LETTERS.try_with(|letters| letters.get_or_init(letters_of_ascii)[c as usize].clone());
+        match c.is_ascii().then(known) {
+            Some(Ok(letter)) => letter,
+            _ => Str::new(c.encode_utf8(&mut [0; 4])),
+        }
+    }
+
+    /// The character at place `index` as a text; empty behind the end.
+    pub fn char_at(&self, index: usize) -> Str {
+        let c = if self.is_ascii() {
+            self.as_bytes().get(index).map(|byte| char::from(*byte))
+        } else {
+            self.as_str()[self.byte_offset(index)..].chars().next()
+        };
+        c.map_or_else(|| Str::new(""), Str::from_char)
     }
 
     /// The hash of the bytes (Fx with a fixed seed), computed once. Never 0, never shown to a program.

@@ -13,7 +13,7 @@
 
 use std::rc::Rc;
 
-use harn_value::{EnumValue, Range, Ref, StructValue, Tag, Value, View};
+use harn_value::{EnumValue, Range, Ref, Str, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
@@ -1139,7 +1139,7 @@ impl Fiber {
             View::Str(text) => match text.as_str().get(at as usize..).and_then(|t| t.chars().next()) {
                 Some(c) => {
                     position.set_int(at + c.len_utf8() as i64);
-                    item.put(Value::str(c.encode_utf8(&mut [0; 4])));
+                    item.put(Str::from_char(c).into());
                     return Ok(Next::Item);
                 }
                 None => return Ok(Next::End),

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harn_value::{Dict, Range, Ref, Str, Value, View, compare, memory};
+use harn_value::{Dict, Range, Ref, Str, Tag, Value, View, compare, memory};
 
 use crate::bytecode::PathStep;
 use crate::closure::Variable;
@@ -263,9 +263,10 @@ pub(crate) fn get_index(v: &Value, index: &Value) -> Result<Value> {
             position(i, items.len()).map(|at| items[at].clone()).unwrap_or_default()
         }
         (View::Dict(d), View::Str(key)) => d.get(key).cloned().unwrap_or_default(),
+        (View::Dict(d), View::Int(i)) => d.get_int(i).cloned().unwrap_or_default(),
         (View::Dict(d), _) => d.get_str(&index.to_string()).cloned().unwrap_or_default(),
         (View::Str(s), View::Int(i)) => match position(i, s.char_count()) {
-            Some(at) => Value::str(s.char_range(at, at + 1)),
+            Some(at) => s.char_at(at).into(),
             None => Value::NIL,
         },
         (View::Range(r), View::Int(i)) => {
@@ -358,9 +359,11 @@ pub(crate) fn set_index(place: &mut Value, index: &Value, value: Value) -> Resul
 /// The element `place[index]` for writing; a missing dict key is added as nil.
 fn element<'a>(place: &'a mut Value, index: &Value) -> Result<&'a mut Value> {
     if place.as_dict().is_some() {
-        let key = key_text(index);
         let dict = place.as_dict_mut().expect("checked above").make_mut();
-        return Ok(dict.entry(&key));
+        return Ok(match index.as_int() {
+            Some(i) => dict.entry_int(i),
+            None => dict.entry(&key_text(index)),
+        });
     }
     if let Some(list) = place.as_list() {
         let len = list.len();
@@ -400,6 +403,37 @@ fn step_into<'a>(place: &'a mut Value, step: &PathStep, regs: *const Value) -> R
 
 /// Reads the value at a path.
 pub(crate) fn get_path(root: &Value, path: &[PathStep], regs: *const Value) -> Result<Value> {
+    let mut value = root;
+    for (i, step) in path.iter().enumerate() {
+        match existing(value, step, regs) {
+            Some(inner) => value = inner,
+            None => return get_path_slow(value, &path[i..], regs),
+        }
+    }
+    Ok(value.clone())
+}
+
+/// The value that a step leads to, if it is there and held by `value`.
+#[inline]
+fn existing<'a>(value: &'a Value, step: &PathStep, regs: *const Value) -> Option<&'a Value> {
+    match (value.view(), step) {
+        (View::Dict(d), PathStep::Field(name)) => d.get(name),
+        (View::Struct(s), PathStep::Field(name)) => s.get(name),
+        (_, PathStep::Field(_)) => None,
+        (container, PathStep::Index(reg)) => {
+            // SAFETY: as in `step_into`.
+            let index = unsafe { &*regs.add(*reg as usize) };
+            match (container, index.view()) {
+                (View::List(items), View::Int(i)) => items.get(position(i, items.len())?),
+                (View::Dict(d), View::Str(key)) => d.get(key),
+                (View::Dict(d), View::Int(i)) => d.get_int(i),
+                _ => None,
+            }
+        }
+    }
+}
+
+fn get_path_slow(root: &Value, path: &[PathStep], regs: *const Value) -> Result<Value> {
     let mut value = root.clone();
     for step in path {
         value = match step {
@@ -446,20 +480,29 @@ fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()
 
 /// `place.path = value`; nothing changes when a step fails.
 pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
-    let mut target = &mut *place;
-    for (i, step) in path.iter().enumerate() {
-        // A missing key in the middle would be added by the walk: find out first.
-        if i + 1 < path.len()
-            && matches!(step, PathStep::Field(_) | PathStep::Index(_))
-            && is_missing(target, step, regs)
-        {
-            return check_path(target, &path[i..], regs)
-                .and_then(|()| Err(Error::runtime("assignment failed")));
-        }
-        target = step_into(target, step, regs)?;
+    let Some((step, rest)) = path.split_first() else {
+        place.put(value);
+        return Ok(());
+    };
+    if rest.is_empty() {
+        step_into(place, step, regs)?.put(value);
+        return Ok(());
     }
-    target.put(value);
-    Ok(())
+    // A missing key in the middle would be added by the walk: find out first.
+    let missing = match (place.tag(), step) {
+        (Tag::Dict, PathStep::Field(name)) => {
+            let inner = place.as_dict_mut().and_then(|dict| dict.make_mut().get_mut(name));
+            if let Some(inner) = inner {
+                return set_path(inner, rest, regs, value);
+            }
+            true
+        }
+        _ => is_missing(place, step, regs),
+    };
+    if missing {
+        return check_path(place, path, regs).and_then(|()| Err(Error::runtime("assignment failed")));
+    }
+    set_path(step_into(place, step, regs)?, rest, regs, value)
 }
 
 fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
@@ -467,7 +510,11 @@ fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
         (View::Dict(d), PathStep::Field(name)) => d.get(name).is_none(),
         // SAFETY: as in `step_into`.
         (View::Dict(d), PathStep::Index(reg)) => {
-            d.get(&key_text(unsafe { &*regs.add(*reg as usize) })).is_none()
+            let index = unsafe { &*regs.add(*reg as usize) };
+            match index.as_int() {
+                Some(i) => d.get_int(i).is_none(),
+                None => d.get(&key_text(index)).is_none(),
+            }
         }
         (View::Struct(s), PathStep::Field(name)) => s.get(name).is_none(),
         _ => false,

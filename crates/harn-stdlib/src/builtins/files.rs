@@ -9,11 +9,13 @@ use harn_system::Protected;
 use harn_system::SystemExt;
 use harn_system::{MoveError, System};
 use harn_value::{Dict, Str, Value};
+use harn_vm::iter::Iter;
 use harn_vm::{Cx, Error, Result, builtins};
 use rustc_hash::FxHashSet;
 
 use super::paths;
 use crate::args::{Given, MaybePath, MaybeText, PathArg};
+use crate::text::Lines;
 
 builtins! {
     /// Files and directories.
@@ -62,7 +64,7 @@ builtins! {
         Value::bytes(bytes.map_err(|e| failed(cx, "Failed to read file", &path, &e))?)
     }
 
-    /// Lists the lines of a file without their ends.
+    /// Lists the lines of a file without their ends. `file_lines` gives them one by one.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_read_lines.txt")
@@ -74,6 +76,22 @@ builtins! {
         let path = resolve(cx, &path);
         let text = read_utf8(cx, &path).map_err(|e| failed(cx, "read_lines:", &path, &e))?;
         text.lines().map(Value::str).collect::<Vec<_>>()
+    }
+
+    /// Makes an iterator over the lines of a file, without their ends.
+    ///
+    /// The file is read now, its lines are made one after the other: for files with more lines than a list should hold.
+    ///
+    /// ```harn
+    /// let p = path_join(temp_dir(), "harn_doc_file_lines.txt")
+    /// write_file(p, "a\nbcd\n")
+    /// println(file_lines(p).map({ line -> line.len() }).to_list()) // -> [1, 3]
+    /// delete_file(p)
+    /// ```
+    Fs fn file_lines(cx, path: PathArg) -> "iter" {
+        let path = resolve(cx, &path);
+        let text = read_utf8(cx, &path).map_err(|e| failed(cx, "file_lines:", &path, &e))?;
+        Iter::from_source(Lines::new(text)).into_value()
     }
 
     /// Replaces a file by text, creating the file; its directory must exist.

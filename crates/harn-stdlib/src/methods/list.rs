@@ -201,7 +201,7 @@ builtins! {
         let len = this.len();
         let place = |n: i64| if n < 0 { len.saturating_sub(n.unsigned_abs() as usize) } else { size(n).min(len) };
         let (start, end) = (place(start.or(0)), place(end.or(i64::MAX)));
-        if start < end { this[start..end].to_vec() } else { Vec::new() }
+        part(this, start, end)
     }
 
     /// Gives the first `n` items.
@@ -210,7 +210,7 @@ builtins! {
     /// println([[1, 2, 3].take(2), [1].take()]) // -> [[1, 2], []]
     /// ```
     Pure fn take(cx, this: List, n: Int) -> "list" {
-        this[..size(n.or(0)).min(this.len())].to_vec()
+        part(this, 0, size(n.or(0)))
     }
 
     /// Gives the items after the first `n`.
@@ -219,7 +219,7 @@ builtins! {
     /// println([[1, 2, 3].skip(2), [1].skip()]) // -> [[3], [1]]
     /// ```
     Pure fn skip(cx, this: List, n: Int) -> "list" {
-        this[size(n.or(0)).min(this.len())..].to_vec()
+        part(this, size(n.or(0)), usize::MAX)
     }
 
     /// Keeps the first of items that are the same by structure and type.
@@ -289,6 +289,18 @@ builtins! {
     Pure fn iter(cx, this: Value) -> "iter" {
         cx.iter(&this)?.into_value()
     }
+}
+
+/// The items from `start` to before `end`: in place when nothing else refers to the list.
+fn part(mut list: List, start: usize, end: usize) -> List {
+    let end = end.min(list.len());
+    let start = start.min(end);
+    if let Some(items) = list.get_mut() {
+        items.truncate(end);
+        items.drain(..start);
+        return list;
+    }
+    Ref::new(list[start..end].to_vec())
 }
 
 /// Where something was found, or -1.

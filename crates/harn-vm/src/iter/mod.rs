@@ -271,13 +271,19 @@ impl Iter {
         if !state.busy.get()
             && let Ok(mut body) = state.body.try_borrow_mut()
             && body.stages.is_empty()
-            && let Some(item) = body.items.quick_next()
         {
-            if item.is_none() {
-                body.items = Items::Done;
-                state.done.set(true);
+            let item = match (body.items.quick_next(), &mut body.items) {
+                (None, Items::Source(source)) => source.try_next(),
+                (item, _) => Ok(item),
+            };
+            // `None` is a source that waits, or an iterator over another one.
+            if !matches!(item, Ok(None)) {
+                if !matches!(item, Ok(Some(Some(_)))) {
+                    body.items = Items::Done;
+                    state.done.set(true);
+                }
+                return item;
             }
-            return Ok(Some(item));
         }
         self.try_pull()
     }

@@ -67,7 +67,7 @@ impl Items {
             }
             Items::Text(text, at) => text[*at..].chars().next().map(|c| {
                 *at += c.len_utf8();
-                Value::str(c.encode_utf8(&mut [0; 4]))
+                Str::from_char(c).into()
             }),
             Items::Range(range) => {
                 let item = range.start;

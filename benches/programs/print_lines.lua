@@ -1,0 +1,1 @@
+for i = 0, tonumber(arg[1])-1 do print("line " .. i) end

@@ -1,0 +1,2 @@
+import sys
+for i in range(int(sys.argv[1])): print(f"line {i}")
