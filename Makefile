@@ -9,7 +9,7 @@ ROUNDS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test test-fast test-real-server conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs bench \
-        bench-quick fuzz snap clean
+        bench-quick fuzz asan snap clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-quick: build ## the same, roughly
 
 fuzz: ## fuzz lexer, parser, templates and VM; S=seconds each, T=target for one of them
 	$(CARGO) run --release --package harn-fuzz -- --seconds $(S) $(T)
+
+asan: ## run conformance, random programs (COUNT) and the VM fuzzer (S seconds) under a memory checker
+	@CARGO="$(CARGO)" .ci/asan
 
 snap: ## accept changed snapshots: run the tests and overwrite them
 	INSTA_UPDATE=always $(CARGO) test --workspace

@@ -7,7 +7,11 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use harn_value::memory::{allocated, freed};
+#[cfg(not(feature = "system-allocator"))]
 use mimalloc::MiMalloc;
+/// A sanitizer or valgrind watches the system's allocator.
+#[cfg(feature = "system-allocator")]
+use std::alloc::System as MiMalloc;
 
 /// An allocation of this many bytes means that the program has much data.
 const LARGE: usize = 1 << 20;

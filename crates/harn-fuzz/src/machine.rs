@@ -113,9 +113,9 @@ fn difference(text: &str, round: u64) -> Option<String> {
 }
 
 /// Runs a program to its end. Returns what it printed, and its result or error; `None` when it was refused or stopped.
-fn run(text: &str) -> Option<String> {
+pub(crate) fn run(text: &str) -> Option<String> {
     let out = Rc::<RefCell<String>>::default();
-    let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).build();
+    let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).verify().build();
     let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
     let program = match load(&vm, &source) {
         Ok(program) => program,

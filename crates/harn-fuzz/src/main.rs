@@ -4,7 +4,8 @@
 //! One run of a target is a child process: so that a stack overflow or an abort is a finding too, not the end of
 //! the run. Input number `i` depends on the seed, on `i` and on the kept corpus alone, so the parent can write down
 //! any input a child died on. Files: `generate.rs` makes programs, `mutate.rs` breaks texts, `corpus.rs` keeps
-//! inputs, `blocks.rs` rewrites programs without changing them, `target.rs` says what must hold, `watch.rs` is the parent.
+//! inputs, `blocks.rs` rewrites programs without changing them, `reference` is a second interpreter, `target.rs` says
+//! what must hold, `watch.rs` is the parent.
 
 mod alloc;
 mod blocks;
@@ -12,6 +13,7 @@ mod corpus;
 mod generate;
 mod machine;
 mod mutate;
+mod reference;
 mod rng;
 mod target;
 mod watch;
@@ -28,6 +30,8 @@ struct Options {
     seed: u64,
     /// Only this input, in this process (set by `--input`, to look at a finding).
     input: Option<PathBuf>,
+    /// So many generated inputs, in this process, instead of a time.
+    count: Option<u64>,
     /// This process is a child: where it counts its inputs, and the first one to try.
     child: Option<(PathBuf, u64)>,
     targets: Vec<&'static target::Target>,
@@ -62,6 +66,15 @@ fn run(options: &Options) -> ExitCode {
             }
         };
     }
+    if let Some(count) = options.count {
+        for target in &options.targets {
+            for index in 0..count {
+                (target.check)(&(target.generate)(&mut rng::Rng::new(options.seed, index)));
+            }
+            println!("{:10} {count} generated inputs, nothing found", target.name);
+        }
+        return ExitCode::SUCCESS;
+    }
     if let (Some((counter, first)), [target]) = (&options.child, options.targets.as_slice()) {
         return watch::run_child(target, &root, options.seed, *first, counter);
     }
@@ -75,15 +88,17 @@ fn run(options: &Options) -> ExitCode {
 fn usage() -> String {
     let names: Vec<&str> = target::TARGETS.iter().map(|t| t.name).collect();
     format!(
-        "Usage: harn-fuzz [--seconds N] [--seed N] [--input FILE] [TARGET...]\n\n\
+        "Usage: harn-fuzz [--seconds N] [--seed N] [--count N] [--input FILE] [TARGET...]\n\n\
          TARGET is one of: {}. Without one, each is run for N seconds (default 20).\n\
+         --count N tries N generated inputs of each in this process, which a panic ends.\n\
          --input FILE gives a kept finding to the one target named.",
         names.join(", ")
     )
 }
 
 fn read_arguments(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options = Options { seconds: 20, seed: 1, input: None, child: None, targets: Vec::new() };
+    let mut options =
+        Options { seconds: 20, seed: 1, input: None, count: None, child: None, targets: Vec::new() };
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
@@ -91,6 +106,7 @@ fn read_arguments(mut args: impl Iterator<Item = String>) -> Result<Option<Optio
             "-h" | "--help" => return Ok(None),
             "--seconds" => options.seconds = number(value()?)?,
             "--seed" => options.seed = number(value()?)?,
+            "--count" => options.count = Some(number(value()?)?),
             "--input" => options.input = Some(value()?.into()),
             "--child" => options.child = Some((value()?.into(), number(value()?)?)),
             name => options.targets.push(

@@ -7,7 +7,7 @@ use harn_template::{RenderContext, Template};
 use harn_value::{Dict, Value};
 
 use crate::rng::Rng;
-use crate::{generate, machine};
+use crate::{generate, machine, reference};
 
 /// A part of Harn that reads text from outside.
 pub(crate) struct Target {
@@ -41,6 +41,13 @@ pub(crate) static TARGETS: &[Target] = &[
         extension: ".harn",
         generate: program,
         check: machine::check_blocks,
+    },
+    Target {
+        name: "reference",
+        corpus: "reference",
+        extension: ".harn",
+        generate: reference::generate,
+        check: reference::check,
     },
 ];
 
@@ -198,7 +205,7 @@ mod tests {
     #[test]
     fn kept_inputs_hold() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
-        for target in TARGETS.iter().filter(|t| t.name != "vm" && t.name != "blocks") {
+        for target in TARGETS.iter().filter(|t| !["vm", "blocks", "reference"].contains(&t.name)) {
             for input in crate::corpus::read(&root, target.corpus, target.extension) {
                 (target.check)(&input);
             }

@@ -137,6 +137,8 @@ ops! {
     EndLoop,
     /// run the cleanup of generators that were dropped
     Settle,
+    /// drop what the registers from `R[a]` on hold
+    ClearFrom,
     // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
     /// call `R[a]` with b arguments; c: 1 + constant with the name for the error
     Call,
@@ -354,6 +356,9 @@ pub struct Handler {
     pub target: u32,
     /// Register that receives the error.
     pub register: u16,
+    /// Registers in use around the stretch. Those from here on belong to it: they are cleared before its error is
+    /// handled, so that what it held is dropped.
+    pub live: u16,
     /// What it handles and what the register gets.
     pub kind: HandlerKind,
 }

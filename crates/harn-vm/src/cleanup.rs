@@ -72,11 +72,10 @@ impl Cleanups {
         Some((rest.pop_front()?, rest))
     }
 
-    /// Gives back what [`Cleanups::take`] gave.
+    /// Gives back what [`Cleanups::take`] gave, behind what was dropped since.
     pub(crate) fn put_back(&self, mut rest: Queue) {
         let mut queue = self.queue.borrow_mut();
-        rest.append(&mut queue);
-        *queue = rest;
+        queue.append(&mut rest);
         self.pending.set(queue.len());
     }
 

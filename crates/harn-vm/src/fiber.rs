@@ -219,6 +219,8 @@ pub(crate) struct Fiber {
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
+    /// An error that the code on top is to get.
+    thrown: Option<Error>,
     /// Its result, while cleanup still runs.
     ended: Option<Result<Value>>,
 }
@@ -247,6 +249,7 @@ impl Fiber {
             interruptions: 0,
             timer: None,
             start: Some((callee, args)),
+            thrown: None,
             ended: None,
         }
     }
@@ -292,6 +295,9 @@ impl Fiber {
 
     /// Advances by one run of the interpreter or one poll of a native function.
     fn step(&mut self, context: &mut Context<'_>) -> Step {
+        if let Some(error) = self.thrown.take() {
+            return self.unwind(error);
+        }
         if self.cleanups.pending()
             && let Some(step) = self.begin_cleanup()
         {
@@ -564,15 +570,20 @@ impl Fiber {
                 self.co.stack[register].put(value);
                 Step::Continue
             }
-            (Delivery::Register(_), Err(error)) => self.unwind(error),
+            // Not at once: an error may pass through thousands of generators that wait for each other.
+            (Delivery::Register(_), Err(error)) => {
+                self.thrown = Some(error);
+                Step::Continue
+            }
             (Delivery::Nowhere(interlude), result) => {
                 self.cleanups.put_back(interlude.next);
                 self.cx.0.link.reply.set(interlude.reply);
                 match result {
                     // Nobody waits for an error of cleanup, but what ends or interrupts the program goes on.
-                    Err(error) if error.is_interruption() => self.unwind(error),
-                    _ => Step::Continue,
+                    Err(error) if error.is_interruption() => self.thrown = Some(error),
+                    _ => {}
                 }
+                Step::Continue
             }
         }
     }
@@ -657,6 +668,11 @@ impl Fiber {
             });
             if let Some(handler) = handler {
                 let register = frame.base as usize + handler.register as usize;
+                let first = frame.base as usize + handler.live as usize;
+                let top = (frame.base as usize + proto.registers as usize).min(self.co.stack.len());
+                for slot in self.co.stack.get_mut(first..top).unwrap_or_default().iter_mut().rev() {
+                    slot.put(Value::NIL);
+                }
                 let value = match handler.kind {
                     HandlerKind::Catch => error.caught(),
                     HandlerKind::CatchHeld | HandlerKind::Finally => {
@@ -674,7 +690,7 @@ impl Fiber {
             error.pass(frame.proto, pc);
             let base = frame.base as usize;
             let top = (base + proto.registers as usize).min(self.co.stack.len());
-            for slot in &mut self.co.stack[base - 1..top] {
+            for slot in self.co.stack[base - 1..top].iter_mut().rev() {
                 slot.put(Value::NIL);
             }
             self.co.frames.pop();

@@ -494,6 +494,12 @@ impl Fiber {
                         return Event::Continue;
                     }
                 }
+                Op::ClearFrom => {
+                    // SAFETY: the registers of the running function.
+                    for i in (ins.a()..unsafe { (*proto).registers as usize }).rev() {
+                        reg!(i).put(Value::NIL);
+                    }
+                }
                 Op::Settle => {
                     if self.cleanups.pending() {
                         save_pc!();
@@ -665,7 +671,8 @@ impl Fiber {
                         tags |= reg!(i).tag_bits();
                     }
                     if tags & Value::HEAP_BITS != 0 {
-                        for i in 0..size {
+                        // What was declared last is dropped first, as everywhere.
+                        for i in (0..size).rev() {
                             reg!(i).put(Value::NIL);
                         }
                     }
@@ -723,8 +730,11 @@ impl Fiber {
                     reg!(ins.a()).put(Value::list(items));
                 }
                 Op::ListPush => {
-                    let v = reg!(ins.b()).take();
                     if let Some(list) = reg!(ins.a()).as_list_mut() {
+                        if list.len() > 1 << 16 {
+                            check!(ops::room_to_push(list));
+                        }
+                        let v = reg!(ins.b()).take();
                         list.make_mut().push(v);
                     }
                 }

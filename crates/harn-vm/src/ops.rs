@@ -143,6 +143,16 @@ pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
     Ok(())
 }
 
+/// Checks that there is memory for one more item of a long list, before anything is changed.
+#[cold]
+pub(crate) fn room_to_push(list: &mut Ref<Vec<Value>>) -> Result<()> {
+    let grows = list.get_mut().is_none_or(|items| items.len() == items.capacity());
+    if grows {
+        memory::check(list.len() * size_of::<Value>())?;
+    }
+    Ok(())
+}
+
 /// Whether `l + r` can append to `l` and is sure to succeed.
 pub(crate) fn appends(l: &Value, r: &Value) -> bool {
     match (l.view(), r.view()) {

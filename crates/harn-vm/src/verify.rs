@@ -34,6 +34,7 @@ pub(crate) fn verify(proto: &Proto, vm: &Vm) -> Verdict {
         )?;
         whole.that((handler.target as usize) < proto.code.len(), "handler target out of range")?;
         whole.register(handler.register as usize)?;
+        whole.that(u32::from(handler.live) <= proto.registers, "handler keeps too many registers")?;
     }
     proto.code.iter().enumerate().try_for_each(|(at, &ins)| Check { proto, vm, at }.instruction(ins))
 }
@@ -150,6 +151,7 @@ impl Check<'_> {
             }
             Op::PatternItem | Op::RestList | Op::EnumField => self.registers([a, b]),
             Op::LoadInt | Op::LoadNil | Op::LoadBool | Op::LoadAbsent | Op::Clear => self.register(a),
+            Op::ClearFrom => self.that(a <= self.proto.registers as usize, "register out of range"),
             Op::NewCell | Op::NewEmptyCell | Op::NewDict | Op::Return | Op::Throw | Op::Rethrow => {
                 self.register(a)
             }
@@ -477,8 +479,14 @@ mod tests {
     #[test]
     fn handlers_and_captures_lie_in_the_function() {
         let vm = vm();
-        let handler =
-            |target, register| Handler { start: 0, end: 1, target, register, kind: HandlerKind::Catch };
+        let handler = |target, register| Handler {
+            start: 0,
+            end: 1,
+            target,
+            register,
+            live: 4,
+            kind: HandlerKind::Catch,
+        };
         let with = |handler| Proto { handlers: [handler].into(), ..proto(&[], &vm) };
         assert_eq!(verify(&with(handler(0, 3)), &vm), Ok(()));
         assert!(verify(&with(handler(1, 3)), &vm).is_err());

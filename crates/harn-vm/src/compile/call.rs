@@ -6,7 +6,7 @@ use harn_syntax::ast::*;
 use harn_value::Value;
 
 use super::Compiler;
-use super::control::Exit;
+use super::control::{Exit, Guard};
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, MethodSite, Op};
 
@@ -192,15 +192,7 @@ impl<'a> Compiler<'a> {
         let receiver = self.f().temp();
         self.arg(object, receiver, moved);
         let nil = optional.then(|| self.f().jump(Op::JumpIfNil, receiver, 0));
-        let site = self.f().methods.len() as u32;
-        let interned = self.vm.intern(&name.name);
-        self.f().methods.push(MethodSite {
-            name: interned,
-            optional,
-            key: std::cell::Cell::new(usize::MAX),
-            epoch: std::cell::Cell::new(0),
-            target: std::cell::Cell::new(std::ptr::null()),
-        });
+        let site = self.method_site(&name.name, optional);
         if args.iter().any(|a| a.spread) {
             let list = self.f().temp();
             self.list(args, list);
@@ -218,6 +210,19 @@ impl<'a> Compiler<'a> {
             self.load_nil(dst);
             self.f().land(done);
         }
+    }
+
+    /// A call site of a method.
+    pub(super) fn method_site(&mut self, name: &Name, optional: bool) -> u32 {
+        let name = self.vm.intern(name);
+        self.f().methods.push(MethodSite {
+            name,
+            optional,
+            key: std::cell::Cell::new(usize::MAX),
+            epoch: std::cell::Cell::new(0),
+            target: std::cell::Cell::new(std::ptr::null()),
+        });
+        self.f().methods.len() as u32 - 1
     }
 
     /// `value |> func`
@@ -334,6 +339,7 @@ impl<'a> Compiler<'a> {
         self.call_builtin("__deadline_push", base, 1, base);
         // The token stays in `base`: it says which deadline to remove.
         self.with_finally(
+            None,
             |c| c.block(body, Some(dst)),
             |c| {
                 let call = c.f().temp();
@@ -348,6 +354,7 @@ impl<'a> Compiler<'a> {
         let base = self.f().temp();
         self.call_builtin("__mutex_enter", base, 0, base);
         self.with_finally(
+            None,
             |c| c.block(body, None),
             |c| {
                 let call = c.f().temp();
@@ -364,10 +371,9 @@ impl<'a> Compiler<'a> {
         self.expr(count, arg);
         self.call_builtin("__retry_count", left, 1, left);
         let held = arg;
+        let live = self.f().live();
         let start = self.f().pc();
-        self.f().try_depth += 1;
-        self.block(body, Some(dst));
-        self.f().try_depth -= 1;
+        self.guarded(Guard::Handler, |c| c.block(body, Some(dst)));
         let end = self.f().pc();
         let done = self.f().jump(Op::Jump, 0, 0);
         let target = self.f().pc() as u32;
@@ -376,6 +382,7 @@ impl<'a> Compiler<'a> {
             end: end as u32,
             target,
             register: held,
+            live,
             kind: HandlerKind::CatchHeld,
         });
         let one = self.f().constant(Value::int(1));
@@ -389,7 +396,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn return_expr(&mut self, e: &'a Expr) {
         let mark = self.f().next;
         if self.f().control.iter().all(|c| matches!(c, super::control::Control::Loop { .. }))
-            && self.f().try_depth == 0
+            && !self.f().guards_errors()
             && !self.f().generator
         {
             self.tail(e, true);

@@ -1,6 +1,11 @@
 //! Ways out of a piece of code: loops, `finally`, `defer`, and the jumps through them.
 
+use harn_syntax::ast::{Block, Name};
+use rustc_hash::FxHashSet;
+
 use super::Compiler;
+use super::effects::Effects;
+use super::facts::mentioned_in;
 use super::scope::Reg;
 use crate::bytecode::{Handler, HandlerKind, Op};
 
@@ -10,6 +15,14 @@ pub(super) enum Control {
     Loop { breaks: Vec<usize>, continues: Vec<usize> },
     /// Code with a `finally` or `defer` block.
     Finally { state: Reg, value: Reg, exits: Vec<Exit>, jumps: Vec<usize> },
+}
+
+/// Who gets the errors of a piece of code.
+pub(super) enum Guard {
+    /// A handler, after which the function goes on (`catch`, `retry`).
+    Handler,
+    /// A cleanup block that mentions these names, after which the error goes on.
+    Cleanup(FxHashSet<Name>),
 }
 
 /// A way out that first runs a `finally` block. Its number in the block's state register is its
@@ -27,14 +40,30 @@ const FIRST_EXIT: usize = 2;
 
 impl Compiler<'_> {
     /// Compiles `body`, then `cleanup` for every way out of it.
-    pub(super) fn with_finally(&mut self, body: impl FnOnce(&mut Self), cleanup: impl FnOnce(&mut Self)) {
+    /// `block` is the source of the cleanup, if it has one: what it mentions is still needed when the body throws.
+    pub(super) fn with_finally(
+        &mut self,
+        block: Option<&Block>,
+        body: impl FnOnce(&mut Self),
+        cleanup: impl FnOnce(&mut Self),
+    ) {
+        let mentioned = block.map(mentioned_in).unwrap_or_default();
+        let declared = self.f().scope_names().len();
         let state = self.f().temp();
         let value = self.f().temp();
         self.f().control.push(Control::Finally { state, value, exits: Vec::new(), jumps: Vec::new() });
+        // Cleanup that ends or repeats a loop swallows the error: the code behind it runs.
+        let swallows = block.is_some_and(|block| Effects::of_block(block).jumps);
+        let guard = if swallows { Guard::Handler } else { Guard::Cleanup(mentioned.clone()) };
         let start = self.f().pc();
-        body(self);
+        let around = self.f().live();
+        self.guarded(guard, body);
         let end = self.f().pc();
         let Some(Control::Finally { exits, jumps, .. }) = self.f().control.pop() else { return };
+        // What the body declared is dropped before the cleanup runs, unless a `defer` mentions a variable that is
+        // declared behind it.
+        let later = self.f().scope_names().split_off(declared);
+        let live = if later.iter().any(|name| mentioned.contains(name)) { self.f().live() } else { around };
         self.f().emit(Op::LoadInt, state, 0, 0);
         let normal = self.f().jump(Op::Jump, 0, 0);
         let target = self.f().pc() as u32;
@@ -43,15 +72,15 @@ impl Compiler<'_> {
             end: end as u32,
             target,
             register: value,
+            live,
             kind: HandlerKind::Finally,
         });
         self.f().emit(Op::LoadInt, state, 0, ERROR);
         self.f().land(normal);
         self.f().land_all(jumps);
+        self.release_from(live);
         // The exits leave from here: a `return` inside the block itself wins over them.
-        self.f().try_depth += 1;
-        cleanup(self);
-        self.f().try_depth -= 1;
+        self.guarded(Guard::Cleanup(FxHashSet::default()), cleanup);
         let skip = self.jump_not_int(state, i64::from(ERROR));
         self.f().emit(Op::Rethrow, value, 0, 0);
         self.f().land(skip);
@@ -106,8 +135,25 @@ impl Compiler<'_> {
         self.f().control.iter().any(|c| matches!(c, Control::Loop { .. }))
     }
 
-    /// Whether an error here may be caught, or code run on it, in the current function.
-    pub(super) fn is_guarded(&mut self) -> bool {
-        self.f().try_depth > 0 || self.f().control.iter().any(|c| matches!(c, Control::Finally { .. }))
+    /// Compiles code whose errors `guard` gets.
+    pub(super) fn guarded(&mut self, guard: Guard, body: impl FnOnce(&mut Self)) {
+        let scopes = self.f().scopes.len();
+        self.f().guards.push((guard, scopes));
+        body(self);
+        self.f().guards.pop();
+    }
+
+    /// Whether the local variable may still be read after an error of the code being compiled: a handler of this
+    /// function gets the error, or a cleanup block mentions the variable, and the variable was declared further out.
+    pub(super) fn survives_error(&mut self, name: &str) -> bool {
+        let f = self.f();
+        let Some(declared) = f.scope_of(name) else { return true };
+        f.guards.iter().any(|(guard, scopes)| {
+            declared < *scopes
+                && match guard {
+                    Guard::Handler => true,
+                    Guard::Cleanup(mentioned) => mentioned.contains(name),
+                }
+        })
     }
 }

@@ -5,7 +5,7 @@ use harn_syntax::ast::*;
 use harn_value::Value;
 
 use super::Compiler;
-use super::facts::has_block;
+use super::effects::Effects;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, MAX_C, Op};
 
@@ -51,16 +51,22 @@ impl<'a> Compiler<'a> {
         t
     }
 
-    /// As [`Self::operand`], safe against `later` assigning the variable.
+    /// As [`Self::operand`], for a value that is used after `later` was evaluated.
     pub(super) fn operand_before(&mut self, e: &'a Expr, later: &Expr) -> Reg {
         let reg = self.operand(e);
-        if self.f().is_variable(reg) && has_block(later) {
-            let t = self.f().temp();
-            self.f().emit(Op::Move, t, reg, 0);
-            self.f().dirty.push(t);
-            return t;
+        self.settled(e, reg, || Effects::of(later))
+    }
+
+    /// The register of operand `e`, or a copy of it if `e` is a variable that what follows may assign.
+    pub(super) fn settled(&mut self, e: &Expr, reg: Reg, later: impl FnOnce() -> Effects) -> Reg {
+        let variable = variable_name(e).filter(|_| self.f().is_variable(reg));
+        if variable.is_none_or(|name| !later().assigns(name)) {
+            return reg;
         }
-        reg
+        let t = self.f().temp();
+        self.f().emit(Op::Move, t, reg, 0);
+        self.f().dirty.push(t);
+        t
     }
 
     /// An operand that the next instruction may empty: `Some` when it is an intermediate result.
@@ -193,7 +199,9 @@ impl<'a> Compiler<'a> {
                 self.index(object, index, *optional, *op_span, dst);
             }
             ExprKind::Slice { object, start, end, op_span } => {
-                let object = self.operand(object);
+                let bounds = || Effects::of_all(start.iter().chain(end).map(|e| &**e));
+                let subject = self.operand(object);
+                let object = self.settled(object, subject, bounds);
                 let from = self.f().temp();
                 let to = self.f().temp();
                 for (bound, reg) in [(start, from), (end, to)] {
@@ -552,12 +560,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn index(&mut self, object: &'a Expr, index: &'a Expr, optional: bool, span: Span, dst: Reg) {
-        let (mut r, mut owned) = self.owned_operand(object);
-        if !owned && has_block(index) {
-            let t = self.f().temp();
-            self.f().emit(Op::Move, t, r, 0);
-            (r, owned) = (t, true);
-        }
+        let (variable, owned) = self.owned_operand(object);
+        let r = self.settled(object, variable, || Effects::of(index));
+        let owned = owned || r != variable;
         let nil = optional.then(|| self.f().jump(Op::JumpIfNil, r, 0));
         let i = self.operand(index);
         self.f().at(span);
@@ -755,6 +760,14 @@ impl<'a> Compiler<'a> {
             return None;
         }
         self.vm.builtin(&format!("{namespace}.{name}"))
+    }
+}
+
+/// The name that an operand consists of.
+fn variable_name(e: &Expr) -> Option<&Name> {
+    match &e.kind {
+        ExprKind::Paren(inner) => variable_name(inner),
+        _ => e.as_name(),
     }
 }
 

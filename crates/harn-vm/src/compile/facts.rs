@@ -131,49 +131,18 @@ impl<'a> Visitor<'a> for Walk {
     }
 }
 
-/// Whether evaluating `expr` may run statements of the same function (and so assign its variables).
-pub(super) fn has_block(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::If { .. }
-        | ExprKind::Match { .. }
-        | ExprKind::Try { .. }
-        | ExprKind::Retry { .. }
-        | ExprKind::Deadline { .. }
-        | ExprKind::Select(_) => true,
-        ExprKind::Interp(parts) => parts.iter().any(|p| matches!(p, StrPart::Expr(e) if has_block(e))),
-        ExprKind::Paren(e) | ExprKind::TryStar(e) => has_block(e),
-        ExprKind::List(args) => args.iter().any(|a| has_block(&a.value)),
-        ExprKind::Dict(items) | ExprKind::StructLit { items, .. } => items.iter().any(|item| match item {
-            DictItem::Entry { value, .. } | DictItem::Spread(value) => has_block(value),
-            DictItem::Computed { key, value } => has_block(key) || has_block(value),
-        }),
-        ExprKind::Parallel(p) => has_block(&p.source) || p.max_concurrent.as_ref().is_some_and(has_block),
-        ExprKind::Unary { operand, .. } | ExprKind::Propagate { operand, .. } => has_block(operand),
-        ExprKind::Binary { lhs, rhs, .. } | ExprKind::Logic { lhs, rhs, .. } => {
-            has_block(lhs) || has_block(rhs)
-        }
-        ExprKind::Ternary { cond, then, other } => has_block(cond) || has_block(then) || has_block(other),
-        ExprKind::Range { start: a, end: b, .. } | ExprKind::Pipe { value: a, func: b, .. } => {
-            has_block(a) || has_block(b)
-        }
-        ExprKind::Call { callee, args, .. } => has_block(callee) || args.iter().any(|a| has_block(&a.value)),
-        ExprKind::MethodCall { object, args, .. } => {
-            has_block(object) || args.iter().any(|a| has_block(&a.value))
-        }
-        ExprKind::Member { object, .. } => has_block(object),
-        ExprKind::Index { object, index, .. } => has_block(object) || has_block(index),
-        ExprKind::Slice { object, start, end, .. } => {
-            has_block(object) || start.iter().chain(end).any(|e| has_block(e))
-        }
-        _ => false,
-    }
-}
-
 /// Whether `expr` mentions `name` (nested functions included).
 pub(super) fn mentions(expr: &Expr, name: &Name) -> bool {
     let mut walk = Walk::new();
     walk.expr(expr);
     walk.top().mentioned.contains(name)
+}
+
+/// The names that a block mentions (nested functions included).
+pub(super) fn mentioned_in(block: &Block) -> FxHashSet<Name> {
+    let mut walk = Walk::new();
+    walk.block(block);
+    std::mem::take(&mut walk.top().mentioned)
 }
 
 impl FactsTable {

@@ -7,11 +7,13 @@
 //! reached; what is wrong wherever it stands is a [`CompileError`].
 //!
 //! Files: `scope` (the function under construction), `expr`, `call`, `stmt`, `control` (`finally`,
-//! `break`, `return`), `pattern`, `decl` (functions and other declarations).
+//! `break`, `return`), `pattern`, `decl` (functions and other declarations), and `effects`: what evaluating an
+//! expression may do to variables that were read before.
 
 mod call;
 mod control;
 mod decl;
+mod effects;
 mod expr;
 mod facts;
 mod pattern;

@@ -4,6 +4,7 @@ use harn_syntax::ast::*;
 use harn_value::Value;
 
 use super::Compiler;
+use super::effects::Effects;
 use super::scope::{Binding, Reg};
 use super::stmt::Target;
 use crate::bytecode::{FailKind, Op};
@@ -120,7 +121,8 @@ impl<'a> Compiler<'a> {
     /// With `tail`, every arm returns its value from the function.
     pub(super) fn match_expr(&mut self, value: &'a Expr, arms: &'a [MatchArm], dst: Option<Reg>, tail: bool) {
         let span = value.span;
-        let subject = self.operand(value);
+        let operand = self.operand(value);
+        let subject = self.settled(value, operand, || Effects::of_choice(arms));
         let mut done = Vec::new();
         for arm in arms {
             self.f().at(arm.span);

@@ -7,7 +7,7 @@ use harn_syntax::ast::Name;
 use harn_value::{EnumType, Ref, Str, StructType, Value};
 use rustc_hash::FxHashMap;
 
-use super::control::Control;
+use super::control::{Control, Guard};
 use super::facts::Facts;
 use crate::bytecode::{Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, TAKE};
 use crate::params::ParamCheck;
@@ -89,8 +89,9 @@ pub(super) struct Func<'a> {
     pub(super) generator: bool,
     /// Code of the file's top level or of a pipeline: `yield` there has no consumer.
     pub(super) plain_yield: bool,
-    /// How many `try` bodies (and the like) are open.
-    pub(super) try_depth: u32,
+    /// What catches or passes on errors of the code being compiled, outermost first, and for each how many scopes were
+    /// open around it.
+    pub(super) guards: Vec<(Guard, usize)>,
     /// Whether a number did not fit its place in an instruction.
     too_large: bool,
     span: Span,
@@ -124,7 +125,7 @@ impl<'a> Func<'a> {
             is_function: true,
             generator: false,
             plain_yield: false,
-            try_depth: 0,
+            guards: Vec::new(),
             too_large: false,
             span,
         }
@@ -241,6 +242,11 @@ impl<'a> Func<'a> {
         })
     }
 
+    /// Registers in use now: all below the next free one.
+    pub(super) fn live(&mut self) -> u16 {
+        self.narrow(self.next as usize)
+    }
+
     pub(super) fn is_variable(&self, reg: Reg) -> bool {
         self.variables.get(reg as usize).copied().unwrap_or(false)
     }
@@ -268,6 +274,11 @@ impl<'a> Func<'a> {
             }
             self.next = u32::from(scope.base);
         }
+    }
+
+    /// Names declared in the innermost scope, in order.
+    pub(super) fn scope_names(&mut self) -> Vec<Name> {
+        self.scope().locals.iter().map(|local| local.name.clone()).collect()
     }
 
     /// Registers of the variables in the innermost scope.
@@ -312,6 +323,16 @@ impl<'a> Func<'a> {
             .flat_map(|s| s.locals.iter().rev())
             .find(|l| (l.declared || nested) && l.name == name)
             .map(|l| &l.binding)
+    }
+
+    /// Whether the code being compiled is not the last to run in this function when it throws.
+    pub(super) fn guards_errors(&self) -> bool {
+        !self.guards.is_empty()
+    }
+
+    /// Number of the scope that a visible name was declared in.
+    pub(super) fn scope_of(&self, name: &str) -> Option<usize> {
+        self.scopes.iter().rposition(|s| s.locals.iter().any(|l| l.declared && l.name == name))
     }
 
     pub(super) fn find_captured(&self, name: &str, key: u32) -> Option<Binding> {

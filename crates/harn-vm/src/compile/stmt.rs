@@ -4,8 +4,9 @@ use harn_syntax::ast::*;
 use harn_value::Value;
 
 use super::Compiler;
-use super::control::{Control, Exit};
-use super::facts::{has_block, mentions};
+use super::control::{Control, Exit, Guard};
+use super::effects::Effects;
+use super::facts::mentions;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, Op, PathStep, TAKE};
 
@@ -21,7 +22,7 @@ impl<'a> Compiler<'a> {
     /// In programs where that can run cleanup, what a block's variables hold is dropped at its end.
     fn release_scope(&mut self) {
         if self.vm.settles.get() {
-            for reg in self.f().scope_registers() {
+            for reg in self.f().scope_registers().into_iter().rev() {
                 self.f().emit(Op::Clear, reg, 0, 0);
             }
             self.f().emit(Op::Settle, 0, 0, 0);
@@ -69,7 +70,7 @@ impl<'a> Compiler<'a> {
         for (i, stmt) in stmts.iter().enumerate() {
             if let StmtKind::Defer(body) = &stmt.kind {
                 let rest = &stmts[i + 1..];
-                self.with_finally(|c| c.stmts(rest, dst), |c| c.block(body, None));
+                self.with_finally(Some(body), |c| c.stmts(rest, dst), |c| c.block(body, None));
                 return;
             }
             if i + 1 == stmts.len()
@@ -118,6 +119,7 @@ impl<'a> Compiler<'a> {
                 let start = self.f().pc();
                 self.block(body, None);
                 let test = self.f().pc();
+                self.next_round();
                 self.f().land(enter);
                 let mut again = Vec::new();
                 self.jump_if(cond, &mut again);
@@ -183,7 +185,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn leave_with_nil(&mut self) {
-        if self.is_guarded() {
+        if self.f().control.iter().any(|c| matches!(c, Control::Finally { .. })) {
             let t = self.f().temp();
             self.load_nil(t);
             self.leave(Exit::Return, Some(t));
@@ -378,9 +380,16 @@ impl<'a> Compiler<'a> {
         if let Binding::Local { reg, cell: false, .. } = *binding {
             match op {
                 Some(op) => {
+                    let old = if Effects::of(value).assigns(name) {
+                        let t = self.f().temp();
+                        self.f().emit(Op::Move, t, reg, 0);
+                        t
+                    } else {
+                        reg
+                    };
                     let r = self.operand(value);
                     self.f().at(span);
-                    self.arithmetic(op, reg, reg, r);
+                    self.arithmetic(op, reg, old, r);
                 }
                 None => self.assign_local(name, reg, value),
             }
@@ -456,53 +465,84 @@ impl<'a> Compiler<'a> {
 
     /// `x = e` for a variable in a register of its own.
     fn assign_local(&mut self, name: &Name, reg: Reg, value: &'a Expr) {
-        if !self.is_guarded() {
-            // An error leaves the function here, so nobody sees the variable half-way.
-            match &value.kind {
-                // x = x + a + b: append one after the other.
-                ExprKind::Binary { op: BinaryOp::Add, lhs, .. }
-                    if matches!(lhs.kind, ExprKind::Binary { .. }) =>
-                {
-                    let mut parts = Vec::new();
-                    let mut left = value;
-                    while let ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, op_span } = &left.kind {
-                        parts.push((rhs, *op_span));
-                        left = lhs;
-                    }
-                    if left.as_name() == Some(name) && parts.iter().all(|(e, _)| !mentions(e, name)) {
-                        for (part, span) in parts.into_iter().rev() {
-                            let mark = self.f().next;
-                            let r = self.operand(part);
-                            self.f().at(span);
-                            self.f().emit(Op::Add, reg, reg, u32::from(r));
-                            self.f().next = mark;
-                        }
-                        return;
-                    }
+        match &value.kind {
+            // x = x + a + b: append one after the other.
+            ExprKind::Binary { op: BinaryOp::Add, lhs, .. }
+                if matches!(lhs.kind, ExprKind::Binary { op: BinaryOp::Add, .. }) =>
+            {
+                let mut parts = Vec::new();
+                let mut left = value;
+                while let ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, op_span } = &left.kind {
+                    parts.push((&**rhs, *op_span));
+                    left = lhs;
                 }
-                // x = f(x), x = x.push(y): the variable's last use is the argument.
-                ExprKind::Call { callee, args, .. } => {
-                    let uses = args.iter().filter(|a| mentions(&a.value, name)).count();
-                    let direct = args.iter().any(|a| !a.spread && a.value.as_name() == Some(name));
-                    if uses == 1
-                        && direct
-                        && !mentions(callee, name)
-                        && args.iter().all(|a| !a.spread && !has_block(&a.value))
-                    {
-                        self.moved = Some(reg);
+                if left.as_name() == Some(name) && self.may_take(name, parts.iter().map(|(e, _)| *e)) {
+                    for (part, span) in parts.into_iter().rev() {
+                        let mark = self.f().next;
+                        let r = self.operand(part);
+                        self.f().at(span);
+                        self.f().emit(Op::Add, reg, reg, u32::from(r));
+                        self.f().next = mark;
                     }
+                    return;
                 }
-                ExprKind::MethodCall { object, args, optional: false, .. }
-                    if object.as_name() == Some(name)
-                        && args.iter().all(|a| !a.spread && !mentions(&a.value, name)) =>
+            }
+            // x = f(x): the variable's last use is the argument.
+            ExprKind::Call { callee, args, .. } if args.iter().all(|a| !a.spread) => {
+                let is_name = |a: &&Arg| a.value.as_name() == Some(name);
+                let others = || args.iter().filter(|a| !is_name(a)).map(|a| &a.value);
+                if args.iter().filter(is_name).count() == 1
+                    && !mentions(callee, name)
+                    && self.may_take(name, others())
                 {
                     self.moved = Some(reg);
                 }
-                _ => {}
             }
+            // x = x.push(y): the same for the receiver.
+            ExprKind::MethodCall { object, name: method, args, optional: false }
+                if object.as_name() == Some(name) && args.iter().all(|a| !a.spread) =>
+            {
+                if self.may_take(name, args.iter().map(|a| &a.value)) {
+                    self.moved = Some(reg);
+                } else if let (true, [arg]) = (method.name == "push", &args[..])
+                    && !Effects::of(&arg.value).assigns(name)
+                {
+                    self.push_in_place(reg, method, &arg.value);
+                    return;
+                }
+            }
+            _ => {}
         }
         self.expr(value, reg);
         self.moved = None;
+    }
+
+    /// Whether a plain variable that is about to be assigned may lose its old value before `rest` is evaluated and the
+    /// new value is there: nothing reads it meanwhile, and if that never happens, nobody looks at the variable again.
+    fn may_take<'e>(&mut self, name: &Name, rest: impl Iterator<Item = &'e Expr> + Clone) -> bool {
+        rest.clone().all(|e| !mentions(e, name))
+            && !Effects::of_all(rest).leaves()
+            && !self.survives_error(name)
+    }
+
+    /// `x = x.push(e)` where an error must leave `x` as it was. A list is appended to in place once nothing can fail any
+    /// more; for anything else the method is called.
+    fn push_in_place(&mut self, reg: Reg, method: &'a Ident, value: &'a Expr) {
+        let t = self.f().temp();
+        self.expr(value, t);
+        self.f().at(method.span);
+        let other = self.f().jump(Op::JumpNotList, reg, 0);
+        self.f().emit(Op::ListPush, reg, t, 0);
+        let done = self.f().jump(Op::Jump, 0, 0);
+        self.f().land(other);
+        let base = self.f().temp();
+        let (receiver, arg) = (self.f().temp(), self.f().temp());
+        self.f().emit(Op::Move, receiver, reg, 0);
+        self.f().emit(Op::Take, arg, t, 0);
+        let site = self.method_site(&method.name, false);
+        self.f().emit(Op::CallMethod, base, 2, site);
+        self.f().emit(Op::Take, reg, base, 0);
+        self.f().land(done);
     }
 
     /// A register that holds the cell of a captured or module variable.
@@ -555,18 +595,13 @@ impl<'a> Compiler<'a> {
         };
         let Some((operand, op)) = added else {
             let v = self.operand(value);
-            let v = if self.f().is_variable(v)
-                && target
-                    .path
-                    .iter()
-                    .any(|s| matches!(s, TargetStep::Index { index, .. } if has_block(index)))
-            {
-                let t = self.f().temp();
-                self.f().emit(Op::Move, t, v, 0);
-                t
-            } else {
-                v
+            let indices = || {
+                Effects::of_all(target.path.iter().filter_map(|step| match step {
+                    TargetStep::Index { index, .. } => Some(index),
+                    TargetStep::Member(_) => None,
+                }))
             };
+            let v = self.settled(value, v, indices);
             let take = if self.f().is_variable(v) { 0 } else { TAKE };
             self.f().dirty.retain(|r| *r != v);
             self.store_path(target, place, v, take);
@@ -607,13 +642,8 @@ impl<'a> Compiler<'a> {
             TargetStep::Member(name) => Err(self.text_constant(&name.name)),
             TargetStep::Index { index, .. } => {
                 let i = self.operand(index);
-                Ok(if i == place || self.f().is_variable(i) && has_block(operand) {
-                    let t = self.f().temp();
-                    self.f().emit(Op::Move, t, i, 0);
-                    t
-                } else {
-                    i
-                })
+                let i = self.settled(index, i, || Effects::of(operand));
+                Ok(if i == place { self.copied(i) } else { i })
             }
         };
         let old = self.f().temp();
@@ -657,13 +687,9 @@ impl<'a> Compiler<'a> {
                 self.f().emit(Op::SetField, place, value, k | take);
             }
             [TargetStep::Index { index, span }] => {
-                let mut i = self.operand(index);
-                if i == place {
-                    // `x[x] = v`: the place is written while the index is read.
-                    i = self.f().temp();
-                    self.f().emit(Op::Move, i, place, 0);
-                    self.f().dirty.push(i);
-                }
+                let i = self.operand(index);
+                // `x[x] = v`: the place is written while the index is read.
+                let i = if i == place { self.copied(i) } else { i };
                 self.f().at(*span);
                 self.f().emit(Op::SetIndex, place, i, u32::from(value) | take);
             }
@@ -674,6 +700,14 @@ impl<'a> Compiler<'a> {
                 self.f().emit(Op::SetPath, place, value, path | take);
             }
         }
+    }
+
+    /// A copy of a register, until the end of the statement.
+    fn copied(&mut self, reg: Reg) -> Reg {
+        let t = self.f().temp();
+        self.f().emit(Op::Move, t, reg, 0);
+        self.f().dirty.push(t);
+        t
     }
 
     fn path_steps(&mut self, target: &'a harn_syntax::ast::Target) -> Vec<PathStep> {
@@ -698,10 +732,35 @@ impl<'a> Compiler<'a> {
 
     // ---- loops ----
 
+    /// Where the next round of a loop begins, also after `continue`.
+    fn next_round(&mut self) {
+        let skipped =
+            matches!(self.f().control.last(), Some(Control::Loop { continues, .. }) if !continues.is_empty());
+        self.release_after(skipped);
+    }
+
     fn end_loop(&mut self, next: usize) {
         if let Some(Control::Loop { breaks, continues }) = self.f().control.pop() {
+            let skipped = !breaks.is_empty();
             self.f().land_all(breaks);
             continues.into_iter().for_each(|pc| self.f().aim(pc, next));
+            self.release_after(skipped);
+        }
+    }
+
+    /// As [`Self::release_scope`], where the end of blocks may have been skipped.
+    fn release_after(&mut self, skipped: bool) {
+        if skipped {
+            let live = self.f().live();
+            self.release_from(live);
+        }
+    }
+
+    /// In programs where that can run cleanup, what the registers from `first` on hold is dropped.
+    pub(super) fn release_from(&mut self, first: Reg) {
+        if self.vm.settles.get() {
+            self.f().emit(Op::ClearFrom, first, 0, 0);
+            self.f().emit(Op::Settle, 0, 0, 0);
         }
     }
 
@@ -722,6 +781,7 @@ impl<'a> Compiler<'a> {
             let top = self.f().pc();
             self.loop_body(pattern, item, body);
             let next = self.f().pc();
+            self.next_round();
             self.f().at(*op_span);
             self.f().jump_to(Op::RangeNext, state, 0, top);
             self.end_loop(next);
@@ -737,6 +797,7 @@ impl<'a> Compiler<'a> {
         let top = self.f().pc();
         self.loop_body(pattern, item, body);
         let next = self.f().pc();
+        self.next_round();
         self.f().land(enter);
         self.f().at(iter.span);
         self.f().jump_to(Op::IterNext, state, pairs, top);
@@ -799,6 +860,7 @@ impl<'a> Compiler<'a> {
     ) {
         match (catch, finally) {
             (_, Some(finally)) => self.with_finally(
+                Some(finally),
                 |c| match catch {
                     Some(catch) => c.try_catch(body, catch, dst),
                     None => c.block(body, dst),
@@ -808,41 +870,45 @@ impl<'a> Compiler<'a> {
             (Some(catch), None) => self.try_catch(body, catch, dst),
             (None, None) => {
                 let dst = dst.unwrap_or_else(|| self.f().temp());
-                let start = self.f().pc();
-                self.f().try_depth += 1;
-                self.block(body, Some(dst));
-                self.f().try_depth -= 1;
+                let (start, live) = (self.f().pc(), self.f().live());
+                self.guarded(Guard::Handler, |c| c.block(body, Some(dst)));
                 let end = self.f().pc();
                 self.f().emit(Op::WrapOk, dst, dst, 0);
                 let done = self.f().jump(Op::Jump, 0, 0);
-                self.handler(start, end, dst, HandlerKind::Catch);
+                self.handler(start, end, live, dst, HandlerKind::Catch);
                 self.f().emit(Op::WrapErr, dst, dst, 0);
                 self.f().land(done);
             }
         }
     }
 
-    fn handler(&mut self, start: usize, end: usize, register: Reg, kind: HandlerKind) {
+    /// Here begins the handler of the code from `start` to `end`, around which `live` registers were in use.
+    fn handler(&mut self, start: usize, end: usize, live: u16, register: Reg, kind: HandlerKind) {
         let target = self.f().pc() as u32;
-        self.f().handlers.push(Handler { start: start as u32, end: end as u32, target, register, kind });
+        self.f().handlers.push(Handler {
+            start: start as u32,
+            end: end as u32,
+            target,
+            register,
+            live,
+            kind,
+        });
     }
 
     fn try_catch(&mut self, body: &'a Block, catch: &'a Catch, dst: Option<Reg>) {
         let error = self.f().temp();
-        let start = self.f().pc();
-        self.f().try_depth += 1;
-        self.block(body, dst);
-        self.f().try_depth -= 1;
+        let (start, live) = (self.f().pc(), self.f().live());
+        self.guarded(Guard::Handler, |c| c.block(body, dst));
         let end = self.f().pc();
         let done = self.f().jump(Op::Jump, 0, 0);
         self.f().open_scope();
         let caught = match &catch.ty {
             None => {
-                self.handler(start, end, error, HandlerKind::Catch);
+                self.handler(start, end, live, error, HandlerKind::Catch);
                 error
             }
             Some(ty) => {
-                self.handler(start, end, error, HandlerKind::CatchHeld);
+                self.handler(start, end, live, error, HandlerKind::CatchHeld);
                 let value = self.f().temp();
                 self.f().emit(Op::CaughtValue, value, error, 0);
                 let name = self.f().temp();

@@ -1,0 +1,976 @@
+//! The reference interpreter: walks the tree, knows no shortcuts. What it does not know (`Exit::Unknown`) is not
+//! compared.
+//!
+//! Its functions are futures for one reason: a generator is suspended in the middle of them. Nothing else waits.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
+
+use super::value::{Fun, Gen, Place, V};
+
+/// Why evaluation does not go on with the next expression.
+pub(super) enum Exit<'p> {
+    Break,
+    Continue,
+    Return(V<'p>),
+    Throw(V<'p>),
+    /// The generator was dropped: cleanup blocks run, nothing else.
+    Abandoned,
+    /// The program does something that the reference does not know, or too much.
+    Unknown,
+}
+
+pub(super) type Done<'p, T> = Result<T, Exit<'p>>;
+type Future_<'p, T> = Pin<Box<dyn Future<Output = Done<'p, T>> + 'p>>;
+
+/// Steps after which a program is given up.
+const STEPS: u32 = 30_000;
+
+/// Characters of a string, or items of a list, beyond which a program is given up.
+const SIZE: usize = 5_000;
+
+/// Between a running generator and who pulls it.
+#[derive(Default)]
+pub(super) struct Link<'p> {
+    value: RefCell<Option<V<'p>>>,
+    abandoned: Cell<bool>,
+}
+
+/// A suspended function.
+pub(super) struct Coroutine<'p> {
+    future: Future_<'p, V<'p>>,
+    link: Rc<Link<'p>>,
+    started: bool,
+}
+
+impl<'p> Coroutine<'p> {
+    /// The value of the next `yield`; `Ok(None)` at the end.
+    fn pull(mut self) -> (Done<'p, Option<V<'p>>>, Option<Coroutine<'p>>) {
+        self.started = true;
+        match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(end) => (end.map(|_| None), None),
+            Poll::Pending => (Ok(self.link.value.take()), Some(self)),
+        }
+    }
+
+    /// Runs cleanup blocks to their end.
+    pub(super) fn abandon(mut self) {
+        self.link.abandoned.set(true);
+        if self.started {
+            let _ = self.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+/// Hands a value to who pulls.
+async fn suspend<'p>(link: &Link<'p>, value: V<'p>) -> Done<'p, ()> {
+    if link.abandoned.get() {
+        // Nobody receives what cleanup yields.
+        return Ok(());
+    }
+    *link.value.borrow_mut() = Some(value);
+    let mut first = true;
+    std::future::poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }).await;
+    if link.abandoned.get() { Err(Exit::Abandoned) } else { Ok(()) }
+}
+
+/// Variables of a block.
+struct Scope<'p> {
+    places: RefCell<Vec<(Name, Place<'p>)>>,
+    up: Option<Env<'p>>,
+}
+
+type Env<'p> = Rc<Scope<'p>>;
+
+impl Drop for Scope<'_> {
+    /// What was declared last is dropped first.
+    fn drop(&mut self) {
+        while let Some(last) = self.places.get_mut().pop() {
+            drop(last);
+        }
+    }
+}
+
+fn inner<'p>(up: &Env<'p>) -> Env<'p> {
+    Rc::new(Scope { places: RefCell::default(), up: Some(up.clone()) })
+}
+
+fn declare<'p>(env: &Env<'p>, name: &Name, value: V<'p>) {
+    env.places.borrow_mut().push((name.clone(), Rc::new(RefCell::new(value))));
+}
+
+fn find<'p>(env: &Env<'p>, name: &str) -> Option<Place<'p>> {
+    let mut scope = Some(env);
+    while let Some(env) = scope {
+        if let Some((_, place)) = env.places.borrow().iter().rev().find(|(n, _)| n == name) {
+            return Some(place.clone());
+        }
+        scope = env.up.as_ref();
+    }
+    None
+}
+
+/// A program being run.
+pub(super) struct Machine<'p> {
+    /// What was printed: by the program, and by the tasks that run.
+    out: RefCell<Vec<String>>,
+    steps: Cell<u32>,
+    functions: BTreeMap<Name, &'p Function>,
+    structs: BTreeMap<Name, &'p StructDecl>,
+    enums: BTreeMap<Name, &'p EnumDecl>,
+    methods: BTreeMap<(Name, Name), &'p Function>,
+}
+
+type It<'p> = Rc<Machine<'p>>;
+
+/// Runs a program; what it prints, and how it ends. `None` when it does something the reference does not know.
+pub(super) fn run(program: &Program) -> Option<String> {
+    let mut machine = Machine {
+        out: RefCell::new(vec![String::new()]),
+        steps: Cell::new(0),
+        functions: BTreeMap::new(),
+        structs: BTreeMap::new(),
+        enums: BTreeMap::new(),
+        methods: BTreeMap::new(),
+    };
+    for stmt in &program.items {
+        let StmtKind::Decl(decl) = &stmt.kind else { continue };
+        match &decl.kind {
+            DeclKind::Fn(d) => drop(machine.functions.insert(d.name.name.clone(), &d.func)),
+            DeclKind::Struct(d) => drop(machine.structs.insert(d.name.name.clone(), d)),
+            DeclKind::Enum(d) => drop(machine.enums.insert(d.name.name.clone(), d)),
+            DeclKind::Impl(d) => {
+                for m in &d.methods {
+                    let key = (d.name.name.clone(), m.decl.name.name.clone());
+                    machine.methods.insert(key, &m.decl.func);
+                }
+            }
+            _ => return None,
+        }
+    }
+    let it = Rc::new(machine);
+    let env = Rc::new(Scope { places: RefCell::default(), up: None });
+    let link = Rc::<Link<'_>>::default();
+    let mut future = statements(it.clone(), &program.items, env, link);
+    let Poll::Ready(end) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else { return None };
+    drop(future);
+    let end = match end {
+        Ok(_) => String::new(),
+        Err(Exit::Throw(V::Str(text))) => format!("error: {text}"),
+        Err(_) => return None,
+    };
+    // Cleanup of a dropped generator may have done something unknown.
+    if it.steps.get() > STEPS {
+        return None;
+    }
+    let out = it.out.borrow().concat();
+    Some(out + &end)
+}
+
+fn throw<'p, T>(text: impl AsRef<str>) -> Done<'p, T> {
+    Err(Exit::Throw(V::str(text.as_ref())))
+}
+
+impl<'p> Machine<'p> {
+    fn tick(&self) -> Done<'p, ()> {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() > STEPS { Err(Exit::Unknown) } else { Ok(()) }
+    }
+
+    /// Gives the program up, also when nobody hears of it.
+    fn unknown<T>(&self) -> Done<'p, T> {
+        self.steps.set(STEPS + 1);
+        Err(Exit::Unknown)
+    }
+
+    fn print(&self, text: &str) {
+        if let Some(out) = self.out.borrow_mut().last_mut() {
+            out.push_str(text);
+            out.push('\n');
+        }
+    }
+
+    fn add(&self, a: V<'p>, b: V<'p>) -> Done<'p, V<'p>> {
+        Ok(match (&a, &b) {
+            (V::Int(x), V::Int(y)) => V::Int(x.wrapping_add(*y)),
+            (V::Str(x), V::Str(y)) if x.len() + y.len() <= SIZE => V::str(&format!("{x}{y}")),
+            (V::List(x), V::List(y)) if x.len() + y.len() <= SIZE => {
+                V::list(x.iter().chain(&**y).cloned().collect())
+            }
+            (V::Dict(x), V::Dict(y)) => {
+                let all = x.iter().chain(&**y).map(|(k, v)| (k.clone(), v.clone()));
+                V::Dict(Rc::new(all.collect()))
+            }
+            (V::Str(_), V::Str(_)) | (V::List(_), V::List(_)) => return self.unknown(),
+            _ => return throw(format!("Type error: Cannot add {} and {}", a.type_name(), b.type_name())),
+        })
+    }
+
+    fn binary(&self, op: BinaryOp, a: V<'p>, b: V<'p>) -> Done<'p, V<'p>> {
+        let zero = |b: i64| if b == 0 { throw("Division by zero") } else { Ok(b) };
+        Ok(match (op, &a, &b) {
+            (BinaryOp::Add, ..) => return self.add(a, b),
+            (BinaryOp::Eq, ..) => V::Bool(a.equals(&b)),
+            (BinaryOp::Ne, ..) => V::Bool(!a.equals(&b)),
+            (BinaryOp::Sub, V::Int(x), V::Int(y)) => V::Int(x.wrapping_sub(*y)),
+            (BinaryOp::Mul, V::Int(x), V::Int(y)) => V::Int(x.wrapping_mul(*y)),
+            (BinaryOp::Div, V::Int(x), V::Int(y)) => V::Int(x.wrapping_div(zero(*y)?)),
+            (BinaryOp::Rem, V::Int(x), V::Int(y)) => V::Int(x.wrapping_rem(zero(*y)?)),
+            (BinaryOp::Lt, V::Int(x), V::Int(y)) => V::Bool(x < y),
+            (BinaryOp::Le, V::Int(x), V::Int(y)) => V::Bool(x <= y),
+            (BinaryOp::Gt, V::Int(x), V::Int(y)) => V::Bool(x > y),
+            (BinaryOp::Ge, V::Int(x), V::Int(y)) => V::Bool(x >= y),
+            (BinaryOp::Lt, V::Str(x), V::Str(y)) => V::Bool(x < y),
+            (BinaryOp::Le, V::Str(x), V::Str(y)) => V::Bool(x <= y),
+            (BinaryOp::Gt, V::Str(x), V::Str(y)) => V::Bool(x > y),
+            (BinaryOp::Ge, V::Str(x), V::Str(y)) => V::Bool(x >= y),
+            (BinaryOp::In, _, V::List(items)) => V::Bool(items.iter().any(|v| v.equals(&a))),
+            (BinaryOp::Sub, ..) => {
+                let (a, b) = (a.type_name(), b.type_name());
+                return throw(format!("Type error: Cannot subtract {b} from {a}"));
+            }
+            _ => return self.unknown(),
+        })
+    }
+
+    /// Position of an index in a sequence.
+    fn position(i: i64, len: usize) -> Option<usize> {
+        let i = if i < 0 { i + len as i64 } else { i };
+        usize::try_from(i).ok().filter(|i| *i < len)
+    }
+
+    fn index(&self, of: &V<'p>, at: &V<'p>) -> Done<'p, V<'p>> {
+        Ok(match (of, at) {
+            (V::List(items), V::Int(i)) => {
+                Self::position(*i, items.len()).map_or(V::Nil, |i| items[i].clone())
+            }
+            (V::Dict(d), V::Str(key)) => d.get(&**key).cloned().unwrap_or(V::Nil),
+            _ => return self.unknown(),
+        })
+    }
+
+    fn field(&self, of: &V<'p>, name: &str) -> Done<'p, V<'p>> {
+        Ok(match of {
+            V::Dict(d) => d.get(name).cloned().unwrap_or(V::Nil),
+            V::Struct(s) => s.1.iter().find(|(n, _)| n == name).map_or(V::Nil, |(_, v)| v.clone()),
+            _ => return self.unknown(),
+        })
+    }
+
+    fn slice(&self, of: &V<'p>, from: Option<V<'p>>, to: Option<V<'p>>) -> Done<'p, V<'p>> {
+        let bound = |v: Option<V<'p>>, default: usize, len: usize| match v {
+            None => Ok(default),
+            Some(V::Int(i)) => {
+                Ok(if i < 0 { (i + len as i64).max(0) as usize } else { (i as usize).min(len) })
+            }
+            Some(_) => self.unknown(),
+        };
+        match of {
+            V::List(items) => {
+                let (from, to) = (bound(from, 0, items.len())?, bound(to, items.len(), items.len())?);
+                Ok(V::list(items.get(from..to).unwrap_or_default().to_vec()))
+            }
+            V::Str(text) => {
+                let chars: Vec<char> = text.chars().collect();
+                let (from, to) = (bound(from, 0, chars.len())?, bound(to, chars.len(), chars.len())?);
+                Ok(V::str(&chars.get(from..to).unwrap_or_default().iter().collect::<String>()))
+            }
+            _ => self.unknown(),
+        }
+    }
+
+    /// `of` with another value at a path; all steps but the last must exist.
+    fn changed(&self, of: &V<'p>, path: &[V<'p>], value: V<'p>) -> Done<'p, V<'p>> {
+        let [step, rest @ ..] = path else { return Ok(value) };
+        match (of, step) {
+            (V::List(items), V::Int(i)) => {
+                let Some(at) = Self::position(*i, items.len()) else {
+                    let len = items.len();
+                    return throw(format!("Runtime error: Index {i} out of bounds for list of length {len}"));
+                };
+                let mut items = (**items).clone();
+                items[at] = self.changed(&items[at], rest, value)?;
+                Ok(V::list(items))
+            }
+            (V::Dict(d), V::Str(key)) => {
+                let mut d = (**d).clone();
+                let old = d.get(&**key).cloned().unwrap_or(V::Nil);
+                d.insert(key.to_string(), self.changed(&old, rest, value)?);
+                Ok(V::Dict(Rc::new(d)))
+            }
+            (V::Struct(s), V::Str(name)) => {
+                let mut fields = s.1.clone();
+                let Some(field) = fields.iter_mut().find(|(n, _)| *n == **name) else {
+                    return self.unknown();
+                };
+                field.1 = self.changed(&field.1, rest, value)?;
+                Ok(V::Struct(Rc::new((s.0.clone(), fields))))
+            }
+            _ => self.unknown(),
+        }
+    }
+
+    /// Pulls a generator.
+    fn next(&self, generator: &Gen<'p>) -> Done<'p, Option<V<'p>>> {
+        let Some(coroutine) = generator.coroutine.take() else { return Ok(None) };
+        let (value, rest) = coroutine.pull();
+        *generator.coroutine.borrow_mut() = rest;
+        value
+    }
+}
+
+/// Names that a function mentions.
+struct Mentions(Vec<Name>);
+
+impl<'a> Visitor<'a> for Mentions {
+    fn expr(&mut self, e: &'a Expr) {
+        if let ExprKind::Name(name) = &e.kind {
+            self.0.push(name.clone());
+        }
+        visit::walk_expr(self, e);
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        if let StmtKind::Assign { target, .. } = &stmt.kind {
+            self.0.push(target.root.name.clone());
+        }
+        visit::walk_stmt(self, stmt);
+    }
+}
+
+fn closure<'p>(func: &'p Function, env: &Env<'p>) -> V<'p> {
+    let mut mentions = Mentions(Vec::new());
+    mentions.function(func, &[]);
+    mentions.0.sort();
+    mentions.0.dedup();
+    let captured = mentions.0.into_iter().filter_map(|name| Some((name.clone(), find(env, &name)?)));
+    V::Fun(Rc::new(Fun { func, captured: captured.collect() }))
+}
+
+fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
+    Box::pin(async move {
+        it.tick()?;
+        let V::Fun(fun) = callee else { return it.unknown() };
+        let env = Rc::new(Scope { places: RefCell::new(fun.captured.clone()), up: None });
+        let env = inner(&env);
+        let mut args = args.into_iter();
+        for param in &fun.func.params {
+            if param.rest || param.default.is_some() || param.ty.is_some() {
+                return it.unknown();
+            }
+            declare(&env, &param.name.name, args.next().unwrap_or(V::Nil));
+        }
+        drop(args);
+        let link = Rc::<Link<'p>>::default();
+        let body = block(it.clone(), &fun.func.body, env, link.clone());
+        if fun.func.has_yield {
+            let coroutine = Coroutine { future: body, link, started: false };
+            return Ok(V::Gen(Rc::new(Gen { coroutine: RefCell::new(Some(coroutine)) })));
+        }
+        match body.await {
+            Err(Exit::Return(value)) => Ok(value),
+            other => other,
+        }
+    })
+}
+
+/// A block in a scope of its own.
+fn block<'p>(it: It<'p>, block: &'p Block, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
+    let env = inner(&env);
+    statements(it, &block.stmts, env, link)
+}
+
+/// Runs `body`, then `cleanup` on every way out of it.
+async fn finally<'p>(
+    it: &It<'p>,
+    body: Future_<'p, V<'p>>,
+    cleanup: impl Future<Output = Done<'p, V<'p>>>,
+) -> Done<'p, V<'p>> {
+    let result = body.await;
+    if matches!(result, Err(Exit::Unknown)) || it.steps.get() > STEPS {
+        return Err(Exit::Unknown);
+    }
+    cleanup.await?;
+    result
+}
+
+fn statements<'p>(it: It<'p>, stmts: &'p [Stmt], env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
+    Box::pin(async move {
+        for (i, stmt) in stmts.iter().enumerate() {
+            if let StmtKind::Defer(body) = &stmt.kind {
+                let declared = env.places.borrow().len();
+                let rest = statements(it.clone(), &stmts[i + 1..], env.clone(), link.clone());
+                let places = env.clone();
+                // What is declared behind a `defer` is dropped before it runs.
+                let rest = Box::pin(async move {
+                    let result = rest.await;
+                    while places.places.borrow().len() > declared {
+                        let last = places.places.borrow_mut().pop();
+                        drop(last);
+                    }
+                    result
+                });
+                let cleanup = block(it.clone(), body, env.clone(), link.clone());
+                return finally(&it, rest, cleanup).await;
+            }
+            let value = statement(it.clone(), stmt, env.clone(), link.clone()).await?;
+            if i + 1 == stmts.len() && matches!(stmt.kind, StmtKind::Expr(_)) {
+                return Ok(value);
+            }
+        }
+        Ok(V::Nil)
+    })
+}
+
+fn without_parens(e: &Expr) -> &Expr {
+    match &e.kind {
+        ExprKind::Paren(inner) => without_parens(inner),
+        _ => e,
+    }
+}
+
+/// What a loop does after its body; `Some` ends it.
+fn after_body<'p>(result: Done<'p, V<'p>>) -> Option<Done<'p, V<'p>>> {
+    match result {
+        Ok(_) | Err(Exit::Continue) => None,
+        Err(Exit::Break) => Some(Ok(V::Nil)),
+        Err(other) => Some(Err(other)),
+    }
+}
+
+fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
+    Box::pin(async move {
+        it.tick()?;
+        macro_rules! value {
+            ($e:expr) => {
+                expr(it.clone(), $e, env.clone(), link.clone()).await?
+            };
+        }
+        match &stmt.kind {
+            StmtKind::Expr(e) => return Ok(value!(e)),
+            StmtKind::Let { pattern, value, ty: None, .. } => {
+                let v = value!(value);
+                match &pattern.kind {
+                    PatternKind::Name(name) => declare(&env, &name.name, v),
+                    PatternKind::List { elems, rest: None } if elems.iter().all(|e| e.default.is_none()) => {
+                        let V::List(items) = v else { return it.unknown() };
+                        for (i, elem) in elems.iter().enumerate() {
+                            declare(&env, &elem.name.name, items.get(i).cloned().unwrap_or(V::Nil));
+                        }
+                    }
+                    _ => return it.unknown(),
+                }
+            }
+            StmtKind::Assign { target, op, value, .. } => {
+                let Some(place) = find(&env, &target.root.name) else { return it.unknown() };
+                let mut path = Vec::new();
+                let v = match op {
+                    // The value, then the indices.
+                    None => {
+                        let v = value!(value);
+                        for step in &target.path {
+                            path.push(match step {
+                                TargetStep::Member(name) => V::str(&name.name),
+                                TargetStep::Index { index, .. } => value!(index),
+                            });
+                        }
+                        v
+                    }
+                    // The indices, the old value, then the other operand.
+                    Some(op) => {
+                        for step in &target.path {
+                            path.push(match step {
+                                TargetStep::Member(name) => V::str(&name.name),
+                                TargetStep::Index { index, .. } => value!(index),
+                            });
+                        }
+                        let mut old = place.borrow().clone();
+                        for step in &path {
+                            old = match (&old, step) {
+                                (V::List(_), V::Int(_)) => it.index(&old, step)?,
+                                (_, V::Str(name)) => it.field(&old, name)?,
+                                _ => return it.unknown(),
+                            };
+                        }
+                        let right = value!(value);
+                        it.binary(*op, old, right)?
+                    }
+                };
+                let now = place.borrow().clone();
+                let new = it.changed(&now, &path, v)?;
+                // What is dropped may run cleanup, which sees the new value.
+                let old = place.replace(new);
+                drop((now, old));
+            }
+            StmtKind::While { cond, body } => {
+                while value!(cond).truthy() {
+                    it.tick()?;
+                    let result = block(it.clone(), body, env.clone(), link.clone()).await;
+                    if let Some(end) = after_body(result) {
+                        return end;
+                    }
+                }
+            }
+            StmtKind::For { pattern, iter, body } => {
+                let PatternKind::Name(name) = &pattern.kind else { return it.unknown() };
+                let source = match &without_parens(iter).kind {
+                    ExprKind::Range { start, end, exclusive, .. } => {
+                        let (V::Int(from), V::Int(to)) = (value!(start), value!(end)) else {
+                            return it.unknown();
+                        };
+                        let to = if *exclusive { to } else { to.saturating_add(1) };
+                        if to.saturating_sub(from) > SIZE as i64 {
+                            return it.unknown();
+                        }
+                        V::list((from..to).map(V::Int).collect())
+                    }
+                    _ => value!(iter),
+                };
+                let mut at = 0;
+                loop {
+                    it.tick()?;
+                    let item = match &source {
+                        V::List(items) => items.get(at).cloned(),
+                        V::Gen(generator) => it.next(generator)?,
+                        _ => return it.unknown(),
+                    };
+                    let Some(item) = item else { break };
+                    at += 1;
+                    let scope = inner(&env);
+                    declare(&scope, &name.name, item);
+                    let result = block(it.clone(), body, scope, link.clone()).await;
+                    if let Some(end) = after_body(result) {
+                        drop(source);
+                        return end;
+                    }
+                }
+            }
+            StmtKind::Guard { cond, body } => {
+                if !value!(cond).truthy() {
+                    block(it.clone(), body, env.clone(), link.clone()).await?;
+                }
+            }
+            StmtKind::Require { cond, message: Some(message) } => {
+                if !value!(cond).truthy() {
+                    return Err(Exit::Throw(value!(message)));
+                }
+            }
+            StmtKind::Return(Some(e)) => return Err(Exit::Return(value!(e))),
+            StmtKind::Return(None) => return Err(Exit::Return(V::Nil)),
+            StmtKind::Throw(e) => return Err(Exit::Throw(value!(e))),
+            StmtKind::Break => return Err(Exit::Break),
+            StmtKind::Continue => return Err(Exit::Continue),
+            StmtKind::Yield(Some(e)) => {
+                let v = value!(e);
+                suspend(&link, v).await?;
+            }
+            StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Fn(_)) || env.up.is_none() => {}
+            _ => return it.unknown(),
+        }
+        Ok(V::Nil)
+    })
+}
+
+fn try_expr<'p>(
+    it: It<'p>,
+    body: &'p Block,
+    catch: Option<&'p Catch>,
+    env: Env<'p>,
+    link: Rc<Link<'p>>,
+) -> Future_<'p, V<'p>> {
+    Box::pin(async move {
+        let result = block(it.clone(), body, env.clone(), link.clone()).await;
+        let (Some(catch), Err(Exit::Throw(error))) = (catch, &result) else { return result };
+        if catch.ty.is_some() {
+            return it.unknown();
+        }
+        let scope = inner(&env);
+        if let Some(name) = &catch.name {
+            declare(&scope, &name.name, error.clone());
+        }
+        drop(result);
+        block(it.clone(), &catch.body, scope, link).await
+    })
+}
+
+/// Binds what a pattern binds; whether it matches.
+fn matches<'p>(
+    it: It<'p>,
+    pattern: &'p MatchPattern,
+    v: V<'p>,
+    env: Env<'p>,
+    link: Rc<Link<'p>>,
+) -> Future_<'p, bool> {
+    Box::pin(async move {
+        Ok(match (&pattern.kind, &v) {
+            (MatchPatternKind::Wildcard, _) => true,
+            (MatchPatternKind::Bind(name), _) => {
+                declare(&env, &name.name, v);
+                true
+            }
+            (MatchPatternKind::Value(e), _) => {
+                let other = expr(it, e, env, link).await?;
+                v.equals(&other)
+            }
+            (MatchPatternKind::List { items, rest: None }, V::List(list)) => {
+                if list.len() < items.len() {
+                    return Ok(false);
+                }
+                for (item, v) in items.iter().zip(&**list) {
+                    if !matches(it.clone(), item, v.clone(), env.clone(), link.clone()).await? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            (MatchPatternKind::List { rest: None, .. }, _) => false,
+            (MatchPatternKind::Variant { enum_name, variant, fields }, _) => {
+                let V::Enum(e) = &v else { return Ok(false) };
+                if (&e.0, &e.1) != (&enum_name.name, &variant.name) {
+                    return Ok(false);
+                }
+                for (i, field) in fields.iter().flatten().enumerate() {
+                    let part = e.2.get(i).cloned().unwrap_or(V::Nil);
+                    if !matches(it.clone(), field, part, env.clone(), link.clone()).await? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            _ => return it.unknown(),
+        })
+    })
+}
+
+fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
+    Box::pin(async move {
+        it.tick()?;
+        macro_rules! value {
+            ($e:expr) => {
+                expr(it.clone(), $e, env.clone(), link.clone()).await?
+            };
+        }
+        macro_rules! values {
+            ($args:expr) => {{
+                let mut values = Vec::new();
+                for arg in $args {
+                    if arg.spread {
+                        return it.unknown();
+                    }
+                    values.push(value!(&arg.value));
+                }
+                values
+            }};
+        }
+        macro_rules! block {
+            ($body:expr) => {
+                block(it.clone(), $body, env.clone(), link.clone()).await
+            };
+        }
+        Ok(match &e.kind {
+            ExprKind::Nil => V::Nil,
+            ExprKind::Bool(b) => V::Bool(*b),
+            ExprKind::Int(i) => V::Int(*i),
+            ExprKind::Str(text) => V::str(text),
+            ExprKind::Paren(inner) => value!(inner),
+            ExprKind::Name(name) => match (find(&env, name), it.functions.get(name)) {
+                (Some(place), _) => {
+                    let v = place.borrow().clone();
+                    v
+                }
+                (None, Some(func)) => V::Fun(Rc::new(Fun { func, captured: Vec::new() })),
+                _ => return it.unknown(),
+            },
+            ExprKind::Interp(parts) => {
+                let mut text = String::new();
+                for part in parts {
+                    match part {
+                        StrPart::Text(t) => text.push_str(t),
+                        StrPart::Expr(e) => text.push_str(&value!(e).show()),
+                    }
+                }
+                if text.len() > SIZE {
+                    return it.unknown();
+                }
+                V::str(&text)
+            }
+            ExprKind::List(items) => V::list(values!(items)),
+            ExprKind::Dict(items) => {
+                let mut d = BTreeMap::new();
+                for item in items {
+                    let DictItem::Entry { key, value } = item else { return it.unknown() };
+                    d.insert(key.name.to_string(), value!(value));
+                }
+                V::Dict(Rc::new(d))
+            }
+            ExprKind::StructLit { name, items } => {
+                let Some(decl) = it.structs.get(&name.name) else { return it.unknown() };
+                let mut given = BTreeMap::new();
+                for item in items {
+                    let DictItem::Entry { key, value } = item else { return it.unknown() };
+                    given.insert(key.name.clone(), value!(value));
+                }
+                let fields =
+                    decl.fields.iter().map(|f| Some((f.name.name.clone(), given.remove(&f.name.name)?)));
+                let Some(fields) = fields.collect::<Option<Vec<_>>>() else { return it.unknown() };
+                V::Struct(Rc::new((name.name.clone(), fields)))
+            }
+            ExprKind::Closure { func, .. } => closure(func, &env),
+            ExprKind::If { arms, else_body } => {
+                for arm in arms {
+                    if value!(&arm.cond).truthy() {
+                        return block!(&arm.body);
+                    }
+                }
+                match else_body {
+                    Some(body) => return block!(body),
+                    None => V::Nil,
+                }
+            }
+            ExprKind::Match { value, arms } => {
+                let v = value!(value);
+                for arm in arms {
+                    let [pattern] = &arm.patterns[..] else { return it.unknown() };
+                    let scope = inner(&env);
+                    if !matches(it.clone(), pattern, v.clone(), scope.clone(), link.clone()).await? {
+                        continue;
+                    }
+                    if let Some(guard) = &arm.guard
+                        && !expr(it.clone(), guard, scope.clone(), link.clone()).await?.truthy()
+                    {
+                        continue;
+                    }
+                    return block(it.clone(), &arm.body, scope, link.clone()).await;
+                }
+                return throw("No match arm matched the value");
+            }
+            ExprKind::Try { body, catch: None, finally: None } => match block!(body) {
+                Ok(V::Enum(e)) if e.0 == "Result" => V::Enum(e),
+                Ok(v) => V::result("Ok", v),
+                Err(Exit::Throw(v)) => V::result("Err", v),
+                Err(other) => return Err(other),
+            },
+            ExprKind::Try { body, catch, finally: cleanup } => {
+                let tried = try_expr(it.clone(), body, catch.as_deref(), env.clone(), link.clone());
+                match cleanup {
+                    Some(cleanup) => {
+                        let cleanup = block(it.clone(), cleanup, env.clone(), link.clone());
+                        return finally(&it, tried, cleanup).await;
+                    }
+                    None => return tried.await,
+                }
+            }
+            ExprKind::Retry { count, body } => {
+                let V::Int(count) = value!(count) else { return it.unknown() };
+                let mut left = count.max(1);
+                loop {
+                    it.tick()?;
+                    left -= 1;
+                    match block!(body) {
+                        Err(Exit::Throw(_)) if left > 0 => {}
+                        result => return result,
+                    }
+                }
+            }
+            // Nothing here takes long: a deadline is a block.
+            ExprKind::Deadline { limit, body } => {
+                if !matches!(limit.kind, ExprKind::Duration(ms) if ms >= 60_000) {
+                    return it.unknown();
+                }
+                return block!(body);
+            }
+            ExprKind::Unary { op: UnaryOp::Not, operand, .. } => V::Bool(!value!(operand).truthy()),
+            ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => match value!(operand) {
+                V::Int(i) => V::Int(i.wrapping_neg()),
+                _ => return it.unknown(),
+            },
+            ExprKind::Binary { op, lhs, rhs, .. } => {
+                let left = value!(lhs);
+                let right = value!(rhs);
+                it.binary(*op, left, right)?
+            }
+            ExprKind::Logic { op, lhs, rhs, .. } => {
+                let left = value!(lhs);
+                match op {
+                    LogicOp::And => V::Bool(left.truthy() && value!(rhs).truthy()),
+                    LogicOp::Or => V::Bool(left.truthy() || value!(rhs).truthy()),
+                    LogicOp::Coalesce if matches!(left, V::Nil) => value!(rhs),
+                    LogicOp::Coalesce => left,
+                }
+            }
+            ExprKind::Ternary { cond, then, other } => {
+                if value!(cond).truthy() {
+                    value!(then)
+                } else {
+                    value!(other)
+                }
+            }
+            ExprKind::Index { object, index, optional: false, .. } => {
+                let object = value!(object);
+                let index = value!(index);
+                it.index(&object, &index)?
+            }
+            ExprKind::Slice { object, start, end, .. } => {
+                let object = value!(object);
+                let start = match start {
+                    Some(e) => Some(value!(e)),
+                    None => None,
+                };
+                let end = match end {
+                    Some(e) => Some(value!(e)),
+                    None => None,
+                };
+                it.slice(&object, start, end)?
+            }
+            ExprKind::Member { object, name, optional: false } => {
+                if let Some(ty) = object.as_name().filter(|n| it.enums.contains_key(*n)) {
+                    return Ok(V::Enum(Rc::new((ty.clone(), name.name.clone(), Vec::new()))));
+                }
+                let object = value!(object);
+                it.field(&object, &name.name)?
+            }
+            ExprKind::Call { callee, args, .. } => match callee.as_name() {
+                Some(name) if find(&env, name).is_none() && !it.functions.contains_key(name) => {
+                    return builtin(&it, name, args, &env, &link).await;
+                }
+                _ => {
+                    let callee = value!(callee);
+                    let args = values!(args);
+                    return call(it.clone(), callee, args).await;
+                }
+            },
+            ExprKind::MethodCall { object, name, args, optional: false } => {
+                if let Some(ty) = object.as_name().filter(|n| it.enums.contains_key(*n)) {
+                    return Ok(V::Enum(Rc::new((ty.clone(), name.name.clone(), values!(args)))));
+                }
+                let object = value!(object);
+                let args = values!(args);
+                return method(&it, object, &name.name, args).await;
+            }
+            ExprKind::Propagate { operand, .. } => match value!(operand) {
+                V::Enum(e) if e.0 == "Result" && e.1 == "Ok" => e.2[0].clone(),
+                V::Enum(e) if e.0 == "Result" => return Err(Exit::Return(V::Enum(e))),
+                _ => return it.unknown(),
+            },
+            ExprKind::Parallel(p)
+                if p.kind == ParallelKind::Each && !p.as_stream && p.max_concurrent.is_none() =>
+            {
+                let V::List(items) = value!(&p.source) else { return it.unknown() };
+                let func = closure(&p.func, &env);
+                let mut values = Vec::new();
+                let mut outputs = Vec::new();
+                for item in items.iter() {
+                    let child = func.isolated(&mut Vec::new());
+                    let (result, output) = task(&it, child, vec![item.clone()]).await;
+                    // What becomes of the others when one fails depends on time.
+                    values.push(match result {
+                        Ok(v) => v,
+                        Err(_) => return it.unknown(),
+                    });
+                    outputs.push(output);
+                }
+                outputs.iter().for_each(|text| {
+                    it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(text))
+                });
+                V::list(values)
+            }
+            _ => return it.unknown(),
+        })
+    })
+}
+
+/// Runs a function as a task: it has copies of the variables it captured, and its output is collected.
+async fn task<'p>(it: &It<'p>, func: V<'p>, args: Vec<V<'p>>) -> (Done<'p, V<'p>>, String) {
+    it.out.borrow_mut().push(String::new());
+    let result = call(it.clone(), func, args).await;
+    let output = it.out.borrow_mut().pop().unwrap_or_default();
+    (result, output)
+}
+
+/// The builtins that programs of this target use.
+async fn builtin<'p>(
+    it: &It<'p>,
+    name: &str,
+    args: &'p [Arg],
+    env: &Env<'p>,
+    link: &Rc<Link<'p>>,
+) -> Done<'p, V<'p>> {
+    // `await(spawn { .. })`: a task that nothing runs beside.
+    if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, .. }]) = (name, args) {
+        let (result, output) = task(it, closure(func, env).isolated(&mut Vec::new()), Vec::new()).await;
+        it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
+        return result;
+    }
+    let [arg] = args else { return it.unknown() };
+    let v = expr(it.clone(), &arg.value, env.clone(), link.clone()).await?;
+    Ok(match (name, v) {
+        ("println", v) => {
+            it.print(&v.show());
+            V::Nil
+        }
+        ("len", V::List(items)) => V::Int(items.len() as i64),
+        ("len", V::Str(text)) => V::Int(text.chars().count() as i64),
+        ("is_ok", V::Enum(e)) if e.0 == "Result" => V::Bool(e.1 == "Ok"),
+        ("unwrap", V::Enum(e)) if e.0 == "Result" && e.1 == "Ok" => e.2[0].clone(),
+        ("to_string", v) => V::str(&v.show()),
+        _ => return it.unknown(),
+    })
+}
+
+async fn method<'p>(it: &It<'p>, object: V<'p>, name: &str, args: Vec<V<'p>>) -> Done<'p, V<'p>> {
+    let first = args.first().cloned().unwrap_or(V::Nil);
+    let result = match (&object, name, args.len()) {
+        (V::List(items), "push", 1) if items.len() < SIZE => {
+            let mut items = (**items).clone();
+            items.push(first);
+            V::list(items)
+        }
+        (V::List(items), "map", 1) => {
+            let mut out = Vec::new();
+            for item in items.iter() {
+                out.push(call(it.clone(), first.clone(), vec![item.clone()]).await?);
+            }
+            V::list(out)
+        }
+        (V::List(items), "filter", 1) => {
+            let mut out = Vec::new();
+            for item in items.iter() {
+                if call(it.clone(), first.clone(), vec![item.clone()]).await?.truthy() {
+                    out.push(item.clone());
+                }
+            }
+            V::list(out)
+        }
+        (V::List(items), "reduce", 2) => {
+            let mut acc = first;
+            for item in items.iter() {
+                acc = call(it.clone(), args[1].clone(), vec![acc, item.clone()]).await?;
+            }
+            acc
+        }
+        (V::Gen(generator), "next", 0) => {
+            let (done, value) = match it.next(generator)? {
+                Some(v) => (false, v),
+                None => (true, V::Nil),
+            };
+            let entries = [("done", V::Bool(done)), ("value", value)];
+            V::Dict(Rc::new(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()))
+        }
+        (V::Struct(s), ..) => {
+            let Some(func) = it.methods.get(&(s.0.clone(), name.into())) else { return it.unknown() };
+            let method = V::Fun(Rc::new(Fun { func, captured: Vec::new() }));
+            let all = std::iter::once(object.clone()).chain(args).collect();
+            drop(object);
+            return call(it.clone(), method, all).await;
+        }
+        _ => return it.unknown(),
+    };
+    Ok(result)
+}

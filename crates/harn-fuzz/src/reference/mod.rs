@@ -1,0 +1,110 @@
+//! The VM against a second interpreter: random programs have to print the same in both.
+//!
+//! `generate.rs` writes programs with all statements, closures, generators, tasks, structs and enums, full of blocks
+//! in the middle of expressions. `eval.rs` walks the tree, as the specification reads; it was not made from the code
+//! of the VM. A program that does something it does not know, or that runs long, is not compared: so inputs may be
+//! mutated texts, too.
+
+mod eval;
+mod generate;
+mod value;
+
+use crate::rng::Rng;
+
+/// A program for this target.
+pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
+    generate::program(rng).into_bytes()
+}
+
+/// Runs a program in both.
+pub(crate) fn check(bytes: &[u8]) {
+    if let Some(difference) = difference(&String::from_utf8_lossy(bytes)) {
+        panic!("{difference}");
+    }
+}
+
+/// What the two interpreters disagree about.
+fn difference(text: &str) -> Option<String> {
+    let expected = expected(text)?;
+    let found = crate::machine::run(text)?;
+    // The VM's result is the value of the script, which these programs have no use for.
+    let found = found.strip_suffix("\nnil").unwrap_or(&found).trim_end().to_owned();
+    let expected = expected.trim_end();
+    (found != expected)
+        .then(|| format!("the reference disagrees:\n{text}\n--- expected\n{expected}\n--- found\n{found}"))
+}
+
+/// What a program prints according to the reference, if it knows all that the program does.
+fn expected(text: &str) -> Option<String> {
+    let parsed = harn_syntax::parse(text);
+    if !parsed.errors.is_empty() {
+        return None;
+    }
+    // Both the tree and the walk over it may be deep.
+    let walk = move || eval::run(&parsed.program);
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().stack_size(256 << 20).spawn_scoped(scope, walk).ok()?.join().ok()?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_knows_most_of_what_is_generated() {
+        let known = (0..200).filter(|i| {
+            let text = generate::program(&mut Rng::new(11, *i));
+            let parsed = harn_syntax::parse(&text);
+            assert!(parsed.errors.is_empty(), "{}\n{text}", parsed.errors[0].canonical(&text));
+            expected(&text).is_some()
+        });
+        let count = known.count();
+        assert!(count > 150, "{count} of 200");
+    }
+
+    #[test]
+    fn the_reference_reads_the_specification() {
+        let text = "fn g() { try { yield 1\nyield 2 } finally { println(\"cleanup\") } }\n\
+                    for x in g() { println(x)\nbreak }\n\
+                    var x = 1\nx += (if true { x = 10\n5 } else { 0 })\nprintln(x)\n\
+                    println(try { [1, 2].map({ v -> v / 0 }) })";
+        let expected = "1\ncleanup\n6\nResult.Err(Division by zero)\n";
+        assert_eq!(super::expected(text).as_deref(), Some(expected));
+        assert_eq!(difference(text), None);
+    }
+
+    /// Programs that were found by this target or made for it, among them those of reviews.
+    #[test]
+    fn kept_programs_hold() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+        let kept = std::fs::read_dir(root.join("corpus/reference")).expect("the kept programs");
+        let kept: Vec<String> = kept
+            .map(|entry| std::fs::read_to_string(entry.expect("a file").path()).expect("a text"))
+            .collect();
+        assert!(!kept.is_empty());
+        for text in &kept {
+            assert!(expected(text).is_some(), "the reference does not know all of\n{text}");
+            assert_eq!(difference(text), None);
+        }
+    }
+
+    /// As far as the reference knows what they do, it agrees with the conformance programs.
+    #[test]
+    fn conformance_programs_hold() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+        for program in crate::corpus::read(&root, "reference", ".harn") {
+            assert_eq!(difference(&String::from_utf8_lossy(&program)), None);
+        }
+    }
+
+    #[test]
+    fn random_programs_hold() {
+        for index in 0..300 {
+            let text = generate::program(&mut Rng::new(5, index));
+            if let Some(difference) = difference(&text) {
+                panic!("{difference}");
+            }
+        }
+    }
+}

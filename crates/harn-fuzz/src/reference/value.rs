@@ -1,0 +1,159 @@
+//! Values of the reference interpreter: plain trees without sharing tricks.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use harn_syntax::ast::{Function, Name};
+
+use super::eval::Coroutine;
+
+/// A value.
+#[derive(Clone)]
+pub(super) enum V<'p> {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Str(Rc<str>),
+    List(Rc<Vec<V<'p>>>),
+    Dict(Rc<BTreeMap<String, V<'p>>>),
+    /// Name of the type, fields in order of declaration.
+    Struct(Rc<(Name, Vec<(Name, V<'p>)>)>),
+    /// Names of the type and of the variant, payload.
+    Enum(Rc<(Name, Name, Vec<V<'p>>)>),
+    Fun(Rc<Fun<'p>>),
+    Gen(Rc<Gen<'p>>),
+}
+
+/// A variable: shared by the closures over it.
+pub(super) type Place<'p> = Rc<RefCell<V<'p>>>;
+
+/// A function with the variables it mentions.
+pub(super) struct Fun<'p> {
+    pub(super) func: &'p Function,
+    pub(super) captured: Vec<(Name, Place<'p>)>,
+}
+
+/// A generator. What is left of it when it is dropped runs its cleanup blocks.
+pub(super) struct Gen<'p> {
+    pub(super) coroutine: RefCell<Option<Coroutine<'p>>>,
+}
+
+impl Drop for Gen<'_> {
+    fn drop(&mut self) {
+        if let Some(coroutine) = self.coroutine.get_mut().take() {
+            coroutine.abandon();
+        }
+    }
+}
+
+impl<'p> V<'p> {
+    pub(super) fn str(text: &str) -> V<'p> {
+        V::Str(text.into())
+    }
+
+    pub(super) fn list(items: Vec<V<'p>>) -> V<'p> {
+        V::List(Rc::new(items))
+    }
+
+    /// `Result.Ok(v)` or `Result.Err(v)`.
+    pub(super) fn result(variant: &str, v: V<'p>) -> V<'p> {
+        V::Enum(Rc::new(("Result".into(), variant.into(), vec![v])))
+    }
+
+    pub(super) fn truthy(&self) -> bool {
+        match self {
+            V::Nil | V::Bool(false) | V::Int(0) => false,
+            V::Str(text) => !text.is_empty(),
+            V::List(items) => !items.is_empty(),
+            V::Dict(d) => !d.is_empty(),
+            _ => true,
+        }
+    }
+
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            V::Nil => "nil",
+            V::Bool(_) => "bool",
+            V::Int(_) => "int",
+            V::Str(_) => "string",
+            V::List(_) => "list",
+            V::Dict(_) => "dict",
+            V::Struct(_) => "struct",
+            V::Enum(_) => "enum",
+            V::Fun(_) => "closure",
+            V::Gen(_) => "generator",
+        }
+    }
+
+    pub(super) fn equals(&self, other: &V<'p>) -> bool {
+        match (self, other) {
+            (V::Nil, V::Nil) => true,
+            (V::Bool(a), V::Bool(b)) => a == b,
+            (V::Int(a), V::Int(b)) => a == b,
+            (V::Str(a), V::Str(b)) => a == b,
+            (V::List(a), V::List(b)) => a.len() == b.len() && a.iter().zip(&**b).all(|(a, b)| a.equals(b)),
+            (V::Dict(a), V::Dict(b)) => {
+                a.len() == b.len() && a.iter().zip(&**b).all(|((k, v), (l, w))| k == l && v.equals(w))
+            }
+            (V::Struct(a), V::Struct(b)) => {
+                a.0 == b.0 && a.1.iter().zip(&b.1).all(|((_, v), (_, w))| v.equals(w))
+            }
+            (V::Enum(a), V::Enum(b)) => {
+                (&a.0, &a.1, a.2.len()) == (&b.0, &b.1, b.2.len())
+                    && a.2.iter().zip(&b.2).all(|(v, w)| v.equals(w))
+            }
+            _ => false,
+        }
+    }
+
+    /// The printed form.
+    pub(super) fn show(&self) -> String {
+        let all = |items: &[V<'p>]| items.iter().map(V::show).collect::<Vec<_>>().join(", ");
+        match self {
+            V::Nil => "nil".to_owned(),
+            V::Bool(b) => b.to_string(),
+            V::Int(i) => i.to_string(),
+            V::Str(text) => text.to_string(),
+            V::List(items) => format!("[{}]", all(items)),
+            V::Dict(d) => {
+                let entries: Vec<String> = d.iter().map(|(k, v)| format!("{k}: {}", v.show())).collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+            V::Struct(s) => {
+                let fields: Vec<String> = s.1.iter().map(|(k, v)| format!("{k}: {}", v.show())).collect();
+                format!("{} {{{}}}", s.0, fields.join(", "))
+            }
+            V::Enum(e) if e.2.is_empty() => format!("{}.{}", e.0, e.1),
+            V::Enum(e) => format!("{}.{}({})", e.0, e.1, all(&e.2)),
+            V::Fun(_) => "<fn>".to_owned(),
+            V::Gen(_) => "<generator>".to_owned(),
+        }
+    }
+
+    /// As a task sees it: with copies of the variables of closures in it.
+    pub(super) fn isolated(&self, known: &mut Vec<(*const RefCell<V<'p>>, Place<'p>)>) -> V<'p> {
+        let fun = match self {
+            V::Fun(fun) => fun,
+            V::List(items) => return V::list(items.iter().map(|v| v.isolated(known)).collect()),
+            V::Dict(d) => {
+                let copy = d.iter().map(|(k, v)| (k.clone(), v.isolated(known)));
+                return V::Dict(Rc::new(copy.collect()));
+            }
+            other => return other.clone(),
+        };
+        let captured = fun.captured.iter().map(|(name, place)| {
+            let address = Rc::as_ptr(place);
+            if let Some((_, copy)) = known.iter().find(|(p, _)| *p == address) {
+                return (name.clone(), copy.clone());
+            }
+            let copy: Place<'p> = Rc::new(RefCell::new(V::Nil));
+            known.push((address, copy.clone()));
+            let value = place.borrow().isolated(known);
+            *copy.borrow_mut() = value;
+            (name.clone(), copy)
+        });
+        let captured = captured.collect();
+        V::Fun(Rc::new(Fun { func: fun.func, captured }))
+    }
+}
