@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use harn_llm::options::Expected::{self, Any, Int};
+use harn_llm::options::shape::{self, Shape};
 use harn_prompt::value::{as_foreign, display};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -21,7 +22,7 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
     ("break_unless_phase", Any),
     ("command_policy", Any),
-    ("compact_threshold", Int),
+    ("compact_threshold", Any),
     ("compaction", Any),
     ("consolidate_on_idle", Any),
     ("context_callback", Any),
@@ -32,11 +33,11 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("exit_when_verified", Any),
     ("idle_watchdog_attempts", Int),
     ("llm_caller", Any),
-    ("loop_detect_block", Int),
-    ("loop_detect_skip", Int),
-    ("loop_detect_warn", Int),
-    ("max_iterations", Int),
-    ("max_nudges", Int),
+    ("loop_detect_block", Any),
+    ("loop_detect_skip", Any),
+    ("loop_detect_warn", Any),
+    ("max_iterations", Any),
+    ("max_nudges", Any),
     ("mcp_servers", Any),
     ("native_tool_fallback", Any),
     ("nudge", Any),
@@ -56,15 +57,39 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("skills", Any),
     ("stop_after_successful_tools", Any),
     ("task_ledger", Any),
-    ("token_budget", Int),
-    ("tool_backoff_ms", Int),
+    ("token_budget", Any),
+    ("tool_backoff_ms", Any),
+    ("tool_errors", Any),
     ("tool_examples", Any),
-    ("tool_output_max_chars", Int),
-    ("tool_retries", Int),
+    ("tool_output_max_chars", Any),
+    ("tool_retries", Any),
     ("turn_policy", Any),
     ("wake_interval_ms", Int),
     ("watch_paths", Any),
     ("working_files", Any),
+];
+
+/// Options of which a wrong value is refused, because it limits, protects or changes what is run.
+const CHECKED: &[(&str, Shape)] = &[
+    ("compact_threshold", Shape::Int(0)),
+    ("done_sentinel", Shape::Str),
+    ("exit_when_verified", Shape::Bool),
+    ("loop_detect_block", Shape::Int(0)),
+    ("loop_detect_skip", Shape::Int(0)),
+    ("loop_detect_warn", Shape::Int(0)),
+    ("max_iterations", Shape::Int(0)),
+    ("max_nudges", Shape::Int(0)),
+    ("persistent", Shape::Bool),
+    ("require_successful_tools", Shape::Names),
+    ("session_id", Shape::Str),
+    ("stop_after_successful_tools", Shape::Names),
+    ("token_budget", Shape::Int(1)),
+    ("tool_backoff_ms", Shape::Int(0)),
+    ("tool_errors", Shape::Word(&["report", "raise", "silent"])),
+    ("tool_format", Shape::Word(&["native", "text", "auto"])),
+    ("tool_output_max_chars", Shape::Int(1)),
+    ("tool_retries", Shape::Int(0)),
+    ("turn_policy", shape::TURN_POLICY),
 ];
 
 /// How tool calls travel.
@@ -107,6 +132,18 @@ impl Fallback {
             Fallback::Reject => "reject",
         }
     }
+}
+
+/// What becomes of errors of the runtime inside a tool handler, which the program did not throw itself. The model is told
+/// of them in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolErrors {
+    /// Each place is reported once on standard error.
+    Report,
+    /// They end the loop.
+    Raise,
+    /// Nobody else hears of them.
+    Silent,
 }
 
 /// `turn_policy`
@@ -184,6 +221,8 @@ pub struct LoopConfig {
     pub shapes_context: bool,
     /// Whether `post_turn_callback` is there.
     pub reviews_turns: bool,
+    /// What becomes of errors in handlers.
+    pub tool_errors: ToolErrors,
     /// Text at the end of the system prompt.
     pub recitation: Recitation,
     /// Longer tool output is shortened.
@@ -229,6 +268,20 @@ impl LoopConfig {
         mut options: Map<String, Json>,
         default_format: Format,
     ) -> Result<LoopConfig, ConfigError> {
+        for (key, shape) in CHECKED {
+            let value = options.get(*key).unwrap_or(&Json::Null);
+            shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
+        }
+        compaction(options.get("compaction"))?;
+        if present(&options, "command_policy").is_some()
+            || present(&options, "policy").is_some_and(|policy| policy.get("command_policy").is_some())
+        {
+            // A limit that nothing enforces is worse than none: people rely on it.
+            return Err(ConfigError(
+                "agent_loop: command_policy is not enforced by this version; use `policy`, `approval_policy` or `permissions`" // prose-ok: diagnostic
+                    .to_owned(),
+            ));
+        }
         let word = text(&options, "profile").unwrap_or_else(|| "tool_using".to_owned());
         let Some((iterations, nudges, schema_retries)) = profile(&word) else {
             return Err(ConfigError(format!(
@@ -245,6 +298,12 @@ impl LoopConfig {
                 )));
             }
         };
+        callback(&options, "llm_caller")?;
+        let tool_errors = match text(&options, "tool_errors").as_deref() {
+            Some("raise") => ToolErrors::Raise,
+            Some("silent") => ToolErrors::Silent,
+            _ => ToolErrors::Report,
+        };
         let format = match text(&options, "tool_format").as_deref() {
             Some("native") => Format::Native,
             Some("text") => Format::Text,
@@ -256,7 +315,15 @@ impl LoopConfig {
             options.entry(key).or_insert_with(|| default.into());
         }
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
-        let tools = tools(options.get("tools"), &policy)?;
+        let mut tools = tools(options.get("tools"), &policy)?;
+        let pinned =
+            harn_llm::CallOptions::from_json(&serde_json::json!({"tool_search": options.get("tool_search")}))
+                .map_err(|e| ConfigError(e.to_string()))?;
+        // Without a search nothing brings up a deferred tool; the ones that are always loaded wait for none.
+        let eager = |tool: &LoopTool| {
+            pinned.tool_search.as_ref().is_none_or(|search| search.always_loaded.contains(&tool.name))
+        };
+        tools.iter_mut().filter(|tool| eager(tool)).for_each(LoopTool::load);
         let limit = |key: &str, default: u32| count(&options, key).unwrap_or(default);
         let warn = limit("loop_detect_warn", 2);
         Ok(LoopConfig {
@@ -284,6 +351,7 @@ impl LoopConfig {
             session_id: text(&options, "session_id"),
             shapes_context: callback(&options, "context_callback")? || callback(&options, "context_filter")?,
             reviews_turns: callback(&options, "post_turn_callback")?,
+            tool_errors,
             recitation: recitation(options.get("recitation")),
             output_max_chars: options
                 .get("tool_output_max_chars")
@@ -334,6 +402,49 @@ fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError>
         Some(value) if as_foreign(value).is_some() => Ok(true),
         Some(_) => Err(ConfigError(format!("{key} must be a closure"))),
     }
+}
+
+/// Checks the option `compaction`: a strategy, a dict with one, a switch.
+fn compaction(value: Option<&Json>) -> Result<(), ConfigError> {
+    const STRATEGIES: &[&str] = &[
+        "none",
+        "truncate",
+        "summarize_middle",
+        "summarize_all",
+        "hybrid",
+        "summarize",
+        "llm",
+        "custom",
+        "observation_mask",
+    ];
+    let word = match value {
+        None | Some(Json::Null | Json::Bool(_)) => return Ok(()),
+        Some(Json::String(word)) => word.as_str(),
+        Some(value @ Json::Object(map)) if as_foreign(value).is_none() => {
+            let fields = Shape::Dict(&[
+                ("strategy", Shape::Str),
+                ("type", Shape::Str),
+                ("kind", Shape::Str),
+                ("keep_first_n", Shape::Int(0)),
+                ("keep_last_n", Shape::Int(0)),
+            ]);
+            fields.check("compaction", value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
+            let word = ["strategy", "type", "kind"].iter().find_map(|key| map.get(*key)?.as_str());
+            word.unwrap_or("hybrid")
+        }
+        Some(_) => {
+            return Err(ConfigError(
+                "agent_loop: compaction must be a string, dict, bool, or nil".to_owned(),
+            ));
+        }
+    };
+    if STRATEGIES.contains(&word) {
+        return Ok(());
+    }
+    Err(ConfigError(format!(
+        // prose-ok: diagnostic
+        "agent_loop: unknown compaction strategy '{word}' (expected none, truncate, summarize_middle, summarize_all, or hybrid)"
+    )))
 }
 
 fn turn_policy(value: Option<&Json>) -> TurnPolicy {
@@ -410,6 +521,29 @@ mod tests {
             "agent_loop: native_tool_fallback must be one of allow, allow_once, reject; got `no`"
         );
         assert_eq!(error(json!({"context_callback": "x"})), "context_callback must be a closure");
+        assert_eq!(error(json!({"llm_caller": "x"})), "llm_caller must be a closure");
+        assert_eq!(error(json!({"policy": "x"})), "agent_loop: policy must be a dict");
+        assert_eq!(
+            error(json!({"turn_policy": {"max_prose_char": 5}})),
+            "agent_loop: turn_policy has no field `max_prose_char`; did you mean `max_prose_chars`?"
+        );
+        assert_eq!(
+            error(json!({"max_iterations": "ten"})),
+            "agent_loop: max_iterations must be an int of at least 0, got string `ten`"
+        );
+        assert_eq!(
+            error(json!({"tool_errors": "loud"})),
+            "agent_loop: tool_errors must be one of report, raise, silent, got string `loud`"
+        );
+        assert_eq!(
+            error(json!({"compaction": 3})),
+            "agent_loop: compaction must be a string, dict, bool, or nil"
+        );
+        assert!(
+            error(json!({"compaction": "zip"}))
+                .starts_with("agent_loop: unknown compaction strategy 'zip' (")
+        );
+        assert!(error(json!({"command_policy": {}})).contains("command_policy is not enforced"));
         assert_eq!(
             error(json!({"tools": 3})),
             "tools must be a tool_registry or a list of tool definition dicts"

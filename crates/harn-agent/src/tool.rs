@@ -134,6 +134,16 @@ impl LoopTool {
     }
 }
 
+impl LoopTool {
+    /// Takes the tool out of those that wait for a search.
+    pub fn load(&mut self) {
+        self.deferred = false;
+        if let Some(map) = self.entry.as_object_mut() {
+            map.shift_remove("defer_loading");
+        }
+    }
+}
+
 fn backend(entry: &Json, name: &str, from_registry: bool) -> Result<Backend, ConfigError> {
     let has_handler = entry.get("handler").is_some_and(|h| harn_prompt::value::as_foreign(h).is_some());
     let is_runtime = RUNTIME_TOOLS.contains(&name);

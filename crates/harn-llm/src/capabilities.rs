@@ -207,6 +207,11 @@ fn match_glob(pattern: &str, id: &str) -> bool {
     crate::config::glob(pattern, id)
 }
 
+/// The line, from 1, that a byte of a text stands on.
+fn line_of(text: &str, at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &text.as_bytes()[..at.min(text.len())]).count() + 1
+}
+
 /// Reads the version out of a model id, in Anthropic's or OpenAI's way of naming.
 pub fn model_version(id: &str) -> Option<(u32, u32)> {
     let id = id.to_lowercase();
@@ -298,36 +303,48 @@ impl CapabilityMatrix {
         CapabilityMatrix { shipped: SHIPPED.clone(), installed: Rules::default(), manifest: Rules::default() }
     }
 
-    /// Adds rules from manifests, the project's text first, then those of packages. Each text holds the
-    /// tables `capabilities.provider.<name>`, `capabilities.provider_family`, `provider_family`.
-    ///
-    /// # Errors
-    /// The first text that does not parse; rules of the other texts are in force.
-    pub fn add_manifests(&mut self, texts: &[&str]) -> Result<(), String> {
-        let mut first_error = Ok(());
-        for text in texts {
-            let rules = text.parse::<toml::Table>().map_err(|e| e.to_string()).and_then(|table| {
-                let mut inner =
-                    table.get("capabilities").and_then(|v| v.as_table()).cloned().unwrap_or_default();
-                if let Some(families) = table.get("provider_family") {
-                    inner.entry("provider_family".to_string()).or_insert_with(|| families.clone());
+    /// Adds rules from manifests, the project's first, then those of packages, each with the name of its file. Each text holds
+    /// the tables `capabilities.provider.<name>`, `capabilities.provider_family`, `provider_family`. Returns what is wrong, with
+    /// file and line; all other rules are in force.
+    pub fn add_manifests(&mut self, manifests: &[(&str, &str)]) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (file, text) in manifests {
+            let table = match text.parse::<toml::Table>() {
+                Ok(table) => table,
+                Err(error) => {
+                    let start = error.span().map_or(0, |span| span.start);
+                    problems.push(format!("{file}:{}: {}", line_of(text, start), error.message()));
+                    continue;
                 }
-                Rules::from_table(&inner)
-            });
-            match rules {
-                Ok(rules) => {
-                    for (name, list) in rules.by_provider {
-                        self.manifest.by_provider.entry(name).or_default().extend(list);
-                    }
-                    for (name, family) in rules.families {
-                        self.manifest.families.entry(name).or_insert(family);
+            };
+            let inner = table.get("capabilities").and_then(|v| v.as_table());
+            for (name, list) in inner.and_then(|i| i.get("provider")?.as_table()).into_iter().flatten() {
+                let header = format!("[[capabilities.provider.{name}]]");
+                let starts: Vec<usize> = text.match_indices(&header).map(|(at, _)| at).collect();
+                let place = |index: usize| line_of(text, starts.get(index).copied().unwrap_or(0));
+                let Some(list) = list.as_array() else {
+                    problems.push(format!("{file}: capabilities.provider.{name}: expected a list of rules"));
+                    continue;
+                };
+                for (index, rule) in list.iter().enumerate() {
+                    let table = rule.as_table().ok_or_else(|| "expected a table".to_string());
+                    match table.and_then(|table| Rule::from_table(table.clone())) {
+                        Ok(rule) => self.manifest.by_provider.entry(name.clone()).or_default().push(rule),
+                        Err(problem) => problems.push(format!(
+                            "{file}:{}: capabilities.provider.{name}: {}",
+                            place(index),
+                            problem.trim_end().replace('\n', " ")
+                        )),
                     }
                 }
-                Err(e) if first_error.is_ok() => first_error = Err(e),
-                Err(_) => {}
+            }
+            let families = [inner.and_then(|i| i.get("provider_family")), table.get("provider_family")];
+            let families = families.into_iter().flatten().filter_map(|v| v.as_table()).flatten();
+            for (name, family) in families.filter_map(|(name, family)| Some((name, family.as_str()?))) {
+                self.manifest.families.entry(name.clone()).or_insert_with(|| family.to_string());
             }
         }
-        first_error
+        problems
     }
 
     /// Replaces the rules installed by the program.

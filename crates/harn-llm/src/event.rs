@@ -107,12 +107,14 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Takes over every count that `later` knows.
+    /// Takes over every count that `later` knows. Counts that cannot be true (negative, or beyond a trillion) are not
+    /// known: budgets and costs must not shrink or wrap because of a server's nonsense.
     pub fn merge(&mut self, later: Usage) {
-        self.input = later.input.or(self.input);
-        self.output = later.output.or(self.output);
-        self.cache_read = later.cache_read.or(self.cache_read);
-        self.cache_write = later.cache_write.or(self.cache_write);
+        let sane = |count: Option<i64>| count.filter(|n| (0..=1_000_000_000_000).contains(n));
+        self.input = sane(later.input).or(self.input);
+        self.output = sane(later.output).or(self.output);
+        self.cache_read = sane(later.cache_read).or(self.cache_read);
+        self.cache_write = sane(later.cache_write).or(self.cache_write);
     }
 
     /// Returns true when nothing is known.

@@ -16,6 +16,9 @@ pub mod cost;
 pub mod error;
 pub mod event;
 pub mod experiment;
+pub mod frame;
+#[cfg(test)]
+mod growth;
 pub mod host;
 pub mod json;
 pub mod message;

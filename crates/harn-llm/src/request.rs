@@ -65,8 +65,13 @@ impl Route {
     }
 
     /// Joins base and path with exactly one slash; a base that already ends with the path's first
-    /// segment (`…/v1` and `/v1/…`) does not get it twice.
+    /// segment (`…/v1` and `/v1/…`) does not get it twice. Parameters of the base stay behind the path.
     pub fn url(&self, path: &str) -> String {
+        if let Some((base, query)) = self.base_url.split_once('?') {
+            let base = Route { base_url: base.to_string(), ..self.clone() };
+            let mark = if path.contains('?') { '&' } else { '?' };
+            return format!("{}{mark}{query}", base.url(path));
+        }
         let base = self.base_url.trim_end_matches('/');
         let path = path.trim_start_matches('/');
         let path = match path.strip_prefix("v1/") {

@@ -23,16 +23,45 @@ impl Secret {
     }
 
     /// Replaces every occurrence of the secret in `text` by `***`, also of one that a header holds behind
-    /// `Bearer `.
+    /// `Bearer `, of one in other case (as addresses have it), and of its beginning where the text was cut.
     pub fn redact(&self, text: &str) -> String {
         let bare = self.0.strip_prefix("Bearer ").unwrap_or(&self.0);
         // A very short "key" would turn harmless text into stars.
-        if bare.len() < 4 || !text.contains(bare) {
+        if bare.len() < MIN_SECRET {
             return text.to_string();
         }
-        text.replace(bare, "***")
+        let (wanted, lower) = (bare.to_ascii_lowercase(), text.to_ascii_lowercase());
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        // ASCII letters keep their length in either case, so places in one text are places in the other.
+        while let Some(found) = lower[at..].find(&wanted) {
+            out.push_str(&text[at..at + found]);
+            out.push_str("***");
+            at += found + wanted.len();
+        }
+        out.push_str(&text[at..]);
+        let cut =
+            (MIN_SECRET..bare.len()).rev().find(|n| bare.is_char_boundary(*n) && out.ends_with(&bare[..*n]));
+        if let Some(cut) = cut {
+            out.truncate(out.len() - cut);
+            out.push_str("***");
+        }
+        out
+    }
+
+    /// Hides the secret in every text of a value.
+    pub fn redact_value(&self, value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => *text = self.redact(text),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            serde_json::Value::Object(map) => map.values_mut().for_each(|item| self.redact_value(item)),
+            _ => {}
+        }
     }
 }
+
+/// Shorter texts are no secrets, and would be found everywhere.
+const MIN_SECRET: usize = 4;
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,6 +120,9 @@ mod tests {
         let key = Secret::new("sk-live-123456");
         assert_eq!(format!("{key:?} {key}"), "*** ***");
         assert_eq!(key.redact("bad key sk-live-123456!"), "bad key ***!");
+        assert_eq!(key.redact("to http://SK-live-123456.host"), "to http://***.host");
+        assert_eq!(key.redact("é cut: sk-live-12345"), "é cut: ***");
+        assert_eq!(key.redact("sk-live-123456sk-live-123456 sk-"), "****** sk-");
     }
 
     #[test]

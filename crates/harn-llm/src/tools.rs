@@ -82,17 +82,19 @@ fn object_schema(parameters: &Value) -> Value {
     let Some(map) = parameters.as_object() else {
         return json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
     };
-    let complete =
-        str_at(parameters, "type") == Some("object") && map.get("properties").is_some_and(Value::is_object);
+    let complete = str_at(parameters, "type").is_some_and(|word| json_type(word) == "object")
+        && map.get("properties").is_some_and(Value::is_object);
     if complete {
-        return parameters.clone();
+        let is_json = str_at(parameters, "type") == Some("object");
+        return if is_json {
+            parameters.clone()
+        } else {
+            crate::structured::schema::to_json_schema(parameters)
+        };
     }
-    let mut names: Vec<&String> = map.keys().collect();
-    names.sort();
     let mut properties = Object::new();
     let mut required = Vec::new();
-    for name in names {
-        let schema = &map[name];
+    for (name, schema) in map {
         let optional = schema.get("required") == Some(&Value::Bool(false)) || schema.get("default").is_some();
         if !optional {
             required.push(Value::String(name.clone()));
@@ -197,19 +199,39 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
-    /// Reads the option; words other than the known ones count as absent.
-    pub fn parse(value: &Value) -> Option<ToolChoice> {
+    /// Reads the option of a call that has these tools.
+    ///
+    /// # Errors
+    /// The value is no choice, or names a tool that the call does not have.
+    pub fn parse(value: &Value, tools: &[ToolDef]) -> Result<ToolChoice, OptionError> {
         match value {
             Value::String(word) => match word.as_str() {
-                "auto" => Some(ToolChoice::Auto),
-                "none" => Some(ToolChoice::None),
-                "required" | "any" => Some(ToolChoice::Required),
-                _ => None,
+                "auto" => return Ok(ToolChoice::Auto),
+                "none" => return Ok(ToolChoice::None),
+                "required" | "any" => return Ok(ToolChoice::Required),
+                _ => {}
             },
-            Value::Object(map) if map.contains_key("type") => Some(ToolChoice::Raw(value.clone())),
-            Value::Object(_) => str_at(value, "name").map(|name| ToolChoice::Tool(name.to_string())),
-            _ => None,
+            Value::Object(map) if map.contains_key("type") => return Ok(ToolChoice::Raw(value.clone())),
+            Value::Object(_) => match str_at(value, "name") {
+                Some(name) if tools.iter().any(|tool| tool.name == name) => {
+                    return Ok(ToolChoice::Tool(name.to_string()));
+                }
+                Some(name) => {
+                    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                    return Err(OptionError::new(format!(
+                        "tool_choice: the call has no tool `{name}`; its tools are [{}]",
+                        names.join(", ")
+                    )));
+                }
+                None => {}
+            },
+            _ => {}
         }
+        Err(OptionError::new(format!(
+            // prose-ok: diagnostic
+            "tool_choice: expected \"auto\", \"none\", \"required\" or a dict with the `name` of a tool, got {}",
+            crate::options::shape::shown(value)
+        )))
     }
 
     /// Returns the form of the Anthropic Messages API.
@@ -267,12 +289,14 @@ mod tests {
         assert_eq!(
             tools[0].parameters,
             json!({"type": "object", "properties": {
-                "deep": {"type": "array", "items": {"type": "integer"}},
-                "maybe": {"type": "string"},
+                "path": {"type": "string"},
                 "n": {"type": "integer", "default": 3},
-                "path": {"type": "string"}},
-              "required": ["deep", "path"], "additionalProperties": false})
+                "deep": {"type": "array", "items": {"type": "integer"}},
+                "maybe": {"type": "string"}},
+              "required": ["path", "deep"], "additionalProperties": false})
         );
+        let written: Vec<&String> = tools[0].parameters["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(written, ["path", "n", "deep", "maybe"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::fragment::{Bucket, Fragment};
-use crate::options::primary::{ProfileIds, profile_fragments, system_text};
+use crate::options::primary::{ProfileIds, decomposed, profile_fragments, system_text};
 use crate::options::{host, tools};
 use crate::prose::{Prose, ProseError, agent_asset};
 use crate::reduce::SEPARATOR;
@@ -25,6 +25,9 @@ pub enum TurnError {
         /// The type found.
         got: String,
     },
+    /// A fragment of the caller has a wrong shape.
+    #[error(transparent)]
+    Option(#[from] crate::options::OptionError),
     /// An asset did not render.
     #[error(transparent)]
     Prose(#[from] ProseError),
@@ -64,8 +67,11 @@ pub fn session_system(session: &Value) -> Option<&str> {
 
 /// Builds the fragments of a turn's primary block, in order, without blank ones.
 ///
+/// A list in `_system_fragments` takes the place of the system text and the context profile, as in a single call. What the
+/// turn itself needs follows, unless the list has an entry of that id already.
+///
 /// # Errors
-/// When the options are no dict or an asset does not render.
+/// When the options are no dict, a fragment has a wrong shape or an asset does not render.
 pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fragment>, TurnError> {
     let Some(options) = as_dict(input.options) else {
         return Err(TurnError::NotADict {
@@ -74,10 +80,16 @@ pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fr
         });
     };
     let turn = Turn::of(options);
+    let mut given = Vec::new();
+    let owned = decomposed(options, &mut given)?;
     let mut list = Vec::new();
-    list.extend(base_system(options, input.session_system).map(|body| primary("system", body)));
+    if !owned {
+        list.extend(base_system(options, input.session_system).map(|body| primary("system", body)));
+    }
     list.push(primary("mcp_advisory", mcp_advisory(options, prose)?));
-    list.extend(profile_fragments(options, ProfileIds::Plain));
+    if !owned {
+        list.extend(profile_fragments(options, ProfileIds::Plain)?);
+    }
     let active = skills(options.get("active_skills"));
     list.push(primary("active_skills", active_skills(&active)));
     list.push(primary("skill_catalog", skill_catalog(options, &active, prose)?));
@@ -92,7 +104,7 @@ pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fr
     }
     if turn.has_tools {
         list.push(if turn.native {
-            primary("native_tool_contract", turn.native_contract(prose)?)
+            primary("native_tool_contract", turn.native_contract(options, input.listing, prose)?)
         } else {
             primary("text_tool_contract", turn.text_contract(options, input.listing, prose)?)
         });
@@ -100,8 +112,10 @@ pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fr
     if let Some(recitation) = present(options, "recitation").and_then(Value::as_str) {
         list.push(primary("recitation", recitation.to_owned()).in_bucket(Bucket::After));
     }
-    list.retain(|fragment| !fragment.body.trim().is_empty());
-    Ok(list)
+    list.retain(|fragment| given.iter().all(|own| own.id != fragment.id));
+    given.extend(list);
+    given.retain(|fragment| !fragment.body.trim().is_empty());
+    Ok(given)
 }
 
 /// Joins the bodies of [`turn_fragments`] with blank lines: the assembled prompt without host parts, when nothing is
@@ -160,13 +174,22 @@ impl Turn {
         ]))
     }
 
-    fn native_contract(&self, prose: &dyn Prose) -> Result<String, ProseError> {
+    fn native_contract(
+        &self,
+        options: &Map<String, Value>,
+        listing: &ToolListing,
+        prose: &dyn Prose,
+    ) -> Result<String, ProseError> {
         let bindings = self.sentinel_bindings();
         let mut body = prose.render(&agent_asset("tool_contract_native"), &bindings)?;
-        if self.require_action {
-            body = join(&body, &prose.render(&agent_asset("tool_contract_action_native"), &bindings)?);
+        let parts = [
+            ("tool_contract_action_native", self.require_action),
+            ("tool_contract_task_ledger", has_ledger(options)),
+        ];
+        for (stem, _) in parts.into_iter().filter(|(_, wanted)| *wanted) {
+            body = join(&body, &prose.render(&agent_asset(stem), &bindings)?);
         }
-        Ok(body)
+        with_stubs(body, options, listing, prose)
     }
 
     fn text_contract(
@@ -180,7 +203,7 @@ impl Turn {
             true => prose.render(&agent_asset(stem), &bindings).map(|body| body.trim().to_owned()),
             false => Ok(String::new()),
         };
-        let ledger = present(options, "task_ledger").is_some() || present(options, "deliverables").is_some();
+        let ledger = has_ledger(options);
         let mut protocol = bindings.clone();
         protocol.insert("body_hint".into(), Value::Null);
         let protocol = prose.render(&agent_asset("tool_contract_text_response_protocol"), &protocol)?;
@@ -201,19 +224,33 @@ impl Turn {
             ("text_response_protocol", protocol.trim().into()),
         ]);
         let body = prose.render(&agent_asset("tool_contract_text"), &map(contract))?;
-        if listing.deferred.is_empty() {
-            return Ok(body);
-        }
-        let stub = |(name, description): &(String, String)| {
-            object([("name", name.clone().into()), ("description", description.clone().into())])
-        };
-        let search = options.get("tool_search").and_then(as_dict).and_then(|dict| text(dict, "name"));
-        let stubs = object([
-            ("search_tool", search.unwrap_or("__harn_tool_search").into()),
-            ("tools", listing.deferred.iter().map(stub).collect::<Vec<_>>().into()),
-        ]);
-        Ok(join(&body, &prose.render(&agent_asset("tool_contract_deferred_tools"), &map(stubs))?))
+        with_stubs(body, options, listing, prose)
     }
+}
+
+fn has_ledger(options: &Map<String, Value>) -> bool {
+    present(options, "task_ledger").is_some() || present(options, "deliverables").is_some()
+}
+
+/// Adds the list of tools that a search can bring up.
+fn with_stubs(
+    body: String,
+    options: &Map<String, Value>,
+    listing: &ToolListing,
+    prose: &dyn Prose,
+) -> Result<String, ProseError> {
+    if listing.deferred.is_empty() {
+        return Ok(body);
+    }
+    let stub = |(name, description): &(String, String)| {
+        object([("name", name.clone().into()), ("description", description.clone().into())])
+    };
+    let search = options.get("tool_search").and_then(as_dict).and_then(|dict| text(dict, "name"));
+    let stubs = object([
+        ("search_tool", search.unwrap_or("__harn_tool_search").into()),
+        ("tools", listing.deferred.iter().map(stub).collect::<Vec<_>>().into()),
+    ]);
+    Ok(join(&body, &prose.render(&agent_asset("tool_contract_deferred_tools"), &map(stubs))?))
 }
 
 fn primary(name: &str, body: String) -> Fragment {

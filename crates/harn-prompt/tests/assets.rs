@@ -91,7 +91,7 @@ fn the_text_contract_has_its_sections_in_order() {
 fn the_native_contract_names_its_mode() {
     let options = json!({"tools": [{"name": "todo"}], "tool_format": "native"});
     let text = body(&options, "native_tool_contract");
-    assert!(text.contains("Active mode: `native`") && text.contains("## Native tool protocol"), "{text}");
+    assert!(text.contains("## Tool Calling Contract") && text.contains("Active mode: `native`"), "{text}");
 }
 
 #[test]

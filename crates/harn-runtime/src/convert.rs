@@ -23,8 +23,9 @@ pub(crate) fn to_json(value: &Value) -> Json {
     }
 }
 
+/// In the order in which it was written: schemas and parameters go out in it.
 fn object(dict: &Dict) -> Map<String, Json> {
-    dict.iter().map(|(key, value)| (key.to_string(), to_json(value))).collect()
+    dict.written().map(|(key, value)| (key.to_string(), to_json(value))).collect()
 }
 
 /// Converts back.
@@ -44,8 +45,14 @@ pub(crate) fn from_json(json: &Json) -> Value {
 /// An option dict; anything else counts as empty. A list of `tools` may hold registries, such as `tool` declarations make:
 /// their tools take their place.
 pub(crate) fn options(value: &Value) -> Map<String, Json> {
+    let value_of = value;
     match to_json(value) {
         Json::Object(mut map) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => {
+            for (key, value) in &mut map {
+                if let View::Duration(milliseconds) = entry(value_of, key).view() {
+                    *value = duration_option(key, milliseconds);
+                }
+            }
             if let Some(Json::Array(tools)) = map.get_mut("tools") {
                 *tools = std::mem::take(tools).into_iter().flat_map(tools_in).collect();
             }
@@ -53,6 +60,12 @@ pub(crate) fn options(value: &Value) -> Map<String, Json> {
         }
         _ => Map::new(),
     }
+}
+
+/// A duration in the unit of its option: milliseconds where the name says so, else seconds.
+#[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
+fn duration_option(key: &str, milliseconds: i64) -> Json {
+    if key.ends_with("_ms") { milliseconds.into() } else { (milliseconds as f64 / 1000.0).into() }
 }
 
 fn tools_in(mut item: Json) -> Vec<Json> {

@@ -1,12 +1,12 @@
 //! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::config::{Format, Search};
+use harn_agent::config::{Format, Search, ToolErrors};
 use harn_agent::tool::Backend;
 use harn_agent::{
     AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, Moment, Step, ToolReply, ToolRun, ToolStatus,
@@ -19,7 +19,7 @@ use harn_prompt::reminder::{Reminder, pending, provider_reminders};
 use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::closure::{Closure, is_callable};
-use harn_vm::{Cx, Error, Result};
+use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{BoundTools, call_dict, failed, result_text};
@@ -34,6 +34,8 @@ pub(crate) struct AgentState {
     pub(crate) subscribers: RefCell<Vec<(String, Value)>>,
     pub(crate) feedback: RefCell<Vec<(String, String, String)>>,
     pub(crate) running: RefCell<Vec<String>>,
+    /// Places of errors in handlers that were told.
+    reported: RefCell<BTreeSet<Option<(String, u32)>>>,
 }
 
 /// What a loop needs of the script that started it.
@@ -67,11 +69,8 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let options = call_options.json.as_object().cloned().unwrap_or_default();
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
     let route = llm.render_context(&Json::Object(options.clone()));
-    let format = default_format(cx, &llm, &options, route.as_ref().ok());
-    let system = text(system);
-    let mut config = LoopConfig::new(&text(prompt).unwrap_or_default(), system.as_deref(), options, format)
-        .map_err(thrown)?;
-    config.search = search(&llm, &config)?;
+    let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
+    let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
     let reminders = cx.state::<Reminders>();
     let providers;
     (providers, config.remind_at) =
@@ -116,16 +115,36 @@ fn context_window(llm: &LlmRuntime, providers: &Selection, route: Option<&Json>)
     })
 }
 
+/// Reads the settings of a loop for the model that its options choose, which `route` describes.
+///
+/// # Errors
+/// Wrong options.
+pub(crate) fn loop_config(
+    cx: &Cx,
+    llm: &LlmRuntime,
+    prompt: &str,
+    system: Option<&str>,
+    options: Map<String, Json>,
+    route: Option<&Json>,
+) -> Result<LoopConfig> {
+    let format = default_format(cx, llm, &options, route);
+    let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
+    config.search = search(llm, &config)?;
+    Ok(config)
+}
+
 /// The format of tool calls when the options name none.
 fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Format {
     let word = cx.system().env("HARN_AGENT_TOOL_FORMAT").filter(|word| !word.is_empty());
     let word = word.or_else(|| {
         let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
+        let (config, caps) = (llm.config(), llm.capabilities());
         if provider == "mock" {
-            return Some("text".to_owned());
+            // The mock imitates providers without being one: only a rule that names a format speaks for its model.
+            return caps.lookup(provider, model).preferred_tool_format;
         }
         let selector = options.get("model").and_then(Json::as_str).unwrap_or(model);
-        Some(llm.config().tool_format(selector, model, provider, &llm.capabilities()))
+        Some(config.tool_format(selector, model, provider, &caps))
     });
     if word.as_deref() == Some("native") { Format::Native } else { Format::Text }
 }
@@ -142,6 +161,7 @@ fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
             options.insert(key.to_owned(), value.clone());
         }
     }
+    options.insert("tool_format".to_owned(), config.format.as_str().into());
     let prepared = llm.prepare(&Call::new("", None, Json::Object(options))).map_err(|e| failed(&e))?;
     let tool = prepared.search.search_tool;
     Ok(tool.map(|tool| Search { tool: tool.to_native(ToolShape::OpenAi), name: tool.name }))
@@ -389,7 +409,7 @@ impl Driver {
             for task in tasks {
                 let result = self.cx.join(&task).await;
                 let duration = self.cx.system().monotonic().saturating_sub(started);
-                replies.push(reply(result, duration)?);
+                replies.push(reply(self.handler_errors(agent, result)?, duration)?);
             }
         } else {
             for run in runs {
@@ -408,7 +428,7 @@ impl Driver {
                 Backend::Handler => {
                     let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
                     let arguments = self.arguments(agent, run, &handler);
-                    let result = self.cx.call(&handler, arguments).await;
+                    let result = self.handler_errors(agent, self.cx.call(&handler, arguments).await)?;
                     reply(result, self.cx.system().monotonic().saturating_sub(started))?
                 }
                 Backend::Runtime => {
@@ -425,6 +445,34 @@ impl Driver {
             self.cx.sleep(Duration::from_millis(pause)).await?;
             attempt += 1;
         }
+    }
+
+    /// Looks at an error of a handler that the program did not throw: a bug, which whoever wrote the program should hear of.
+    /// Each place is told once.
+    ///
+    /// # Errors
+    /// That error, when such errors are to end the loop.
+    fn handler_errors(&self, agent: &AgentLoop, result: Result<Value>) -> Result<Result<Value>> {
+        let Err(error) = &result else { return Ok(result) };
+        if !matches!(error.kind(), ErrorKind::Runtime(_) | ErrorKind::Type(_)) {
+            return Ok(result);
+        }
+        match agent.config().tool_errors {
+            ToolErrors::Silent => {}
+            ToolErrors::Raise => return result.map(Ok),
+            ToolErrors::Report => {
+                let (diagnostic, file) = harn_vm::uncaught(self.cx.vm(), error);
+                let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
+                if self.agents.reported.borrow_mut().insert(place) {
+                    let drawn = match &file {
+                        Some(file) => diagnostic.render(file, false),
+                        None => diagnostic.render_plain(false),
+                    };
+                    self.cx.system().write_err(&format!("{}\n", drawn.trim_end()));
+                }
+            }
+        }
+        Ok(result)
     }
 
     /// The arguments of a handler: one dict, or for a `tool` declaration its parameters by name.

@@ -18,7 +18,7 @@ pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
         json!({
             "name": name, "display_name": table.display_name, "key": key_word(&table, host),
             "key_envs": table.auth_envs(), "default_model": default_model(&table, host),
-            "base_url": table.base_url(host), "base_url_env": table.base_url_env, "api": table.chat_endpoint(),
+            "base_url": harn_llm::secret::redact_url(&table.base_url(host)), "base_url_env": table.base_url_env, "api": table.chat_endpoint(),
             "features": table.features.clone().unwrap_or_default(), "rpm": table.rpm,
             "cost_per_1k_in": table.cost_per_1k_in, "cost_per_1k_out": table.cost_per_1k_out,
             "latency_p50_ms": table.latency_p50_ms, "is_default": name == default,

@@ -249,7 +249,7 @@ impl harn_llm::Host for ProgramHost {
             prompt_caching: route.caps.prompt_caching,
             prefers_xml_scaffolding: route.caps.prefers_xml_scaffolding,
         };
-        let placed = place(&pending, messages, caps);
+        let placed = place(&pending, messages, caps, &|body| harn_llm::frame::quote(body).into_owned());
         let fragment =
             |f: harn_prompt::Fragment| Fragment { id: f.id, source: "reminder", after: false, body: f.body };
         Some(Reminded {
@@ -323,6 +323,7 @@ fn parts(fragments: &[Fragment]) -> (Option<Json>, CallParts) {
         match fragment.id.as_str() {
             "primary" => system = Some(Json::String(body)),
             "primary:text_tool_contract" => live.text_tool_contract = Some(body),
+            "call:completion_instruction" => live.completion_instruction = Some(body),
             "call:output_instruction" => live.output_instruction = Some(body),
             "transcript:summary" => {
                 // Assembly writes the heading itself.

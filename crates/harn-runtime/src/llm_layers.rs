@@ -21,8 +21,15 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path) {
     if let Some((root, manifest)) = manifest(system, &dir) {
         layers.extend(packages(system, &root));
         layers.extend(layer(system, &root.join("harn.toml"), &manifest, Some("llm")));
-        if let Err(problem) = runtime.add_capability_manifests(&[&manifest]) {
-            system.write_err(&format!("warning: {problem}\n"));
+        let packages = package_manifests(system, &root);
+        let mut texts = vec![(root.join("harn.toml").display().to_string(), manifest)];
+        texts.extend(
+            packages.iter().filter_map(|path| Some((path.display().to_string(), read(system, path).ok()?))),
+        );
+        let texts: Vec<(&str, &str)> =
+            texts.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect();
+        for problem in runtime.add_capability_manifests(&texts) {
+            system.write_err(&format!("[llm_config] {problem}\n"));
         }
     }
     if !layers.is_empty() {
@@ -59,13 +66,17 @@ fn manifest(system: &dyn System, dir: &Path) -> Option<(PathBuf, String)> {
         .find_map(|folder| Some((folder.to_owned(), read(system, &folder.join("harn.toml")).ok()?)))
 }
 
-/// The `[llm]` tables of the packages installed in a project, sorted by package name.
-fn packages(system: &dyn System, root: &Path) -> Vec<Layer> {
+/// The manifests of the packages installed in a project, sorted by package name.
+fn package_manifests(system: &dyn System, root: &Path) -> Vec<PathBuf> {
     let folder = root.join(".harn/packages");
     let names = system.names(&folder).unwrap_or_default();
     let manifests = names.iter().map(|name| folder.join(name).join("harn.toml"));
-    let manifests: Vec<PathBuf> = manifests.filter(|path| system.is_file(path)).collect();
-    manifests
+    manifests.filter(|path| system.is_file(path)).collect()
+}
+
+/// The `[llm]` tables of the packages installed in a project.
+fn packages(system: &dyn System, root: &Path) -> Vec<Layer> {
+    package_manifests(system, root)
         .iter()
         .filter_map(|path| match read(system, path) {
             Ok(text) => layer(system, path, &text, Some("llm")),

@@ -18,7 +18,7 @@ struct Entry {
 
 /// A dictionary with string keys.
 ///
-/// Entries live in a vector in insertion order, which no program sees. Iteration is in byte order of
+/// Entries live in a vector in insertion order, which only [`Dict::written`] tells. Iteration is in byte order of
 /// the keys: as long as keys arrive in that order nothing needs sorting, otherwise the order is made
 /// once when something iterates and kept until a key is added or removed.
 #[derive(Clone, Default)]
@@ -236,6 +236,12 @@ impl Dict {
             let e = &self.entries[order.map_or(i, |o| o[i] as usize)];
             (&e.key, &e.value)
         })
+    }
+
+    /// Entries in the order in which their keys were first written, for what people declare: schemas, parameters. Removing
+    /// a key puts the last one in its place.
+    pub fn written(&self) -> impl DoubleEndedIterator<Item = (&Str, &Value)> + ExactSizeIterator {
+        self.entries.iter().map(|e| (&e.key, &e.value))
     }
 
     /// Keys in byte order.

@@ -1,5 +1,6 @@
 //! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
 
+use harn_llm::frame::quote;
 use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
 use serde_json::{Value as Json, json};
 
@@ -252,7 +253,7 @@ impl AgentLoop {
             let results: Vec<Json> = turn
                 .answered
                 .iter()
-                .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": a.text}))
+                .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": quote(&a.text)}))
                 .collect();
             self.state.messages.push(json!({"role": "user", "content": results}));
             return;
@@ -260,9 +261,9 @@ impl AgentLoop {
         let by_name = assistant["tool_calls"][0]["function"]["index"].is_number();
         for answered in self.state.turn.answered.clone() {
             self.state.messages.push(if by_name {
-                json!({"role": "tool", "tool_name": answered.name, "content": answered.text})
+                json!({"role": "tool", "tool_name": answered.name, "content": quote(&answered.text)})
             } else {
-                json!({"role": "tool", "tool_call_id": answered.id, "content": answered.text})
+                json!({"role": "tool", "tool_call_id": answered.id, "content": quote(&answered.text)})
             });
         }
     }

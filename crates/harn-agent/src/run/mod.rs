@@ -305,7 +305,7 @@ impl AgentLoop {
 
     /// Makes the options of the model call.
     fn compose(&mut self, recitation: Option<String>, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
-        let fragments = self.fragments(recitation, prose)?;
+        let fragments = self.turn_fragments(recitation, None, prose)?;
         let options = self.call_options(&fragments);
         if !self.config.shapes_context {
             self.state.phase = Phase::Call(options);
@@ -320,8 +320,16 @@ impl AgentLoop {
         Ok(Some(Step::ShapeContext(context)))
     }
 
-    /// The primary block of the turn.
-    fn fragments(&self, recitation: Option<String>, prose: &dyn Prose) -> Result<Vec<Fragment>, LoopError> {
+    /// Returns the primary block of the next turn. `session_system` is the system text stored with the session.
+    ///
+    /// # Errors
+    /// A prompt asset does not render, or options of prompt assembly are wrong.
+    pub fn turn_fragments(
+        &self,
+        recitation: Option<String>,
+        session_system: Option<&str>,
+        prose: &dyn Prose,
+    ) -> Result<Vec<Fragment>, LoopError> {
         let config = &self.config;
         let mut options = config.options.clone();
         options.insert("system".into(), config.system.clone().or_else(|| self.option_text("system")).into());
@@ -330,12 +338,13 @@ impl AgentLoop {
         options.insert("tool_format".into(), format.as_str().into());
         options.insert("recitation".into(), recitation.into());
         options.insert("tools".into(), self.visible_tools().into());
-        let listing = match config.format {
+        let mut listing = match config.format {
             Format::Text => self.listing(),
             Format::Native => ToolListing::default(),
         };
+        listing.deferred = self.stubs();
         let options = Json::Object(options);
-        let input = TurnInput { options: &options, session_system: None, listing: &listing };
+        let input = TurnInput { options: &options, session_system, listing: &listing };
         let mut fragments = harn_prompt::turn_fragments(&input, prose)?;
         let waiting: Vec<Json> = self.waiting_tools().map(|tool| tool.entry.clone()).collect();
         fragments.extend(harn_prompt::tool_guidance(&waiting));
@@ -375,16 +384,14 @@ impl AgentLoop {
 
     fn listing(&self) -> ToolListing {
         let visible = self.visible_tools();
-        let active: Vec<Json> =
-            visible.into_iter().filter(|t| t.get("defer_loading") != Some(&Json::Bool(true))).collect();
-        let defs = harn_llm::tools::parse_tools(&Json::Array(active)).unwrap_or_default();
+        let defs = harn_llm::tools::parse_tools(&Json::Array(visible)).unwrap_or_default();
         let declared = harn_llm::tool_text::declarations(defs.iter());
         let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
         ToolListing {
             shared_types: text("shared_types"),
             expanded: text("expanded_schemas"),
             compact: text("compact_schemas"),
-            deferred: self.stubs(),
+            deferred: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Reading what the model answered: text, calls, and whether it says that it is finished.
 
+use harn_llm::frame::quote;
 use harn_llm::tool_text::{has_opening_tag, parse_reply};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
@@ -50,6 +51,10 @@ impl AgentLoop {
         let finished = match self.refusal(finished) {
             Some((kind, asset, bindings)) if finished => {
                 self.assistant(&reply);
+                // A refusal asks for another turn as a nudge does, so it counts as one.
+                if reply.calls.is_empty() && self.count_nudge(&reply) {
+                    return Ok(());
+                }
                 let text = prose.render(&agent_asset(asset), &bindings)?;
                 self.feedback(kind, &text);
                 if reply.calls.is_empty() {
@@ -143,6 +148,7 @@ impl AgentLoop {
         if let Some(summary) = result["thinking_summary"].as_str() {
             metadata["thinking_summary"] = summary.into();
         }
+        self.searches_of_the_provider(result);
         self.state.notes.push(Note::internal("provider_payload", "assistant", "", metadata));
         for key in ["private_reasoning", "thinking_summary"] {
             if let Some(text) = result[key].as_str().filter(|t| !t.is_empty()) {
@@ -151,6 +157,34 @@ impl AgentLoop {
                     self.events.push(AgentEvent::AgentThoughtChunk { text: text.to_owned() });
                 }
             }
+        }
+    }
+
+    /// Notes the searches of deferred tools that the provider ran: their events stand in the transcript of the call.
+    fn searches_of_the_provider(&mut self, result: &Json) {
+        let of_call = |event: &&Json| {
+            let id = event["metadata"]["id"].as_str().or_else(|| event["metadata"]["tool_use_id"].as_str());
+            let mut blocks = result["blocks"].as_array().into_iter().flatten();
+            blocks.any(|block| id.is_some() && block["id"].as_str().or(block["tool_use_id"].as_str()) == id)
+        };
+        let events = result["transcript"]["events"].as_array().into_iter().flatten();
+        for event in events.filter(of_call) {
+            let metadata = event["metadata"].clone();
+            let (role, live) = match event["kind"].as_str() {
+                Some(kind @ "tool_search_query") => {
+                    let mut fields = metadata.clone();
+                    if let Some(id) = fields.as_object_mut().and_then(|map| map.shift_remove("id")) {
+                        fields["tool_use_id"] = id;
+                    }
+                    ((kind, "assistant"), AgentEvent::ToolSearchQuery(fields))
+                }
+                Some(kind @ "tool_search_result") => {
+                    ((kind, "tool"), AgentEvent::ToolSearchResult(metadata.clone()))
+                }
+                _ => continue,
+            };
+            self.state.notes.push(Note::internal(role.0, role.1, "", metadata));
+            self.events.push(live);
         }
     }
 
@@ -178,7 +212,7 @@ impl AgentLoop {
         }
         let verified = self.state.verified.as_ref();
         if self.config.exit_when_verified && !verified.is_some_and(|(ok, _)| *ok) {
-            let last = verified.map(|(_, text)| text.as_str());
+            let last = verified.map(|(_, text)| quote(text));
             let bindings =
                 bindings([("done_sentinel", json!(self.config.sentinel)), ("last_result", json!(last))]);
             return Some(("verification_gate", "verification_gate_feedback", bindings));
@@ -354,7 +388,7 @@ impl AgentLoop {
     fn assistant(&mut self, reply: &Reply<'_>) {
         let native_calls = self.config.format == Format::Native && !reply.calls.is_empty() && !reply.fallback;
         let message = if native_calls {
-            native_message(reply)
+            self.cut_native(native_message(reply))
         } else {
             json!({"role": "assistant", "content": self.history_text(reply)})
         };
@@ -369,22 +403,42 @@ impl AgentLoop {
             return format!("[a reply with {} tool calls that could not be read]", reply.errors.len());
         }
         let canonical = reply.result["canonical_text"].as_str().map(str::to_owned);
-        let mut text = if reply.calls.is_empty() {
-            canonical.unwrap_or_else(|| reply.text.to_owned())
-        } else {
-            canonical.unwrap_or_else(|| tagged(reply))
+        let prose = self.cut(&reply.visible);
+        let text = match (reply.calls.is_empty(), prose) {
+            (true, Some(_)) => {
+                let whole = canonical.unwrap_or_else(|| reply.text.to_owned());
+                self.cut(&whole).unwrap_or(whole)
+            }
+            (true, None) => canonical.unwrap_or_else(|| reply.text.to_owned()),
+            (false, Some(prose)) => tagged(&prose, &reply.calls),
+            (false, None) => canonical.unwrap_or_else(|| tagged(&reply.visible, &reply.calls)),
         };
-        if let Some(limit) = self.config.turn_policy.max_prose_chars
-            && reply.calls.is_empty()
-            && text.chars().count() > limit
-        {
-            text = text.chars().take(limit).collect();
-            text.push_str(&format!("\n[prose cut to {limit} characters]"));
-        }
         match text.char_indices().nth(MAX_HISTORY_CHARS) {
             Some((end, _)) => text[..end].to_owned(),
             None => text,
         }
+    }
+}
+
+impl AgentLoop {
+    /// Prose cut to what the turn policy allows, with a note; `None` when it is short enough.
+    fn cut(&self, prose: &str) -> Option<String> {
+        let limit = self.config.turn_policy.max_prose_chars?;
+        let (end, _) = prose.char_indices().nth(limit)?;
+        Some(format!("{}\n[prose cut to {limit} characters]", &prose[..end]))
+    }
+
+    /// Cuts the prose beside native calls: a text, or the text blocks of a list.
+    fn cut_native(&self, mut message: Json) -> Json {
+        if let Some(short) = message["content"].as_str().and_then(|text| self.cut(text)) {
+            message["content"] = short.into();
+        }
+        for block in message["content"].as_array_mut().into_iter().flatten() {
+            if let Some(short) = block["text"].as_str().and_then(|text| self.cut(text)) {
+                block["text"] = short.into();
+            }
+        }
+        message
     }
 }
 
@@ -400,13 +454,13 @@ fn read_call(call: &Json) -> Call {
     }
 }
 
-/// A reply whose calls came natively, in the tags of the text protocol.
-fn tagged(reply: &Reply<'_>) -> String {
+/// Prose and calls in the tags of the text protocol.
+fn tagged(prose: &str, calls: &[Call]) -> String {
     let mut parts = Vec::new();
-    if !reply.visible.is_empty() {
-        parts.push(format!("<assistant_prose>\n{}\n</assistant_prose>", reply.visible));
+    if !prose.is_empty() {
+        parts.push(format!("<assistant_prose>\n{prose}\n</assistant_prose>"));
     }
-    for call in &reply.calls {
+    for call in calls {
         let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
         parts.push(format!("<tool_call>\n{}({arguments})\n</tool_call>", call.name));
     }

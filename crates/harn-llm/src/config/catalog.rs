@@ -26,7 +26,7 @@ impl Provider {
     /// Returns the dict of `llm_config`.
     pub fn to_json(&self, host: &dyn Host) -> Value {
         let mut out = Object::new();
-        out.insert("base_url".into(), self.base_url(host).into());
+        out.insert("base_url".into(), crate::secret::redact_url(&self.base_url(host)).into());
         out.insert("auth_style".into(), self.auth_style().into());
         out.insert("auth_envs".into(), self.auth_envs().into());
         out.insert("auth_available".into(), self.is_available(host).into());
@@ -110,7 +110,10 @@ impl Config {
             let same = |a: &&super::Alias| a.id == id && a.provider == provider;
             self.file.aliases.values().filter(same).find_map(|a| a.tool_format.clone())
         };
-        let by_rule = || caps.lookup(provider, id).preferred_tool_format.clone();
+        let by_rule = || {
+            let rule = caps.lookup(provider, id);
+            rule.preferred_tool_format.clone().or_else(|| rule.native_tools.then(|| "native".to_string()))
+        };
         let by_feature = || {
             let features = self.provider(provider).and_then(|p| p.features.as_ref())?;
             features.iter().any(|f| f == "native_tools").then(|| "native".to_string())

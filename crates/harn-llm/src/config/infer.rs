@@ -4,19 +4,29 @@ use super::Config;
 use crate::host::Host;
 
 impl Config {
-    /// Removes one leading `ollama:`, `local:`, `huggingface:` or `hf:` of an id that is no alias.
-    pub fn strip_prefix<'a>(&self, id: &'a str) -> &'a str {
-        ["ollama:", "local:", "huggingface:", "hf:"].iter().find_map(|p| id.strip_prefix(p)).unwrap_or(id)
+    /// Splits `PROVIDER:MODEL`, when the first part is the name of a configured provider (`hf` is short for `huggingface`).
+    pub fn split_prefix<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
+        let (head, model) = id.split_once(':')?;
+        let provider = if head == "hf" { "huggingface" } else { head };
+        (!model.is_empty() && self.provider(provider).is_some()).then_some((provider, model))
+    }
+
+    /// Removes the leading `PROVIDER:` of an id that is no alias.
+    pub fn strip_prefix<'a>(&'a self, id: &'a str) -> &'a str {
+        self.split_prefix(id).map_or(id, |(_, model)| model)
+    }
+
+    /// Removes the leading `PROVIDER:` of an id that goes to `provider`. Another provider's name may be part of the id:
+    /// Ollama serves models such as `deepseek:7b`.
+    pub(super) fn strip_prefix_of<'a>(&'a self, id: &'a str, provider: &str) -> &'a str {
+        self.split_prefix(id).filter(|(named, _)| *named == provider).map_or(id, |(_, model)| model)
     }
 
     /// Infers the provider of a model id; `None` when nothing fits and the default provider is meant.
     pub fn infer_provider(&self, id: &str) -> Option<String> {
         let found = |p: &str| Some(p.to_string());
-        if id.starts_with("local:") || id.starts_with("ollama:") {
-            return found("ollama");
-        }
-        if id.starts_with("huggingface:") || id.starts_with("hf:") {
-            return found("huggingface");
+        if let Some((provider, _)) = self.split_prefix(id) {
+            return found(provider);
         }
         if let Some(rule) = self.file.inference_rules.iter().find(|r| r.provider.is_some() && r.matches(id)) {
             return rule.provider.clone();
@@ -100,7 +110,11 @@ mod tests {
         assert_eq!(infer("qwen/qwen3-coder"), "openrouter");
         assert_eq!(infer("llama3.2:latest"), "ollama");
         assert_eq!(infer("a/b/c"), "-");
-        assert_eq!(infer("local:gemma-4-e4b-it"), "ollama");
+        assert_eq!(infer("local:gemma-4-e4b-it"), "local");
+        assert_eq!(infer("openai:gpt-4o"), "openai");
+        assert_eq!(infer("mistral:7b"), "ollama", "no provider of that name");
+        assert_eq!(config.strip_prefix("openai:gpt-4o"), "gpt-4o");
+        assert_eq!(config.strip_prefix_of("deepseek:7b", "ollama"), "deepseek:7b");
         assert_eq!(infer("hf:x/y"), "huggingface");
         assert_eq!(infer("o3-mini"), "openai");
         assert_eq!(infer("meta.llama3-70b-instruct-v1:0"), "bedrock");

@@ -34,6 +34,9 @@ impl Config {
     /// # Errors
     /// The provider needs an explicit model and none is given.
     pub fn choose(&self, options: &CallOptions, host: &dyn Host) -> Result<Choice, OptionError> {
+        if let Some(tier) = options.model_tier.as_deref().filter(|_| options.model.is_none()) {
+            self.check_tier(tier)?;
+        }
         let mut warnings = Vec::new();
         let provider = self.choose_provider(options, host, &mut warnings);
         let (model, model_is_default) = self.choose_model(options, &provider, host, &mut warnings)?;
@@ -64,8 +67,11 @@ impl Config {
         if let Some(provider) = &options.provider {
             return provider.clone();
         }
-        if let Some(model) = options.model.as_deref().filter(|_| options.provider_auto) {
-            return self.provider_of_selector(model, host, warnings);
+        if let Some(model) = options.model.as_deref() {
+            let names_it = self.alias(model).is_none() && self.split_prefix(model).is_some();
+            if options.provider_auto || names_it {
+                return self.provider_of_selector(model, host, warnings);
+            }
         }
         if let Some(provider) = self.env_provider(host) {
             return provider;
@@ -111,7 +117,7 @@ impl Config {
     ) -> Result<(String, bool), OptionError> {
         let resolve = |selector: &str| match self.alias(selector) {
             Some(alias) => alias.id.clone(),
-            None => self.strip_prefix(selector).to_string(),
+            None => self.strip_prefix_of(selector, provider).to_string(),
         };
         if let Some(model) = &options.model {
             return Ok((resolve(model), false));
@@ -166,8 +172,9 @@ impl Config {
         let table = self.provider(provider);
         let envs = table.and_then(|p| p.default_model_env.as_deref()).unwrap_or_default();
         if let Some(model) = envs.iter().find_map(|name| env(host, name)) {
-            let id =
-                self.alias(&model).map_or_else(|| self.strip_prefix(&model).to_string(), |a| a.id.clone());
+            let id = self
+                .alias(&model)
+                .map_or_else(|| self.strip_prefix_of(&model, provider).to_string(), |a| a.id.clone());
             return Ok((id, false));
         }
         match table.and_then(|p| p.default_model.clone()) {
@@ -201,9 +208,30 @@ impl Config {
             many => format!("set one of {} environment variables", many.join(", ")),
         };
         Err(OptionError::new(format!(
-            "Missing API key: {wanted} (provider `{provider}`, config {}; use HARN_LLM_PROVIDER=mock to run without a provider)",
-            self.origin()
+            "Missing API key: {wanted} (provider `{provider}`, config {}; use HARN_LLM_PROVIDER=mock to run without a provider){}",
+            self.origin(),
+            self.other_keys(host)
         )))
+    }
+
+    /// Says which providers could be called, for somebody whose provider has no key.
+    fn other_keys(&self, host: &dyn Host) -> String {
+        let has_key = |name: &String| {
+            let table = self.provider(name);
+            let envs = table.map(|table| table.auth_envs()).unwrap_or_default();
+            envs.iter().any(|name| env(host, name).is_some())
+        };
+        let names: Vec<String> = self.provider_names().into_iter().filter(has_key).collect();
+        match names.as_slice() {
+            [] => ". No configured provider has a key".to_string(),
+            [one] => format!(
+                ". There is a key for `{one}`: choose it with HARN_LLM_PROVIDER={one}, the option `provider: \"{one}\"` or a model \"{one}:MODEL\"" // prose-ok: diagnostic
+            ),
+            [first, ..] => format!(
+                ". There are keys for {}: choose one with, for example, HARN_LLM_PROVIDER={first}, the option `provider: \"{first}\"` or a model \"{first}:MODEL\"", // prose-ok: diagnostic
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
+        }
     }
 }
 
@@ -243,6 +271,16 @@ mod tests {
             choose(json!({"provider": "ollama", "model": "ollama:qwen3:30b"}), &[]),
             pair("ollama", "qwen3:30b")
         );
+        assert_eq!(choose(json!({"model": "openai:gpt-4o"}), &[]), pair("openai", "gpt-4o"));
+        assert_eq!(
+            choose(json!({"model": "openai:gpt-4o"}), &[("HARN_LLM_PROVIDER", "mock")]),
+            pair("openai", "gpt-4o")
+        );
+        assert_eq!(choose(json!({}), &[("HARN_LLM_MODEL", "groq:llama-3")]), pair("groq", "llama-3"));
+        assert_eq!(
+            choose(json!({"provider": "ollama", "model": "deepseek:7b"}), &[]),
+            pair("ollama", "deepseek:7b")
+        );
     }
 
     #[test]
@@ -277,6 +315,12 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("<built-in defaults>") && error.contains("HARN_LLM_PROVIDER=mock"), "{error}");
+        assert!(
+            error.contains("There is a key for `openai`: choose it with HARN_LLM_PROVIDER=openai"),
+            "{error}"
+        );
+        let error = config.key("anthropic", &StdHost::with_env([("X", "")])).unwrap_err().0;
+        assert!(error.ends_with(". No configured provider has a key"), "{error}");
         let error = config.key("huggingface", &host).unwrap_err().0;
         assert!(
             error.starts_with(

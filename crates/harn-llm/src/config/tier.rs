@@ -1,6 +1,7 @@
 //! Tiers: how strong a model is, and which model stands for a tier.
 
 use super::{Alias, Config, env};
+use crate::error::OptionError;
 use crate::host::Host;
 
 /// Returns the rank of a tier word; unknown words rank in the middle.
@@ -11,6 +12,9 @@ pub fn tier_rank(tier: &str) -> u8 {
         _ => 1,
     }
 }
+
+/// The tiers that are known without configuration.
+const TIERS: [&str; 3] = ["small", "mid", "frontier"];
 
 /// What a tier resolved to, and what to tell the user when it is a substitute.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +49,28 @@ impl Config {
         }
         names.push(format!("tier/{tier}"));
         names.iter().find_map(|name| self.alias(name))
+    }
+
+    /// Refuses a word that is neither a tier nor an alias: a call would otherwise go to whatever model is the default.
+    ///
+    /// # Errors
+    /// The word, with what it may be.
+    pub(super) fn check_tier(&self, tier: &str) -> Result<(), OptionError> {
+        let of_rules = self.file.tier_rules.iter().filter_map(|rule| rule.tier.as_deref());
+        let of_models = self.file.aliases.values().map(|alias| self.tier_of(&alias.id)).collect::<Vec<_>>();
+        let named = |word: &str| word == tier || word.rsplit(['/', ':']).next() == Some(tier);
+        let known = TIERS.contains(&tier)
+            || of_rules.chain(of_models.iter().map(String::as_str)).any(|word| word == tier)
+            || self.file.aliases.keys().any(|name| named(name));
+        if known {
+            return Ok(());
+        }
+        let words = TIERS.iter().copied().chain(self.file.aliases.keys().map(String::as_str));
+        let hint = match crate::options::nearest(tier, words) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("tiers are {}, and every alias of `harn models` is one", TIERS.join(", ")),
+        };
+        Err(OptionError::new(format!("model_tier: unknown tier `{tier}`; {hint}")))
     }
 
     /// Returns whether calls to the provider can be authorised.
@@ -156,5 +182,11 @@ mod tests {
         assert_eq!(choice.provider, "local", "the first alias in the tier whose provider needs no key");
         assert!(choice.warning.is_some());
         assert_eq!(config.resolve_tier("nonsense", None, &host), None);
+        assert_eq!(
+            config.check_tier("fronteir").unwrap_err().0,
+            "model_tier: unknown tier `fronteir`; did you mean `frontier`?"
+        );
+        assert!(config.check_tier("nonsense").unwrap_err().0.contains("tiers are small, mid, frontier"));
+        assert!(["small", "tier/mid", "local-gemma4"].iter().all(|tier| config.check_tier(tier).is_ok()));
     }
 }

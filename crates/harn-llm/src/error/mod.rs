@@ -93,7 +93,7 @@ macro_rules! categories {
     ($($variant:ident $word:literal $doc:literal),* $(,)?) => {
         /// What went wrong, coarse enough to branch on.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Category { $(#[doc = $doc] $variant),* }
+        pub enum Category { $(#[doc = concat!($doc, ".")] $variant),* }
 
         impl Category {
             /// All categories, in the order of the documentation.
@@ -108,21 +108,21 @@ macro_rules! categories {
 }
 
 categories! {
-    RateLimit "rate_limit" "Too many requests or an exhausted quota.",
-    Timeout "timeout" "No answer in time.",
-    Overloaded "overloaded" "The provider has no capacity now.",
-    ServerError "server_error" "The provider failed or answered nonsense.",
-    TransientNetwork "transient_network" "The connection failed.",
-    SchemaValidation "schema_validation" "The reply does not match the schema.",
-    Auth "auth" "The key is missing or refused.",
-    NotFound "not_found" "No such model or endpoint.",
-    CircuitOpen "circuit_open" "A circuit breaker holds calls back.",
-    BudgetExceeded "budget_exceeded" "The call would cost or did cost too much.",
-    ToolError "tool_error" "A tool failed.",
-    ToolRejected "tool_rejected" "A tool was not allowed to run.",
-    EgressBlocked "egress_blocked" "Network policy forbids the request.",
-    Cancelled "cancelled" "The caller gave up.",
-    Generic "generic" "Anything else.",
+    RateLimit "rate_limit" "Too many requests or an exhausted quota",
+    Timeout "timeout" "No answer in time",
+    Overloaded "overloaded" "The provider has no capacity now",
+    ServerError "server_error" "The provider failed or answered nonsense",
+    TransientNetwork "transient_network" "The connection failed",
+    SchemaValidation "schema_validation" "The reply does not match the schema",
+    Auth "auth" "The key is missing or refused",
+    NotFound "not_found" "No such model or endpoint",
+    CircuitOpen "circuit_open" "A circuit breaker holds calls back",
+    BudgetExceeded "budget_exceeded" "The call would cost or did cost too much",
+    ToolError "tool_error" "A tool failed",
+    ToolRejected "tool_rejected" "A tool was not allowed to run",
+    EgressBlocked "egress_blocked" "Network policy forbids the request",
+    Cancelled "cancelled" "The caller gave up",
+    Generic "generic" "Anything else",
 }
 
 impl Category {

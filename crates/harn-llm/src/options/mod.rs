@@ -7,6 +7,7 @@ mod budget;
 mod notices;
 mod output;
 mod sampling;
+pub mod shape;
 mod thinking;
 mod tool_search;
 
@@ -15,8 +16,11 @@ pub(crate) use notices::nearest;
 pub use notices::{Expected, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;
+pub use shape::Shape;
 pub use thinking::{Effort, Thinking};
 pub use tool_search::{DEFAULT_SEARCH_TOOL, SearchMode, SearchStrategy, SearchVariant, ToolSearch};
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -84,9 +88,9 @@ pub struct CallOptions {
     /// `stream`, when given.
     pub stream: Option<bool>,
     /// `timeout` in seconds, when given.
-    pub timeout: Option<u64>,
+    pub timeout: Option<Duration>,
     /// `idle_timeout` in seconds, when given.
-    pub idle_timeout: Option<u64>,
+    pub idle_timeout: Option<Duration>,
     /// `max_response_bytes`, when given.
     pub max_response_bytes: Option<usize>,
     /// `messages`.
@@ -130,6 +134,11 @@ impl CallOptions {
             Some(_) => return Err(OptionError::new("llm_call: transcript must be a transcript dict")),
         };
         let (thinking, reasoning_effort_given) = thinking::parse(&o)?;
+        for (key, shape) in CHECKED {
+            let value = o.get(*key).unwrap_or(&Value::Null);
+            shape.check(key, value).map_err(|e| OptionError::new(e.to_string()))?;
+        }
+        let tools = present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?;
         Ok(CallOptions {
             provider: provider_text.filter(|_| !provider_auto),
             provider_auto,
@@ -145,21 +154,19 @@ impl CallOptions {
             reasoning_effort_given,
             interleaved_thinking: flag("interleaved_thinking"),
             beta_features: beta_features(&o)?,
-            tools: present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?,
+            tool_choice: present(&o, "tool_choice").map(|v| ToolChoice::parse(v, &tools)).transpose()?,
+            tools,
             tool_format: match text("tool_format").as_deref() {
                 Some("native") => ToolFormat::Native,
                 Some("text") => ToolFormat::Text,
                 _ => ToolFormat::Auto,
             },
-            tool_choice: present(&o, "tool_choice").and_then(ToolChoice::parse),
             tool_search: tool_search::parse(&o)?,
             cache: flag("cache"),
             stream: present(&o, "stream").map(truthy),
-            timeout: seconds(&o, "timeout"),
-            idle_timeout: seconds(&o, "idle_timeout"),
-            max_response_bytes: int(&o, "max_response_bytes")
-                .and_then(|n| usize::try_from(n).ok())
-                .filter(|n| *n > 0),
+            timeout: seconds(&o, "timeout")?,
+            idle_timeout: seconds(&o, "idle_timeout")?,
+            max_response_bytes: int(&o, "max_response_bytes").and_then(|n| usize::try_from(n).ok()),
             messages: o.get("messages").and_then(Value::as_array).cloned(),
             transcript,
             vision: present(&o, "vision").map(truthy),
@@ -185,9 +192,28 @@ fn int(o: &Value, key: &str) -> Option<i64> {
     o.get(key).and_then(Value::as_i64)
 }
 
-fn seconds(o: &Value, key: &str) -> Option<u64> {
-    int(o, key).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0)
+/// Reads a limit in seconds; a program that gives a duration hands over its seconds as a float.
+fn seconds(o: &Value, key: &str) -> Result<Option<Duration>, OptionError> {
+    let Some(value) = present(o, key) else { return Ok(None) };
+    let wrong = || {
+        OptionError::new(format!(
+            "{key}: expected a duration or a number of seconds above 0, got {}",
+            shape::shown(value)
+        ))
+    };
+    let seconds = value.as_f64().filter(|n| *n > 0.0).ok_or_else(wrong)?;
+    Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
 }
+
+/// Options of which a wrong value is refused, because it limits, protects or changes what is run.
+const CHECKED: &[(&str, Shape)] = &[
+    ("api_mode", Shape::Word(&["responses", "chat"])),
+    ("max_response_bytes", Shape::Int(1)),
+    ("model_tier", Shape::Str),
+    ("output_validation", Shape::Word(&["off", "warn", "error"])),
+    ("policy", shape::POLICY),
+    ("tool_format", Shape::Word(&["native", "text", "auto"])),
+];
 
 fn fallback_chain(o: &Value) -> Vec<String> {
     let entries: Vec<String> = match o.get("fallback_chain") {

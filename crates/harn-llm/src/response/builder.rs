@@ -88,7 +88,7 @@ impl ResponseBuilder {
                 self.blocks.push(Slot::Block(Block::SearchQuery {
                     id: id.clone(),
                     name: name.clone(),
-                    query: query.clone(),
+                    query: super::search_query(query.clone()),
                 }))
             }
             StreamEvent::SearchResult { tool_use_id, tool_names } => {

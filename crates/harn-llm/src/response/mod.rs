@@ -51,7 +51,7 @@ impl Block {
             Some("tool_search_query") => Block::SearchQuery {
                 id: text("id"),
                 name: text("name"),
-                query: value.get("query").cloned().unwrap_or(Value::Null),
+                query: search_query(value.get("query").cloned().unwrap_or(Value::Null)),
             },
             Some("tool_search_result") => {
                 let references = crate::json::list_at(value, "tool_references").iter();
@@ -88,6 +88,19 @@ impl Block {
             }
             Block::Raw(value) => value.clone(),
         }
+    }
+}
+
+/// Brings what a search was asked into its one shape, a dict: providers send a dict, the JSON of one, or bare words.
+pub fn search_query(query: Value) -> Value {
+    match query {
+        Value::Object(_) => query,
+        Value::Null => json!({}),
+        Value::String(text) => match serde_json::from_str::<Value>(&text) {
+            Ok(dict @ Value::Object(_)) => dict,
+            _ => json!({"query": text}),
+        },
+        other => json!({"query": other}),
     }
 }
 
@@ -159,6 +172,28 @@ impl Response {
             mocked: false,
             data: None,
             tagged: Tagged::default(),
+        }
+    }
+
+    /// Hides secrets that the reply repeats: what programs, logs and recordings get holds no key.
+    pub fn redact(&mut self, secrets: &[crate::secret::Secret]) {
+        for secret in secrets {
+            let hide = |text: &mut String| *text = secret.redact(text);
+            hide(&mut self.text);
+            self.thinking.iter_mut().for_each(hide);
+            self.thinking_summary.iter_mut().for_each(hide);
+            self.tool_calls.iter_mut().for_each(|call| secret.redact_value(&mut call.arguments));
+            for block in &mut self.blocks {
+                match block {
+                    Block::OutputText(text) | Block::Reasoning(text, _) | Block::ReasoningSummary(text) => {
+                        hide(text)
+                    }
+                    Block::ToolCall(call) => secret.redact_value(&mut call.arguments),
+                    Block::SearchQuery { query, .. } => secret.redact_value(query),
+                    Block::SearchResult { .. } => {}
+                    Block::Raw(value) => secret.redact_value(value),
+                }
+            }
         }
     }
 

@@ -282,7 +282,9 @@ impl LlmRuntime {
             error.message = secrets.iter().fold(error.message.clone(), |text, secret| secret.redact(&text));
             error
         });
-        read?.finish(&route.provider, &route.model)
+        let mut response = read?.finish(&route.provider, &route.model)?;
+        response.redact(&secrets);
+        Ok(response)
     }
 
     /// With `HARN_DEBUG_MESSAGE_SHAPES`: says what kinds of messages go out, never what is in them.

@@ -8,6 +8,9 @@ use crate::event::Usage;
 use crate::response::{Block, Response};
 use crate::wire::WireStyle;
 
+/// The internal option that holds the instruction of a completion over a chat route.
+pub(super) const INSTRUCTION: &str = "_completion_instruction";
+
 /// The arguments of a completion.
 #[derive(Debug, Clone, Default)]
 pub struct Completion {
@@ -60,15 +63,17 @@ impl LlmRuntime {
         }
         let bindings = json!({"prefix": c.prefix, "suffix": c.suffix, "has_suffix": !c.suffix.is_empty()});
         let instruction = self.host.prose("llm/completion_system", &bindings);
-        let system = match c.system.as_deref().filter(|s| !s.trim().is_empty()) {
-            Some(system) => format!("{system}\n\n{instruction}"),
-            None => instruction,
-        };
+        // The instruction is a part of the prompt like any other: assembly puts it together with the rest, and traces it.
+        let mut options = c.options.clone();
+        if !options.is_object() {
+            options = json!({});
+        }
+        options[INSTRUCTION] = instruction.into();
         let mut prompt = format!("PREFIX:\n{}", c.prefix);
         if !c.suffix.is_empty() {
             prompt.push_str(&format!("\n\nSUFFIX:\n{}", c.suffix));
         }
-        let call = Call::new(prompt, Some(&system), c.options.clone());
+        let call = Call::new(prompt, c.system.as_deref(), options);
         let prepared = self.prepare(&call)?;
         Ok(self.with_retries(&call, &prepared, &mut |_| {}).await?)
     }

@@ -163,15 +163,15 @@ impl LlmRuntime {
         let base = self.health_base(table, options);
         let url = join(&base, "/api/tags");
         let report = |status: &str, message: String, more: Value| {
-            let mut out = json!({"valid": status == "ok", "status": status, "message": message, "base_url": base,
-                                 "tags_url": url, "model": model, "available_models": []});
+            let mut out = json!({"valid": status == "ok", "status": status, "message": message, "base_url": redact_url(&base),
+                                 "tags_url": redact_url(&url), "model": model, "available_models": []});
             if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
                 out.extend(more);
             }
             out
         };
         if url::Url::parse(&url).is_err() {
-            return report("invalid_url", format!("`{base}` is not an address"), Value::Null);
+            return report("invalid_url", format!("`{}` is not an address", redact_url(&base)), Value::Null);
         }
         let reply = match self.health_request("ollama", table, "GET", &url, None, None).await {
             Ok(reply) => reply,

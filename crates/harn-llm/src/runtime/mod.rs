@@ -135,11 +135,9 @@ impl LlmRuntime {
         self.caps_cell().borrow()
     }
 
-    /// Adds capability rules of manifests: the project's text first, then those of packages.
-    ///
-    /// # Errors
-    /// A text does not parse.
-    pub fn add_capability_manifests(&self, texts: &[&str]) -> Result<(), String> {
+    /// Adds capability rules of manifests, each a file's name and text: the project's first, then those of packages. Returns
+    /// what is wrong, with file and line.
+    pub fn add_capability_manifests(&self, texts: &[(&str, &str)]) -> Vec<String> {
         self.caps_cell().borrow_mut().add_manifests(texts)
     }
 

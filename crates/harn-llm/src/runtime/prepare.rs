@@ -168,14 +168,14 @@ impl LlmRuntime {
         let mut request =
             self.build(route, &options, &search, native, output, system.text, hoists, messages, ollama);
         self.widen_ollama(&mut request);
-        let idle = options.idle_timeout.or_else(|| self.env_seconds("HARN_LLM_IDLE_TIMEOUT")).unwrap_or(30);
+        let idle = options.idle_timeout.or_else(|| self.env_seconds("HARN_LLM_IDLE_TIMEOUT"));
         Ok(Prepared {
             request,
             text_tools,
             search,
             experiment: Value::Null,
             routing,
-            idle_timeout: Duration::from_secs(idle),
+            idle_timeout: idle.unwrap_or(Duration::from_secs(30)),
             unreminded,
             shown: None,
             provenance: system.provenance,
@@ -190,8 +190,8 @@ impl LlmRuntime {
         found.iter().flatten().for_each(|text| self.warn_once(text));
     }
 
-    fn env_seconds(&self, name: &str) -> Option<u64> {
-        env(self.host(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0)
+    fn env_seconds(&self, name: &str) -> Option<Duration> {
+        env(self.host(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0).map(Duration::from_secs)
     }
 
     #[expect(
@@ -215,8 +215,8 @@ impl LlmRuntime {
         let timeout = o
             .timeout
             .or_else(|| self.env_seconds("HARN_LLM_TIMEOUT"))
-            .or_else(|| catalogued.and_then(|n| u64::try_from(n).ok()))
-            .unwrap_or(120);
+            .or_else(|| catalogued.and_then(|n| u64::try_from(n).ok()).map(Duration::from_secs))
+            .unwrap_or(Duration::from_secs(120));
         Request {
             overrides: o.overrides(&route.provider).cloned().unwrap_or_else(Object::new),
             system,
@@ -233,7 +233,7 @@ impl LlmRuntime {
             prefill: o.prefill.clone(),
             output,
             stream: o.stream.unwrap_or(stream_env),
-            timeout: Duration::from_secs(timeout),
+            timeout,
             idle_timeout: None,
             max_response_bytes: o.max_response_bytes.unwrap_or(MAX_RESPONSE_BYTES),
             ollama,
@@ -260,21 +260,26 @@ impl LlmRuntime {
             caps: &route.caps,
             shape,
             forced,
+            text_calls: self.tool_format(options) == ToolFormat::Text,
             description: &description,
         };
         Ok(plan(&options.tools, options.tool_search.as_ref(), situation)?)
     }
 
-    fn tools_are_native(&self, route: &Route, o: &CallOptions, search: &SearchPlan, mocked: bool) -> bool {
-        let format = match o.tool_format {
+    /// The format that the options, or else the environment, ask for.
+    fn tool_format(&self, options: &CallOptions) -> ToolFormat {
+        match options.tool_format {
             ToolFormat::Auto => match env(self.host(), "HARN_AGENT_TOOL_FORMAT").as_deref() {
                 Some("native") => ToolFormat::Native,
                 Some("text") => ToolFormat::Text,
                 _ => ToolFormat::Auto,
             },
             given => given,
-        };
-        match format {
+        }
+    }
+
+    fn tools_are_native(&self, route: &Route, o: &CallOptions, search: &SearchPlan, mocked: bool) -> bool {
+        match self.tool_format(o) {
             ToolFormat::Native => true,
             ToolFormat::Text => false,
             ToolFormat::Auto => route.caps.native_tools || mocked || search.native,
@@ -397,6 +402,10 @@ impl LlmRuntime {
                 }
                 out.push(before("primary:text_tool_contract", "primary", body));
             }
+        }
+        if let Some(body) = str_at(&o.raw, super::completion::INSTRUCTION) {
+            let id = "call:completion_instruction".into();
+            out.push(Fragment { id, source: "call", after: true, body: body.to_string() });
         }
         out
     }

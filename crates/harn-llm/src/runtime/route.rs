@@ -181,7 +181,11 @@ impl LlmRuntime {
         }
         let has_native_tools = native && !search.tools.is_empty();
         let raw_hint = route.caps.recommended_endpoint.as_deref() == Some("/api/generate-raw");
+        // A prompt rendered here has no switch for thinking; the server's own endpoint has one.
+        let switches_thinking =
+            options.thinking.is_on() || crate::json::present(&options.raw, "thinking").is_some();
         if raw_hint
+            && !switches_thinking
             && !route.caps.text_tool_wire_format_supported
             && !has_native_tools
             && !any_image(messages)
@@ -190,10 +194,8 @@ impl LlmRuntime {
             route.endpoint = "/api/generate".to_string();
             return;
         }
-        let needs_native = ollama.customised
-            || options.thinking.is_on()
-            || options.output.is_structured()
-            || any_image(messages);
+        let needs_native =
+            ollama.customised || switches_thinking || options.output.is_structured() || any_image(messages);
         if route.style == WireStyle::OpenAiChat && needs_native {
             go_native(route);
         }

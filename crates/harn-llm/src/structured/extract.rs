@@ -13,8 +13,8 @@ pub struct Extracted {
     pub whole: bool,
 }
 
-/// Characters looked at in search of balanced spans; keeps hostile text from costing quadratic time.
-const MAX_WORK: usize = 16 << 20;
+/// Passes over a text in search of balanced spans. Each may look at all that follows, so there are only so many.
+const MAX_PASSES: usize = 64;
 
 /// Finds the data of a reply: in its text, its blocks, the arguments of its calls, its tagged prose.
 pub fn extract(response: &Response) -> Option<Extracted> {
@@ -68,52 +68,65 @@ fn fences(text: &str) -> Vec<(&str, &str)> {
     out
 }
 
+/// Finds the first balanced span that is JSON.
+///
+/// One pass from a bracket finds every balanced span behind it, also when that bracket is never closed. Only brackets that
+/// the pass took for text in quotes can begin another one, so passes are few; hostile text ends them at [`MAX_PASSES`].
 fn first_span(text: &str) -> Option<Value> {
     let bytes = text.as_bytes();
-    let mut work = 0;
-    let mut at = 0;
-    while at < bytes.len() && work < MAX_WORK {
-        if !matches!(bytes[at], b'{' | b'[') {
-            at += 1;
-            continue;
-        }
-        match span_end(&bytes[at..]) {
-            Some(len) => {
-                if let Ok(value) = serde_json::from_str(&text[at..at + len]) {
-                    return Some(value);
-                }
-                work += len;
-                at += len;
-            }
-            None => {
-                work += bytes.len() - at;
-                at += 1;
+    let (mut at, mut passes) = (0, 0);
+    while passes < MAX_PASSES {
+        at += memchr::memchr2(b'{', b'[', &bytes[at..])?;
+        let pass = spans_from(&bytes[at..]);
+        for (start, end) in pass.spans {
+            if let Ok(value) = serde_json::from_str(&text[at + start..at + end]) {
+                return Some(value);
             }
         }
+        // A pass that found its end has used what it looked at.
+        passes += usize::from(!pass.closed);
+        at += pass.next?;
     }
     None
 }
 
-/// Length of the balanced span at the beginning, brackets in strings ignored.
-fn span_end(bytes: &[u8]) -> Option<usize> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+/// What a pass over a text found; places count from its beginning.
+struct Pass {
+    /// The outermost balanced spans, in order.
+    spans: Vec<(usize, usize)>,
+    /// Whether the first bracket is closed.
+    closed: bool,
+    /// Where the next pass begins: behind a span that was closed, else at the first bracket inside quotes.
+    next: Option<usize>,
+}
+
+/// Goes from an opening bracket to where it is closed, or to the end when it is not. Brackets in strings do not count.
+fn spans_from(bytes: &[u8]) -> Pass {
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    let mut quoted = None;
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,
             b'"' => in_string = !in_string,
+            b'{' | b'[' if in_string => quoted = quoted.or(Some(at)),
             _ if in_string => {}
-            b'{' | b'[' => depth += 1,
+            b'{' | b'[' => open.push(at),
             b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return Some(at + 1);
+                let Some(start) = open.pop() else { continue };
+                while spans.last().is_some_and(|(inner, _)| *inner > start) {
+                    spans.pop();
+                }
+                spans.push((start, at + 1));
+                if open.is_empty() {
+                    return Pass { spans, closed: true, next: Some(at + 1) };
                 }
             }
             _ => {}
         }
     }
-    None
+    Pass { spans, closed: false, next: quoted }
 }
 
 #[cfg(test)]
@@ -137,7 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_does_not_cost_quadratic_time() {
-        assert_eq!(value(&"[".repeat(200_000)), None);
+    fn spans_behind_open_brackets_are_found() {
+        assert_eq!(value(&("[".repeat(200_000) + " {\"b\": 2}")), Some(json!({"b": 2})));
+        assert_eq!(value("{ \"open {\"b\": 2} [3]"), Some(json!({"b": 2})));
+        assert_eq!(value("{ [1] x"), Some(json!([1])));
+        assert_eq!(value(&("[aside] ".repeat(500) + "{\"b\": 2}")), Some(json!({"b": 2})));
     }
 }

@@ -34,6 +34,7 @@ pub fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedCall, St
         None => return Err(problem("the text ends before the closing `)`".to_string())),
         Some(_) => {
             return Err(format!(
+                // prose-ok: contract text
                 "Tool '{name}' must be called with an object literal argument like {name}({{ ... }})."
             ));
         }
@@ -159,6 +160,7 @@ impl<'a> Parser<'a> {
             };
             self.blanks()?;
             if !self.eat(':') {
+                let key = crate::frame::quote(crate::json::clip(&key, 60));
                 return Err(format!("expected `:` after key `{key}`, found {}", self.describe_next()));
             }
             let value = self.value()?;
@@ -343,11 +345,9 @@ fn heredoc_tag(text: &str) -> Option<(&str, usize)> {
     if let Some(q) = quote {
         tail = tail.strip_prefix(q)?;
     }
-    let line_end = tail.find('\n')?;
-    if tag.is_empty() || !tail[..line_end].trim().is_empty() {
-        return None;
-    }
-    Some((tag, text.len() - tail.len() + line_end + 1))
+    // Looking for the line end anywhere would cost the whole line for each string that only begins like a heredoc.
+    let tail = tail.trim_start_matches(|c: char| c.is_whitespace() && c != '\n').strip_prefix('\n')?;
+    (!tag.is_empty()).then(|| (tag, text.len() - tail.len()))
 }
 
 pub(super) fn is_name_start(c: char) -> bool {

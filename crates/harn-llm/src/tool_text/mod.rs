@@ -2,6 +2,7 @@
 
 mod declare;
 mod grammar;
+mod quoted;
 mod reply;
 mod scan;
 mod visible;

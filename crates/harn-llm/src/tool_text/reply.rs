@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::scan::{bare_calls, known_name_at};
+use super::quoted::{Quote, quote_at, whole_fence};
+use super::scan::{Found, MAX_ERRORS, bare_calls, known_name_at, line_calls};
+use crate::frame::quote;
 use crate::json::clip;
 use crate::message::ToolCall;
 use crate::tool_text::grammar::parse_call;
@@ -96,11 +98,15 @@ pub fn has_opening_tag(text: &str) -> bool {
 }
 
 /// Reads a reply; `tools` are the names that may be called.
+///
+/// What the reply only quotes is not run: code fences (unless the whole reply is one), and spans in the runtime's own marks
+/// for results, feedback and reminders. The time is linear in the length of the text, whatever it holds.
 pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
     let (visible, _) = split(text);
     let visible = visible.replace("</think>", "").replace("<think>", "");
+    let text = whole_fence(&visible).unwrap_or(&visible);
     let mut reader =
-        Reader { text: &visible, tools, out: TaggedReply::default(), calls: 0, unclosed: Vec::new() };
+        Reader { text, tools, out: TaggedReply::default(), calls: 0, failed: 0, unclosed: Vec::new() };
     reader.run();
     reader.out.violations.truncate(MAX_VIOLATIONS);
     reader.out
@@ -111,6 +117,8 @@ struct Reader<'a> {
     tools: &'a [String],
     out: TaggedReply,
     calls: usize,
+    /// Calls that could not be read so far: each may have cost a look at the whole rest of the text.
+    failed: usize,
     /// Tags of which no closing one is left, so that it is not looked for again.
     unclosed: Vec<&'static str>,
 }
@@ -127,7 +135,11 @@ impl Reader<'_> {
             if rest.is_empty() {
                 break;
             }
-            at += if rest.starts_with('<') { self.tag(rest) } else { self.stray(rest) };
+            at += match quote_at(text, at, true) {
+                Some(quote) => self.quoted(quote),
+                None if rest.starts_with('<') => self.tag(rest),
+                None => self.stray(at),
+            };
         }
         let nothing = self.out == TaggedReply::default();
         if nothing && !text.trim().is_empty() {
@@ -156,9 +168,13 @@ impl Reader<'_> {
             return open.len() + end + close.len();
         }
         let inner = &rest[1..];
-        if let Some(name) = known_name_at(inner, self.tools)
-            && let Ok(call) = parse_call(rest, 1 + name.len(), name)
-        {
+        let name = known_name_at(inner, self.tools).filter(|_| self.failed < MAX_ERRORS);
+        let call = name.and_then(|name| {
+            let call = parse_call(rest, 1 + name.len(), name);
+            self.failed += usize::from(call.is_err());
+            Some((name, call.ok()?))
+        });
+        if let Some((name, call)) = call {
             let id = format!("tc_angle_{name}");
             self.out.blocks.push(Block::Call(ToolCall { id, name: call.name, arguments: call.arguments }));
             self.out.violations.push(format!("`<{name}(...)>` is not a block: wrap the call in <tool_call>"));
@@ -166,7 +182,8 @@ impl Reader<'_> {
             return call.end + usize::from(tail.starts_with('>'));
         }
         let used = skip_tag(rest);
-        self.out.violations.push(format!("Unexpected tag {}", clip(rest[..used].trim_end(), 120)));
+        let tag = quote(clip(rest[..used].trim_end(), 120));
+        self.out.violations.push(format!("Unexpected tag {tag}"));
         used
     }
 
@@ -189,7 +206,7 @@ impl Reader<'_> {
         match found.calls.len() {
             0 => {
                 if !explained {
-                    let body = clip(body.trim(), 200);
+                    let body = quote(clip(body.trim(), 200));
                     self.out
                         .errors
                         .push(format!("<tool_call> body contained no call of a known tool: {body}"));
@@ -213,15 +230,25 @@ impl Reader<'_> {
         self.out.blocks.push(Block::Call(ToolCall { id, name, arguments }));
     }
 
-    /// Reads text outside of tags, up to the next known tag; returns the bytes used.
-    fn stray(&mut self, rest: &str) -> usize {
-        let stops = TAGS.iter().filter_map(|tag| rest.find(&format!("<{tag}>")));
-        let end = stops.min().unwrap_or(rest.len());
-        let text = &rest[..end];
-        let found = bare_calls(text, self.tools);
+    /// Passes over a quoted span; the model learns why the calls in it did not run.
+    fn quoted(&mut self, quote: Quote<'_>) -> usize {
+        let holds_call = has_opening_tag(quote.body)
+            || quote.body.lines().any(|line| known_name_at(line.trim_start(), self.tools).is_some());
+        if holds_call {
+            self.out.violations.push(format!("Calls inside {} are quoted text and were not run", quote.kind));
+        }
+        quote.len
+    }
+
+    /// Reads text outside of tags, up to the next known tag or quotation; returns the bytes used.
+    fn stray(&mut self, at: usize) -> usize {
+        let end = self.end_of_stray(at);
+        let text = &self.text[at..end];
+        let found = if self.failed < MAX_ERRORS { line_calls(text, self.tools) } else { Found::default() };
+        self.failed += found.errors.len();
         self.out.errors.extend(found.errors);
         if found.calls.is_empty() {
-            let preview = clip(text.trim(), 120);
+            let preview = quote(clip(text.trim(), 120));
             self.out.violations.push(format!("Stray text outside response tags: {preview}"));
         } else {
             let names: Vec<&str> = found.calls.iter().map(|c| c.name.as_str()).collect();
@@ -233,7 +260,25 @@ impl Reader<'_> {
                 self.push_call(call.name, call.arguments);
             }
         }
-        end
+        end - at
+    }
+
+    /// Where the next opening tag or quotation begins behind `at`. Looks at each byte once.
+    fn end_of_stray(&self, at: usize) -> usize {
+        let (text, bytes) = (self.text, self.text.as_bytes());
+        let mut next = at;
+        while let Some(found) = bytes[next..].iter().position(|b| matches!(b, b'<' | b'`' | b'~' | b'[')) {
+            next += found;
+            let opens = |tag: &str| text[next + 1..].strip_prefix(tag).is_some_and(|t| t.starts_with('>'));
+            if next > at
+                && (bytes[next] == b'<' && TAGS.iter().any(|tag| opens(tag))
+                    || quote_at(text, next, false).is_some())
+            {
+                return next;
+            }
+            next += 1;
+        }
+        text.len()
     }
 }
 
@@ -291,6 +336,45 @@ mod tests {
             let reply = read(&piece.repeat(40_000));
             assert!(reply.violations.len() <= MAX_VIOLATIONS);
         }
+    }
+
+    #[test]
+    fn quoted_calls_are_not_run() {
+        let call = "<tool_call>\nwrite({ a: 1 })\n</tool_call>\nwrite({ a: 2 })\n<write({ a: 3 })>";
+        for (open, close) in [
+            ("The file says:\n```\n", "\n```\n"),
+            ("See\n  ~~~~md\n", "\n~~~~\n"),
+            ("The file says:\n```\n", ""),
+            ("<tool_result name=\"read\">", "</tool_result>"),
+            ("<tool_result>", ""),
+            ("<runtime_feedback kind=\"tool_results\">\n", "\n</runtime_feedback>"),
+            ("<system-reminder>", "</system-reminder>"),
+            ("[result of read]\n", "\n[end of read result]\n"),
+        ] {
+            let reply = read(&format!("{open}{call}{close}"));
+            assert_eq!(reply.calls(), [], "{open}");
+            let told = reply.violations.iter().any(|v| v.contains("quoted text and were not run"));
+            assert!(told, "{open}{:?}", reply.violations);
+        }
+        let mixed = format!("```\n{call}\n```\n<tool_call>read({{ a: \"```\" }})</tool_call>");
+        assert_eq!(read(&mixed).calls()[0].name, "read");
+        assert_eq!(
+            read("```js\nread({})\n```").calls().len(),
+            1,
+            "a reply that is one fence is the call itself"
+        );
+        assert_eq!(read("<tool_call>\n```\nread({})\n```\n</tool_call>").calls().len(), 1);
+    }
+
+    #[test]
+    fn what_the_model_is_told_forges_nothing() {
+        let reply = read("text </runtime_feedback>\n</tool_result>");
+        assert!(
+            reply
+                .violations
+                .iter()
+                .all(|v| !v.contains("</runtime_feedback>") && !v.contains("</tool_result>"))
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ const LABELS: [&str; 10] = [
 /// Longest name of a tool that is looked for.
 const MAX_NAME: usize = 256;
 /// After so many calls that cannot be read, the rest of the text is not looked at.
-const MAX_ERRORS: usize = 50;
+pub(super) const MAX_ERRORS: usize = 50;
 
 /// What a scan found.
 #[derive(Debug, Default, PartialEq)]
@@ -53,9 +53,13 @@ fn unknown_tool(name: &str, tools: &[String]) -> String {
     format!("Unknown tool '{name}'. Available tools: [{}]", names.join(", "))
 }
 
-/// Scans for calls at the beginning of lines.
+/// Scans for calls at the beginning of lines; a code fence around the whole text is none.
 pub(super) fn bare_calls(text: &str, tools: &[String]) -> Found {
-    let text = unwrap_fence(text);
+    line_calls(unwrap_fence(text), tools)
+}
+
+/// Scans for calls at the beginning of lines.
+pub(super) fn line_calls(text: &str, tools: &[String]) -> Found {
     let mut found = Found::default();
     let mut at = 0;
     while at < text.len() && found.errors.len() < MAX_ERRORS {

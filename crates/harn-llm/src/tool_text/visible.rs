@@ -82,13 +82,25 @@ pub fn sanitize(text: &str) -> String {
     NEWLINES.replace_all(&out, "\n\n").trim().to_string()
 }
 
-/// Drops inline objects that begin with an internal `mode`.
+/// Drops inline objects that begin with an internal `mode`. Text that only looks like objects is given up after a while:
+/// each try may have looked at all that follows.
 fn drop_inline_plans(text: &str) -> String {
+    if !text.contains("\"mode\"") {
+        return text.to_string();
+    }
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('{') {
+    let mut work = 8 * text.len();
+    while let Some(at) = rest.find('{').filter(|_| work > 0) {
         let mut stream = serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Value>();
-        let value = stream.next().and_then(Result::ok);
+        let value = match stream.next() {
+            Some(Ok(value)) => Some(value),
+            Some(Err(error)) => {
+                work = work.saturating_sub(looked_at(&rest[at..], &error));
+                None
+            }
+            None => None,
+        };
         let internal = value.as_ref().is_some_and(|v| {
             v.as_object().and_then(|m| m.iter().next()).is_some_and(|(key, mode)| {
                 key == "mode" && mode.as_str().is_some_and(|m| PLAN_MODES.contains(&m))
@@ -102,6 +114,13 @@ fn drop_inline_plans(text: &str) -> String {
         rest = &rest[at + used..];
     }
     out + rest
+}
+
+/// Bytes of a text that were read before an error was found in it.
+fn looked_at(text: &str, error: &serde_json::Error) -> usize {
+    let lines = memchr::memchr_iter(b'\n', text.as_bytes());
+    let before = lines.take(error.line().saturating_sub(1)).last().map_or(0, |end| end + 1);
+    before + error.column()
 }
 
 /// Returns the part of an unfinished reply that can be shown already: unclosed internal blocks and the

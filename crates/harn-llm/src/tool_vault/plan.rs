@@ -39,11 +39,13 @@ pub struct Situation<'a> {
     pub shape: ToolShape,
     /// `options.<provider>.force_native_tool_search`.
     pub forced: bool,
+    /// Tools are called in the text of the reply: the provider sees none of them and can search none.
+    pub text_calls: bool,
     /// Description of the synthetic search tool.
     pub description: &'a str,
 }
 
-/// Decides for a call. Without `tool_search` deferred tools are left out entirely.
+/// Decides for a call. Without `tool_search` nothing could bring up deferred tools, so they are offered like the others.
 ///
 /// # Errors
 /// Native search is demanded but not offered, or every tool is deferred.
@@ -53,7 +55,8 @@ pub fn plan(
     at: Situation<'_>,
 ) -> Result<SearchPlan, OptionError> {
     let Some(search) = search else {
-        let visible: Vec<ToolDef> = tools.iter().filter(|t| !t.defer_loading).cloned().collect();
+        let visible: Vec<ToolDef> =
+            tools.iter().map(|tool| ToolDef { defer_loading: false, ..tool.clone() }).collect();
         return Ok(SearchPlan {
             tools: visible.iter().map(|t| t.to_native(at.shape)).collect(),
             visible,
@@ -71,10 +74,17 @@ pub fn plan(
     }
     // The mock's default model stands for no model in particular.
     let unspecific = at.provider == "mock" && at.model_is_default;
-    let offered = at.caps.defer_loading && !at.caps.tool_search.is_empty() && !unspecific;
+    if at.text_calls && search.mode == SearchMode::Native {
+        return Err(OptionError::new(
+            // prose-ok: diagnostic
+            "tool_search: mode \"native\" needs native tool calls, and tool_format is \"text\". Set `tool_search: \
+             { mode: \"client\" }`, or `tool_format: \"native\"`.",
+        ));
+    }
+    let offered = at.caps.defer_loading && !at.caps.tool_search.is_empty() && !unspecific && !at.text_calls;
     let native = match search.mode {
         SearchMode::Client => false,
-        SearchMode::Auto => offered || at.forced,
+        SearchMode::Auto => (offered || at.forced) && !at.text_calls,
         SearchMode::Native if offered || at.forced => true,
         SearchMode::Native => {
             return Err(OptionError::new(format!(
@@ -194,6 +204,7 @@ mod tests {
             caps: &caps,
             shape,
             forced: false,
+            text_calls: false,
             description: "find",
         };
         plan(&parse_tools(&tools).unwrap(), search.as_ref(), at).map_err(|e| e.0)
@@ -240,7 +251,32 @@ mod tests {
     }
 
     #[test]
-    fn without_search_deferred_tools_stay_home() {
-        assert_eq!(run("openai", "gpt-5.4", json!(false), tools()).unwrap().tools.len(), 1);
+    fn without_search_deferred_tools_are_offered() {
+        let plan = run("openai", "gpt-5.4", json!(false), tools()).unwrap();
+        assert_eq!(plan.tools.len(), 2);
+        assert!(plan.tools.iter().all(|tool| tool.get("defer_loading").is_none()));
+    }
+
+    #[test]
+    fn text_calls_are_searched_by_the_client() {
+        let caps = CapabilityMatrix::shipped().lookup("anthropic", "claude-opus-4-7");
+        let tools = parse_tools(&tools()).unwrap();
+        let run = |search: Value| {
+            let search = CallOptions::from_json(&json!({"tool_search": search})).unwrap().tool_search;
+            let at = Situation {
+                provider: "anthropic",
+                model: "claude-opus-4-7",
+                model_is_default: false,
+                caps: &caps,
+                shape: ToolShape::Anthropic,
+                forced: false,
+                text_calls: true,
+                description: "find",
+            };
+            plan(&tools, search.as_ref(), at).map_err(|e| e.0)
+        };
+        let found = run(json!(true)).unwrap();
+        assert!(!found.native && found.search_tool.is_some());
+        assert!(run(json!({"mode": "native"})).unwrap_err().contains("tool_format is \"text\""));
     }
 }

@@ -1,5 +1,8 @@
 //! Making transcripts from messages, adding to them, and looking into them.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{Ids, empty, events::shown, is_transcript, with_messages};
@@ -134,13 +137,34 @@ pub fn stats(transcript: &Value) -> Value {
     })
 }
 
-/// Renders the public events that have text.
+/// Renders what a person said and was told: the public events of user and assistant that have text, without what runtime and
+/// model write for each other, whatever the tool format (calls, results, feedback, reminders, tags, sentinels).
 pub fn render_visible(transcript: &Value) -> String {
     let lines: Vec<String> = shown(transcript)
-        .filter(|(visibility, _, text)| *visibility == "public" && !text.is_empty())
-        .map(|(_, role, text)| format!("{role}: {text}"))
+        .filter(|(visibility, _, _)| *visibility == "public")
+        .filter_map(|(_, role, text)| match role {
+            "assistant" => Some((role, crate::tool_text::sanitize(&without_marks(text)))),
+            "user" if is_of_the_runtime(text) => None,
+            "system" | "developer" | "tool" | "tool_result" => None,
+            _ => Some((role, without_marks(text))),
+        })
+        .filter(|(_, text)| !text.trim().is_empty())
+        .map(|(role, text)| format!("{role}: {text}"))
         .collect();
     lines.join("\n")
+}
+
+/// Whether a user message was written by the runtime.
+fn is_of_the_runtime(text: &str) -> bool {
+    let text = text.trim_start();
+    ["<runtime_feedback", "<system-reminder", "[auto-compacted "].iter().any(|head| text.starts_with(head))
+}
+
+/// Takes out the marks that stand for calls and results in the text of an event.
+fn without_marks(text: &str) -> String {
+    static MARK: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(^| )<tool_(call|result):[^<>]*>").expect("a constant expression"));
+    MARK.replace_all(text, "").trim().to_string()
 }
 
 /// Renders all events.
@@ -195,10 +219,7 @@ mod tests {
     #[test]
     fn events_show_messages_as_text() {
         let t = sample();
-        assert_eq!(
-            render_visible(&t),
-            "user: hi\nassistant: yes <tool_call:read>\nuser: <image:cat.png> see"
-        );
+        assert_eq!(render_visible(&t), "user: hi\nassistant: yes\nuser: <image:cat.png> see");
         assert_eq!(render_full(&t).lines().nth(2), Some("[internal] tool_result: data"));
         assert_eq!(events_by_kind(&t, "tool_result").len(), 1);
         assert_eq!(
@@ -207,6 +228,27 @@ mod tests {
                    "tool_call_count": 1, "assistant_message_count": 1, "user_message_count": 2, "visible_event_count": 3})
         );
         assert_eq!(stats(&Value::Null)["message_count"], 0);
+    }
+
+    #[test]
+    fn people_see_no_scaffolding() {
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let said = |text: &str| json!({"role": "assistant", "content": text});
+        let t = from_messages(
+            &json!([
+                {"role": "system", "content": "rules"},
+                user("hi"),
+                said("<assistant_prose>\nLooking.\n</assistant_prose>\n\n<tool_call>\nls()\n</tool_call>"),
+                user("<runtime_feedback kind=\"tool_results\">\n[result of ls]\nx\n[end of ls result]\n</runtime_feedback>"),
+                said("<tool_call>\nls()\n</tool_call>"),
+                said("<user_response>Two files.</user_response>\n<done>##DONE##</done>"),
+                {"role": "tool", "tool_call_id": "c", "content": "x"},
+                user("[auto-compacted 3 older messages]\nx"),
+            ]),
+            &ids,
+        )
+        .unwrap();
+        assert_eq!(render_visible(&t), "user: hi\nassistant: Looking.\nassistant: Two files.");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use runtime::{Registration, RuntimeSpec, Tenant, define_runtime, define_tena
 pub use schema::lower_schema;
 pub use tool::{ToolSpec, define_tool};
 pub use toolkit::{ToolkitDescriptions, ToolkitSpec, define_toolkit};
-pub use wire::{runtime_spec_json, runtime_spec_parse};
+pub use wire::{runtime_spec_json, runtime_spec_of_record, runtime_spec_parse};
 
 use crate::prose::ProseError;
 

@@ -309,6 +309,8 @@ impl RuntimeSpec {
                 let toolkit = self.toolkits.iter().find(|toolkit| toolkit.id == *id);
                 rows.extend(toolkit.into_iter().flat_map(|toolkit| toolkit.rows(agent.role, descriptions)));
             }
+            // The agent's own tool wins over the row that a toolkit or its role has for that name.
+            rows.retain(|row| agent.tools.iter().all(|tool| tool.row().name != row.name));
             rows.extend(agent.tools.iter().map(ToolSpec::row));
             if !rows.is_empty() {
                 let prompt = augment_prompt_tools(&agent.system_prompt, rows);

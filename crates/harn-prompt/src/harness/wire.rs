@@ -46,6 +46,35 @@ pub fn runtime_spec_wire(spec: &RuntimeSpec) -> Value {
     wire
 }
 
+/// Reads the fields of the struct `RuntimeSpec`, as [`runtime_spec_parse`] or `define_runtime` made it. Nothing is defined
+/// anew: what was checked stays as it is, and parts that do not travel need not be there.
+///
+/// # Errors
+/// Those of [`runtime_spec_parse`].
+pub fn runtime_spec_of_record(record: &Value) -> Result<RuntimeSpec, HarnessError> {
+    const AGENT: [&str; 8] =
+        ["name", "role", "stateful", "model", "system_prompt", "routes", "toolkits", "max_turns"];
+    let fields = |value: &Value, keys: &[&str]| -> Value {
+        let map = as_dict(value);
+        let field = |key: &&str| Some((camel_case(key), present(map?, key)?.clone()));
+        keys.iter().filter_map(field).collect::<Map<_, _>>().into()
+    };
+    let root =
+        as_dict(record).ok_or_else(|| HarnessError::Wire("the spec must be a RuntimeSpec".to_owned()))?;
+    let each = |key: &str, keys: &[&str]| -> Value {
+        let list = root.get(key).and_then(Value::as_array);
+        list.into_iter().flatten().map(|item| fields(item, keys)).collect()
+    };
+    let mut wire =
+        fields(record, &["approval_policies", "approval_overrides", "storage_factories", "providers"]);
+    wire["tenant"] = root.get("tenant").map(|t| fields(t, &["resource_id", "version"])).into();
+    wire["agents"] = each("agents", &AGENT);
+    wire["references"] = each("references", &["name", "schema", "ttl_ms"]);
+    wire["plans"] = each("plans", &["name", "schema", "display_aliases"]);
+    wire["toolkits"] = each("toolkits", &["id", "config"]);
+    runtime_spec_parse(&wire)
+}
+
 /// Reads the wire form back, as a value or as JSON text.
 ///
 /// # Errors

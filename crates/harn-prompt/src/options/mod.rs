@@ -66,6 +66,14 @@ pub enum OptionError {
         /// What was found.
         got: String,
     },
+    /// A gate of a fragment is no list of names: a fragment that was to be held back must not slip through.
+    #[error("{field} must be a list of names; got {got}")]
+    Gate {
+        /// The gate with the option and the index in front.
+        field: String,
+        /// What was found.
+        got: String,
+    },
     /// The options are no dict.
     #[error("{function}: options must be a dict, got {got}")]
     NotADict {
@@ -106,6 +114,8 @@ pub struct CallParts {
     pub text_tool_contract: Option<String>,
     /// Reminders that render as system text, oldest first; see [`crate::reminder::place`].
     pub reminders: Vec<Fragment>,
+    /// The rendered instruction of a completion that goes over a chat route.
+    pub completion_instruction: Option<String>,
     /// The rendered instruction of a structured call on a route without a channel of its own for it.
     pub output_instruction: Option<String>,
     /// System and developer messages that the wire format has no role for: index in the message list, text.
@@ -131,13 +141,17 @@ pub fn declare(
     }
     if !primary::decomposed(options, &mut list)? {
         list.extend(primary::system(options, system));
-        list.extend(primary::profile_fragments(options, primary::ProfileIds::Indexed));
+        list.extend(primary::profile_fragments(options, primary::ProfileIds::Indexed)?);
     }
     if let Some(contract) = &live.text_tool_contract {
         list.push(Fragment::new("primary:text_tool_contract", "primary", contract));
     }
     list.extend(tool_guidance(tools::given(options)));
     list.extend(live.reminders.iter().cloned());
+    if let Some(instruction) = &live.completion_instruction {
+        let fragment = Fragment::new("call:completion_instruction", "call", instruction);
+        list.push(fragment.in_bucket(Bucket::After));
+    }
     if let Some(instruction) = &live.output_instruction {
         let fragment = Fragment::new("call:output_instruction", "call", instruction);
         list.push(fragment.in_bucket(Bucket::After));
@@ -228,12 +242,13 @@ mod tests {
             text_tool_contract: Some("contract".into()),
             reminders: vec![Fragment::new("reminder:r", "reminder", "R")],
             output_instruction: Some("json".into()),
+            completion_instruction: Some("continue".into()),
             messages: vec![(3, "msg".into())],
         };
         let assembly = assemble(&options, None, &live, None).unwrap();
         assert_eq!(
             assembly.as_str(),
-            "Conversation summary:\nearlier\n\nbase\n\nprof\n\ncontract\n\nguide\n\nR\n\nA\n\njson\n\nmsg"
+            "Conversation summary:\nearlier\n\nbase\n\nprof\n\ncontract\n\nguide\n\nR\n\nA\n\ncontinue\n\njson\n\nmsg"
         );
         let trace: Vec<_> = assembly
             .provenance
@@ -250,6 +265,7 @@ mod tests {
                 ("primary:text_tool_contract", "primary", "before"),
                 ("tool:t.guidance", "tool:t", "before"),
                 ("reminder:r", "reminder", "before"),
+                ("call:completion_instruction", "call", "after"),
                 ("call:output_instruction", "call", "after"),
                 ("message:3", "message", "after"),
             ]

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use super::OptionError;
 use crate::fragment::{Bucket, Fragment};
-use crate::value::{as_dict, display, names, present, text};
+use crate::value::{as_dict, display, present, text, type_name};
 
 /// Appends the entries of `_system_fragments`. Returns false when the option is no list, so that rows 7b and 8 apply.
-pub(super) fn decomposed(
+pub(crate) fn decomposed(
     options: &Map<String, Value>,
     list: &mut Vec<Fragment>,
 ) -> Result<bool, OptionError> {
@@ -19,9 +19,9 @@ pub(super) fn decomposed(
         let Some(body) = present(dict, "body") else { continue };
         let id = text(dict, "id").map_or_else(|| format!("primary[{index}]"), str::to_owned);
         let bucket = bucket(index, dict.get("bucket"))?;
-        list.push(
-            gated(id, text(dict, "source").unwrap_or("primary"), display(body), dict).in_bucket(bucket),
-        );
+        let place = format!("_system_fragments[{index}]");
+        let source = text(dict, "source").unwrap_or("primary");
+        list.push(gated(id, source, display(body), dict, &place)?.in_bucket(bucket));
     }
     Ok(true)
 }
@@ -72,7 +72,13 @@ pub fn context_profile(options: &Map<String, Value>) -> Option<&Map<String, Valu
 }
 
 /// Returns the fragments of the context profile.
-pub(crate) fn profile_fragments(options: &Map<String, Value>, ids: ProfileIds) -> Vec<Fragment> {
+///
+/// # Errors
+/// When a gate is no list of names.
+pub(crate) fn profile_fragments(
+    options: &Map<String, Value>,
+    ids: ProfileIds,
+) -> Result<Vec<Fragment>, OptionError> {
     let entries = context_profile(options).and_then(|p| p.get("prompt_fragments")).and_then(Value::as_array);
     let mut list = Vec::new();
     for (index, entry) in entries.into_iter().flatten().enumerate() {
@@ -83,18 +89,44 @@ pub(crate) fn profile_fragments(options: &Map<String, Value>, ids: ProfileIds) -
             ProfileIds::Plain => "profile".to_owned(),
         };
         let id = text(dict, "id").map_or_else(default, str::to_owned);
-        list.push(gated(id, text(dict, "source").unwrap_or("profile"), display(body), dict));
+        let place = format!("context_profile.prompt_fragments[{index}]");
+        list.push(gated(id, text(dict, "source").unwrap_or("profile"), display(body), dict, &place)?);
     }
-    list
+    Ok(list)
 }
 
-fn gated(id: String, source: &str, body: String, dict: &Map<String, Value>) -> Fragment {
-    let list = |key| dict.get(key).map(names).unwrap_or_default();
-    Fragment {
-        requires_tools: list("requires_tools"),
-        requires_caps: list("requires_caps"),
+fn gated(
+    id: String,
+    source: &str,
+    body: String,
+    dict: &Map<String, Value>,
+    place: &str,
+) -> Result<Fragment, OptionError> {
+    let gate = |key: &str| {
+        let wrong = |got: &Value| OptionError::Gate { field: format!("{place}.{key}"), got: shown(got) };
+        match present(dict, key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| {
+                    let name = item.as_str().filter(|name| !name.trim().is_empty());
+                    name.map(str::to_owned).ok_or_else(|| wrong(item))
+                })
+                .collect(),
+            Some(other) => Err(wrong(other)),
+        }
+    };
+    Ok(Fragment {
+        requires_tools: gate("requires_tools")?,
+        requires_caps: gate("requires_caps")?,
         ..Fragment::new(id, source, body)
-    }
+    })
+}
+
+/// A wrong value in an error: its type, and what it says when that is short.
+fn shown(value: &Value) -> String {
+    let (kind, text) = (type_name(value), display(value));
+    if text.chars().count() > 40 { kind.to_owned() } else { format!("{kind} `{text}`") }
 }
 
 #[cfg(test)]
@@ -163,9 +195,26 @@ mod tests {
             {"id": "1", "body": "1", "requires_tools": ["a"]},
             {"id": "2", "body": "2", "requires_tools": ["a", "b"]},
             {"id": "3", "body": "3", "requires_caps": ["x"]},
-            {"id": "4", "body": "4", "requires_caps": "y"},
+            {"id": "4", "body": "4", "requires_caps": ["y"], "requires_tools": null},
         ]});
         assert_eq!(run(&options, None).unwrap().as_str(), "1\n\n3");
+    }
+
+    #[test]
+    fn gates_are_lists_of_names() {
+        let error = |entry: Value| run(&json!({"_system_fragments": [{}, entry]}), None).unwrap_err();
+        let gate = |value: Value| error(json!({"body": "b", "requires_tools": value}));
+        let field = "_system_fragments[1].requires_tools must be a list of names; got";
+        assert_eq!(gate(json!("a")), format!("{field} string `a`"));
+        assert_eq!(gate(json!({"a": true})), format!("{field} dict `{{a: true}}`"));
+        assert_eq!(gate(json!(["a", 1])), format!("{field} int `1`"));
+        assert_eq!(gate(json!([" "])), format!("{field} string ` `"));
+        let profile =
+            json!({"context_profile": {"prompt_fragments": [{"body": "b", "requires_caps": true}]}});
+        assert_eq!(
+            run(&profile, None).unwrap_err(),
+            "context_profile.prompt_fragments[0].requires_caps must be a list of names; got bool `true`"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub mod remote;
 pub mod signals;
 mod table;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use check::{ProfileOptionError, check_options};
 pub use collect::collect;
@@ -167,14 +167,6 @@ fn token_delta(matched: &[String], all: &[String]) -> Value {
         ("always_on_bytes", always_bytes.into()),
         ("saved_bytes", (always_bytes - activated_bytes).into()),
     ])
-}
-
-/// Returns the fragments of a result dict, as a direct call takes them from its option `context_profile`.
-#[must_use]
-pub fn fragments_of(profile: &Map<String, Value>) -> Vec<crate::Fragment> {
-    let mut options = Map::new();
-    options.insert("context_profile".to_owned(), Value::Object(profile.clone()));
-    crate::options::primary::profile_fragments(&options, crate::options::primary::ProfileIds::Indexed)
 }
 
 #[cfg(test)]

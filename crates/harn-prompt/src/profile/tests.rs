@@ -119,7 +119,6 @@ fn fragments_pass_the_gate_by_the_profiles_own_caps() {
     result["caps"] = json!([]);
     let gated = prompt_explain(&json!({"project_context_profile": result})).unwrap();
     assert_eq!(gated["fragments"][0]["reason"], "requires capability `language.rust` (not set)");
-    assert_eq!(fragments_of(result.as_object().unwrap())[0].requires_caps, ["language.rust"]);
 }
 
 #[test]

@@ -28,9 +28,16 @@ pub struct Placed {
     pub fragments: Vec<Fragment>,
 }
 
-/// Gives each reminder its form for one request. Reminders come oldest first; heavier authority goes first.
+/// Gives each reminder its form for one request. Reminders come oldest first; heavier authority goes first. `quote` takes from
+/// a body that stands in plain text the power to forge marks of the runtime; inside XML all is escaped anyway.
 #[must_use]
-pub fn place(reminders: &[Reminder], messages: &[Value], caps: SlotCaps) -> Placed {
+pub fn place(
+    reminders: &[Reminder],
+    messages: &[Value],
+    caps: SlotCaps,
+    quote: &dyn Fn(&str) -> String,
+) -> Placed {
+    let plain = |body: &str| format!("System reminder:\n{}", quote(body.trim()));
     let mut ordered: Vec<&Reminder> = reminders.iter().collect();
     ordered.sort_by_key(|reminder| reminder.authority);
     let mut developer = Vec::new();
@@ -50,10 +57,6 @@ pub fn place(reminders: &[Reminder], messages: &[Value], caps: SlotCaps) -> Plac
         }
     }
     Placed { messages: attach(messages, developer, blocks), fragments }
-}
-
-fn plain(body: &str) -> String {
-    format!("System reminder:\n{}", body.trim())
 }
 
 fn xml(body: &str) -> String {
@@ -103,6 +106,11 @@ mod tests {
 
     use super::*;
     use crate::reminder::Authority;
+
+    /// As [`super::place`], without text of others.
+    fn place(reminders: &[Reminder], messages: &[Value], caps: SlotCaps) -> Placed {
+        super::place(reminders, messages, caps, &str::to_owned)
+    }
 
     fn reminder(id: &str, hint: RoleHint) -> Reminder {
         Reminder { id: id.into(), body: format!("{id} & <go>\n"), role_hint: hint, ..Reminder::default() }

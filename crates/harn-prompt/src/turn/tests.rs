@@ -97,6 +97,36 @@ fn parts_stand_in_their_order() {
 }
 
 #[test]
+fn a_list_of_fragments_takes_the_place_of_system_and_profile() {
+    let mut options = everything();
+    options["_system_fragments"] = json!([
+        {"id": "mine", "body": "Mine."}, {"id": "primary:loop_contract", "body": "My contract."},
+        {"id": "gated", "body": "Only with x.", "requires_tools": ["x"]}]);
+    let fragments = build(&options, None);
+    assert_eq!(
+        ids(&fragments),
+        [
+            "mine",
+            "primary:loop_contract",
+            "gated",
+            "primary:mcp_advisory",
+            "primary:active_skills",
+            "primary:skill_catalog",
+            "primary:progress_nudge",
+            "primary:text_tool_contract",
+            "primary:recitation",
+        ]
+    );
+    assert_eq!(fragments[2].requires_tools, ["x"]);
+    options["_system_fragments"] = json!([{"body": "b", "requires_tools": "x"}]);
+    let input = TurnInput { options: &options, session_system: None, listing: &ToolListing::default() };
+    assert_eq!(
+        turn_fragments(&input, &shown).unwrap_err().to_string(),
+        "_system_fragments[0].requires_tools must be a list of names; got string `x`"
+    );
+}
+
+#[test]
 fn blank_parts_are_dropped() {
     assert!(build(&json!({}), None).is_empty());
     let options = json!({"system": " ", "mcp_initialize_advisory": true, "active_skills": [], "skills": [],
@@ -227,6 +257,11 @@ fn tool_contracts_follow_the_format() {
         body(&acting, "native_tool_contract").unwrap(),
         "<tool_contract_native>\n\n<tool_contract_action_native>"
     );
+    let ledger = json!({"tools": tools, "tool_format": "native", "task_ledger": {}});
+    assert_eq!(
+        body(&ledger, "native_tool_contract").unwrap(),
+        "<tool_contract_native>\n\n<tool_contract_task_ledger>"
+    );
     let text = json!({"tools": tools, "tool_format": "text", "tool_examples": "ex", "task_ledger": {},
         "turn_policy": {"require_action_or_yield": true}});
     assert_eq!(
@@ -242,18 +277,17 @@ fn tool_contracts_follow_the_format() {
 }
 
 #[test]
-fn deferred_tools_are_listed_behind_the_text_contract() {
-    let options = json!({"tools": [{"name": "t"}], "tool_search": {"name": "find"}});
-    let listing = ToolListing { deferred: vec![("d".into(), "Deploys.".into())], ..ToolListing::default() };
-    let input = TurnInput { options: &options, session_system: None, listing: &listing };
-    let fragments = turn_fragments(&input, &shown).unwrap();
-    assert!(
-        fragments[0]
-            .body
-            .ends_with("\n\n<tool_contract_deferred_tools find [{description: Deploys., name: d}]>"),
-        "{}",
-        fragments[0].body
-    );
+fn deferred_tools_are_listed_behind_the_contract() {
+    for format in ["text", "native"] {
+        let options =
+            json!({"tools": [{"name": "t"}], "tool_search": {"name": "find"}, "tool_format": format});
+        let listing =
+            ToolListing { deferred: vec![("d".into(), "Deploys.".into())], ..ToolListing::default() };
+        let input = TurnInput { options: &options, session_system: None, listing: &listing };
+        let fragments = turn_fragments(&input, &shown).unwrap();
+        let stubs = "\n\n<tool_contract_deferred_tools find [{description: Deploys., name: d}]>";
+        assert!(fragments[0].body.ends_with(stubs), "{}", fragments[0].body);
+    }
 }
 
 #[test]

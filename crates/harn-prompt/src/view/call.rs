@@ -43,7 +43,7 @@ pub fn call(head: CallHead<'_>, assembly: &Assembly, before: Option<&Assembly>, 
 fn shared(number: usize, difference: &Difference<'_>, assembly: &Assembly) -> String {
     let (shared, total) = (difference.shared_prefix, assembly.as_str().len());
     if total == 0 {
-        return format!("Shared with call {number}: nothing, there is no prompt.");
+        return format!("Shared with call {number}: nothing, there is no prompt."); // prose-ok: for the terminal
     }
     let size = format!("Shared with call {number}: {shared} of {}", count(total, "byte"));
     match difference.first_difference {

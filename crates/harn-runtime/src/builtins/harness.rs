@@ -31,14 +31,16 @@ builtins! {
         record("LayeredPrompt", &harn_prompt::layered_prompt(&plain(&layers)).or_throw()?.to_json())
     }
 
-    /// Adds rows to the tools table of a prompt.
+    /// Adds rows to the tools table of a prompt: a text, or what `layered_prompt` made.
     ///
     /// ```harn
     /// let p = augment_prompt_tools("You help.", [{name: "find", description: "Find."}])
     /// println(p.text.contains("| find | Find. |  |")) // -> true
     /// ```
-    Pure fn augment_prompt_tools(cx, text: Text, tools: Value) -> "LayeredPrompt" {
+    Pure fn augment_prompt_tools(cx, prompt: Value, tools: Value) -> "LayeredPrompt" {
         let rows = harn_prompt::layered::tool_rows(&plain(&tools)).or_throw()?;
+        let layered = prompt.as_struct().is_some().then(|| entry(&prompt, "text"));
+        let text = layered.unwrap_or(prompt).to_string();
         record("LayeredPrompt", &harn_prompt::augment_prompt_tools(&text, rows).to_json())
     }
 
@@ -193,7 +195,12 @@ builtins! {
 
     /// Writes the wire form of a runtime spec.
     Pure fn runtime_spec_json = "__runtime_spec_json"(cx, spec: Value) -> "string" {
-        let spec = pure::define_runtime(&plain(&spec), &descriptions(cx)?).or_throw()?;
+        let finished = spec.as_struct().is_some_and(|instance| instance.ty.name.as_str() == "RuntimeSpec");
+        let spec = if finished {
+            pure::runtime_spec_of_record(&plain(&spec)).or_throw()?
+        } else {
+            pure::define_runtime(&plain(&spec), &descriptions(cx)?).or_throw()?
+        };
         pure::runtime_spec_json(&spec)
     }
 

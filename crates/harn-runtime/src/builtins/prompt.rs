@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use harn_prompt::profile::{Entry, FolderReader, collect, fingerprint};
-use harn_prompt::{ToolListing, TurnInput};
 use harn_system::SystemExt;
 use harn_value::Value;
 use harn_vm::builtin::Text;
@@ -174,28 +173,23 @@ async fn turn(
             format!("agent_build_turn_system_fragments: options must be a dict, got {}", given.type_name());
         return Err(Error::thrown(text));
     }
-    // The default of a loop without a model is the text format.
-    options.entry("tool_format").or_insert_with(|| "text".into());
     let session = to_json(session);
     let recitation = recitation(cx, given, &session, iteration).await?;
-    options.insert("recitation".into(), recitation.into());
-    let tools = options.get("tools").cloned().unwrap_or(Json::Null);
-    let defs = harn_llm::tools::parse_tools(&tools).or_throw()?;
-    let declared = harn_llm::tool_text::declarations(defs.iter().filter(|d| !d.defer_loading));
-    let text = |key: &str| declared[key].as_str().unwrap_or_default().to_owned();
-    let listing = ToolListing {
-        shared_types: text("shared_types"),
-        expanded: text("expanded_schemas"),
-        compact: text("compact_schemas"),
-        deferred: Vec::new(),
+    // Who runs a tool does not matter here, so tools that nobody can run yet have prompts, too.
+    let entries = match options.get_mut("tools") {
+        Some(Json::Object(registry)) => registry.get_mut("tools"),
+        other => other,
     };
-    let options = Json::Object(options);
-    let input = TurnInput {
-        options: &options,
-        session_system: harn_prompt::turn::session_system(&session),
-        listing: &listing,
-    };
-    harn_prompt::turn_fragments(&input, &prompts_of(cx)).or_throw()
+    for entry in entries.and_then(Json::as_array_mut).into_iter().flatten().filter_map(Json::as_object_mut) {
+        if !entry.contains_key("executor") {
+            entry.entry("handler").or_insert(Json::Null);
+        }
+    }
+    let runtime = crate::llm_host::runtime(cx);
+    let route = runtime.render_context(&Json::Object(options.clone())).ok();
+    let config = crate::driver::loop_config(cx, &runtime, "", None, options, route.as_ref())?;
+    let stored = harn_prompt::turn::session_system(&session);
+    harn_agent::AgentLoop::new(config).turn_fragments(recitation, stored, &prompts_of(cx)).or_throw()
 }
 
 /// The text of the option `recitation`; a closure is asked as a loop asks it.

@@ -1,0 +1,117 @@
+//! Every reader of replies takes time that grows as its text does, whatever the text holds.
+//!
+//! Measured as a ratio: four times the text may cost about four times the time; quadratic work would cost sixteen. The least of
+//! several runs counts, as other programs share the machine.
+
+use std::time::Instant;
+
+use crate::sse::{Framer, Framing};
+use crate::structured::extract::from_text;
+use crate::tool_text::{has_opening_tag, parse_reply, sanitize, sanitize_partial};
+use crate::wire::think::ThinkSplitter;
+
+/// Pieces that begin things without ending them, end things that never began, or nearly are something.
+const PIECES: &[&str] = &[
+    "<tool_call>\nt({ a: ",
+    "<tool_call>a</tool_call",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_call>t({ a: 1 })</tool_call>",
+    "<tool_call>x</tool_call>\ny\n",
+    "<t({ a: \"",
+    "<t({ a: <<E\n",
+    "<t({ a: /* ",
+    "t({ a: ",
+    "t({ a: \"<<A\", ",
+    "t({ a: [",
+    "\"<<A\",",
+    "<think>",
+    "</think>",
+    "<think></think>",
+    "<thi",
+    "<assistant_prose>",
+    "<user_response>a",
+    "</user_response><done>",
+    "<tool_result ",
+    "<tool_result>x</tool_result>",
+    "<runtime_feedback",
+    "[result of a]\n",
+    "[result of a]\n[end of b",
+    "[result of",
+    "```\n",
+    "```",
+    "`",
+    "~~~\nt({})\n",
+    "```json\n{\"plan\": ",
+    "{\"mode\": \"fast_execute\", \"x\": ",
+    "{\"mode\": \"fast_execute\", \"x\": \"",
+    "{\"a\": ",
+    "[",
+    "[\"[",
+    "{ \"",
+    "[a] ",
+    "\\",
+    "\n",
+    "\r\n",
+    " ",
+    "a",
+    "##DONE##\n",
+    "call: ",
+    "python: t",
+    "data: {",
+    "é<",
+];
+
+fn stream(text: &str) {
+    let mut seen = 0;
+    for framing in [Framing::Sse, Framing::Lines] {
+        let mut framer = Framer::new(framing, usize::MAX);
+        for chunk in text.as_bytes().chunks(7) {
+            let _ = framer.feed(chunk, &mut |message| seen += message.len());
+        }
+        framer.finish(&mut |message| seen += message.len());
+    }
+    let mut splitter = ThinkSplitter::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, tail) = rest.split_at(rest.ceil_char_boundary(7));
+        splitter.feed(piece, &mut |_| seen += 1);
+        rest = tail;
+    }
+    splitter.finish(&mut |_| seen += 1);
+    assert!(seen < usize::MAX);
+}
+
+fn read(text: &str) {
+    parse_reply(text, &["t".to_string()]);
+    has_opening_tag(text);
+    sanitize(text);
+    sanitize_partial(text);
+    from_text(text);
+    crate::frame::quote(text);
+}
+
+/// The least time of some runs, in nanoseconds.
+fn cost(run: &dyn Fn(&str), text: &str) -> u128 {
+    let once = || {
+        let start = Instant::now();
+        run(text);
+        start.elapsed().as_nanos()
+    };
+    (0..3).map(|_| once()).min().unwrap_or(0).max(1)
+}
+
+#[test]
+fn readers_are_linear() {
+    for (name, run) in [("reply", read as fn(&str)), ("stream", stream)] {
+        for piece in PIECES {
+            let text = |bytes: usize| piece.repeat(bytes / piece.len());
+            let (small, large) = (text(32 << 10), text(128 << 10));
+            // A busy machine can spoil a measurement, never all of them.
+            let ratios: Vec<u128> =
+                std::iter::repeat_with(|| cost(&run, &large) / cost(&run, &small)).take(5).collect();
+            let linear = ratios.iter().any(|ratio| *ratio < 9);
+            assert!(linear, "{name} of {piece:?}: four times the text cost {ratios:?} times the time");
+        }
+    }
+}

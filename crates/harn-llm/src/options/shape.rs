@@ -1,0 +1,216 @@
+//! Shapes of options that limit, protect or change what is run: a wrong one is refused with its name, never passed over.
+
+use serde_json::Value;
+
+use super::notices::nearest;
+use crate::json::display;
+
+/// What a value must look like. Nil fits everywhere: the option is then absent.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// Anything; checked elsewhere.
+    Any,
+    /// True or false.
+    Bool,
+    /// An int of at least this.
+    Int(i64),
+    /// A string; a blank one counts as absent.
+    Str,
+    /// A string that is not blank.
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A list of strings that are not blank, or one of them.
+    Names,
+    /// A closure.
+    Closure,
+    /// A list of these.
+    List(&'static Shape),
+    /// A dict with these fields and no others.
+    Dict(&'static [(&'static str, Shape)]),
+    /// A dict from any name to these.
+    Map(&'static Shape),
+}
+
+use Shape::{Any, Bool, Closure, Dict, Int, List, Map, Names, Str, Text, Word};
+
+/// Levels of side effects, in ascending order.
+pub const SIDE_EFFECT_LEVELS: &[&str] = &["none", "read_only", "workspace_write", "process_exec", "network"];
+
+/// The option `policy`.
+pub const POLICY: Shape = Dict(&[
+    ("tools", Names),
+    ("capabilities", Map(&Names)),
+    ("side_effect_level", Word(SIDE_EFFECT_LEVELS)),
+    ("workspace_roots", Names),
+    ("recursion_limit", Int(0)),
+    ("tool_arg_constraints", List(&Dict(&[("tool", Text), ("arg_key", Text), ("arg_patterns", Names)]))),
+    ("tool_annotations", Map(&Map(&Any))),
+    ("command_policy", Any),
+]);
+
+/// The option `turn_policy`.
+pub const TURN_POLICY: Shape =
+    Dict(&[("require_action_or_yield", Bool), ("allow_done_sentinel", Bool), ("max_prose_chars", Int(1))]);
+
+/// A value that has not the shape it must have; the display form names the place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place} {problem}")]
+pub struct ShapeError {
+    /// The option with the fields and indices behind it.
+    pub place: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// A value in an error: its type, and what it says when that is short.
+pub fn shown(value: &Value) -> String {
+    match foreign(value) {
+        Some((kind, text)) if text.chars().count() > 40 => kind.to_string(),
+        Some((kind, text)) => format!("{kind} `{text}`"),
+        None => {
+            let (kind, text) = (crate::json::type_name(value), display(value));
+            if value.is_null() || text.chars().count() > 40 {
+                kind.to_string()
+            } else {
+                format!("{kind} `{text}`")
+            }
+        }
+    }
+}
+
+/// Type name and printed form of a value that JSON has no word for, as scripts hand it over.
+fn foreign(value: &Value) -> Option<(&str, &str)> {
+    let map = value.as_object().filter(|map| map.len() == 1)?;
+    match map.get("\u{0}harn")?.as_array()?.as_slice() {
+        [Value::String(kind), Value::String(text)] => Some((kind, text)),
+        _ => None,
+    }
+}
+
+impl Shape {
+    /// Checks the value of the option or field `place`.
+    ///
+    /// # Errors
+    /// The value, or something inside it, has another shape.
+    pub fn check(&self, place: &str, value: &Value) -> Result<(), ShapeError> {
+        let wrong = |what: &str| {
+            let problem = format!("must be {what}, got {}", shown(value));
+            Err(ShapeError { place: place.to_string(), problem })
+        };
+        if value.is_null() {
+            return Ok(());
+        }
+        let name = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+        match self {
+            Any => Ok(()),
+            Bool if value.is_boolean() => Ok(()),
+            Bool => wrong("a bool"),
+            Int(least) if value.as_i64().is_some_and(|n| n >= *least) => Ok(()),
+            Int(least) => wrong(&format!("an int of at least {least}")),
+            Str if value.is_string() => Ok(()),
+            Str => wrong("a string"),
+            Text if name(value) => Ok(()),
+            Text => wrong("a string that is not blank"),
+            Word(words) if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(()),
+            Word(words) => wrong(&format!("one of {}", words.join(", "))),
+            Names if name(value) => Ok(()),
+            Names => match value.as_array().map(|list| list.iter().position(|item| !name(item))) {
+                None => wrong("a list of strings"),
+                Some(None) => Ok(()),
+                Some(Some(at)) => {
+                    let item = value.get(at).unwrap_or(&Value::Null);
+                    let problem = format!("must be a string that is not blank, got {}", shown(item));
+                    Err(ShapeError { place: format!("{place}[{at}]"), problem })
+                }
+            },
+            Closure if foreign(value).is_some() => Ok(()),
+            Closure => wrong("a closure"),
+            List(inner) => match value.as_array() {
+                None => wrong("a list"),
+                Some(list) => list
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(at, item)| inner.check(&format!("{place}[{at}]"), item)),
+            },
+            Map(inner) => match value.as_object().filter(|_| foreign(value).is_none()) {
+                None => wrong("a dict"),
+                Some(map) => {
+                    map.iter().try_for_each(|(key, item)| inner.check(&format!("{place}.{key}"), item))
+                }
+            },
+            Dict(fields) => match value.as_object().filter(|_| foreign(value).is_none()) {
+                None => wrong("a dict"),
+                Some(map) => {
+                    map.iter().try_for_each(|(key, item)| match fields.iter().find(|(name, _)| name == key) {
+                        Some((_, shape)) => shape.check(&format!("{place}.{key}"), item),
+                        None => Err(unknown_field(place, key, fields)),
+                    })
+                }
+            },
+        }
+    }
+}
+
+fn unknown_field(place: &str, key: &str, fields: &[(&str, Shape)]) -> ShapeError {
+    let names = || fields.iter().map(|(name, _)| *name);
+    let hint = match nearest(key, names()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("it has {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    ShapeError { place: place.to_string(), problem: format!("has no field `{key}`; {hint}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn policy(value: Value) -> String {
+        POLICY.check("policy", &value).err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_malformed_policy_names_the_place() {
+        assert_eq!(policy(json!("x")), "policy must be a dict, got string `x`");
+        assert_eq!(policy(json!({"toolz": []})), "policy has no field `toolz`; did you mean `tools`?");
+        assert_eq!(
+            policy(json!({"side_effect_level": "moon"})),
+            "policy.side_effect_level must be one of none, read_only, workspace_write, process_exec, network, got string `moon`"
+        );
+        assert_eq!(
+            policy(json!({"tools": ["a", 3]})),
+            "policy.tools[1] must be a string that is not blank, got int `3`"
+        );
+        assert_eq!(
+            policy(json!({"capabilities": {"net": 3}})),
+            "policy.capabilities.net must be a list of strings, got int `3`"
+        );
+        assert_eq!(
+            policy(json!({"tool_arg_constraints": [{"tool": "t", "pattern": ["a"]}]})),
+            "policy.tool_arg_constraints[0] has no field `pattern`; it has tool, arg_key, arg_patterns"
+        );
+        assert_eq!(
+            policy(json!({"recursion_limit": -1})),
+            "policy.recursion_limit must be an int of at least 0, got int `-1`"
+        );
+    }
+
+    #[test]
+    fn what_fits_passes() {
+        let full = json!({"tools": [], "capabilities": {"net": ["get"]}, "side_effect_level": "network",
+            "workspace_roots": "src", "tool_annotations": {"t": {"kind": "read"}}, "recursion_limit": null});
+        assert_eq!(policy(full), "");
+        assert_eq!(policy(Value::Null), "");
+        let closure = json!({"\u{0}harn": ["closure", "<fn(x)>"]});
+        assert!(Closure.check("f", &closure).is_ok());
+        assert_eq!(
+            POLICY.check("policy", &closure).unwrap_err().to_string(),
+            "policy must be a dict, got closure `<fn(x)>`"
+        );
+        assert_eq!(
+            TURN_POLICY.check("turn_policy", &json!({"max_prose_chars": 0})).unwrap_err().to_string(),
+            "turn_policy.max_prose_chars must be an int of at least 1, got int `0`"
+        );
+    }
+}
