@@ -556,7 +556,7 @@ const MAX_READ: u64 = 64 << 20;
 
 /// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
 /// the declared parameters. Any other handler takes one dict (`None`), or nothing.
-fn declared_parameters(
+pub(crate) fn declared_parameters(
     handler: &Value,
     tool: &str,
     declared: Option<&Map<String, Json>>,

@@ -174,7 +174,9 @@ impl Linter<'_> {
             return None;
         }
         let pair = |path: &'e Expr, literal: &'e Expr| {
-            let (Expr::Path(path), Expr::Literal(literal)) = (path, literal) else { return None };
+            let (Expr::Path(path), Expr::Literal(literal)) = (unfiltered(path), unfiltered(literal)) else {
+                return None;
+            };
             let (field, rest) = self.llm_field(path)?;
             let literal = literal.as_str()?.as_str();
             (rest.is_empty() && matches!(field, "provider" | "model" | "family")).then_some((field, literal))
@@ -207,6 +209,14 @@ impl Linter<'_> {
                 _ => {}
             }
         }
+    }
+}
+
+/// What filters are applied to: `(llm.provider | lower)` is about the provider, too.
+fn unfiltered(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Pipeline(parts) => unfiltered(&parts.0),
+        other => other,
     }
 }
 
@@ -250,6 +260,8 @@ mod tests {
             "'x' != llm[\"model\"]",
             "not (a and (llm.family == 'qwen' | default: x))",
             "(x | default: (llm.model == \"m\"))",
+            "(llm.provider | lower) == 'anthropic'",
+            "('Qwen' | lower) != (llm.family | default: '' | lower)",
         ] {
             let text = format!("{{{{ if {condition} }}}}{{{{ end }}}}");
             let directive = format!("{{{{ if {condition} }}}}");

@@ -152,6 +152,8 @@ pub struct StructType {
     pub fields: Vec<Str>,
     /// Methods of all `impl` blocks.
     pub methods: RefCell<FxHashMap<Str, Value>>,
+    /// Instances do not change after they are made: assigning a field is an error.
+    pub frozen: bool,
     /// Slots in byte order of the field names.
     sorted: Vec<u32>,
 }
@@ -161,7 +163,12 @@ impl StructType {
     pub fn new(name: Str, fields: Vec<Str>) -> StructType {
         let mut sorted: Vec<u32> = (0..fields.len() as u32).collect();
         sorted.sort_by(|&a, &b| fields[a as usize].cmp(&fields[b as usize]));
-        StructType { name, fields, methods: RefCell::default(), sorted }
+        StructType { name, fields, methods: RefCell::default(), frozen: false, sorted }
+    }
+
+    /// A declaration whose instances do not change.
+    pub fn frozen(name: Str, fields: Vec<Str>) -> StructType {
+        StructType { frozen: true, ..StructType::new(name, fields) }
     }
 
     /// The slot of a declared field.

@@ -98,6 +98,13 @@ impl Fiber {
                 return self.call_native(regs, a, count, builtin, proto);
             }
         }
+        if let Some(builtin) = crate::closure::tool_caller(&self.cx.0.vm, &callee) {
+            // SAFETY: the arguments lie in the frame.
+            let given = unsafe { std::slice::from_raw_parts_mut(regs.add(a + 1), count) };
+            let mut args: Vec<Value> =
+                std::iter::once(callee).chain(given.iter_mut().map(Value::take)).collect();
+            return self.start_native(regs, a, builtin, &mut args, proto);
+        }
         Err(Error::type_error(format!("Cannot call {callee}")))
     }
 

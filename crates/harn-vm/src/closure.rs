@@ -97,6 +97,13 @@ impl Foreign for Partial {
     }
 }
 
+/// What calls a value that is a tool registry, as a `tool` declaration makes: tools can be called like functions.
+pub(crate) fn tool_caller(vm: &crate::Vm, callee: &Value) -> Option<&'static Builtin> {
+    let dict = callee.as_dict()?;
+    let is_registry = dict.get_str("_type")?.as_str().is_some_and(|word| word.as_str() == "tool_registry");
+    if is_registry { vm.builtin("__call_tool") } else { None }
+}
+
 /// Whether a value can be called.
 #[inline]
 pub fn is_callable(value: &Value) -> bool {

@@ -447,6 +447,10 @@ impl Fiber {
 
     /// Calls a function for the native one on top, which gets the result in the mailbox.
     pub(crate) fn call_from_native(&mut self, callee: Value, args: crate::cx::CallArgs) {
+        let callee = match crate::closure::tool_caller(&self.cx.0.vm, &callee) {
+            Some(builtin) => Partial::value(builtin, vec![callee]),
+            None => callee,
+        };
         let base = self.free_register() + 1;
         let count = args.len();
         if self.co.frames.len() >= MAX_FRAMES {

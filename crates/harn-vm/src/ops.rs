@@ -341,6 +341,7 @@ pub(crate) unsafe fn place<'a>(register: *mut Value) -> &'a mut Value {
 /// `place.name = value`
 #[inline(never)]
 pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<()> {
+    may_change(place, name)?;
     if let Some(s) = place.as_struct_mut() {
         s.make_mut().entry(name).put(value);
         return Ok(());
@@ -350,6 +351,16 @@ pub(crate) fn set_field(place: &mut Value, name: &Str, value: Value) -> Result<(
         return Ok(());
     }
     Err(cannot_set(place, name))
+}
+
+/// Refuses to change a field of a value that was made once and for all.
+fn may_change(place: &Value, name: &str) -> Result<()> {
+    match place.as_struct().filter(|s| s.ty.frozen) {
+        Some(s) => {
+            Err(Error::type_error(format!("cannot assign field `{name}` of {}: it is frozen", s.ty.name)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn cannot_set(place: &Value, name: &str) -> Error {
@@ -389,6 +400,7 @@ fn element<'a>(place: &'a mut Value, index: &Value) -> Result<&'a mut Value> {
     match (place.as_struct().is_some(), index.as_str()) {
         (true, Some(name)) => {
             let name = name.clone();
+            may_change(place, &name)?;
             Ok(place.as_struct_mut().expect("checked above").make_mut().entry(&name))
         }
         _ => Err(Error::type_error(format!("cannot assign into {}", place.type_name()))),
@@ -399,6 +411,7 @@ fn step_into<'a>(place: &'a mut Value, step: &PathStep, regs: *const Value) -> R
     match step {
         PathStep::Field(name) => {
             if place.as_struct().is_some() {
+                may_change(place, name)?;
                 return Ok(place.as_struct_mut().expect("checked above").make_mut().entry(name));
             }
             if place.as_dict().is_some() {

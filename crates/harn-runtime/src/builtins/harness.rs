@@ -243,7 +243,7 @@ fn record(name: &str, fields: &Json) -> Result<Value> {
 
 fn record_of(name: &str, fields: Vec<(&str, Value)>) -> Result<Value> {
     let names = fields.iter().map(|(key, _)| (*key).into()).collect();
-    let ty = Ref::new(StructType::new(name.into(), names));
+    let ty = Ref::new(StructType::frozen(name.into(), names));
     let slots = fields.into_iter().map(|(_, value)| value).collect();
     Ok(StructValue { ty, slots, extra: None }.into())
 }

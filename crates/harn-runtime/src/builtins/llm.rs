@@ -28,6 +28,7 @@ builtins! {
     /// ```
     Llm async fn llm_call(cx, prompt: Value, system: Value, options: Value) -> "dict" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        check_system("llm_call", &system)?;
         let result = calling(&cx, &options.json, runtime.llm_call(&call(&prompt, &system, &options))).await;
         from_json(&result.map_err(|e| failed(&e))?)
     }
@@ -120,6 +121,7 @@ builtins! {
     /// ```
     Llm async fn llm_stream(cx, prompt: Value, system: Value, options: Value) -> "channel<string>" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        check_system("llm_stream", &system)?;
         let call = call(&prompt, &system, &options);
         // Wrong options are the caller's business, so they are found before the channel is handed out.
         let prepared = calling(&cx, &options.json, async { runtime.prepare(&call) }).await;
@@ -250,6 +252,17 @@ builtins! {
         let name = name.unwrap_or_else(|| "anthropic".to_owned());
         from_json(&runtime.healthcheck(&name, &Json::Object(settings)).await)
     }
+}
+
+/// Refuses options in the place of the system text: the dict would be shown to the model, and none of them would count.
+fn check_system(name: &str, system: &Value) -> Result<()> {
+    if system.to_dict().is_none() {
+        return Ok(());
+    }
+    Err(thrown(format!(
+        "{name}: system must be a string, got {}; options are the third argument: {name}(prompt, nil, {{...}})",
+        system.type_name()
+    )))
 }
 
 /// The call that three arguments describe.

@@ -4,14 +4,52 @@ use std::cell::RefCell;
 
 use harn_agent::registry;
 use harn_prompt::Prose;
-use harn_value::Value;
+use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
-use crate::convert::{OrThrow, thrown};
+use crate::convert::{OrThrow, entry, text, thrown, to_json};
+use crate::driver::declared_parameters;
 use crate::llm_host::prompts_of;
+
+/// What the handler of a tool gets when the tool is called like a function.
+fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Value]) -> Vec<Value> {
+    let declared: Vec<(String, Value)> = match parameters.to_dict() {
+        Some(dict) => dict.written().map(|(key, value)| (key.to_string(), value.clone())).collect(),
+        None => Vec::new(),
+    };
+    let by_name = match given {
+        [one] => one.to_dict().filter(|dict| {
+            !dict.is_empty() && dict.keys().all(|key| declared.iter().any(|(name, _)| name == key.as_str()))
+        }),
+        _ => None,
+    };
+    let schema = to_json(parameters);
+    let Some(names) = declared_parameters(handler, tool, schema.as_object()) else {
+        // A handler that takes one dict.
+        return match (by_name, given) {
+            (None, [one]) if one.to_dict().is_none() || declared.is_empty() => {
+                let first = declared.first().map(|(name, _)| (name.as_str(), one.clone()));
+                vec![first.into_iter().collect::<Dict>().into()]
+            }
+            (None, given) if given.len() != 1 => {
+                let pairs =
+                    declared.iter().zip(given).map(|((name, _), value)| (name.as_str(), value.clone()));
+                vec![pairs.collect::<Dict>().into()]
+            }
+            _ => given.to_vec(),
+        };
+    };
+    let Some(dict) = by_name else { return given.to_vec() };
+    let value = |name: &String| {
+        let default = || declared.iter().find(|(n, _)| n == name).map(|(_, schema)| entry(schema, "default"));
+        dict.get_str(name).cloned().or_else(default).unwrap_or_default()
+    };
+    let last = names.iter().rposition(|name| dict.contains(name)).map_or(0, |at| at + 1);
+    names[..last].iter().map(value).collect()
+}
 
 /// The registry that `tool_ref` looks at.
 #[derive(Default)]
@@ -45,6 +83,23 @@ builtins! {
     /// ```
     Pure fn tool_define(cx, args: Rest) -> "dict" {
         registry::define(&args.0).or_throw()?
+    }
+
+    /// Calls the only tool of a registry: what calling a `tool` declaration like a function does. The arguments are those of
+    /// the declaration in order, or one dict of them by name.
+    Pure async fn call_tool = "__call_tool"(cx, tools: Value, args: Rest) -> "any" {
+        let entries = registry::entries("call", &tools).or_throw()?;
+        let [tool] = &entries[..] else {
+            let text = format!("a registry of {} tools cannot be called; find one with tool_find", entries.len());
+            return Err(Error::type_error(text));
+        };
+        let name = text(&entry(tool, "name")).unwrap_or_default();
+        let handler = entry(tool, "handler");
+        if !is_callable(&handler) {
+            return Err(Error::type_error(format!("tool `{name}` has no handler to call")));
+        }
+        let arguments = call_arguments(&name, &entry(tool, "parameters"), &handler, &args.0);
+        cx.call(&handler, arguments).await?
     }
 
     /// Returns the number of tools.

@@ -6,7 +6,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 
 use super::files::target;
 use crate::args::{MaybePath, MaybeText, printed};
-use crate::http::{Mocks, Options, download, send};
+use crate::http::{Mocks, NAMES, Options, download, send};
 
 builtins! {
     /// HTTP.
@@ -169,7 +169,17 @@ async fn request(
 async fn with_body(cx: &Cx, name: &str, method: &str, url: MaybeText, arguments: &[Value]) -> Result<Dict> {
     match arguments {
         [] => request(cx, name, method, url, None, &Value::NIL).await,
-        [options] if options.to_dict().is_some() => request(cx, name, method, url, None, options).await,
+        [options] if options.to_dict().is_some() => {
+            // Somebody who means the body would otherwise send none.
+            let given = dict_of(options);
+            if let Some(key) = given.keys().find(|key| !NAMES.contains(&key.as_str())) {
+                let text = format!(
+                    "{name}: `{key}` is no option; a dict as body takes three arguments: {name}(url, {{{key}: ...}}, {{}})"
+                );
+                return Err(Error::thrown(text));
+            }
+            request(cx, name, method, url, None, options).await
+        }
         [body] => request(cx, name, method, url, Some(body), &Value::NIL).await,
         [body, options, ..] => request(cx, name, method, url, Some(body), options).await,
     }

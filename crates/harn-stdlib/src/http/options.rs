@@ -18,6 +18,30 @@ pub(crate) struct Body {
     pub(crate) content_type: Option<String>,
 }
 
+/// The names of all options.
+pub(crate) const NAMES: &[&str] = &[
+    "auth",
+    "backoff",
+    "body",
+    "connect_timeout_ms",
+    "follow_redirects",
+    "headers",
+    "max_redirects",
+    "multipart",
+    "proxy",
+    "query",
+    "read_timeout_ms",
+    "respect_retry_after",
+    "retries",
+    "retry",
+    "retry_methods",
+    "retry_on",
+    "timeout",
+    "timeout_ms",
+    "tls",
+    "total_timeout_ms",
+];
+
 /// The options of one call, with their defaults filled in.
 pub(crate) struct Options {
     pub(crate) headers: Vec<(String, String)>,
@@ -139,7 +163,12 @@ fn request_body(cx: &Cx, options: &Dict, body: Option<&Value>) -> Result<Option<
     match (body, multipart) {
         (Some(_), Some(_)) => Err(wrong("body and multipart options are mutually exclusive")),
         (None, None) => Ok(None),
-        (Some(body), None) => Ok(Some(Body { bytes: body_bytes(body), content_type: None })),
+        (Some(body), None) => {
+            // Text may be anything; a dict or list goes out as JSON, and says so.
+            let is_json = body.as_dict().is_some() || body.as_list().is_some() || body.as_struct().is_some();
+            let content_type = is_json.then(|| "application/json".to_owned());
+            Ok(Some(Body { bytes: body_bytes(body), content_type }))
+        }
         (None, Some(parts)) => form(cx, parts).map(Some),
     }
 }

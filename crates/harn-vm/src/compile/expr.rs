@@ -615,7 +615,7 @@ impl<'a> Compiler<'a> {
                     let t = self.f().temp();
                     match value
                         .as_name()
-                        .and_then(|n| (key.name == "output_schema").then(|| self.alias_schema(n)).flatten())
+                        .and_then(|n| takes_schema(&key.name).then(|| self.alias_schema(n)).flatten())
                     {
                         Some(schema) => self.load_const(schema, t),
                         None => self.expr(value, t),
@@ -741,10 +741,10 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The schema value of a type alias, for `output_schema: T`.
+    /// The schema value of a type alias or struct, for `output_schema: T`.
     pub(super) fn alias_schema(&mut self, name: &Name) -> Option<Value> {
         match self.resolve(name) {
-            None | Some(Binding::Type { interface: false }) => {}
+            None | Some(Binding::Type { interface: false } | Binding::Struct(_)) => {}
             Some(_) => return None,
         }
         self.module.aliases.get(name).map(|ty| crate::schema::schema_of(ty, &self.module.aliases))
@@ -773,4 +773,9 @@ fn variable_name(e: &Expr) -> Option<&Name> {
 
 fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
+}
+
+/// Keys of option dicts whose value is a schema: the name of a type stands for its schema there.
+fn takes_schema(key: &str) -> bool {
+    matches!(key, "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns")
 }

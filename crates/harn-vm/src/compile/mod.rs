@@ -162,6 +162,21 @@ pub(crate) fn declare(vm: &Vm, program: &Program, module: &mut ModuleScope, inte
                     DeclKind::Fn(_) => Binding::Function { index: vm.new_function() },
                     DeclKind::Pipeline(_) => Binding::Pipeline,
                     DeclKind::Struct(d) => {
+                        // As a schema a struct is the shape of its fields.
+                        let shape = |f: &harn_syntax::ast::StructField| harn_syntax::ast::ShapeField {
+                            name: f.name.clone(),
+                            optional: f.optional,
+                            ty: f.ty.clone().unwrap_or_else(|| harn_syntax::ast::TypeExpr {
+                                kind: harn_syntax::ast::TypeKind::Named {
+                                    name: harn_syntax::ast::Ident { name: "any".into(), span: f.name.span },
+                                    args: Vec::new(),
+                                },
+                                span: f.name.span,
+                            }),
+                        };
+                        let kind = harn_syntax::ast::TypeKind::Shape(d.fields.iter().map(shape).collect());
+                        let shape = harn_syntax::ast::TypeExpr { kind, span: d.name.span };
+                        module.aliases.insert(name.clone(), shape);
                         let fields = d.fields.iter().map(|f| vm.intern(&f.name.name)).collect();
                         Binding::Struct(harn_value::Ref::new(harn_value::StructType::new(
                             vm.intern(&name),
