@@ -481,12 +481,16 @@ mod tests {
     #[test]
     fn manifests_add_rules_and_families() {
         let mut matrix = CapabilityMatrix::shipped();
-        matrix
-            .add_manifests(&[
-                "[[capabilities.provider.my-proxy]]\nmodel_match = \"*\"\ntool_search = [\"hosted\"]\ndefer_loading = true",
-                "[provider_family]\nother = \"my-proxy\"\nloop = \"loop\"",
-            ])
-            .unwrap();
+        let problems = matrix.add_manifests(&[
+            (
+                "harn.toml",
+                "[[capabilities.provider.my-proxy]]\nmodel_match = \"*\"\ntool_search = [\"hosted\"]\ndefer_loading = true\n\n[[capabilities.provider.my-proxy]]\nnative_tools = true",
+            ),
+            ("p/harn.toml", "[provider_family]\nother = \"my-proxy\"\nloop = \"loop\""),
+            ("q/harn.toml", "\n[capabilities"),
+        ]);
+        assert_eq!(problems[0], "harn.toml:6: capabilities.provider.my-proxy: rule without `model_match`");
+        assert!(problems[1].starts_with("q/harn.toml:2: "), "{problems:?}");
         assert!(matrix.lookup("other", "x").defer_loading);
         assert_eq!(matrix.lookup("loop", "x"), Capabilities::default());
     }
