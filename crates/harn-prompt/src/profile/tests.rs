@@ -1,6 +1,6 @@
 //! Matching, presets, fragments and sizes of the profile.
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
 use crate::explain::prompt_explain;
