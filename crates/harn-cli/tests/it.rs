@@ -14,6 +14,7 @@ mod examples;
 mod exit_codes;
 mod explain;
 mod explain_prompt;
+mod hostile_trees;
 mod limits;
 mod lint;
 mod llm_scope;

@@ -18,10 +18,10 @@ fn builtins_that_are_not_allowed_are_refused_wherever_they_are_called() {
     assert_eq!(run(&["--deny", "read_file, ,exec"], PROGRAM).out, refused);
     assert_eq!(run(&["--allow", "env,await"], PROGRAM).out, refused);
     assert_eq!(run(&["--allow", "read_file,await"], PROGRAM).out, "Result.Ok(a)\n".repeat(3));
-    let imported = "import { read } from \"lib\"\nprintln(try { read() })\nprintln([1, 2].map({ x -> x + 1 }), len([1]))";
+    let imported = "import { read } from \"lib\"\nprintln(try { read() })\nprintln([[1, 2].map({ x -> x + 1 }), len([1])])";
     let ran = run(&["--deny", "read_file"], imported);
     assert_eq!(
-        ran.out, "Result.Err(Error [tool_rejected]: Tool 'read_file' is not permitted.)\n[2, 3] 1\n",
+        ran.out, "Result.Err(Error [tool_rejected]: Tool 'read_file' is not permitted.)\n[[2, 3], 1]\n",
         "{}",
         ran.err
     );
@@ -34,6 +34,20 @@ fn names_that_are_no_builtins_are_usage_errors() {
     assert!(ran.err.contains("unknown builtin 'read_fiel'") && ran.err.contains("read_file"), "{}", ran.err);
     assert_eq!(harn(&["run", "--deny", "env", "--allow", "env", "-e", "1"]).code, 2);
     assert_eq!(harn(&["run", "--sandbox=moon", "-e", "1"]).code, 2);
+}
+
+#[test]
+fn a_recording_never_replaces_the_program() {
+    let scratch = folder(&[("main.harn", "1"), ("old.jsonl", "kept\n")]);
+    let mut harn = command(&["run", "--llm-mock-record", "./main.harn", "main.harn"]);
+    harn.current_dir(scratch.path());
+    let ran = finish(harn, b"");
+    assert_eq!(ran.code, 2, "{}", ran.shown());
+    assert_eq!(std::fs::read_to_string(scratch.path().join("main.harn")).unwrap(), "1");
+    let mut harn = command(&["run", "--llm-mock-record", "old.jsonl", "-e", "throw 1"]);
+    harn.current_dir(scratch.path());
+    assert_eq!(finish(harn, b"").code, 1);
+    assert_eq!(std::fs::read_to_string(scratch.path().join("old.jsonl")).unwrap(), "kept\n");
 }
 
 #[test]

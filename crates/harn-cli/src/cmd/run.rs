@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::rc::Rc;
 
-use harn_system::{Level, Real, System};
+use harn_system::{Level, Real, System, real};
 use harn_vm::Names;
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
@@ -25,6 +25,14 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         (Some(code), None) => Ok(Program::inline(code.clone())),
         (None, Some(path)) => Program::read(path),
     };
+    for record in [&args.models.llm_mock_record, &args.models.llm_cassette_record].into_iter().flatten() {
+        if args.file.as_deref().is_some_and(|file| real::files::same_file(file, record)) {
+            usage_error(
+                "run",
+                &format!("`{}` is the program: a recording would replace it", record.display()),
+            );
+        }
+    }
     if let Some(limit) = args.max_memory {
         harn_value::memory::set_limit(limit);
     }

@@ -157,7 +157,7 @@ builtins! {
     /// let caller = default_llm_caller({provider: "mock", handlers: [loud]})
     /// println(caller({prompt: "hi"}).text) // -> Mock response to 1-word prompt: HI
     /// ```
-    Pure fn default_llm_caller(cx, options: Value) -> "closure" {
+    Llm fn default_llm_caller(cx, options: Value) -> "closure" {
         let mut defaults = dict(&options);
         let handlers = match defaults.remove("handlers") {
             None => Value::list(Vec::new()),

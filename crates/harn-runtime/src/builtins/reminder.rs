@@ -18,7 +18,7 @@ builtins! {
     /// let e = transcript_reminder_event({body: "Be brief.", ttl_turns: 2})
     /// println("${e.kind} ${e.text} ${e.reminder.ttl_turns}") // -> system_reminder Be brief. 2
     /// ```
-    Pure fn transcript_reminder_event(cx, options: Value) -> "dict" {
+    Random fn transcript_reminder_event(cx, options: Value) -> "dict" {
         let Some(mut reminder) = Reminder::from_record(&to_json(&options)) else {
             return Err(thrown("transcript_reminder_event: body must be a non-blank string"));
         };
@@ -63,7 +63,7 @@ builtins! {
     /// llm_call("Hi", "Be kind.", {provider: "mock", session_id: "s"})
     /// println(llm_mock_calls()[0].system.contains("Tests are red.")) // -> true
     /// ```
-    State fn agent_session_remind(cx, session_id: Value, options: Value) -> "string" {
+    Random fn agent_session_remind(cx, session_id: Value, options: Value) -> "string" {
         let session_id = session("agent_session_remind(session_id, options)", &session_id)?;
         let (function, id) = ("agent_session_remind", new_id(cx.vm()));
         let reminder =
@@ -94,7 +94,7 @@ builtins! {
     /// let r = transcript.inject_reminder(transcript(), {body: "Be brief.", ttl_turns: 2})
     /// println(transcript_events_by_kind(r.transcript, "system_reminder")[0].text) // -> Be brief.
     /// ```
-    Pure fn inject_reminder(cx, this: Value, transcript: Value, options: Value) -> "dict" {
+    Random fn inject_reminder(cx, this: Value, transcript: Value, options: Value) -> "dict" {
         of_transcript(&this, "inject_reminder")?;
         let injected = pure::inject_reminder(&to_json(&transcript), &to_json(&options), &new_id(cx.vm())).or_throw()?;
         from_json(&injected.to_json())

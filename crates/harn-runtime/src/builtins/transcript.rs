@@ -19,7 +19,7 @@ builtins! {
     /// ```harn
     /// println(transcript_messages(transcript())) // -> []
     /// ```
-    Pure fn transcript(cx, metadata: Value) -> "dict" {
+    Random fn transcript(cx, metadata: Value) -> "dict" {
         let metadata = (!metadata.is_nil()).then(|| to_json(&metadata));
         from_json(&pure::empty(metadata, &|| new_id(cx.vm())))
     }
@@ -38,7 +38,7 @@ builtins! {
     /// ```harn
     /// println(transcript_stats(transcript_from_messages([{role: "user", content: "Hi"}])).message_count) // -> 1
     /// ```
-    Pure fn transcript_from_messages(cx, messages: Value) -> "dict" {
+    Random fn transcript_from_messages(cx, messages: Value) -> "dict" {
         made(pure::from_messages(&to_json(&messages), &|| new_id(cx.vm())))?
     }
 
@@ -112,7 +112,7 @@ builtins! {
     /// let t = transcript_add_asset(transcript(), {id: "a", kind: "image"})
     /// println(transcript_assets(t)[0].kind) // -> image
     /// ```
-    Pure fn transcript_add_asset(cx, transcript: Value, asset: Value) -> "dict" {
+    Random fn transcript_add_asset(cx, transcript: Value, asset: Value) -> "dict" {
         made(pure::add_asset(&to_json(&transcript), &to_json(&asset), &|| new_id(cx.vm())))?
     }
 
@@ -157,7 +157,7 @@ builtins! {
     /// ```harn
     /// println(transcript_fork(transcript()).state) // -> forked
     /// ```
-    Pure fn transcript_fork(cx, transcript: Value, options: Value) -> "dict" {
+    Random fn transcript_fork(cx, transcript: Value, options: Value) -> "dict" {
         made(pure::fork(&to_json(&transcript), &to_json(&options), &|| new_id(cx.vm())))?
     }
 
@@ -166,7 +166,7 @@ builtins! {
     /// ```harn
     /// println(transcript_reset().state) // -> active
     /// ```
-    Pure fn transcript_reset(cx, options: Value) -> "dict" {
+    Random fn transcript_reset(cx, options: Value) -> "dict" {
         from_json(&pure::reset(&to_json(&options), &|| new_id(cx.vm())))
     }
 
@@ -175,7 +175,7 @@ builtins! {
     /// ```harn
     /// println(transcript_archive(transcript()).state) // -> archived
     /// ```
-    Pure fn transcript_archive(cx, transcript: Value) -> "dict" {
+    Random fn transcript_archive(cx, transcript: Value) -> "dict" {
         made(pure::archive(&to_json(&transcript), &|| new_id(cx.vm())))?
     }
 
@@ -184,7 +184,7 @@ builtins! {
     /// ```harn
     /// println(transcript_abandon(transcript()).state) // -> abandoned
     /// ```
-    Pure fn transcript_abandon(cx, transcript: Value) -> "dict" {
+    Random fn transcript_abandon(cx, transcript: Value) -> "dict" {
         made(pure::abandon(&to_json(&transcript), &|| new_id(cx.vm())))?
     }
 
@@ -193,7 +193,7 @@ builtins! {
     /// ```harn
     /// println(transcript_resume(transcript_archive(transcript())).state) // -> active
     /// ```
-    Pure fn transcript_resume(cx, transcript: Value) -> "dict" {
+    Random fn transcript_resume(cx, transcript: Value) -> "dict" {
         made(pure::resume(&to_json(&transcript), &|| new_id(cx.vm())))?
     }
 
@@ -202,7 +202,7 @@ builtins! {
     /// ```harn
     /// println(add_message([], "developer", "Be brief.")) // -> [{content: Be brief., role: developer}]
     /// ```
-    Pure fn add_message(cx, to: Value, role: Text, content: Value) -> "any" {
+    Random fn add_message(cx, to: Value, role: Text, content: Value) -> "any" {
         add(cx, "add_message", &to, &role, &content)?
     }
 
@@ -211,7 +211,7 @@ builtins! {
     /// ```harn
     /// println(add_user([], "Hi")) // -> [{content: Hi, role: user}]
     /// ```
-    Pure fn add_user(cx, to: Value, content: Value) -> "any" {
+    Random fn add_user(cx, to: Value, content: Value) -> "any" {
         add(cx, "add_user", &to, "user", &content)?
     }
 
@@ -220,7 +220,7 @@ builtins! {
     /// ```harn
     /// println(add_assistant([], "Hello")) // -> [{content: Hello, role: assistant}]
     /// ```
-    Pure fn add_assistant(cx, to: Value, content: Value) -> "any" {
+    Random fn add_assistant(cx, to: Value, content: Value) -> "any" {
         add(cx, "add_assistant", &to, "assistant", &content)?
     }
 
@@ -229,7 +229,7 @@ builtins! {
     /// ```harn
     /// println(add_system([], "Be brief.")) // -> [{content: Be brief., role: system}]
     /// ```
-    Pure fn add_system(cx, to: Value, content: Value) -> "any" {
+    Random fn add_system(cx, to: Value, content: Value) -> "any" {
         add(cx, "add_system", &to, "system", &content)?
     }
 
@@ -238,7 +238,7 @@ builtins! {
     /// ```harn
     /// println(add_tool_result([], "c1", "5")[0].role) // -> tool_result
     /// ```
-    Pure fn add_tool_result(cx, to: Value, tool_use_id: Text, content: Value) -> "any" {
+    Random fn add_tool_result(cx, to: Value, tool_use_id: Text, content: Value) -> "any" {
         let ids = || new_id(cx.vm());
         made(pure::add_tool_result(&to_json(&to), &tool_use_id, to_json(&content), &ids))?
     }

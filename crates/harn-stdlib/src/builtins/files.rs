@@ -384,6 +384,10 @@ fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
 /// # Errors
 /// `NAME: refuses PATH: it holds PLACE`
 pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
+    // Only a directory can hold one of them. Most paths are files, or nothing yet.
+    if !cx.vm().system().is_dir(&path) {
+        return Ok(path);
+    }
     let source = resolve(cx, &show(&cx.caller_dir()));
     match Protected::of(&**cx.vm().system(), Some(&source)).held_by(&**cx.vm().system(), &path) {
         Some(place) => Err(Error::thrown(format!("{builtin}: refuses {}: it holds {place}", show(&path)))),

@@ -48,7 +48,9 @@ builtins! {
         run(&cx, &resolve(&cx, &dir), &command, arguments, &options, "exec failed").await?
     }
 
-    /// Runs a line with the default shell. Options are those of `exec`.
+    /// Runs a line with the default shell.
+    ///
+    /// Options are those of `exec`.
     ///
     /// ```harn
     /// println(shell("echo a | tr a b; exit 3").status) // -> 3

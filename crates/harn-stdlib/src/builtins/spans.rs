@@ -22,7 +22,7 @@ builtins! {
     /// let inner = trace_start("b")
     /// println([inner.trace_id == outer.trace_id, inner.span_id == outer.span_id, len(outer.span_id)]) // -> [true, false, 8]
     /// ```
-    State fn trace_start(cx, name: Text) -> "dict" {
+    Random fn trace_start(cx, name: Text) -> "dict" {
         let spans = cx.state::<Spans>();
         let id = || format!("{:08x}", cx.system().random_u64() as u32);
         let trace_id = current(cx).map_or_else(id, |(trace_id, _)| trace_id);
@@ -44,7 +44,7 @@ builtins! {
     /// println(trace_id()) // -> nil
     /// println(try { trace_end(1) }) // -> Result.Err(trace_end: argument must be a span dict from trace_start)
     /// ```
-    State fn trace_end(cx, span: Value) -> "nil" {
+    Output fn trace_end(cx, span: Value) -> "nil" {
         let parts = span.as_dict().and_then(|d| Some((d.get_str("span_id")?, d.get_str("trace_id")?, d)));
         let Some((span_id, trace_id, dict)) = parts else {
             return Err(Error::thrown("trace_end: argument must be a span dict from trace_start"));
