@@ -792,6 +792,11 @@ impl Fiber {
                 }
                 Op::DictSpread => {
                     let v = reg!(ins.b()).take();
+                    if v.as_dict().is_some() && reg!(ins.a()).as_dict().is_some_and(|dict| dict.is_empty()) {
+                        // Shared until one of them changes; moved when the other one is gone.
+                        reg!(ins.a()).put(v);
+                        continue;
+                    }
                     let Some(more) = v.to_dict() else { throw!(ops::expect_pattern(&v, true)) };
                     if let Some(dict) = reg!(ins.a()).as_dict_mut() {
                         dict.make_mut().spread(&more);

@@ -43,7 +43,8 @@ impl<'a> Compiler<'a> {
         args.len() as u16
     }
 
-    fn arg(&mut self, e: &'a Expr, t: Reg, moved: Option<Reg>) {
+    /// One operand into `t`; `moved` as in `args`.
+    pub(super) fn arg(&mut self, e: &'a Expr, t: Reg, moved: Option<Reg>) {
         match e.as_name().cloned().and_then(|name| self.plain_local(&name)) {
             Some(reg) if Some(reg) == moved => drop(self.f().emit(Op::Take, t, reg, 0)),
             _ => self.expr(e, t),

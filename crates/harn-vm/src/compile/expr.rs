@@ -607,6 +607,7 @@ impl<'a> Compiler<'a> {
 
     fn dict(&mut self, items: &'a [DictItem], dst: Reg) {
         let span = self.f().span();
+        let moved = self.moved.take();
         self.f().emit(Op::NewDict, dst, 0, items.len() as u32);
         for item in items {
             let mark = self.f().next;
@@ -634,7 +635,7 @@ impl<'a> Compiler<'a> {
                 }
                 DictItem::Spread(value) => {
                     let t = self.f().temp();
-                    self.expr(value, t);
+                    self.arg(value, t, moved);
                     self.f().at(value.span);
                     self.f().emit(Op::DictSpread, dst, t, 0);
                 }

@@ -511,6 +511,13 @@ impl<'a> Compiler<'a> {
                     return;
                 }
             }
+            // x = {...x, k: v}
+            ExprKind::Dict(items)
+                if spreads_first(items, name)
+                    && self.may_take(name, items.iter().skip(1).flat_map(parts_of)) =>
+            {
+                self.moved = Some(reg);
+            }
             _ => {}
         }
         self.expr(value, reg);
@@ -998,4 +1005,18 @@ fn same_simple(a: &Expr, b: &Expr) -> bool {
         ) => n.name == m.name && same_simple(x, y),
         _ => false,
     }
+}
+
+/// Whether a dict begins with `...name`.
+fn spreads_first(items: &[DictItem], name: &Name) -> bool {
+    matches!(items, [DictItem::Spread(first), ..] if first.as_name() == Some(name))
+}
+
+/// The expressions of an item of a dict.
+fn parts_of(item: &DictItem) -> impl Iterator<Item = &Expr> + Clone {
+    let (key, value) = match item {
+        DictItem::Entry { value, .. } | DictItem::Spread(value) => (None, value),
+        DictItem::Computed { key, value } => (Some(key), value),
+    };
+    key.into_iter().chain([value])
 }
