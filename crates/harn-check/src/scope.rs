@@ -37,6 +37,8 @@ struct Binding<'a> {
     kind: Kind<'a>,
     /// The offset from which on it is set; 0 for what holds in the whole block.
     from: u32,
+    /// The binding of the name before this one, if there is one.
+    before: Option<u32>,
 }
 
 /// The result of a lookup.
@@ -54,6 +56,8 @@ pub(crate) struct Scopes<'a> {
     bindings: Vec<Binding<'a>>,
     /// Where each scope begins, but for the file's own.
     frames: Vec<usize>,
+    /// The last binding of each name.
+    last: FxHashMap<&'a str, u32>,
     /// The file's own names: the first binding, and whether it is the only one.
     file: FxHashMap<&'a str, (u32, bool)>,
 }
@@ -61,7 +65,12 @@ pub(crate) struct Scopes<'a> {
 impl<'a> Scopes<'a> {
     /// Enters the file.
     pub(crate) fn new(program: &'a Program) -> Self {
-        let mut scopes = Self { bindings: Vec::new(), frames: Vec::new(), file: FxHashMap::default() };
+        let mut scopes = Self {
+            bindings: Vec::new(),
+            frames: Vec::new(),
+            last: FxHashMap::default(),
+            file: FxHashMap::default(),
+        };
         scopes.hoist(&program.items);
         for name in program.imports().flat_map(|import| import.names.iter().flatten()) {
             scopes.bind(&name.name, Kind::Imported);
@@ -80,7 +89,12 @@ impl<'a> Scopes<'a> {
     /// Leaves it.
     pub(crate) fn leave(&mut self) {
         if let Some(start) = self.frames.pop() {
-            self.bindings.truncate(start);
+            for binding in self.bindings.drain(start..).rev() {
+                match binding.before {
+                    Some(before) => self.last.insert(binding.name, before),
+                    None => self.last.remove(binding.name),
+                };
+            }
         }
     }
 
@@ -91,7 +105,8 @@ impl<'a> Scopes<'a> {
 
     fn bind_from(&mut self, name: &'a str, kind: Kind<'a>, from: u32) {
         if name != "_" {
-            self.bindings.push(Binding { name, kind, from });
+            let before = self.last.insert(name, self.bindings.len() as u32);
+            self.bindings.push(Binding { name, kind, from, before });
         }
     }
 
@@ -140,13 +155,13 @@ impl<'a> Scopes<'a> {
 
     /// Looks up a name that is mentioned at `offset`.
     pub(crate) fn look_up(&self, name: &str, offset: u32) -> Lookup<'a> {
-        let mut end = self.bindings.len();
-        for &start in self.frames.iter().rev() {
-            let mut found = self.bindings[start..end].iter().rev().filter(|binding| binding.name == name);
-            if let Some(binding) = found.next() {
-                return Self::judge(binding, found.next().is_none(), offset);
-            }
-            end = start;
+        let Some(&last) = self.last.get(name) else { return Lookup::Missing };
+        // The start of the scope that it is in; none for the file's own.
+        let inside = self.frames.partition_point(|&start| start <= last as usize).checked_sub(1);
+        if let Some(start) = inside.map(|at| self.frames[at]) {
+            let binding = &self.bindings[last as usize];
+            let only = binding.before.is_none_or(|before| (before as usize) < start);
+            return Self::judge(binding, only, offset);
         }
         match self.file.get(name) {
             Some(&(at, only)) => Self::judge(&self.bindings[at as usize], only, offset),

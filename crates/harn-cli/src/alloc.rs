@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use harn_value::memory::{allocated, freed};
+use harn_value::memory::{allocated, freed, large};
 #[cfg(not(feature = "system-allocator"))]
 use mimalloc::MiMalloc;
 /// A sanitizer or valgrind watches the system's allocator.
@@ -32,9 +32,10 @@ static BEFORE_ALL: extern "C" fn() = {
     start_small
 };
 
-/// Turns huge pages on, once.
+/// After a large allocation was counted: turns huge pages on, once, and lets the limit be looked at.
 #[cold]
 fn grown() {
+    large();
     if SMALL.swap(false, Ordering::Relaxed) {
         huge_pages(true);
     }
@@ -59,10 +60,10 @@ pub(crate) struct Counting;
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        allocated(layout.size());
         if layout.size() >= LARGE {
             grown();
         }
-        allocated(layout.size());
         // SAFETY: the caller's contract is mimalloc's.
         unsafe { MiMalloc.alloc(layout) }
     }
@@ -70,6 +71,9 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         allocated(layout.size());
+        if layout.size() >= LARGE {
+            grown();
+        }
         // SAFETY: as above.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
@@ -83,11 +87,11 @@ unsafe impl GlobalAlloc for Counting {
 
     #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        freed(layout.size());
+        allocated(size);
         if size >= LARGE {
             grown();
         }
-        freed(layout.size());
-        allocated(size);
         // SAFETY: as above.
         unsafe { MiMalloc.realloc(at, layout, size) }
     }

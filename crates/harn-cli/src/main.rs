@@ -1,7 +1,7 @@
 //! The `harn` command: reads the command line and hands over to one file per command in `cmd/`.
 //!
 //! Nothing here knows how programs work; `program.rs` is the one place that drives the crates below. Exit codes: 0
-//! success, 1 something failed, 2 wrong usage, 124 stopped by a signal, or what the program asked for.
+//! success, 1 something failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM, or what the program asked for.
 
 mod alloc;
 mod args;
@@ -29,6 +29,7 @@ use args::{Cli, Command};
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 fn main() -> ExitCode {
+    harn_vm::quiet_panics();
     let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
     let code = match cli.command {
         Command::Run(args) => cmd::run::run(args),

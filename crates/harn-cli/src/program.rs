@@ -1,6 +1,7 @@
 //! Programs from text to end: the one place that drives the crates below.
 
 use std::cell::RefCell;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -55,8 +56,8 @@ pub(crate) enum End {
         code: u8,
         /// The payload of an `Err` result.
         err: Option<String>,
-        /// The result for tools.
-        value: serde_json::Value,
+        /// The result.
+        value: Value,
     },
     /// It was not run.
     Refused(Vec<Problem>),
@@ -94,7 +95,7 @@ impl Failure {
 
 impl End {
     /// The exit code, and the result or why there is none.
-    pub(crate) fn settle(self) -> (u8, Result<serde_json::Value, Failure>) {
+    pub(crate) fn settle(self) -> (u8, Result<Value, Failure>) {
         let failure = |code, message, problems| Err(Failure { code, message, problems });
         match self {
             End::Result { code, err: None, value } => (code, Ok(value)),
@@ -105,10 +106,23 @@ impl End {
             }
             End::Failed(problem) => (1, failure("runtime_error", problem.plain.clone(), vec![*problem])),
             End::Stopped => {
-                (signal::STOPPED, failure("stopped", "stopped by a signal".to_owned(), Vec::new()))
+                (signal::exit_code(), failure("stopped", "stopped by a signal".to_owned(), Vec::new()))
             }
         }
     }
+}
+
+/// Reads a source, which may come through a pipe, up to the largest that is compiled.
+fn read_source(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(harn_vm::MAX_SOURCE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > harn_vm::MAX_SOURCE {
+        let limit = harn_vm::MAX_SOURCE;
+        return Err(std::io::Error::other(format!(
+            "more than {limit} bytes, which is the limit of a source"
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Reads a text, from standard input for `-`.
@@ -118,8 +132,7 @@ impl End {
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
     let bytes = if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
+        read_source(std::io::stdin())
     } else {
         Real::new().read(path, harn_vm::MAX_SOURCE)
     };
@@ -392,10 +405,10 @@ pub(crate) fn run(
     }
     let (code, err) = outcome.exit_code();
     match &outcome.result {
-        Ok(value) => End::Result { code: code as u8, err, value: harn_value::json::to_serde(value) },
+        Ok(value) => End::Result { code: code as u8, err, value: value.clone() },
         Err(error) => match error.kind() {
             ErrorKind::Exit(code) => {
-                End::Result { code: (*code).clamp(0, 255) as u8, err: None, value: serde_json::Value::Null }
+                End::Result { code: (*code).clamp(0, 255) as u8, err: None, value: Value::NIL }
             }
             ErrorKind::Abort => End::Stopped,
             _ => End::Failed(Box::new(program.failure(&vm, error))),

@@ -2,37 +2,57 @@
 
 use harn_vm::Interrupt;
 
-/// Exit code of a program stopped by a signal.
-pub(crate) const STOPPED: u8 = 124;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Longest time that a program may take to stop.
 #[cfg(unix)]
-const GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+const GRACE: std::time::Duration = std::time::Duration::from_millis(750);
 
-/// Stops a program run by `harn run`: prints a line, lets cleanup run for two seconds, then ends the process.
+/// Exit code of what Ctrl-C stopped, by the shell's rule: 128 and the number of the signal.
+const INTERRUPTED: u8 = 130;
+
+/// The exit code by the last signal.
+static CODE: AtomicU8 = AtomicU8::new(INTERRUPTED);
+
+/// Exit code of a program stopped by a signal: 130 for SIGINT (Ctrl-C), 143 for SIGTERM.
+pub(crate) fn exit_code() -> u8 {
+    CODE.load(Ordering::Relaxed)
+}
+
+/// Ends the process at once, whatever it does.
+#[cfg(unix)]
+fn end() -> ! {
+    std::process::exit(i32::from(exit_code()))
+}
+
+/// Stops a program run by `harn run`: prints a line, lets cleanup run for most of a second, then ends the process. A
+/// second signal ends it at once.
 #[cfg(unix)]
 pub(crate) fn stop_on_signal(interrupt: Interrupt) {
     watch(move |count, _| {
         if count > 1 {
             // Asked twice: no more patience.
-            std::process::exit(i32::from(STOPPED));
+            end();
         }
-        eprintln!("[harn] signal received, flushing state...");
         interrupt.interrupt();
         std::thread::spawn(|| {
             std::thread::sleep(GRACE);
-            std::process::exit(i32::from(STOPPED));
+            end();
         });
+        // Last, because a terminal may keep the text waiting.
+        eprintln!("[harn] signal received, flushing state...");
     });
 }
 
-/// Stops the evaluation that runs, and lets the process live: Ctrl-C in the REPL. SIGTERM, and SIGINT while nothing
-/// runs, end the process.
+/// Stops the evaluation that runs, and lets the process live: Ctrl-C in the REPL. SIGTERM, SIGINT while nothing
+/// runs, and SIGINT while an evaluation does not stop end the process.
 #[cfg(unix)]
 pub(crate) fn interrupt_on_signal(current: impl Fn() -> Option<Interrupt> + Send + 'static) {
     watch(move |_, signal| match current() {
-        Some(interrupt) if signal == signal_hook::consts::SIGINT => interrupt.interrupt(),
-        _ => std::process::exit(i32::from(STOPPED)),
+        Some(interrupt) if signal == signal_hook::consts::SIGINT && !interrupt.is_set() => {
+            interrupt.interrupt()
+        }
+        _ => end(),
     });
 }
 
@@ -43,6 +63,7 @@ fn watch(on_signal: impl Fn(usize, i32) + Send + 'static) {
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
     let _ = std::thread::Builder::new().name("signals".to_owned()).stack_size(64 << 10).spawn(move || {
         for (count, signal) in signals.forever().enumerate() {
+            CODE.store(u8::try_from(128 + signal).unwrap_or(INTERRUPTED), Ordering::Relaxed);
             on_signal(count + 1, signal);
         }
     });

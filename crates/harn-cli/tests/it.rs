@@ -25,3 +25,4 @@ mod repl;
 mod signals;
 mod streams;
 mod usage;
+mod watchdog;

@@ -35,10 +35,11 @@ fn stop(child: Child, signal: &str) -> Output {
 }
 
 fn check(rest: &str, signal: &str, printed: &str) {
+    let code = if signal == "-TERM" { 143 } else { 130 };
     let folder = tempfile::tempdir().unwrap();
     let output = stop(start(folder.path(), rest), signal);
     let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(124), "{err}");
+    assert_eq!(output.status.code(), Some(code), "{err}");
     assert_eq!(err, "[harn] signal received, flushing state...\n");
     assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
 }
@@ -61,6 +62,34 @@ fn pending_blocks_run() {
 #[test]
 fn all_tasks_are_cancelled() {
     check("parallel 3 { i ->\n  sleep(1h)\n  println(\"never\")\n}", "-INT", "");
+}
+
+#[test]
+fn whoever_waits_for_a_stopped_task_gets_no_value() {
+    for wait in ["await(h)", "[h].map(await)", "parallel settle [h] { h -> await(h) }"] {
+        let program =
+            format!("let h = spawn {{ while true {{ }} }}\nlet v = {wait}\nprintln(\"value ${{v}}\")");
+        check(&program, "-INT", "");
+    }
+    check("println(parallel_race([1, 2], { x -> while true { } }))", "-TERM", "");
+}
+
+#[test]
+fn native_walks_are_stopped() {
+    let shared = "var d = [\"x\"]\nfor i in 1 to 70 { d = [d, d] }\n";
+    check(&format!("{shared}println(len(\"${{d}}\"))"), "-INT", "");
+    check("regex_match(\".*?z|a\", \"a\".repeat(1000000))", "-TERM", "");
+    let template = "{{ for a in xs }}{{ for b in xs }}{{ for c in xs }}{{ end }}{{ end }}{{ end }}";
+    check(
+        &format!("println(try {{ render_string(\"{template}\", {{xs: (1 to 5000).to_list()}}) }})"),
+        "-INT",
+        "",
+    );
+}
+
+#[test]
+fn cleanup_knows_that_the_program_is_to_stop() {
+    check("try {\n  while true { }\n} finally {\n  println(is_cancelled())\n}", "-INT", "true\n");
 }
 
 #[test]

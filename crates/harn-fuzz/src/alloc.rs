@@ -2,7 +2,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use harn_value::memory::{allocated, freed};
+use harn_value::memory::{allocated, freed, large};
+use harn_value::steps::LARGE;
 
 /// The system's allocator with counts.
 pub(crate) struct Counting;
@@ -12,6 +13,9 @@ pub(crate) struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocated(layout.size());
+        if layout.size() >= LARGE {
+            large();
+        }
         // SAFETY: the caller's contract is the system's.
         unsafe { System.alloc(layout) }
     }
@@ -25,6 +29,9 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         freed(layout.size());
         allocated(size);
+        if size >= LARGE {
+            large();
+        }
         // SAFETY: as above.
         unsafe { System.realloc(at, layout, size) }
     }

@@ -3,12 +3,20 @@
 //! What JSON cannot hold (closures, sets, ranges, floats that are not finite, …) crosses it as a foreign
 //! value, so that error texts still name its type; on the way back it is nil.
 
-use harn_value::{Dict, Value, View};
-use harn_vm::{Error, Result};
+use harn_value::{Dict, Value, View, steps};
+use harn_vm::{Error, Result, check_nesting};
 use serde_json::{Map, Value as Json};
 
-/// Converts a script value.
+/// Converts a script value. Ends the builtin with an error when it is nested too deeply or too large for the memory
+/// limit.
 pub(crate) fn to_json(value: &Value) -> Json {
+    to_json_at(value, 0)
+}
+
+fn to_json_at(value: &Value, depth: usize) -> Json {
+    check_nesting(depth);
+    steps::step();
+    let depth = depth + 1;
     let foreign = || harn_prompt::value::foreign(value.type_name(), &value.to_string());
     match value.view() {
         View::Nil => Json::Null,
@@ -16,16 +24,16 @@ pub(crate) fn to_json(value: &Value) -> Json {
         View::Int(i) => i.into(),
         View::Float(f) => serde_json::Number::from_f64(f).map_or_else(foreign, Json::Number),
         View::Str(text) => text.as_str().into(),
-        View::List(items) => items.iter().map(to_json).collect(),
-        View::Dict(dict) => Json::Object(object(dict)),
-        View::Struct(_) => value.to_dict().map_or(Json::Null, |dict| Json::Object(object(&dict))),
+        View::List(items) => items.iter().map(|item| to_json_at(item, depth)).collect(),
+        View::Dict(dict) => Json::Object(object(dict, depth)),
+        View::Struct(_) => value.to_dict().map_or(Json::Null, |dict| Json::Object(object(&dict, depth))),
         _ => foreign(),
     }
 }
 
 /// In the order in which it was written: schemas and parameters go out in it.
-fn object(dict: &Dict) -> Map<String, Json> {
-    dict.written().map(|(key, value)| (key.to_string(), to_json(value))).collect()
+fn object(dict: &Dict, depth: usize) -> Map<String, Json> {
+    dict.written().map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect()
 }
 
 /// Converts back.

@@ -374,6 +374,8 @@ impl Driver {
     }
 
     async fn call_model(&self, options: Json) -> Result<Answer> {
+        // A model that answers at once leaves no other moment.
+        self.cx.give_way().await?;
         let started = self.cx.system().monotonic();
         let result = if is_callable(&self.caller) {
             let options = options.as_object().cloned().unwrap_or_default();

@@ -160,7 +160,4 @@ pub(crate) fn room_for_bytes(bytes: usize) -> Result<()> {
     harn_value::memory::check(bytes).map_err(Error::from)
 }
 
-/// Runs `f` with enough stack for another level of nested data.
-pub(crate) fn with_stack<R>(f: impl FnOnce() -> R) -> R {
-    stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
-}
+pub(crate) use harn_value::with_stack;

@@ -1,6 +1,6 @@
 //! A subset of the jq language: an expression gives any number of results for an input.
 
-use harn_value::{Dict, Value, View, compare, equal};
+use harn_value::{Dict, Value, View, compare, equal, steps};
 
 use crate::args::with_stack;
 
@@ -56,7 +56,7 @@ pub(crate) enum Function {
 /// # Errors
 /// What is wrong and near what, without the leading `jq: `.
 pub(crate) fn parse(text: &str) -> Result<Expr, String> {
-    let mut parser = Parser { rest: text, depth: 0 };
+    let mut parser = Parser { rest: text, depth: 0, parts: 0 };
     let expr = parser.pipe(true)?;
     parser.blanks();
     if parser.rest.is_empty() { Ok(expr) } else { Err(parser.near("unexpected input")) }
@@ -65,16 +65,30 @@ pub(crate) fn parse(text: &str) -> Result<Expr, String> {
 struct Parser<'a> {
     rest: &'a str,
     depth: usize,
+    /// Operators and accesses so far: each is a level of the tree.
+    parts: usize,
 }
 
 type Parsed = Result<Expr, String>;
 
 const MAX_DEPTH: usize = 1000;
 
+/// Operators and accesses of an expression.
+const MAX_PARTS: usize = 2000;
+
 impl<'a> Parser<'a> {
     fn near(&self, what: &str) -> String {
         let shown: String = self.rest.chars().take(20).collect();
         format!("{what} near '{shown}'")
+    }
+
+    /// Counts an operator or an access.
+    fn part(&mut self) -> Result<(), String> {
+        self.parts += 1;
+        if self.parts > MAX_PARTS {
+            return Err(self.near(&format!("the expression has more than {MAX_PARTS} parts")));
+        }
+        Ok(())
     }
 
     fn blanks(&mut self) {
@@ -120,6 +134,7 @@ impl<'a> Parser<'a> {
         let parsed = with_stack(|| {
             let mut left = self.comma(commas)?;
             while self.take("|") {
+                self.part()?;
                 left = Expr::Pipe(left.into(), self.comma(commas)?.into());
             }
             Ok(left)
@@ -131,6 +146,7 @@ impl<'a> Parser<'a> {
     fn comma(&mut self, commas: bool) -> Parsed {
         let mut left = self.logic()?;
         while commas && self.take(",") {
+            self.part()?;
             left = Expr::Comma(left.into(), self.logic()?.into());
         }
         Ok(left)
@@ -140,8 +156,10 @@ impl<'a> Parser<'a> {
         let mut left = self.comparison()?;
         loop {
             if self.word("and") {
+                self.part()?;
                 left = Expr::And(left.into(), self.comparison()?.into());
             } else if self.word("or") {
+                self.part()?;
                 left = Expr::Or(left.into(), self.comparison()?.into());
             } else {
                 return Ok(left);
@@ -152,6 +170,7 @@ impl<'a> Parser<'a> {
     fn comparison(&mut self) -> Parsed {
         let mut negations = 0;
         while self.word("not") {
+            self.part()?;
             negations += 1;
         }
         let left = self.postfix()?;
@@ -172,8 +191,10 @@ impl<'a> Parser<'a> {
         let mut expr = self.primary()?;
         loop {
             if self.rest.starts_with('[') {
+                self.part()?;
                 expr = self.bracket(expr)?;
             } else if self.rest.starts_with('.') && !self.rest.starts_with("..") {
+                self.part()?;
                 self.rest = &self.rest[1..];
                 expr = if self.rest.starts_with('[') { self.bracket(expr)? } else { self.field(expr)? };
             } else {
@@ -345,7 +366,7 @@ impl Expr {
     /// All results for an input.
     pub(crate) fn results(&self, input: &Value) -> Vec<Value> {
         let mut out = Vec::new();
-        with_stack(|| self.eval(input, &mut |value| out.push(value)));
+        self.eval(input, &mut |value| out.push(value));
         out
     }
 
@@ -354,6 +375,12 @@ impl Expr {
     }
 
     fn eval(&self, input: &Value, out: &mut dyn FnMut(Value)) {
+        // Results are handed on through as many calls as the expression has parts.
+        let out = &mut |value| with_stack(|| out(value));
+        with_stack(|| self.eval_part(input, out));
+    }
+
+    fn eval_part(&self, input: &Value, out: &mut dyn FnMut(Value)) {
         match self {
             Expr::Input => out(input.clone()),
             Expr::Descend => descend(input, out),
@@ -369,6 +396,7 @@ impl Expr {
             }),
             Expr::Slice(of, start, end) => of.eval(input, &mut |v| {
                 let list = v.as_list().map_or(&[][..], |list| list);
+                steps::bytes(size_of_val(list));
                 let place = |n: i64| {
                     let n = if n < 0 { n.saturating_add(list.len() as i64) } else { n };
                     crate::args::size(n).min(list.len())
@@ -481,6 +509,13 @@ impl Function {
 
 /// Items of a list, set or dict.
 fn children(value: &Value) -> Vec<Value> {
+    // The copy is as long as the value.
+    steps::steps(match value.view() {
+        View::List(items) => items.len(),
+        View::Set(items) => items.len(),
+        View::Dict(d) => d.len(),
+        _ => 1,
+    });
     match value.view() {
         View::List(items) => items.to_vec(),
         View::Set(items) => items.iter().cloned().collect(),

@@ -17,6 +17,7 @@ mod jq;
 mod methods;
 mod modules;
 pub mod schema;
+mod search;
 mod sequences;
 mod sorting;
 mod state;

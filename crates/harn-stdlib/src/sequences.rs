@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasherDefault;
 
-use harn_value::{Dict, Structural, Value};
+use harn_value::{Dict, Structural, Value, steps};
 use harn_vm::Result;
 use rustc_hash::FxHasher;
 
@@ -14,7 +14,7 @@ pub(crate) type Seen = std::collections::HashSet<Structural, BuildHasherDefault<
 /// Consecutive pieces of `size` items; the last may be shorter.
 pub(crate) fn chunks(items: &[Value], size: usize) -> Result<Vec<Value>> {
     room_for(items.len())?;
-    Ok(items.chunks(size).map(|piece| Value::list(piece.to_vec())).collect())
+    Ok(steps::each(items.chunks(size)).map(|piece| Value::list(piece.to_vec())).collect())
 }
 
 /// Full windows of `size` items, `step` apart.
@@ -24,7 +24,8 @@ pub(crate) fn windows(items: &[Value], size: usize, step: usize) -> Result<Vec<V
     }
     let count = (items.len() - size) / step + 1;
     room_for(count.saturating_mul(size))?;
-    Ok(items.windows(size).step_by(step).map(|piece| Value::list(piece.to_vec())).collect())
+    let pieces = items.windows(size).step_by(step).inspect(|piece| steps::bytes(size_of_val(*piece)));
+    Ok(steps::each(pieces).map(|piece| Value::list(piece.to_vec())).collect())
 }
 
 /// First occurrences, by structure and type.
@@ -46,7 +47,10 @@ pub(crate) fn flatten(items: &[Value]) -> Result<Vec<Value>> {
 /// Adds a list's items, or the value itself when it is no list.
 pub(crate) fn splice(out: &mut Vec<Value>, item: Value) {
     match item.as_list() {
-        Some(list) => out.extend(list.iter().cloned()),
+        Some(list) => {
+            steps::bytes(size_of_val(&list[..]));
+            out.extend(list.iter().cloned());
+        }
         None => out.push(item),
     }
 }

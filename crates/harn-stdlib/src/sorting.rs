@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harn_value::{Tag, Value, compare};
+use harn_value::{Tag, Value, compare, steps};
 
 /// Sorts by the language's order. Values of different kinds compare as equal and keep their places as
 /// far as an order that is not total allows; the result is always a permutation.
@@ -18,10 +18,7 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) {
     match tag {
         // The usual lists are of one simple type: a total order, which the standard sort is fast on.
         Tag::Int if uniform => items.sort_by_key(|item| key(item).int_bits()),
-        Tag::Str if uniform => items.sort_by(|a, b| match (key(a).as_str(), key(b).as_str()) {
-            (Some(a), Some(b)) => a.as_str().cmp(b.as_str()),
-            _ => Ordering::Equal,
-        }),
+        Tag::Str if uniform => items.sort_by(|a, b| order(key(a), key(b))),
         Tag::Float if uniform && items.iter().all(|item| !key(item).float_bits().is_nan()) => {
             items.sort_by(|a, b| order(key(a), key(b)));
         }
@@ -30,6 +27,7 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) {
 }
 
 fn order(a: &Value, b: &Value) -> Ordering {
+    steps::step();
     compare(a, b).unwrap_or(Ordering::Equal)
 }
 

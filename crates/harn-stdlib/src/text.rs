@@ -1,7 +1,7 @@
 //! Text functions behind the builtins and the methods of strings. Positions count Unicode scalar
 //! values.
 
-use harn_value::{Str, Value};
+use harn_value::{Str, Value, steps};
 use harn_vm::iter::{NextFuture, Source};
 use harn_vm::{Cx, Result};
 
@@ -23,6 +23,20 @@ pub(crate) fn replace(text: &str, old: &str, new: &str) -> Result<String> {
     if places.saturating_mul(new.len()) > 1 << 20 {
         room_for_bytes(text.len() + text.matches(old).count().saturating_mul(new.len()))?;
     }
+    if old.is_empty() || new.len() > old.len() {
+        // Bytes at a time, so that a result that grows can be stopped.
+        let mut out = String::with_capacity(text.len());
+        let mut end = 0;
+        for (at, part) in text.match_indices(old) {
+            steps::bytes(at - end + new.len());
+            steps::step();
+            out.push_str(&text[end..at]);
+            out.push_str(new);
+            end = at + part.len();
+        }
+        out.push_str(&text[end..]);
+        return Ok(out);
+    }
     Ok(text.replace(old, new))
 }
 
@@ -34,7 +48,11 @@ pub(crate) fn join<'a>(items: impl Iterator<Item = &'a Value>, separator: &str) 
             out.push_str(separator);
         }
         match item.as_str() {
-            Some(text) => out.push_str(text),
+            Some(text) => {
+                steps::bytes(text.len() + separator.len());
+                steps::step();
+                out.push_str(text);
+            }
             None => harn_value::print(item, &mut out),
         }
         if i % 1024 == 1023 {

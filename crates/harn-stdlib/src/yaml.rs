@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use harn_value::{Dict, Str, Value, View, json};
+use harn_value::{Dict, Str, Value, View, json, steps};
 use rustc_hash::FxHashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
@@ -39,6 +39,7 @@ struct Builder {
 
 impl Builder {
     fn add(&mut self, event: Event<'_>) -> Result<(), String> {
+        steps::step();
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -197,6 +198,7 @@ fn write_child(value: &Value, depth: usize, in_list: bool, out: &mut String) {
 }
 
 fn indent(depth: usize, out: &mut String) {
+    steps::bytes(2 * depth);
     (0..depth).for_each(|_| out.push_str("  "));
 }
 

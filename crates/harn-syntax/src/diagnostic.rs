@@ -62,13 +62,38 @@ pub struct Fix {
     pub edits: Vec<(Span, String)>,
 }
 
+/// Characters of a word from which on a message does not repeat it as a whole.
+const LONG_WORD: usize = 500;
+
+/// Characters of a long word that are shown.
+const SHOWN: usize = 200;
+
+/// Cuts words that are no words: a name or a value may be as long as the program.
+fn cut_words(text: String) -> String {
+    let is_long = |word: &str| word.len() > LONG_WORD && word.chars().nth(LONG_WORD).is_some();
+    if text.len() <= LONG_WORD || !text.split_whitespace().any(is_long) {
+        return text;
+    }
+    let mut out = String::new();
+    for piece in text.split_inclusive(char::is_whitespace) {
+        if is_long(piece.trim_end()) {
+            out.extend(piece.chars().take(SHOWN));
+            out.push_str("...");
+            out.extend(piece.chars().next_back().filter(|c| c.is_whitespace()));
+        } else {
+            out.push_str(piece);
+        }
+    }
+    out
+}
+
 impl Diagnostic {
-    /// Makes a diagnostic.
+    /// Makes a diagnostic. Of words longer than 500 characters in the message the first 200 are kept.
     pub fn new(severity: Severity, message: impl Into<String>) -> Self {
         Self {
             code: "",
             severity,
-            message: message.into(),
+            message: cut_words(message.into()),
             span: None,
             labels: Vec::new(),
             notes: Vec::new(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use harn_value::{Tag, Value};
+use harn_value::{Tag, Value, steps};
 use rustc_hash::FxHashMap;
 
 use crate::cache::TemplateCache;
@@ -250,6 +250,7 @@ impl Renderer<'_> {
                             frame.locals[key as usize] = state.key();
                         }
                         at = body as usize;
+                        steps::step();
                         self.until_check = self.until_check.saturating_sub(1);
                         if self.until_check == 0 {
                             self.check_limits().map_err(|fail| failed(template, spec.site, fail))?;
@@ -363,6 +364,7 @@ impl Renderer<'_> {
         }
         let included = self.load(template, path).map_err(|error| error.unwrap_or_else(fail))?;
         self.check_cycle(&included).map_err(fail)?;
+        steps::steps(INCLUDE_COSTS as usize);
         self.until_check = self.until_check.saturating_sub(INCLUDE_COSTS);
         if self.until_check == 0 {
             self.check_limits().map_err(fail)?;

@@ -404,7 +404,7 @@ fn without_functions(value: &Value) -> Value {
         let data = entries.into_iter().filter(|(_, value)| kept(value));
         data.map(|(key, value)| (key.clone(), without_functions(value))).collect::<Dict>().into()
     };
-    stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, || match value.view() {
+    harn_value::with_stack(|| match value.view() {
         View::List(items) => Value::list(items.iter().filter(kept).map(without_functions).collect()),
         View::Set(items) => items.iter().filter(kept).map(without_functions).collect::<Set>().into(),
         View::Dict(entries) => dict(entries.iter().collect()),

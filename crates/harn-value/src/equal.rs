@@ -3,25 +3,91 @@
 use std::cmp::Ordering;
 use std::hash::Hasher;
 
-use crate::{Dict, Value, View};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
-/// Runs `f` with enough stack for another level of nesting.
+use crate::{Ref, Str, Value, View, steps};
+
+/// Runs `f` with enough stack for another level of nesting, as one step of a walk.
 #[inline]
-pub(crate) fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+    steps::step();
     stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
 }
 
-fn same_items<'a>(
-    a: impl ExactSizeIterator<Item = &'a Value>,
-    b: impl ExactSizeIterator<Item = &'a Value>,
-    same: fn(&Value, &Value) -> bool,
-) -> bool {
-    a.len() == b.len() && a.zip(b).all(|(x, y)| same(x, y))
+/// Compound values that a walk visits before it remembers those that it may meet again.
+const SMALL: u32 = 512;
+
+/// A comparison of two values. Data may share parts, so that it is small in memory and endless to walk: a pair of
+/// shared parts that was found to be the same is not walked again.
+struct Walk {
+    leaf: fn(&Value, &Value) -> Option<bool>,
+    visits: u32,
+    same: FxHashSet<(usize, usize)>,
 }
 
-fn same_entries(a: &Dict, b: &Dict, same: fn(&Value, &Value) -> bool) -> bool {
-    a.len() == b.len() && a.iter().zip(b.iter()).all(|((ka, va), (kb, vb))| ka == kb && same(va, vb))
+impl Walk {
+    fn new(leaf: fn(&Value, &Value) -> Option<bool>) -> Walk {
+        Walk { leaf, visits: 0, same: FxHashSet::default() }
+    }
+
+    fn same(&mut self, a: &Value, b: &Value) -> bool {
+        if let Some(decided) = (self.leaf)(a, b) {
+            return decided;
+        }
+        self.visits = self.visits.saturating_add(1);
+        let shared = self.visits > SMALL && !a.is_unique() && !b.is_unique();
+        let places = (a.address(), b.address());
+        if shared && self.same.contains(&places) {
+            return true;
+        }
+        let same = with_stack(|| self.compound(a, b));
+        if shared && same {
+            self.same.insert(places);
+        }
+        same
+    }
+
+    fn items(&mut self, a: &[Value], b: &[Value]) -> bool {
+        a.len() == b.len()
+            && a.chunks(CHUNK).zip(b.chunks(CHUNK)).all(|(a, b)| {
+                steps::steps(a.len());
+                a.iter().zip(b).all(|(x, y)| self.same(x, y))
+            })
+    }
+
+    fn entries<'a>(
+        &mut self,
+        a: impl ExactSizeIterator<Item = (&'a Str, &'a Value)>,
+        b: impl ExactSizeIterator<Item = (&'a Str, &'a Value)>,
+    ) -> bool {
+        a.len() == b.len() && steps::each(a).zip(b).all(|((ka, va), (kb, vb))| ka == kb && self.same(va, vb))
+    }
+
+    fn compound(&mut self, a: &Value, b: &Value) -> bool {
+        match (a.view(), b.view()) {
+            (View::List(x), View::List(y)) => self.items(x, y),
+            (View::Dict(x), View::Dict(y)) => self.entries(x.iter(), y.iter()),
+            (View::Set(x), View::Set(y)) => {
+                Ref::same(x, y) || x.len() == y.len() && steps::each(x.iter()).all(|v| y.contains(v))
+            }
+            (View::Pair(x), View::Pair(y)) => {
+                self.same(&x.first, &y.first) && self.same(&x.second, &y.second)
+            }
+            (View::Enum(x), View::Enum(y)) => {
+                x.ty.name == y.ty.name
+                    && x.variant_name() == y.variant_name()
+                    && self.items(&x.fields, &y.fields)
+            }
+            (View::Struct(x), View::Struct(y)) => {
+                x.ty.name == y.ty.name && self.entries(x.fields().into_iter(), y.fields().into_iter())
+            }
+            _ => false,
+        }
+    }
 }
+
+/// Items between two calls of [`steps::steps`].
+const CHUNK: usize = 256;
 
 impl PartialEq for Value {
     #[inline]
@@ -32,21 +98,38 @@ impl PartialEq for Value {
 
 /// The language's `==`: never fails, compares int and float numerically and containers by content.
 pub fn equal(a: &Value, b: &Value) -> bool {
-    match (a.view(), b.view()) {
+    equal_leaf(a, b).unwrap_or_else(|| Walk::new(equal_leaf).same(a, b))
+}
+
+/// What [`equal`] says of values without parts; nothing of two containers of one type.
+#[inline]
+fn equal_leaf(a: &Value, b: &Value) -> Option<bool> {
+    Some(match (a.view(), b.view()) {
         (View::Int(x), View::Int(y)) => x == y,
-        (View::Str(x), View::Str(y)) => x == y,
+        (View::Str(x), View::Str(y)) => {
+            Str::same(x, y) || x.len() == y.len() && same_bytes(x.as_bytes(), y.as_bytes())
+        }
         (View::Nil, View::Nil) => true,
         (View::Bool(x), View::Bool(y)) => x == y,
         (View::Float(x), View::Float(y)) => x == y,
         (View::Int(x), View::Float(y)) | (View::Float(y), View::Int(x)) => int_equals_float(x, y),
         (View::Duration(x), View::Duration(y)) => x == y,
-        (View::Bytes(x), View::Bytes(y)) => **x == **y,
+        (View::Bytes(x), View::Bytes(y)) => x.len() == y.len() && same_bytes(x, y),
         (View::Range(x), View::Range(y)) => **x == **y,
         (View::Native(x), View::Native(y)) => x.name == y.name,
         (View::Foreign(x), View::Foreign(y)) => a.tag() == b.tag() && x.equals(y),
-        _ if a.tag() == b.tag() => with_stack(|| compound(a, b, equal)),
+        _ if a.tag() == b.tag() => return None,
         _ => false,
+    })
+}
+
+/// Equality of long texts takes as long as they are.
+#[inline]
+fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    if a.len() > 1024 {
+        steps::bytes(a.len());
     }
+    a == b
 }
 
 fn int_equals_float(i: i64, f: f64) -> bool {
@@ -54,44 +137,34 @@ fn int_equals_float(i: i64, f: f64) -> bool {
     f.fract() == 0.0 && (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&f) && f as i64 == i
 }
 
-fn compound(a: &Value, b: &Value, same: fn(&Value, &Value) -> bool) -> bool {
-    match (a.view(), b.view()) {
-        (View::List(x), View::List(y)) => same_items(x.iter(), y.iter(), same),
-        (View::Dict(x), View::Dict(y)) => same_entries(x, y, same),
-        (View::Set(x), View::Set(y)) => x.len() == y.len() && x.iter().all(|v| y.contains(v)),
-        (View::Pair(x), View::Pair(y)) => same(&x.first, &y.first) && same(&x.second, &y.second),
-        (View::Enum(x), View::Enum(y)) => {
-            x.ty.name == y.ty.name
-                && x.variant_name() == y.variant_name()
-                && same_items(x.fields.iter(), y.fields.iter(), same)
-        }
-        (View::Struct(x), View::Struct(y)) => {
-            let (fx, fy) = (x.fields(), y.fields());
-            x.ty.name == y.ty.name
-                && fx.len() == fy.len()
-                && fx.iter().zip(&fy).all(|((ka, va), (kb, vb))| ka == kb && same(va, vb))
-        }
-        _ => false,
-    }
-}
-
 /// Equality by structure **and type**: `1` and `1.0` differ, NaN equals itself.
 pub fn identical(a: &Value, b: &Value) -> bool {
+    identical_leaf(a, b).unwrap_or_else(|| Walk::new(identical_leaf).same(a, b))
+}
+
+fn identical_leaf(a: &Value, b: &Value) -> Option<bool> {
     if a.tag() != b.tag() {
-        return false;
+        return Some(false);
     }
     match (a.view(), b.view()) {
-        (View::Float(x), View::Float(y)) => x.to_bits() == y.to_bits(),
-        (View::Foreign(x), View::Foreign(y)) => a.same(b) || x.equals(y),
-        (View::List(_) | View::Dict(_) | View::Pair(_) | View::Enum(_) | View::Struct(_), _) => {
-            with_stack(|| compound(a, b, identical))
-        }
-        _ => equal(a, b),
+        (View::Float(x), View::Float(y)) => Some(x.to_bits() == y.to_bits()),
+        (View::Foreign(x), View::Foreign(y)) => Some(a.same(b) || x.equals(y)),
+        // What holds the same objects is the same, NaN too.
+        _ if a.is_heap() && a.same(b) => Some(true),
+        _ => equal_leaf(a, b),
     }
 }
 
 /// Feeds a hash that agrees with [`identical`].
 pub fn hash_structure(value: &Value, state: &mut impl Hasher) {
+    if !hash_leaf(value, state) {
+        state.write_u64(Hashes::default().of(value));
+    }
+}
+
+/// Feeds a value without parts, and the tag of any; false for a container.
+#[inline]
+fn hash_leaf(value: &Value, state: &mut impl Hasher) -> bool {
     state.write_u8(value.tag() as u8);
     match value.view() {
         View::Nil => {}
@@ -99,37 +172,79 @@ pub fn hash_structure(value: &Value, state: &mut impl Hasher) {
         View::Int(i) | View::Duration(i) => state.write_i64(i),
         View::Float(f) => state.write_u64(f.to_bits()),
         View::Str(s) => state.write_u32(s.hash_code()),
-        View::Bytes(b) => state.write(b),
+        View::Bytes(b) => {
+            steps::bytes(b.len());
+            state.write(b);
+        }
         View::Range(r) => {
             state.write_i64(r.start);
             state.write_i64(r.end);
         }
         View::Native(n) => state.write(n.name.as_bytes()),
-        View::List(items) => with_stack(|| items.iter().for_each(|v| hash_structure(v, state))),
-        View::Dict(d) => with_stack(|| {
-            for (key, value) in d.iter() {
-                state.write_u32(key.hash_code());
-                hash_structure(value, state);
-            }
-        }),
-        // Sets are equal in any order: the size is the only cheap thing that agrees.
-        View::Set(s) => state.write_usize(s.len()),
-        View::Pair(p) => with_stack(|| {
-            hash_structure(&p.first, state);
-            hash_structure(&p.second, state);
-        }),
-        View::Enum(e) => with_stack(|| {
-            state.write_u32(e.variant_name().hash_code());
-            e.fields.iter().for_each(|v| hash_structure(v, state));
-        }),
-        View::Struct(s) => with_stack(|| {
-            for (key, value) in s.fields() {
-                state.write_u32(key.hash_code());
-                hash_structure(value, state);
-            }
-        }),
         // Handles are equal by identity or by a rule of their own: the type is all that is safe to hash.
         View::Foreign(f) => state.write(f.type_name().as_bytes()),
+        // Sets are equal in any order: the size is the only cheap thing that agrees.
+        View::Set(s) => state.write_usize(s.len()),
+        View::List(_) | View::Dict(_) | View::Pair(_) | View::Enum(_) | View::Struct(_) => return false,
+    }
+    true
+}
+
+/// The hashes of containers, each a number of its own, so that parts that are shared are walked once.
+#[derive(Default)]
+struct Hashes {
+    visits: u32,
+    known: FxHashMap<usize, u64>,
+}
+
+impl Hashes {
+    fn of(&mut self, value: &Value) -> u64 {
+        self.visits = self.visits.saturating_add(1);
+        let shared = self.visits > SMALL && !value.is_unique();
+        if shared && let Some(known) = self.known.get(&value.address()) {
+            return *known;
+        }
+        let mut state = FxHasher::default();
+        with_stack(|| self.parts(value, &mut state));
+        let hash = state.finish();
+        if shared {
+            self.known.insert(value.address(), hash);
+        }
+        hash
+    }
+
+    fn part(&mut self, value: &Value, state: &mut FxHasher) {
+        steps::step();
+        if !hash_leaf(value, state) {
+            state.write_u64(self.of(value));
+        }
+    }
+
+    fn parts(&mut self, value: &Value, state: &mut FxHasher) {
+        match value.view() {
+            View::List(items) => items.iter().for_each(|v| self.part(v, state)),
+            View::Dict(d) => {
+                for (key, value) in d.iter() {
+                    state.write_u32(key.hash_code());
+                    self.part(value, state);
+                }
+            }
+            View::Pair(p) => {
+                self.part(&p.first, state);
+                self.part(&p.second, state);
+            }
+            View::Enum(e) => {
+                state.write_u32(e.variant_name().hash_code());
+                e.fields.iter().for_each(|v| self.part(v, state));
+            }
+            View::Struct(s) => {
+                for (key, value) in s.fields() {
+                    state.write_u32(key.hash_code());
+                    self.part(value, state);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -141,7 +256,13 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         (View::Float(x), View::Float(y)) => x.partial_cmp(&y),
         (View::Int(x), View::Float(y)) => compare_int_float(x, y),
         (View::Float(x), View::Int(y)) => compare_int_float(y, x).map(Ordering::reverse),
-        (View::Str(x), View::Str(y)) => Some(x.as_str().cmp(y.as_str())),
+        (View::Str(x), View::Str(y)) => {
+            let common = x.len().min(y.len());
+            if common > 1024 && !Str::same(x, y) {
+                steps::bytes(common);
+            }
+            Some(x.as_str().cmp(y.as_str()))
+        }
         (View::Pair(x), View::Pair(y)) => with_stack(|| match compare(&x.first, &y.first) {
             Some(Ordering::Equal) => compare(&x.second, &y.second),
             other => other,
@@ -184,6 +305,22 @@ mod tests {
         assert!(!identical(&Value::int(1), &Value::float(1.0)));
         assert!(identical(&Value::float(f64::NAN), &Value::float(f64::NAN)));
         assert!(identical(&Value::list(vec![Value::int(1)]), &Value::list(vec![Value::int(1)])));
+    }
+
+    #[test]
+    fn shared_parts_are_walked_once() {
+        let doubled =
+            || (0..70).fold(Value::list(vec![Value::str("x")]), |d, _| Value::list(vec![d.clone(), d]));
+        let (a, b) = (doubled(), doubled());
+        assert!(equal(&a, &a) && equal(&a, &b) && identical(&a, &b));
+        let hash = |v: &Value| {
+            let mut state = FxHasher::default();
+            hash_structure(v, &mut state);
+            state.finish()
+        };
+        assert_eq!(hash(&a), hash(&b));
+        let nan = Value::list(vec![Value::float(f64::NAN)]);
+        assert!(!equal(&nan, &nan) && identical(&nan, &nan));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::equal::with_stack;
-use crate::{Dict, Str, Value, View, print_float, print_int};
+use crate::{Dict, Str, Value, View, memory, print_float, print_int, steps};
 
 /// Nesting that [`parse`] accepts; deeper text is refused with an error.
 pub const MAX_DEPTH: usize = 10_000;
@@ -93,6 +93,7 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Parsed<Value> {
+        steps::step();
         self.skip_blanks();
         match self.peek() {
             Some(b'"') => {
@@ -362,6 +363,7 @@ pub fn write(value: &Value, out: &mut String) {
 
 /// Appends `value`; `indent` is the depth of the line it stands on, or none for compact form.
 fn write_layout(value: &Value, indent: Option<usize>, out: &mut String) {
+    steps::step();
     match value.view() {
         View::Bool(b) => out.push_str(if b { "true" } else { "false" }),
         View::Int(i) => print_int(i, out),
@@ -385,6 +387,7 @@ fn write_layout(value: &Value, indent: Option<usize>, out: &mut String) {
 fn new_line(indent: Option<usize>, out: &mut String) {
     if let Some(depth) = indent {
         out.push('\n');
+        steps::bytes(2 * depth);
         (0..depth).for_each(|_| out.push_str("  "));
     }
 }
@@ -435,6 +438,7 @@ fn write_float(f: f64, out: &mut String) {
 
 /// Appends `text` as a JSON string: quote, backslash and control characters escaped, the rest as it is.
 pub fn write_string(text: &str, out: &mut String) {
+    steps::bytes(text.len());
     out.reserve(text.len() + 2);
     out.push('"');
     let mut rest = text;
@@ -492,25 +496,59 @@ pub fn from_serde(json: &serde_json::Value) -> Value {
 /// null, durations their milliseconds, sets, ranges, pairs and iterators nothing special — sets,
 /// ranges and pairs become arrays, enum values their printed form or `{variant, fields}`-free text,
 /// anything else its printed form.
-pub fn to_serde(value: &Value) -> serde_json::Value {
+///
+/// # Errors
+/// When the value is nested deeper than [`MAX_TREE_DEPTH`], or larger than the memory limit (data may share parts).
+pub fn to_serde(value: &Value) -> Result<serde_json::Value, Unfit> {
+    tree(value, 0)
+}
+
+/// Nesting that [`to_serde`] accepts: trees of `serde_json` are freed and written by recursion.
+pub const MAX_TREE_DEPTH: usize = 512;
+
+/// Why a value cannot become a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// Deeper than [`MAX_TREE_DEPTH`].
+    TooDeep,
+    /// Larger than the memory limit.
+    TooLarge,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::TooDeep => write!(f, "nested deeper than {MAX_TREE_DEPTH} levels"),
+            Unfit::TooLarge => f.write_str("larger than the memory limit"),
+        }
+    }
+}
+
+fn tree(value: &Value, depth: usize) -> Result<serde_json::Value, Unfit> {
     use serde_json::Value as Json;
-    match value.view() {
+    if depth > MAX_TREE_DEPTH {
+        return Err(Unfit::TooDeep);
+    }
+    memory::check(0).map_err(|_| Unfit::TooLarge)?;
+    let part = |value: &Value| tree(value, depth + 1);
+    let entry = |(key, value): (&Str, &Value)| Ok((key.to_string(), tree(value, depth + 1)?));
+    Ok(match value.view() {
         View::Nil => Json::Null,
         View::Bool(b) => Json::Bool(b),
         View::Int(i) | View::Duration(i) => Json::from(i),
         View::Float(f) => serde_json::Number::from_f64(f).map_or(Json::Null, Json::Number),
         View::Str(s) => Json::String(s.to_string()),
-        View::List(items) => with_stack(|| Json::Array(items.iter().map(to_serde).collect())),
-        View::Set(items) => with_stack(|| Json::Array(items.iter().map(to_serde).collect())),
-        View::Pair(p) => with_stack(|| Json::Array(vec![to_serde(&p.first), to_serde(&p.second)])),
-        View::Dict(d) => {
-            with_stack(|| Json::Object(d.iter().map(|(k, v)| (k.to_string(), to_serde(v))).collect()))
+        View::List(items) => {
+            with_stack(|| items.iter().map(part).collect::<Result<_, _>>().map(Json::Array))?
         }
-        View::Struct(s) => with_stack(|| {
-            Json::Object(s.fields().into_iter().map(|(k, v)| (k.to_string(), to_serde(v))).collect())
-        }),
-        _ => Json::String(value.to_string()),
-    }
+        View::Set(items) => with_stack(|| items.iter().map(part).collect::<Result<_, _>>().map(Json::Array))?,
+        View::Pair(p) => with_stack(|| Ok(Json::Array(vec![part(&p.first)?, part(&p.second)?])))?,
+        View::Dict(d) => with_stack(|| d.iter().map(entry).collect::<Result<_, _>>().map(Json::Object))?,
+        View::Struct(s) => {
+            with_stack(|| s.fields().into_iter().map(entry).collect::<Result<_, _>>().map(Json::Object))?
+        }
+        _ => Json::String(crate::short(value, memory::left())),
+    })
 }
 
 #[cfg(test)]
@@ -635,7 +673,7 @@ mod tests {
         #[test]
         fn reads_what_serde_writes_and_back(json in any_json()) {
             let value = parse(&json.to_string()).unwrap();
-            prop_assert_eq!(&to_serde(&value), &json);
+            prop_assert_eq!(to_serde(&value), Ok(json.clone()));
             prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&stringify(&value)).unwrap(), &json);
             prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&pretty(&value)).unwrap(), &json);
         }

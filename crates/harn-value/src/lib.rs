@@ -32,15 +32,16 @@ pub mod memory;
 mod object;
 mod print;
 mod set;
+pub mod steps;
 mod text;
 mod value;
 
 pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};
 pub use dict::Dict;
-pub use equal::{compare, equal, hash_structure, identical};
+pub use equal::{compare, equal, hash_structure, identical, with_stack};
 pub use foreign::Foreign;
 pub use object::Ref;
-pub use print::{print, print_duration, print_float, print_int};
+pub use print::{print, print_duration, print_float, print_int, short};
 pub use set::Set;
 pub use text::{Str, hash_text};
 pub use value::{NativeHeader, Tag, Value, View};

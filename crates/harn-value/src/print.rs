@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::equal::with_stack;
-use crate::{Value, View};
+use crate::{Value, View, steps};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,52 +54,132 @@ pub fn print_duration(ms: i64, out: &mut String) {
     out.push_str(name);
 }
 
-fn join<'a>(items: impl Iterator<Item = &'a Value>, out: &mut String) {
-    for (i, item) in items.enumerate() {
-        if i > 0 {
-            out.push_str(", ");
-        }
-        print(item, out);
-    }
-}
-
-fn join_entries<'a>(items: impl Iterator<Item = (&'a crate::Str, &'a Value)>, out: &mut String) {
-    out.push('{');
-    for (i, (key, value)) in items.enumerate() {
-        if i > 0 {
-            out.push_str(", ");
-        }
-        out.push_str(key);
-        out.push_str(": ");
-        print(value, out);
-    }
-    out.push('}');
-}
-
 /// Appends the printed form of `value`.
 pub fn print(value: &Value, out: &mut String) {
-    match value.view() {
-        View::Nil => out.push_str("nil"),
-        View::Bool(b) => out.push_str(if b { "true" } else { "false" }),
-        View::Int(i) => print_int(i, out),
-        View::Float(f) => print_float(f, out),
-        View::Duration(ms) => print_duration(ms, out),
-        View::Str(s) => out.push_str(s),
-        View::Native(n) => {
-            out.push_str("<builtin ");
-            out.push_str(n.name);
-            out.push('>');
+    Printer { out, end: usize::MAX }.print(value);
+}
+
+/// The printed form for a message: when it is longer than `max` bytes, its beginning and `...`.
+pub fn short(value: &Value, max: usize) -> String {
+    let mut out = String::new();
+    Printer { out: &mut out, end: max }.print(value);
+    if out.len() > max {
+        out.truncate(out.floor_char_boundary(max));
+        out.push_str("...");
+    }
+    out
+}
+
+/// A walk that prints, until the text is a little longer than `end`.
+struct Printer<'a> {
+    out: &'a mut String,
+    end: usize,
+}
+
+impl Printer<'_> {
+    fn is_full(&self) -> bool {
+        self.out.len() > self.end
+    }
+
+    fn text(&mut self, text: &str) {
+        steps::bytes(text.len());
+        match self.end.saturating_sub(self.out.len()) {
+            room if room >= text.len() => self.out.push_str(text),
+            room => self.out.push_str(&text[..text.ceil_char_boundary(room + 1)]),
         }
-        View::Bytes(b) => print_bytes(b, out),
-        View::Range(r) => {
-            print_int(r.start, out);
-            out.push_str(" to ");
-            print_int(r.end, out);
-            if r.exclusive {
-                out.push_str(" exclusive");
+    }
+
+    fn items<'a>(&mut self, items: impl Iterator<Item = &'a Value>) {
+        for (i, item) in items.enumerate() {
+            if self.is_full() {
+                return;
             }
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.print(item);
         }
-        _ => with_stack(|| print_compound(value, out)),
+    }
+
+    fn entries<'a>(&mut self, items: impl Iterator<Item = (&'a crate::Str, &'a Value)>) {
+        self.out.push('{');
+        for (i, (key, value)) in items.enumerate() {
+            if self.is_full() {
+                return;
+            }
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.text(key);
+            self.out.push_str(": ");
+            self.print(value);
+        }
+        self.out.push('}');
+    }
+
+    fn print(&mut self, value: &Value) {
+        steps::step();
+        match value.view() {
+            View::Nil => self.out.push_str("nil"),
+            View::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),
+            View::Int(i) => print_int(i, self.out),
+            View::Float(f) => print_float(f, self.out),
+            View::Duration(ms) => print_duration(ms, self.out),
+            View::Str(s) => self.text(s),
+            View::Native(n) => {
+                self.out.push_str("<builtin ");
+                self.out.push_str(n.name);
+                self.out.push('>');
+            }
+            View::Bytes(b) => print_bytes(b, self.out),
+            View::Range(r) => {
+                print_int(r.start, self.out);
+                self.out.push_str(" to ");
+                print_int(r.end, self.out);
+                if r.exclusive {
+                    self.out.push_str(" exclusive");
+                }
+            }
+            _ => with_stack(|| self.compound(value)),
+        }
+    }
+
+    fn compound(&mut self, value: &Value) {
+        match value.view() {
+            View::List(items) => {
+                self.out.push('[');
+                self.items(items.iter());
+                self.out.push(']');
+            }
+            View::Dict(d) => self.entries(d.iter()),
+            View::Set(s) => {
+                self.out.push_str("set(");
+                self.items(s.iter());
+                self.out.push(')');
+            }
+            View::Pair(p) => {
+                self.out.push('(');
+                self.items([&p.first, &p.second].into_iter());
+                self.out.push(')');
+            }
+            View::Enum(e) => {
+                self.text(&e.ty.name);
+                self.out.push('.');
+                self.text(e.variant_name());
+                if !e.fields.is_empty() {
+                    self.out.push('(');
+                    self.items(e.fields.iter());
+                    self.out.push(')');
+                }
+            }
+            View::Struct(s) => {
+                self.text(&s.ty.name);
+                self.out.push(' ');
+                self.entries(s.fields().into_iter());
+            }
+            View::Foreign(f) => f.print(self.out),
+            _ => {}
+        }
     }
 }
 
@@ -116,46 +196,6 @@ fn print_bytes(bytes: &[u8], out: &mut String) {
         print_int((bytes.len() - SHOWN) as i64, out);
     }
     out.push('"');
-}
-
-fn print_compound(value: &Value, out: &mut String) {
-    match value.view() {
-        View::List(items) => {
-            out.push('[');
-            join(items.iter(), out);
-            out.push(']');
-        }
-        View::Dict(d) => join_entries(d.iter(), out),
-        View::Set(s) => {
-            out.push_str("set(");
-            join(s.iter(), out);
-            out.push(')');
-        }
-        View::Pair(p) => {
-            out.push('(');
-            print(&p.first, out);
-            out.push_str(", ");
-            print(&p.second, out);
-            out.push(')');
-        }
-        View::Enum(e) => {
-            out.push_str(&e.ty.name);
-            out.push('.');
-            out.push_str(e.variant_name());
-            if !e.fields.is_empty() {
-                out.push('(');
-                join(e.fields.iter(), out);
-                out.push(')');
-            }
-        }
-        View::Struct(s) => {
-            out.push_str(&s.ty.name);
-            out.push(' ');
-            join_entries(s.fields().into_iter(), out);
-        }
-        View::Foreign(f) => f.print(out),
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -189,6 +229,15 @@ mod tests {
         assert_eq!(show(1500), "1500ms");
         assert_eq!(show(-60_000), "-1m");
         assert_eq!(show(0), "0ms");
+    }
+
+    #[test]
+    fn messages_show_the_beginning_of_long_values() {
+        assert_eq!(short(&Value::str("äöü"), 6), "äöü");
+        assert_eq!(short(&Value::str("äöüß"), 5), "äö...");
+        let shared = (0..70).fold(Value::str("x"), |d, _| Value::list(vec![d.clone(), d]));
+        assert_eq!(short(&shared, 80).len(), 83);
+        assert!(short(&shared, 80).ends_with("[x, x], [x..."), "{}", short(&shared, 80));
     }
 
     #[test]

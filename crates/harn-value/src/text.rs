@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::char_index::{self, CharIndex};
+use crate::steps;
 
 /// What stands in front of the bytes of a string.
 #[repr(C)]
@@ -89,8 +90,10 @@ fn room(len: usize) -> usize {
 }
 
 impl Str {
-    /// Copies `text` to the heap.
+    /// Copies `text` to the heap, as one step of a walk: what makes many strings, or a large one, can be stopped.
     pub fn new(text: &str) -> Str {
+        steps::step();
+        steps::room(text.len());
         Str::concat(text, "")
     }
 

@@ -479,6 +479,12 @@ impl Value {
         self.tag == other.tag && self.word == other.word
     }
 
+    /// The address of a heap object, for identity tests within a walk only; never shown to a program.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        self.word.addr()
+    }
+
     /// Moves the value out, leaving nil.
     #[inline(always)]
     pub fn take(&mut self) -> Value {

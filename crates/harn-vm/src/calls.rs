@@ -5,13 +5,13 @@
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 
-use harn_value::{Ref, StructValue, Tag, Value, View};
+use harn_value::{Ref, StructValue, Tag, Value, View, memory, short};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{MethodSite, Proto};
 use crate::call_loop::Advance;
 use crate::closure::{Closure, Constructor, Partial, is_callable};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SHOWN};
 use crate::fiber::{
     Fiber, Frame, MAX_FRAMES, NATIVE, Native, bind_args, construct, make_generator, stack_overflow,
 };
@@ -105,7 +105,7 @@ impl Fiber {
                 std::iter::once(callee).chain(given.iter_mut().map(Value::take)).collect();
             return self.start_native(regs, a, builtin, &mut args, proto);
         }
-        Err(Error::type_error(format!("Cannot call {callee}")))
+        Err(Error::type_error(format!("Cannot call {}", short(&callee, SHOWN))))
     }
 
     /// Gives a result to the loop on top. Without an event, a frame of the program is on top then.
@@ -161,6 +161,7 @@ impl Fiber {
         match builtin.run {
             Run::Sync(f) => {
                 let result = f(&self.cx, args)?;
+                memory::settle()?;
                 // SAFETY: in the frame.
                 unsafe { (*regs.add(a)).put(result) };
                 Ok(Called::Value)

@@ -16,7 +16,7 @@ use crate::cx::Cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fiber::Fiber;
 use crate::isolate::Isolation;
-use crate::task::{Ends, GRACE, Task};
+use crate::task::{CANCELLED, Ends, GRACE, Task};
 
 /// The handle that `spawn` gives.
 pub struct TaskHandle {
@@ -94,6 +94,26 @@ impl Cx {
         }
     }
 
+    /// The result of a task that has ended. One that was aborted has none: whoever waits for it gets the error of
+    /// its own interruption, or that of the cancellation.
+    fn result_of(&self, task: &Rc<Task>) -> Result<Value> {
+        self.check_interrupted()?;
+        match task.take_result() {
+            Some(Err(error)) if matches!(error.kind(), ErrorKind::Abort) => Err(Error::thrown(CANCELLED)),
+            Some(result) => result,
+            None => Ok(Value::NIL),
+        }
+    }
+
+    /// # Errors
+    /// When the program or this task is to stop.
+    fn check_interrupted(&self) -> Result<()> {
+        if self.vm().is_interrupted() || self.task().is_aborted() {
+            return Err(Error::new(ErrorKind::Abort));
+        }
+        Ok(())
+    }
+
     /// Waits for a task, takes over its output and gives its result.
     ///
     /// # Errors
@@ -104,7 +124,7 @@ impl Cx {
         drop(guard);
         task.forget();
         self.print(&task.take_output())?;
-        task.take_result().unwrap_or(Ok(Value::NIL))
+        self.result_of(task)
     }
 
     fn line_of(&self, error: &Error) -> Option<usize> {
@@ -174,6 +194,9 @@ fn cap_of(value: &Value, len: usize, error: impl Fn(&Value) -> Error) -> Result<
         _ => Err(error(value)),
     }
 }
+
+/// Bytes that a task takes at least.
+const LEAST_TASK: usize = 512;
 
 /// What the tasks of a group work on.
 enum Work {
@@ -262,9 +285,11 @@ async fn run_all(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result<Vec<Re
     for task in ended.into_iter().flatten() {
         task.forget();
         cx.print(&task.take_output())?;
-        results.push(task.take_result().unwrap_or(Ok(Value::NIL)));
+        results.push(cx.result_of(&task));
     }
-    all.map(|()| results)
+    all?;
+    cx.check_interrupted()?;
+    Ok(results)
 }
 
 /// Starts all tasks of a group and puts them where their items were as they end.
@@ -290,7 +315,7 @@ async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result
         while let Some((_, task)) = group.next().await {
             task.forget();
             let output = task.take_output();
-            let result = task.take_result().unwrap_or(Ok(Value::NIL));
+            let result = owner.result_of(&task);
             let failed = result.is_err();
             let item = Value::foreign(Finished(RefCell::new(Some((output, result)))));
             if !sender.send(item).await || failed {
@@ -365,6 +390,9 @@ builtins! {
         let cap = cap_of(&max, work.len(), |v| {
             Error::type_error(format!("parallel max_concurrent must be an int; got {}", v.type_name()))
         })?;
+        // Refused at once where it cannot end well: tasks that run at once, and a result of each.
+        let tasks = cap.min(work.len()).saturating_mul(LEAST_TASK);
+        harn_value::memory::check(tasks.saturating_add(work.len().saturating_mul(size_of::<Value>())))?;
         if kind.as_str() == "stream" {
             return stream_results(&cx, work, &body, cap).await;
         }
@@ -428,7 +456,8 @@ builtins! {
         while let Some((_, task)) = group.next().await {
             task.forget();
             cx.print(&task.take_output())?;
-            match task.take_result().unwrap_or(Ok(Value::NIL)) {
+            cx.check_interrupted()?;
+            match cx.result_of(&task) {
                 Ok(v) => match v.as_enum().and_then(|e| e.as_result()) {
                     Some(Ok(payload)) => return Ok(payload),
                     Some(Err(payload)) => failures.push(payload.to_string()),
@@ -458,10 +487,7 @@ builtins! {
         if handle.consumed.replace(true) {
             return Ok(Value::NIL);
         }
-        match cx.join(&handle.task).await {
-            Err(e) if matches!(e.kind(), ErrorKind::Abort) => Value::NIL,
-            other => other?,
-        }
+        cx.join(&handle.task).await?
     }
 
     /// Aborts a task at its current or next suspension point and forgets it.
@@ -507,19 +533,20 @@ builtins! {
             return Ok(Value::err(Value::str("cancel_graceful: timeout, task forcefully aborted")));
         }
         cx.print(&handle.task.take_output())?;
-        match handle.task.take_result().unwrap_or(Ok(Value::NIL)) {
+        cx.check_interrupted()?;
+        match cx.result_of(&handle.task) {
             Ok(v) => Value::ok(v),
             Err(e) => Value::err(Value::from(cx.settled_text(&e))),
         }
     }
 
-    /// Whether cancellation of the running task was requested.
+    /// Whether cancellation of the running task was requested, or the program is to stop (Ctrl-C, SIGTERM).
     ///
     /// ```harn
     /// println(is_cancelled()) // -> false
     /// ```
     State fn is_cancelled(cx) -> "bool" {
-        cx.task().is_cancelled()
+        cx.task().is_cancelled() || cx.vm().is_interrupted()
     }
 
     /// Makes a channel: a bounded first-in-first-out queue shared by tasks.

@@ -175,7 +175,7 @@ impl Cx {
     /// # Errors
     /// The error to stop with.
     pub fn check(&self) -> Result<()> {
-        harn_value::memory::check(0)?;
+        harn_value::memory::look()?;
         self.0.task.check(&self.0.vm)
     }
 

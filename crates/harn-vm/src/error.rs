@@ -35,6 +35,12 @@ pub struct TraceEntry {
     pub span: harn_syntax::Span,
 }
 
+/// Bytes of a value or a name that a message repeats.
+pub const SHOWN: usize = 200;
+
+/// Bytes of a thrown value that are shown when nobody catches it.
+pub const LONG: usize = 64 << 10;
+
 /// The kinds of error, by how they look when caught.
 #[derive(Debug)]
 pub enum ErrorKind {
@@ -176,7 +182,7 @@ impl Error {
     /// The text of an uncaught error, without the leading `error: ` and without the line.
     pub fn uncaught_text(&self) -> String {
         match &self.0.kind {
-            ErrorKind::Thrown(v) => format!("Thrown: {v}"),
+            ErrorKind::Thrown(v) => format!("Thrown: {}", harn_value::short(v, LONG)),
             ErrorKind::Plain(t) => format!("Runtime error: {t}"),
             _ => self.caught().to_string(),
         }
@@ -207,6 +213,7 @@ impl std::error::Error for Error {}
 
 impl From<harn_value::memory::OverLimit> for Error {
     fn from(over: harn_value::memory::OverLimit) -> Error {
+        harn_value::memory::told();
         Error::runtime(format!(
             "memory limit exceeded: the program may use {} bytes (see --max-memory)",
             over.limit

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use harn_value::{Tag, Value};
+use harn_value::{Tag, Value, memory, short};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{HandlerKind, Ins, Proto};
@@ -19,9 +19,10 @@ use crate::call_loop::{Advance, CallLoop};
 use crate::cleanup::{Cleanups, Queue};
 use crate::closure::{Closure, Constructor, Partial};
 use crate::cx::{Cx, Request};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, SHOWN};
 use crate::generator::Generator;
 use crate::interp::Event;
+use crate::native;
 use crate::task::Task;
 use crate::vm::Vm;
 
@@ -293,8 +294,40 @@ impl Fiber {
         self.co.natives.push(Native::Future(Box::pin(call(cx))));
     }
 
-    /// Advances by one run of the interpreter or one poll of a native function.
+    /// As [`Fiber::run_step`]; native code that was stopped or has failed ends with an error at its call.
     fn step(&mut self, context: &mut Context<'_>) -> Step {
+        match native::catch(|| self.run_step(context)) {
+            Ok(step) => step,
+            Err(error) => self.stopped(error),
+        }
+    }
+
+    #[cold]
+    fn stopped(&mut self, error: Error) -> Step {
+        let _calm = native::Calm::new();
+        self.interruptions += u32::from(matches!(error.kind(), ErrorKind::Abort));
+        let is_native = self.co.frames.last().map(|frame| frame.flags & NATIVE != 0);
+        let step = match is_native {
+            Some(true) => {
+                self.pop_native();
+                self.native_returned(Err(error))
+            }
+            Some(false) => self.unwind(error),
+            None => Step::Done(Err(error)),
+        };
+        self.after_interruption(step)
+    }
+
+    /// Whoever catches what interrupts it, again and again, must not keep others from running.
+    fn after_interruption(&self, step: Step) -> Step {
+        match step {
+            Step::Continue if self.cx.vm().live_tasks.get() > 0 => Step::Yielded,
+            step => step,
+        }
+    }
+
+    /// Advances by one run of the interpreter or one poll of a native function.
+    fn run_step(&mut self, context: &mut Context<'_>) -> Step {
         if let Some(error) = self.thrown.take() {
             return self.unwind(error);
         }
@@ -362,7 +395,9 @@ impl Fiber {
         match future.as_mut().poll(context) {
             Poll::Ready(result) => {
                 self.pop_native();
-                self.native_returned(result)
+                self.native_returned(
+                    result.and_then(|value| memory::settle().map(|()| value).map_err(Error::from)),
+                )
             }
             Poll::Pending => match self.cx.0.link.request.take() {
                 Some(Request::Call(callee, args)) => {
@@ -376,7 +411,12 @@ impl Fiber {
                     self.fuel = 1;
                     Step::Continue
                 }
-                None => match self.cx.task().interruption() {
+                // What it collects while it waits may have passed the memory limit.
+                None => match memory::settle()
+                    .map_err(Error::from)
+                    .err()
+                    .or_else(|| self.cx.task().interruption())
+                {
                     Some(error) => {
                         self.pop_native();
                         self.native_returned(Err(error))
@@ -471,14 +511,14 @@ impl Fiber {
             }
             match builtin.run {
                 Run::Sync(f) => {
-                    let result = f(&self.cx, &mut args);
+                    let result = native::catch(|| f(&self.cx, &mut args)).and_then(|result| result);
                     self.cx.0.link.reply.set(Some(result));
                 }
                 Run::Async(f) => {
                     let future = f(self.cx.clone(), args.into_vec());
                     self.push_native(Native::Future(future), base as u32, TO_NATIVE);
                 }
-                Run::Loop(f) => match f(&self.cx, &mut args) {
+                Run::Loop(f) => match native::catch(|| f(&self.cx, &mut args)).and_then(|calls| calls) {
                     Ok(calls) => self.push_native(Native::Loop(calls), base as u32, TO_NATIVE),
                     Err(error) => self.cx.0.link.reply.set(Some(Err(error))),
                 },
@@ -488,7 +528,7 @@ impl Fiber {
         let Some(closure) = Closure::of(&callee) else {
             let result = match callee.downcast::<Constructor>() {
                 Some(ctor) => construct(&ctor.0, args.into_iter().next().unwrap_or_default()),
-                None => Err(Error::type_error(format!("Cannot call {callee}"))),
+                None => Err(Error::type_error(format!("Cannot call {}", short(&callee, SHOWN)))),
             };
             self.cx.0.link.reply.set(Some(result));
             return;
@@ -711,13 +751,15 @@ impl Fiber {
     /// A slice of steps is used up: look after everything else.
     fn pause(&mut self) -> Step {
         self.fuel = SLICE;
-        if let Err(over) = harn_value::memory::check(0) {
-            return self.unwind(over.into());
+        if let Err(over) = memory::check(0) {
+            let step = self.unwind(over.into());
+            return self.after_interruption(step);
         }
         let (vm, task) = (self.cx.vm().clone(), self.cx.task().clone());
         if let Err(error) = task.check(&vm) {
             self.interruptions += u32::from(matches!(error.kind(), ErrorKind::Abort));
-            return self.unwind(error);
+            let step = self.unwind(error);
+            return self.after_interruption(step);
         }
         if vm.live_tasks.get() > 0 { Step::Yielded } else { Step::Continue }
     }
@@ -783,10 +825,12 @@ impl Fiber {
             this.begin(callee, args);
         }
         let is_root = this.cx.task().parent().is_none();
+        let _watch = native::Watch::new(&this.cx);
         loop {
             match this.step(context) {
                 Step::Continue => {}
                 Step::Done(result) => {
+                    let _calm = native::Calm::new();
                     if let Some(result) = this.finish(result) {
                         return Poll::Ready(result);
                     }
@@ -799,6 +843,7 @@ impl Fiber {
                     if this.may_clean_up() {
                         continue;
                     }
+                    let _calm = native::Calm::new();
                     if is_root {
                         // What was printed shows while the program waits.
                         let _ = this.cx.vm().system.flush();

@@ -7,6 +7,10 @@
 //! numbers of every function; a frame's registers lie inside the stack, which grows only in calls
 //! (after which `regs` is computed anew); the VM keeps every function alive. References made from
 //! `regs` never live across an instruction that runs other code of the program.
+//!
+//! Native code that was stopped unwinds through this loop (`native.rs`), so every instruction that calls what walks
+//! data saves `pc` first: the error is thrown there. Without that it would be thrown at an earlier instruction of
+//! the function, which is wrong and harmless.
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 #![allow(clippy::collapsible_if, reason = "the outer test is the fast path, the inner one the slow call")]
@@ -130,6 +134,7 @@ impl Fiber {
                     let v = l.float_bits() $float r.float_bits();
                     reg!($ins.a()).set_float(v);
                 } else {
+                    save_pc!();
                     let v = check!(ops::arith(Arith::$op, l, r));
                     reg!($ins.a()).put(v);
                 }
@@ -146,8 +151,10 @@ impl Fiber {
                     let v = l.float_bits() + r.float_bits();
                     reg!($ins.a()).set_float(v);
                 } else if $ins.a() == $ins.b() && l.is_heap() && !std::ptr::eq(l, r) {
+                    save_pc!();
                     check!(ops::add_assign(reg!($ins.a()), r));
                 } else {
+                    save_pc!();
                     let v = check!(ops::arith(Arith::Add, l, r));
                     reg!($ins.a()).put(v);
                 }
@@ -164,6 +171,7 @@ impl Fiber {
                     let v = l.float_bits() $float r.float_bits();
                     reg!($ins.a()).set_float(v);
                 } else {
+                    save_pc!();
                     let v = check!(ops::arith(Arith::$op, l, r));
                     reg!($ins.a()).put(v);
                 }
@@ -177,6 +185,7 @@ impl Fiber {
                 } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
                     l.float_bits() $op r.float_bits()
                 } else {
+                    save_pc!();
                     $slow(l, r)
                 }
             }};
@@ -194,7 +203,12 @@ impl Fiber {
         macro_rules! eq {
             ($l:expr, $r:expr) => {{
                 let (l, r) = ($l, $r);
-                if l.tag() == Tag::Int && r.tag() == Tag::Int { l.int_bits() == r.int_bits() } else { l == r }
+                if l.tag() == Tag::Int && r.tag() == Tag::Int {
+                    l.int_bits() == r.int_bits()
+                } else {
+                    save_pc!();
+                    l == r
+                }
             }};
         }
         macro_rules! branch {
@@ -396,6 +410,7 @@ impl Fiber {
                     reg!(ins.a()).set_bool(v);
                 }
                 Op::In => {
+                    save_pc!();
                     let v = ops::contains(reg!(ins.b()), reg!(ins.c()));
                     reg!(ins.a()).set_bool(v);
                 }
@@ -464,6 +479,7 @@ impl Fiber {
                             pc = unsafe { pc.add(1) };
                         }
                     } else {
+                        save_pc!();
                         match check!(self.next_item(regs, a, ins.b() != 0)) {
                             Next::Item => jump!(ins),
                             // SAFETY: as above.
@@ -537,10 +553,12 @@ impl Fiber {
                             // SAFETY: the arguments lie in the frame.
                             let args =
                                 unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                            save_pc!();
                             if self.cx.0.vm.gate().active.get() {
                                 check!(self.cx.permit(builtin, args));
                             }
                             let result = check!(f(&self.cx, args));
+                            check!(harn_value::memory::settle().map_err(Error::from));
                             for i in 1..=count {
                                 reg!(ins.a() + i).put(Value::NIL);
                             }
@@ -583,7 +601,9 @@ impl Fiber {
                                 // SAFETY: the arguments lie in the frame.
                                 let args =
                                     unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
+                                save_pc!();
                                 let result = check!(f(&self.cx, args));
+                                check!(harn_value::memory::settle().map_err(Error::from));
                                 for i in 1..=count {
                                     reg!(ins.a() + i).put(Value::NIL);
                                 }
@@ -742,7 +762,10 @@ impl Fiber {
                     let v = reg!(ins.b()).take();
                     match spread_items(&v) {
                         Spread::Items(items) => {
-                            check!(harn_value::memory::check(items.len() * 16).map_err(Error::from));
+                            check!(
+                                harn_value::memory::check(items.len() * size_of::<Value>())
+                                    .map_err(Error::from)
+                            );
                             if let Some(list) = reg!(ins.a()).as_list_mut() {
                                 list.make_mut().extend(items);
                             }
@@ -784,6 +807,7 @@ impl Fiber {
                     }
                 }
                 Op::DictSet => {
+                    save_pc!();
                     let key = ops::key_text(reg!(ins.b()));
                     let v = reg!(ins.c()).take();
                     if let Some(dict) = reg!(ins.a()).as_dict_mut() {
@@ -826,6 +850,7 @@ impl Fiber {
                     reg!(ins.a()).put(v.into());
                 }
                 Op::Interp => {
+                    save_pc!();
                     let (first, count) = (ins.b(), ins.c());
                     let mut text = std::mem::take(&mut self.text);
                     text.clear();
@@ -871,7 +896,10 @@ impl Fiber {
                     let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
                     let v = match v {
                         Some(v) => v,
-                        None => check!(ops::get_index(reg!(ins.b()), reg!(ins.c()))),
+                        None => {
+                            save_pc!();
+                            check!(ops::get_index(reg!(ins.b()), reg!(ins.c())))
+                        }
                     };
                     reg!(ins.a()).put(v);
                 }
@@ -879,12 +907,16 @@ impl Fiber {
                     let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
                     let v = match v {
                         Some(v) => v,
-                        None => check!(ops::get_index(reg!(ins.b()), reg!(ins.c()))),
+                        None => {
+                            save_pc!();
+                            check!(ops::get_index(reg!(ins.b()), reg!(ins.c())))
+                        }
                     };
                     reg!(ins.b()).put(Value::NIL);
                     reg!(ins.a()).put(v);
                 }
                 Op::Slice => {
+                    save_pc!();
                     let v = check!(ops::slice(reg!(ins.b()), reg!(ins.c()), reg!(ins.c() + 1)));
                     reg!(ins.a()).put(v);
                 }
@@ -910,10 +942,12 @@ impl Fiber {
                     {
                         slot.put(v);
                     } else {
+                        save_pc!();
                         check!(ops::set_index(place, index, v));
                     }
                 }
                 Op::SetPath => {
+                    save_pc!();
                     let c = ins.c();
                     // SAFETY: the verifier checked the number.
                     let path = unsafe { (&(*proto).paths).get_unchecked(c & (TAKE as usize - 1)) };
@@ -923,6 +957,7 @@ impl Fiber {
                     check!(ops::set_path(place, path, regs, v));
                 }
                 Op::GetPath => {
+                    save_pc!();
                     // SAFETY: as above.
                     let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
                     let place = unsafe { ops::place(regs.add(ins.b())) };
@@ -934,6 +969,7 @@ impl Fiber {
                     if !reg!(ins.b()).is_heap() {
                         continue;
                     }
+                    save_pc!();
                     let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     ops::release_path(place, path, regs, reg!(ins.b()), reg!(ins.b() + 1));
@@ -952,6 +988,7 @@ impl Fiber {
                     if released {
                         place.put(Value::NIL);
                     }
+                    save_pc!();
                     let added = ops::add_assign(old, reg!(right));
                     if added.is_ok() || released {
                         let v = old.take();
@@ -1025,6 +1062,7 @@ impl Fiber {
 
                 Op::Throw => throw!(Error::thrown(reg!(ins.a()).clone())),
                 Op::Fail => {
+                    save_pc!();
                     let text = constant!(ins.c()).to_string();
                     throw!(match ins.b() as u16 {
                         k if k == FailKind::Runtime as u16 => Error::runtime(text),
@@ -1035,6 +1073,7 @@ impl Fiber {
                 }
                 Op::Rethrow => throw!(Held::take(reg!(ins.a()))),
                 Op::CaughtValue => {
+                    save_pc!();
                     let v = Held::caught(reg!(ins.b()));
                     reg!(ins.a()).put(v);
                 }
@@ -1064,6 +1103,7 @@ impl Fiber {
                 Op::CheckParam => {
                     // SAFETY: the verifier checked the number.
                     let param = unsafe { (&(*proto).checks).get_unchecked(ins.c()) };
+                    save_pc!();
                     check!(param.check(reg!(ins.a())));
                 }
                 Op::Yield => {

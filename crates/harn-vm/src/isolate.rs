@@ -3,8 +3,8 @@
 use std::cell::UnsafeCell;
 use std::rc::Rc;
 
-use harn_value::{Dict, EnumValue, Pair, Ref, Set, StructValue, Value, View};
-use rustc_hash::FxHashMap;
+use harn_value::{Dict, EnumValue, Pair, Ref, Set, StructValue, Value, View, steps, with_stack};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::closure::{Closure, Partial, Variable};
 use crate::task::Globals;
@@ -13,7 +13,13 @@ use crate::task::Globals;
 #[derive(Default)]
 pub(crate) struct Isolation {
     cells: FxHashMap<usize, Value>,
+    /// Shared objects that hold no captured variables, by address: each is walked once.
+    plain: FxHashSet<usize>,
+    visits: u32,
 }
+
+/// Objects that a walk visits before it remembers those that it may meet again.
+const SMALL: u32 = 512;
 
 impl Isolation {
     /// A child's copy of the entry file's variables.
@@ -54,6 +60,19 @@ impl Isolation {
         if let Some(partial) = value.downcast::<Partial>() {
             return self.all(|| partial.args.iter()).map(|args| Partial::value(partial.builtin, args));
         }
+        self.visits = self.visits.saturating_add(1);
+        let shared = self.visits > SMALL && !value.is_unique();
+        if shared && self.plain.contains(&value.address()) {
+            return None;
+        }
+        let changed = self.changed_parts(value);
+        if shared && changed.is_none() {
+            self.plain.insert(value.address());
+        }
+        changed
+    }
+
+    fn changed_parts(&mut self, value: &Value) -> Option<Value> {
         match value.view() {
             View::List(items) => self.all(|| items.iter()).map(Value::list),
             View::Dict(d) => {
@@ -83,9 +102,9 @@ impl Isolation {
 
     fn all<'a, I: Iterator<Item = &'a Value>>(&mut self, values: impl Fn() -> I) -> Option<Vec<Value>> {
         let mut changes = Vec::new();
-        for (i, value) in values().enumerate() {
+        for (i, value) in steps::each(values()).enumerate() {
             if value.is_heap()
-                && let Some(copy) = stacker_guard(|| self.changed(value))
+                && let Some(copy) = with_stack(|| self.changed(value))
             {
                 changes.push((i, copy));
             }
@@ -112,8 +131,4 @@ pub(crate) fn extend(own: &Globals, shared: &Globals) {
     let mut isolation = Isolation::default();
     let later = shared.iter().skip(own.len()).map(|v| isolation.value(v));
     own.extend(later.collect::<Vec<_>>());
-}
-
-fn stacker_guard<R>(f: impl FnOnce() -> R) -> R {
-    stacker::maybe_grow(64 * 1024, 2 * 1024 * 1024, f)
 }

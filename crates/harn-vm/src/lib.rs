@@ -36,6 +36,7 @@ mod interp;
 mod isolate;
 pub mod iter;
 mod modules;
+mod native;
 mod ops;
 mod packages;
 mod params;
@@ -55,6 +56,7 @@ pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
 pub use harn_value::{NativeHeader, Value};
 pub use modules::{LoadError, Program, Source, load, load_tree};
+pub use native::{MAX_NESTING, check_nesting, quiet_panics, stop};
 pub use program::{EvalError, MAX_SOURCE, Outcome, Session, block_on, read_source, uncaught};
 pub use vm::{Interrupt, Vm, VmBuilder};
 

@@ -67,6 +67,7 @@ pub(crate) fn arith(op: Arith, l: &Value, r: &Value) -> Result<Value> {
             Ok(Value::list(items))
         }
         (Arith::Add, View::Dict(a), View::Dict(b)) => {
+            memory::check((a.len() + b.len()) * 2 * size_of::<Value>())?;
             let mut out = (**a).clone();
             out.extend(b.iter().map(|(k, v)| (k.clone(), v.clone())));
             Ok(out.into())
@@ -118,7 +119,10 @@ pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
                 // Amortised growth happens inside `extend`; only large tails need a check of their own.
                 memory::check(tail.len() * size_of::<Value>())?;
                 match list.get_mut() {
-                    Some(items) => items.extend_from_slice(tail),
+                    Some(items) => {
+                        make_room(items, tail.len());
+                        items.extend_from_slice(tail);
+                    }
                     None => {
                         let mut items = Vec::with_capacity(list.len() + tail.len());
                         items.extend_from_slice(list);
@@ -151,6 +155,16 @@ pub(crate) fn room_to_push(list: &mut Ref<Vec<Value>>) -> Result<()> {
         memory::check(list.len() * size_of::<Value>())?;
     }
     Ok(())
+}
+
+/// Room for `more` items, in large lists not beyond the memory limit.
+#[inline]
+fn make_room(items: &mut Vec<Value>, more: usize) {
+    let needed = items.len() + more;
+    if needed > items.capacity() && needed > 1 << 16 {
+        let bytes = memory::growth(items.capacity() * size_of::<Value>(), needed * size_of::<Value>());
+        items.reserve_exact(bytes / size_of::<Value>() - items.len());
+    }
 }
 
 /// Whether `l + r` can append to `l` and is sure to succeed.
@@ -187,7 +201,7 @@ pub(crate) fn less_equal(l: &Value, r: &Value) -> bool {
 /// `x in c`
 pub(crate) fn contains(x: &Value, c: &Value) -> bool {
     match c.view() {
-        View::List(items) => items.iter().any(|v| v == x),
+        View::List(items) => harn_value::steps::each(items.iter()).any(|v| v == x),
         View::Set(items) => items.contains(x),
         View::Dict(d) => match x.as_str() {
             Some(key) => d.get(key).is_some(),
@@ -316,8 +330,15 @@ pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
     let from = bound(start, 0, "start")?;
     let to = bound(end, len, "end")?;
     Ok(match v.view() {
-        View::List(items) if from < to => Value::list(items[from..to].to_vec()),
-        View::Str(s) => Value::str(s.char_range(from, to.max(from))),
+        View::List(items) if from < to => {
+            memory::check((to - from) * size_of::<Value>())?;
+            Value::list(items[from..to].to_vec())
+        }
+        View::Str(s) => {
+            let part = s.char_range(from, to.max(from));
+            memory::check(part.len())?;
+            Value::str(part)
+        }
         _ => Value::list(Vec::new()),
     })
 }

@@ -31,14 +31,14 @@ impl Outcome {
             Ok(value) => match (value.as_int(), crate::concurrency::as_result(value)) {
                 (Some(n), _) => (n.clamp(0, 255) as i32, None),
                 (_, Some(Err(payload))) => {
-                    let text = payload.to_string();
+                    let text = harn_value::short(&payload, crate::error::LONG);
                     (1, Some(if text.is_empty() { "error".to_owned() } else { text }))
                 }
                 _ => (0, None),
             },
             Err(error) => match error.kind() {
                 ErrorKind::Exit(code) => (code.rem_euclid(256), None),
-                ErrorKind::Abort => (124, None),
+                ErrorKind::Abort => (130, None),
                 _ => (1, None),
             },
         }
@@ -249,7 +249,12 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
         Some(line) if error.shows_line() => format!("{} (line {line})", error.uncaught_text()),
         _ => error.uncaught_text(),
     };
-    let mut diagnostic = Diagnostic::error(text).at(place.span);
+    let mut diagnostic = Diagnostic::error("").at(place.span);
+    diagnostic.message = match error.kind() {
+        // What the program threw is shown as it is.
+        ErrorKind::Thrown(_) => text,
+        _ => Diagnostic::error(text).message,
+    };
     diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
     let callers = &error.trace()[1..];
     let shown = |entry: &TraceEntry, name: &str| {

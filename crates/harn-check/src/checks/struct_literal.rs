@@ -2,6 +2,7 @@
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{DictItem, Ident};
+use rustc_hash::FxHashSet;
 
 use super::call_target;
 use crate::codes::STRUCT_FIELD;
@@ -24,8 +25,10 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &[DictItem]
             DictItem::Computed { .. } | DictItem::Spread(_) => complete = false,
         }
     }
+    let declared: FxHashSet<&str> = decl.fields.iter().map(|field| field.name.name.as_str()).collect();
+    let names: FxHashSet<&str> = given.iter().map(|key| key.name.as_str()).collect();
     for key in &given {
-        if !decl.fields.iter().any(|field| field.name.name == key.name) {
+        if !declared.contains(key.name.as_str()) {
             let message = format!("Unknown field '{}' in struct '{}'", key.name, name.name);
             let mut diagnostic = Diagnostic::warning(message).with_code(STRUCT_FIELD).at(key.span);
             let near = nearest(&key.name, decl.fields.iter().map(|field| field.name.name.as_str()));
@@ -34,7 +37,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &[DictItem]
         }
     }
     let missing = decl.fields.iter().filter(|field| !field.optional).map(|field| &field.name.name);
-    for field in missing.filter(|field| complete && !given.iter().any(|key| key.name == **field)) {
+    for field in missing.filter(|field| complete && !names.contains(field.as_str())) {
         let message = format!("Missing field '{field}' in struct '{}' construction", name.name);
         pass.report(Diagnostic::warning(message).with_code(STRUCT_FIELD).at(name.span));
     }

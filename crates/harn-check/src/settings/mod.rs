@@ -70,7 +70,10 @@ impl RuleFilter {
             return Self { rule: entry.trim().to_owned(), files: None };
         };
         let literal = || Glob::new(&globset::escape(glob));
-        let files = Glob::new(glob).or_else(|_| literal()).map(|glob| glob.compile_matcher()).ok();
+        // A matcher cannot be built from every pattern that is long or has braces in braces.
+        let simple = glob.len() <= 4096 && glob.matches('{').count() <= 16;
+        let parsed = if simple { Glob::new(glob).or_else(|_| literal()) } else { literal() };
+        let files = parsed.map(|glob| glob.compile_matcher()).ok();
         Self { rule: rule.trim().to_owned(), files }
     }
 }

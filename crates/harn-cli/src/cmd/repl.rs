@@ -46,12 +46,17 @@ fn piped(running: Running) -> std::io::Result<u8> {
         let mut session = Session::new(running);
         let mut failed = false;
         let mut input = String::new();
-        let mut lines = std::io::stdin().lock().lines();
+        let mut lines = std::io::stdin().lock().split(b'\n');
         loop {
             let line = lines.next().transpose()?;
             let ended = line.is_none();
             if let Some(line) = line {
-                input.push_str(&line);
+                let Ok(line) = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(&line)) else {
+                    failed = true;
+                    eprintln!("Error: a line is not valid UTF-8 and was left out");
+                    continue;
+                };
+                input.push_str(line);
                 input.push('\n');
             }
             if !ended && !input.starts_with(':') && state(&input) == State::Incomplete {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::{RunArgs, usage_error};
 use crate::events::{EventSystem, Events};
-use crate::program::{self, End, Program, RunOptions};
+use crate::program::{self, End, Failure, Program, RunOptions};
 use crate::report::Problem;
 use crate::signal;
 use crate::style::Colour;
@@ -122,6 +122,14 @@ fn finish_text(end: End) -> u8 {
 
 fn finish_events(events: &Events, end: End) -> u8 {
     let (code, result) = end.settle();
+    let (code, result) = match result.map(|value| harn_value::json::to_serde(&value)) {
+        Ok(Err(unfit)) => {
+            let message = format!("the result cannot be written as JSON: {unfit}");
+            (1, Err(Failure { code: "runtime_error", message, problems: Vec::new() }))
+        }
+        Ok(Ok(value)) => (code, Ok(value)),
+        Err(failure) => (code, Err(failure)),
+    };
     // A reader that has gone away does not want the last event either.
     let _ = match result {
         Ok(value) => events.send("result", json!({"value": value, "exit_code": code})),

@@ -74,6 +74,8 @@ pub(crate) fn read(
             // With text Ctrl-C discards it; rustyline says so only by the error.
             Err(ReadlineError::Interrupted) if editor.helper().is_some_and(Assistant::had_text) => {}
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => break,
+            // A byte that is no text, typed or pasted: the line is lost, the session is not.
+            Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {}
             Err(error) => return Err(format!("cannot read from the terminal: {error}")),
         }
     }

@@ -26,6 +26,9 @@ _1, _2, ... Names stay for the session and may be declared again; `await(task)` 
 Tab completes names and members. Ctrl-C stops what is running.
 ";
 
+/// Bytes of a value that are printed.
+const SHOWN: usize = 1 << 20;
+
 /// What an input came to.
 pub(crate) enum Reply {
     /// Text to print, perhaps none.
@@ -113,7 +116,7 @@ impl Session {
         let name = format!("_{}", self.count);
         self.vm.set_global(&name, value.clone());
         self.members.insert(name, members(&self.vm, &value));
-        Reply::Text(format!("{value}\n"))
+        Reply::Text(format!("{}\n", harn_value::short(&value, SHOWN)))
     }
 
     /// Runs a text; Ctrl-C stops it.

@@ -156,12 +156,10 @@ fn rendered(
             "[harn] warning: template.llm_scope: a binding named `llm` hides the injected one; rename it (template_uri={uri}, reason=user_binding_shadowed)\n"
         ));
     }
-    let interrupted = || cx.vm().interrupt().is_set();
     let context = RenderContext {
         loader,
         llm: &llm,
         cache: Some(&state.cache),
-        interrupted: Some(&interrupted),
         json_schema: Some(&json_schema),
         ..RenderContext::default()
     };

@@ -7,7 +7,7 @@ use harn_value::{Structural, Tag, Value, View};
 use harn_vm::{Cx, Error, builtins};
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::args::{Given, printed};
+use crate::args::{Given, printed, with_stack};
 
 builtins! {
     /// Types and conversion.
@@ -183,7 +183,7 @@ fn stable_hash(value: &Value) -> u64 {
     match value.view() {
         // Sets are equal in any order, so the hashes of their items are added up.
         View::Set(set) => {
-            let items = set.iter().fold(0u64, |sum, item| sum.wrapping_add(stable_hash(item)));
+            let items = with_stack(|| set.iter().fold(0u64, |sum, item| sum.wrapping_add(stable_hash(item))));
             finish((Tag::Set as u8, items))
         }
         _ => finish(Structural(value.clone())),

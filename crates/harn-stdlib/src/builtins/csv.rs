@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harn_value::{Dict, Str, Value};
+use harn_value::{Dict, Str, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
 
@@ -75,6 +75,7 @@ fn parse(text: &str, delimiter: char) -> std::result::Result<Vec<Vec<String>>, S
     let mut quoted = false;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
+        steps::step();
         match c {
             '"' if cell.is_empty() && !quoted => {
                 quoted = true;
@@ -85,7 +86,10 @@ fn parse(text: &str, delimiter: char) -> std::result::Result<Vec<Vec<String>>, S
                             cell.push('"');
                         }
                         Some('"') => break,
-                        Some(c) => cell.push(c),
+                        Some(c) => {
+                            steps::step();
+                            cell.push(c);
+                        }
                         None => return Err(format!("unclosed quote in row {}", rows.len() + 1)),
                     }
                 }

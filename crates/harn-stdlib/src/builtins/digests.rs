@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use harn_value::Value;
+use harn_value::{Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::builtins;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512, Sha512_256};
@@ -20,7 +20,7 @@ builtins! {
     /// println(sha224("abc")[:8]) // -> 23097d22
     /// ```
     Pure fn sha224(cx, value: Text) -> "string" {
-        to_hex(&Sha224::digest(value.as_bytes()))
+        to_hex(&digest::<Sha224>(value.as_bytes()))
     }
 
     /// Gives the SHA-256 digest of text in hexadecimal digits.
@@ -29,7 +29,7 @@ builtins! {
     /// println(sha256("abc")[:8]) // -> ba7816bf
     /// ```
     Pure fn sha256(cx, value: Text) -> "string" {
-        to_hex(&Sha256::digest(value.as_bytes()))
+        to_hex(&digest::<Sha256>(value.as_bytes()))
     }
 
     /// Gives the SHA-384 digest of text in hexadecimal digits.
@@ -38,7 +38,7 @@ builtins! {
     /// println(sha384("abc")[:8]) // -> cb00753f
     /// ```
     Pure fn sha384(cx, value: Text) -> "string" {
-        to_hex(&Sha384::digest(value.as_bytes()))
+        to_hex(&digest::<Sha384>(value.as_bytes()))
     }
 
     /// Gives the SHA-512 digest of text in hexadecimal digits.
@@ -47,7 +47,7 @@ builtins! {
     /// println(sha512("abc")[:8]) // -> ddaf35a1
     /// ```
     Pure fn sha512(cx, value: Text) -> "string" {
-        to_hex(&Sha512::digest(value.as_bytes()))
+        to_hex(&digest::<Sha512>(value.as_bytes()))
     }
 
     /// Gives the SHA-512/256 digest of text in hexadecimal digits.
@@ -56,7 +56,7 @@ builtins! {
     /// println(sha512_256("abc")[:8]) // -> 53048e26
     /// ```
     Pure fn sha512_256(cx, value: Text) -> "string" {
-        to_hex(&Sha512_256::digest(value.as_bytes()))
+        to_hex(&digest::<Sha512_256>(value.as_bytes()))
     }
 
     /// Gives the MD5 digest of text in hexadecimal digits; not for security.
@@ -65,7 +65,7 @@ builtins! {
     /// println(md5("abc")) // -> 900150983cd24fb0d6963f7d28e17f72
     /// ```
     Pure fn md5(cx, value: Text) -> "string" {
-        to_hex(&md5::Md5::digest(value.as_bytes()))
+        to_hex(&digest::<md5::Md5>(value.as_bytes()))
     }
 
     /// Gives the SHA3-256 digest of bytes or text in hexadecimal digits.
@@ -74,7 +74,7 @@ builtins! {
     /// println(sha3_256("abc")[:8]) // -> 3a985da7
     /// ```
     Pure fn sha3_256(cx, value: Value) -> "string" {
-        to_hex(&sha3::Sha3_256::digest(octets(&value)))
+        to_hex(&digest::<sha3::Sha3_256>(&octets(&value)))
     }
 
     /// Gives the SHA3-512 digest of bytes or text in hexadecimal digits.
@@ -83,7 +83,7 @@ builtins! {
     /// println(sha3_512("abc")[:8]) // -> b751850b
     /// ```
     Pure fn sha3_512(cx, value: Value) -> "string" {
-        to_hex(&sha3::Sha3_512::digest(octets(&value)))
+        to_hex(&digest::<sha3::Sha3_512>(&octets(&value)))
     }
 
     /// Gives the BLAKE3 digest of bytes or text in hexadecimal digits.
@@ -121,6 +121,19 @@ builtins! {
     Pure fn constant_time_eq(cx, a: Text, b: Text) -> "bool" {
         constant_time_equal(a.as_bytes(), b.as_bytes())
     }
+}
+
+/// Bytes digested between two looks at deadlines and signals.
+const PIECE: usize = 64 << 10;
+
+/// A digest, made in pieces so that it can be stopped.
+fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
+    let mut state = D::new();
+    for piece in bytes.chunks(PIECE) {
+        steps::bytes(piece.len());
+        state.update(piece);
+    }
+    state.finalize().to_vec()
 }
 
 /// Bytes as they are, anything else in printed form.

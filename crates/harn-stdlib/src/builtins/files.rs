@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use globset::GlobBuilder;
+use globset::{GlobBuilder, GlobMatcher};
 use harn_system::Protected;
 use harn_system::SystemExt;
 use harn_system::{MoveError, System};
@@ -60,7 +60,7 @@ builtins! {
     /// ```
     Fs fn read_file_bytes(cx, path: PathArg) -> "bytes" {
         let path = resolve(cx, &path);
-        let bytes = cx.system().read(&path, u64::MAX);
+        let bytes = cx.system().read(&path, harn_value::memory::left() as u64);
         Value::bytes(bytes.map_err(|e| failed(cx, "Failed to read file", &path, &e))?)
     }
 
@@ -337,11 +337,7 @@ builtins! {
             None => return Err(Error::type_error(format!("glob: base must be string, got {}", base.type_name()))),
         };
         let base = resolve(cx, &base);
-        let matcher = GlobBuilder::new(&pattern)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| Error::thrown(format!("glob: {error}")))?
-            .compile_matcher();
+        let matcher = glob_matcher(&pattern)?;
         let found = walk(cx, &base, usize::MAX, false)?;
         let mut paths: Vec<String> = found
             .into_iter()
@@ -351,6 +347,35 @@ builtins! {
         paths.sort();
         paths.into_iter().map(Value::from).collect::<Vec<_>>()
     }
+}
+
+/// Bytes of a pattern: a longer one is no path, and the matcher cannot be built from every long one.
+const MAX_PATTERN: usize = 4096;
+
+/// Braces in braces.
+const MAX_BRACES: usize = 16;
+
+fn glob_matcher(pattern: &str) -> Result<GlobMatcher> {
+    let wrong = |reason: &str| Error::thrown(format!("glob: {reason}"));
+    if pattern.len() > MAX_PATTERN {
+        return Err(wrong(&format!(
+            "the pattern has {} bytes, at most {MAX_PATTERN} are read",
+            pattern.len()
+        )));
+    }
+    let mut open = 0usize;
+    for c in pattern.chars() {
+        match c {
+            '{' => open += 1,
+            '}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        if open > MAX_BRACES {
+            return Err(wrong(&format!("more than {MAX_BRACES} levels of braces")));
+        }
+    }
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    Ok(glob.map_err(|error| wrong(&error.to_string()))?.compile_matcher())
 }
 
 /// A path as the operating system gets it: absolute, with `.` and `..` resolved as text.
@@ -405,7 +430,7 @@ fn failed(cx: &Cx, what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 fn read_utf8(cx: &Cx, path: &Path) -> io::Result<String> {
-    let bytes = cx.system().read(path, u64::MAX)?;
+    let bytes = cx.system().read(path, harn_value::memory::left() as u64)?;
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }

@@ -1,5 +1,6 @@
 //! Test reports in JUnit's XML form.
 
+use crate::args::room_for_bytes;
 use harn_value::{Dict, Value};
 use harn_vm::{Error, builtins};
 use roxmltree::{Document, Node};
@@ -27,6 +28,8 @@ builtins! {
                 return Err(Error::thrown(format!("parse_junit_xml: expected string or bytes, got {got}")));
             }
         };
+        // The tree of a report takes several times its text; reading it cannot be stopped.
+        room_for_bytes(text.len().saturating_mul(16))?;
         match Document::parse(&text) {
             Ok(document) => {
                 let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));

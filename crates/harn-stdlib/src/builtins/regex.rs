@@ -10,6 +10,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use rustc_hash::FxHashMap;
 
 use crate::args::{MaybeText, room_for_bytes};
+use crate::search;
 
 builtins! {
     /// Regular expressions.
@@ -28,7 +29,7 @@ builtins! {
     Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list | nil" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::NIL) };
         let regex = compile(&pattern, &flags)?;
-        let matches: Vec<Value> = regex.find_iter(&s).map(|m| Value::str(m.as_str())).collect();
+        let matches: Vec<Value> = search::find(&regex, &s).map(|found| Value::str(&s[found])).collect();
         (!matches.is_empty()).then_some(matches)
     }
 
@@ -65,7 +66,7 @@ builtins! {
     Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::list(Vec::new())) };
         let regex = compile(&pattern, "")?;
-        regex.captures_iter(&s).map(|found| capture(&regex, &found)).collect::<Vec<_>>()
+        captures(&regex, &s).map(|found| capture(&regex, &found)).collect::<Vec<_>>()
     }
 
     /// Splits text at every match of a pattern; the text comes first.
@@ -75,8 +76,14 @@ builtins! {
     /// ```
     Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list" {
         let (Some(s), Some(pattern)) = (s.0, pattern.0) else { return Ok(Value::NIL) };
-        compile(&pattern, &flags)?.split(&s).map(Value::str).collect::<Vec<_>>()
+        let regex = compile(&pattern, &flags)?;
+        search::split(&regex, &s).map(Value::str).collect::<Vec<_>>()
     }
+}
+
+/// The groups of all matches. A search that begins where a match was found gives that match.
+fn captures<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = Captures<'t>> {
+    search::find(regex, text).filter_map(|found| regex.captures_at(text, found.start))
 }
 
 fn replace_all(pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> Result<Option<String>> {
@@ -86,7 +93,7 @@ fn replace_all(pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> Resu
     let regex = compile(&pattern, "")?;
     let mut out = String::new();
     let mut end = 0;
-    for found in regex.captures_iter(&s) {
+    for found in captures(&regex, &s) {
         let Some(whole) = found.get(0) else { continue };
         out.push_str(&s[end..whole.start()]);
         found.expand(&replacement, &mut out);
@@ -112,7 +119,14 @@ fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
 
 const CACHED: usize = 256;
 
-type Cache = FxHashMap<(String, String), Rc<Regex>>;
+/// Bytes that the patterns of the cache may take, where the allocator counts.
+const CACHED_BYTES: usize = 32 << 20;
+
+#[derive(Default)]
+struct Cache {
+    patterns: FxHashMap<(String, String), Rc<Regex>>,
+    bytes: usize,
+}
 
 thread_local! {
     // Scripts use few patterns many times; when one uses many, the cache is emptied and starts again.
@@ -122,15 +136,18 @@ thread_local! {
 /// The compiled form of a pattern, or why it has none.
 pub(crate) fn compiled(pattern: &str, flags: &str) -> std::result::Result<Rc<Regex>, String> {
     let key = (pattern.to_owned(), flags.to_owned());
-    if let Some(regex) = CACHE.with_borrow(|cache| cache.get(&key).cloned()) {
+    if let Some(regex) = CACHE.with_borrow(|cache| cache.patterns.get(&key).cloned()) {
         return Ok(regex);
     }
+    let before = harn_value::memory::used();
     let regex = Rc::new(build(pattern, flags)?);
+    let bytes = harn_value::memory::used().saturating_sub(before);
     CACHE.with_borrow_mut(|cache| {
-        if cache.len() >= CACHED {
-            cache.clear();
+        if cache.patterns.len() >= CACHED || cache.bytes + bytes > CACHED_BYTES {
+            *cache = Cache::default();
         }
-        cache.insert(key, regex.clone());
+        cache.bytes += bytes;
+        cache.patterns.insert(key, regex.clone());
     });
     Ok(regex)
 }

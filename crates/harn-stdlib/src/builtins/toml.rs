@@ -1,10 +1,11 @@
 //! TOML.
 
-use harn_value::{Dict, Value, View};
+use harn_value::{Dict, Value, View, short, steps};
 use harn_vm::builtin::Text;
+use harn_vm::error::SHOWN;
 use harn_vm::{Error, Result, builtins};
 
-use crate::args::{printed, with_stack};
+use crate::args::{printed, room_for_bytes, with_stack};
 
 builtins! {
     /// TOML.
@@ -17,6 +18,12 @@ builtins! {
     /// println(is_err(try { toml_parse("a = ") })) // -> true
     /// ```
     Pure fn toml_parse(cx, s: Text) -> "dict" {
+        if s.len() > MAX_TEXT {
+            let text = format!("toml_parse: a text of {} bytes, at most {MAX_TEXT} are read", s.len());
+            return Err(Error::thrown(text));
+        }
+        // What the reader takes for a short entry; it cannot be stopped.
+        room_for_bytes(s.len().saturating_mul(32))?;
         from_table(&s.parse::<toml::Table>().map_err(|reason| unparsable(&s, &reason))?)
     }
 
@@ -31,7 +38,7 @@ builtins! {
             let text = format!("toml_stringify: the top level must be a dict, got {}", value.type_name());
             return Err(Error::thrown(text));
         };
-        toml::to_string(&to_table(&dict)?).map_err(|reason| Error::thrown(format!("toml_stringify: {reason}")))?
+        toml::to_string(&to_table(&dict, 0)?).map_err(|reason| Error::thrown(format!("toml_stringify: {reason}")))?
     }
 }
 
@@ -61,11 +68,29 @@ fn from_toml(value: &toml::Value) -> Value {
     }
 }
 
-fn to_table(dict: &Dict) -> Result<toml::Table> {
-    with_stack(|| dict.iter().map(|(key, value)| Ok((key.to_string(), to_toml(key, value)?))).collect())
+/// Bytes of a text. Nothing written by people is as long.
+const MAX_TEXT: usize = 16 << 20;
+
+/// Levels that are written; [`toml_parse`] reads about as many.
+const MAX_DEPTH: usize = 80;
+
+fn to_table(dict: &Dict, depth: usize) -> Result<toml::Table> {
+    dict.iter().map(|(key, value)| Ok((key.to_string(), to_toml(key, value, depth + 1)?))).collect()
 }
 
-fn to_toml(key: &str, value: &Value) -> Result<toml::Value> {
+fn to_array<'a>(key: &str, items: impl Iterator<Item = &'a Value>, depth: usize) -> Result<toml::Value> {
+    items.map(|item| to_toml(key, item, depth + 1)).collect::<Result<Vec<_>>>().map(toml::Value::Array)
+}
+
+fn to_toml(key: &str, value: &Value, depth: usize) -> Result<toml::Value> {
+    steps::step();
+    if depth > MAX_DEPTH {
+        let text = format!(
+            "toml_stringify: more than {MAX_DEPTH} levels of nesting at '{}'",
+            short(&Value::str(key), SHOWN)
+        );
+        return Err(Error::thrown(text));
+    }
     Ok(match value.view() {
         View::Nil => {
             return Err(Error::thrown(format!("toml_stringify: unsupported nil value at '{key}'")));
@@ -73,16 +98,10 @@ fn to_toml(key: &str, value: &Value) -> Result<toml::Value> {
         View::Bool(b) => toml::Value::Boolean(b),
         View::Int(i) => toml::Value::Integer(i),
         View::Float(f) => toml::Value::Float(f),
-        View::List(items) => {
-            let items: Result<Vec<_>> = with_stack(|| items.iter().map(|item| to_toml(key, item)).collect());
-            toml::Value::Array(items?)
-        }
-        View::Set(items) => {
-            let items: Result<Vec<_>> = with_stack(|| items.iter().map(|item| to_toml(key, item)).collect());
-            toml::Value::Array(items?)
-        }
-        View::Dict(dict) => toml::Value::Table(to_table(dict)?),
-        View::Struct(instance) => toml::Value::Table(to_table(&instance.to_dict())?),
+        View::List(items) => to_array(key, items.iter(), depth)?,
+        View::Set(items) => to_array(key, items.iter(), depth)?,
+        View::Dict(dict) => toml::Value::Table(to_table(dict, depth)?),
+        View::Struct(instance) => toml::Value::Table(to_table(&instance.to_dict(), depth)?),
         _ => toml::Value::String(printed(value).to_string()),
     })
 }

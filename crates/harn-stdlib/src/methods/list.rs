@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use harn_value::{Dict, Ref, Value, View, equal};
+use harn_value::{Dict, Ref, Value, View, equal, steps};
 use harn_vm::builtin::Text;
 use harn_vm::call_loop::{CallLoop, MAX_ARGS, Steps, Turn};
 use harn_vm::{Result, builtins};
@@ -253,7 +253,7 @@ builtins! {
             let entries = [("index", Value::from(index)), ("value", value.clone())];
             Value::dict(entries.into_iter().collect())
         };
-        this.iter().enumerate().map(dict).collect::<Vec<_>>()
+        steps::each(this.iter()).enumerate().map(dict).collect::<Vec<_>>()
     }
 
     /// Gives lists of one item from each of two lists, as many as the shorter has.
@@ -264,7 +264,7 @@ builtins! {
     Pure fn zip(cx, this: List, other: Value) -> "list" {
         let other = other.as_list().map_or(&[][..], |list| list);
         let both = |(a, b): (&Value, &Value)| Value::list(vec![a.clone(), b.clone()]);
-        this.iter().zip(other).map(both).collect::<Vec<_>>()
+        steps::each(this.iter()).zip(other).map(both).collect::<Vec<_>>()
     }
 
     /// Counts how often each item occurs, by printed form.

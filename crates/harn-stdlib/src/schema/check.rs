@@ -5,6 +5,7 @@ use harn_value::{Dict, Ref, Set, Str, Value, View, compare, equal};
 use super::canonical::{SchemaError, canonical, text};
 use crate::args::with_stack;
 use crate::builtins::compiled_regex;
+use crate::search;
 
 /// Checks `value` against `schema`, with missing properties filled from their defaults first when
 /// `defaults` is set. Gives the normalized value, or all errors in the contract's order, each
@@ -31,13 +32,25 @@ enum Path<'a> {
 
 impl std::fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Path::Root => f.write_str("root"),
-            Path::Key(Path::Root, key) => f.write_str(key),
-            Path::Key(parent, key) => write!(f, "{parent}.{key}"),
-            Path::Index(Path::Root, index) => write!(f, "[{index}]"),
-            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        // The way up, without recursion: values are as deep as they like.
+        let mut steps = Vec::new();
+        let mut at = self;
+        while let Path::Key(parent, _) | Path::Index(parent, _) = at {
+            steps.push(at);
+            at = parent;
         }
+        if steps.is_empty() {
+            return f.write_str("root");
+        }
+        for (i, step) in steps.iter().rev().enumerate() {
+            match step {
+                Path::Key(_, key) if i == 0 => f.write_str(key)?,
+                Path::Key(_, key) => write!(f, ".{key}")?,
+                Path::Index(_, index) => write!(f, "[{index}]")?,
+                Path::Root => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -185,7 +198,7 @@ impl Checker<'_> {
     fn check_pattern(&mut self, value: &str, schema: &Dict, path: &Path<'_>) {
         let Some(pattern) = text(schema.get_str("pattern")) else { return };
         match compiled_regex(pattern, "") {
-            Ok(regex) if regex.is_match(value) => {}
+            Ok(regex) if search::find(&regex, value).next().is_some() => {}
             Ok(_) => self.error(path, format_args!("value does not match pattern '{pattern}'")),
             Err(reason) => self.error(path, format_args!("invalid regex pattern '{pattern}': {reason}")),
         }

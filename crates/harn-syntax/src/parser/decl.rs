@@ -1,5 +1,7 @@
 //! Declarations, attributes, parameters and imports.
 
+use std::collections::HashSet;
+
 use chumsky::prelude::*;
 
 use super::expr::expr;
@@ -169,6 +171,7 @@ fn param<'s>(inp: &mut Input<'s, '_>, full: bool) -> Parse<Param> {
 /// Reports parameters in an order or with names that cannot work.
 fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
     let mut default_seen = false;
+    let mut names = HashSet::with_capacity(params.len());
     for (at, param) in params.iter().enumerate() {
         if param.rest && at + 1 < params.len() {
             inp.report_at(SyntaxErrorKind::Rule(Rule::RestNotLast), param.span);
@@ -181,7 +184,7 @@ fn check_params(inp: &mut Input<'_, '_>, params: &[Param]) {
         }
         default_seen |= param.default.is_some();
         let name = &param.name.name;
-        if name != "_" && params[..at].iter().any(|earlier| earlier.name.name == *name) {
+        if name != "_" && !names.insert(name) {
             let kind = SyntaxErrorKind::DuplicateParameter { name: name.clone() };
             inp.report_at(kind, param.name.span);
         }

@@ -3,6 +3,7 @@
 use harn_syntax::Span;
 use harn_syntax::ast::*;
 use harn_value::Value;
+use rustc_hash::FxHashSet;
 
 use super::Compiler;
 use super::effects::Effects;
@@ -653,12 +654,10 @@ impl<'a> Compiler<'a> {
         };
         let number = self.f().structs.len() as u32;
         self.f().structs.push(ty.clone());
-        let declared_once = |key: &str| {
-            items.iter().filter(|i| matches!(i, DictItem::Entry { key: k, .. } if k.name == key)).count() == 1
-        };
-        let simple = items.iter().all(|item| {
-            matches!(item, DictItem::Entry { key, .. }
-                if ty.fields.iter().any(|f| f.as_str() == key.name) && declared_once(&key.name))
+        let mut given = FxHashSet::default();
+        let simple = items.iter().all(|item| match item {
+            DictItem::Entry { key, .. } => ty.position(&key.name).is_some_and(|slot| given.insert(slot)),
+            _ => false,
         });
         if !simple {
             let t = self.f().temp();
@@ -671,21 +670,14 @@ impl<'a> Compiler<'a> {
         for _ in &ty.fields {
             self.f().temp();
         }
-        let given: Vec<&str> = items
-            .iter()
-            .filter_map(|i| match i {
-                DictItem::Entry { key, .. } => Some(key.name.as_str()),
-                _ => None,
-            })
-            .collect();
-        for (slot, field) in ty.fields.iter().enumerate() {
-            if !given.contains(&field.as_str()) {
+        for slot in 0..ty.fields.len() {
+            if !given.contains(&slot) {
                 self.f().emit(Op::LoadAbsent, first + slot as Reg, 0, 0);
             }
         }
         for item in items {
             if let DictItem::Entry { key, value } = item {
-                let slot = ty.fields.iter().position(|f| f.as_str() == key.name).unwrap_or_default();
+                let slot = ty.position(&key.name).unwrap_or_default();
                 self.expr(value, first + slot as Reg);
             }
         }

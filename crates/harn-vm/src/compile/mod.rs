@@ -90,7 +90,12 @@ pub(crate) struct Compiler<'a> {
     moved: Option<Reg>,
     /// Whether a top-level name was declared, and immutably.
     top_fixed: FxHashMap<Name, bool>,
+    /// Suggestions for unknown names so far.
+    hints: std::cell::Cell<u32>,
 }
+
+/// Unknown names of a file that a suggestion is looked for.
+const MAX_HINTS: u32 = 32;
 
 /// Compiles a file whose names were declared by [`declare`].
 ///
@@ -117,6 +122,7 @@ pub(crate) fn compile(
         pipelines,
         moved: None,
         top_fixed: FxHashMap::default(),
+        hints: std::cell::Cell::new(0),
     };
     let compiled = compiler.module(program, mode);
     if compiler.errors.is_empty() {
@@ -283,8 +289,13 @@ impl<'a> Compiler<'a> {
 
     /// `` (did you mean `x`?)`` for an unknown name.
     fn hint(&self, name: &str) -> String {
+        // A file with many unknown names has another problem than slips of the pen.
+        self.hints.set(self.hints.get() + 1);
+        if self.hints.get() > MAX_HINTS {
+            return String::new();
+        }
         let locals =
-            self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| &s.locals).map(|l| l.name.to_string());
+            self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| s.names()).map(ToString::to_string);
         let mut names: Vec<String> =
             locals.chain(self.module.names.keys().map(ToString::to_string)).collect();
         names.extend(self.vm.builtin_names().map(str::to_owned));

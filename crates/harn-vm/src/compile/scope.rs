@@ -51,9 +51,48 @@ pub(super) struct Local {
 
 #[derive(Default)]
 pub(super) struct Scope {
-    pub(super) locals: Vec<Local>,
+    locals: Vec<Local>,
+    /// Places in `locals` by name, once there are many.
+    places: FxHashMap<Name, Vec<usize>>,
     /// First register that belongs to the scope.
     pub(super) base: Reg,
+}
+
+/// Names that are looked for one by one.
+const FEW: usize = 16;
+
+impl Scope {
+    fn new(base: Reg) -> Scope {
+        Scope { base, ..Scope::default() }
+    }
+
+    fn add(&mut self, local: Local) {
+        self.locals.push(local);
+        if self.locals.len() <= FEW {
+            return;
+        }
+        let unknown = if self.places.is_empty() { 0 } else { self.locals.len() - 1 };
+        for (at, local) in self.locals.iter().enumerate().skip(unknown) {
+            self.places.entry(local.name.clone()).or_default().push(at);
+        }
+    }
+
+    /// Places of a name, the last declaration first.
+    fn places<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
+        let few = (self.locals.len() <= FEW).then(|| 0..self.locals.len()).into_iter().flatten().rev();
+        let known = self.places.get(name).into_iter().flatten().rev().copied();
+        few.filter(move |&at| self.locals[at].name == name).chain(known)
+    }
+
+    /// The names in it, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.locals.iter().map(|local| &local.name)
+    }
+
+    /// Whether `name` was declared so that it must not be declared again.
+    pub(super) fn is_fixed(&self, name: &str) -> bool {
+        self.places(name).any(|at| self.locals[at].fixed)
+    }
 }
 
 /// A function under construction.
@@ -260,7 +299,7 @@ impl<'a> Func<'a> {
 
     pub(super) fn open_scope(&mut self) {
         let base = self.next as Reg;
-        self.scopes.push(Scope { locals: Vec::new(), base });
+        self.scopes.push(Scope::new(base));
     }
 
     pub(super) fn close_scope(&mut self) {
@@ -306,12 +345,14 @@ impl<'a> Func<'a> {
             }
             self.variables[at] = true;
         }
-        self.scope().locals.push(Local { name: name.clone(), binding, declared, fixed });
+        self.scope().add(Local { name: name.clone(), binding, declared, fixed });
     }
 
     /// The entry of `name` in the innermost scope.
     pub(super) fn in_scope(&mut self, name: &Name) -> Option<&mut Local> {
-        self.scope().locals.iter_mut().rev().find(|l| l.name == *name)
+        let scope = self.scope();
+        let at = scope.places(name).next()?;
+        scope.locals.get_mut(at)
     }
 
     /// Looks a name up in the scopes of this function. `nested` is set when the question comes from a
@@ -320,9 +361,9 @@ impl<'a> Func<'a> {
         self.scopes
             .iter()
             .rev()
-            .flat_map(|s| s.locals.iter().rev())
-            .find(|l| (l.declared || nested) && l.name == name)
-            .map(|l| &l.binding)
+            .flat_map(|scope| scope.places(name).map(move |at| &scope.locals[at]))
+            .find(|local| local.declared || nested)
+            .map(|local| &local.binding)
     }
 
     /// Whether the code being compiled is not the last to run in this function when it throws.

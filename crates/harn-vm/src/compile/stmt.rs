@@ -248,9 +248,7 @@ impl<'a> Compiler<'a> {
         }
         // The outermost scope of a function body counts as the parameters' own.
         self.f().in_scope(&name.name).is_some_and(|l| l.declared && l.fixed)
-            || (self.f().scopes.len() == 2
-                && self.f().is_function
-                && self.f().scopes[0].locals.iter().any(|l| l.name == name.name && l.fixed))
+            || (self.f().scopes.len() == 2 && self.f().is_function && self.f().scopes[0].is_fixed(&name.name))
     }
 
     pub(super) fn fail_redeclared(&mut self, name: &Ident) {

@@ -1,0 +1,92 @@
+//! How native code stays interruptible.
+//!
+//! Native code that walks data of the program or loops over a text says [`step`] for every item and
+//! [`steps`] for work that grows with a size. Every some thousands of steps the lookout of the thread
+//! is asked, which the VM sets while a program runs. It looks at the clock, at signals and at the memory in
+//! use. When it wants the work to end, the walk unwinds with [`Stopped`], without the machinery of a
+//! panic's message, up to the place where the VM called native code; there it becomes an error that the
+//! program can catch. So a walk needs no error of its own, wherever it is: in a comparison, in a hash, in the
+//! middle of a sort.
+//!
+//! Without a lookout (data used from Rust) nothing is ever stopped.
+
+use std::cell::Cell;
+
+/// Steps between two looks.
+const PACE: u32 = 8192;
+
+/// Bytes of text or memory that count as one step.
+const BYTES_PER_STEP: usize = 64;
+
+/// Bytes of a large piece of memory.
+pub const LARGE: usize = 1 << 20;
+
+/// What a stopped walk unwinds with.
+pub struct Stopped;
+
+/// Says whether the work in progress is to end.
+pub type Lookout = fn() -> bool;
+
+thread_local! {
+    static LEFT: Cell<u32> = const { Cell::new(PACE) };
+    static LOOKOUT: Cell<Option<Lookout>> = const { Cell::new(None) };
+}
+
+/// One item of a walk, one turn of a loop.
+#[inline(always)]
+pub fn step() {
+    let left = LEFT.get();
+    if left == 0 { look() } else { LEFT.set(left - 1) }
+}
+
+/// `n` steps at once.
+#[inline]
+pub fn steps(n: usize) {
+    match LEFT.get().checked_sub(u32::try_from(n).unwrap_or(u32::MAX)) {
+        Some(left) => LEFT.set(left),
+        None => look(),
+    }
+}
+
+/// Work that touches this many bytes.
+#[inline]
+pub fn bytes(n: usize) {
+    steps(n / BYTES_PER_STEP);
+}
+
+/// Before a large piece of memory is asked for: ends the work if it would pass the memory limit.
+#[inline]
+pub fn room(bytes: usize) {
+    if bytes >= LARGE && crate::memory::check(bytes).is_err() {
+        crate::memory::want(bytes);
+        look();
+        // Nobody looked.
+        crate::memory::want(0);
+    }
+}
+
+/// The items of an iterator, each of them a step.
+pub fn each<I: IntoIterator>(items: I) -> impl Iterator<Item = I::Item> {
+    items.into_iter().inspect(|_| step())
+}
+
+/// Makes the next step look.
+pub(crate) fn hurry() {
+    let _ = LEFT.try_with(|left| left.set(0));
+}
+
+/// Sets the lookout of this thread and gives the one before.
+pub fn set_lookout(lookout: Option<Lookout>) -> Option<Lookout> {
+    LOOKOUT.replace(lookout)
+}
+
+/// Ends the work in progress if the lookout says so.
+#[cold]
+#[inline(never)]
+pub fn look() {
+    LEFT.set(PACE);
+    // What runs while something unwinds must not unwind itself.
+    if !std::thread::panicking() && LOOKOUT.get().is_some_and(|stop| stop()) {
+        std::panic::resume_unwind(Box::new(Stopped));
+    }
+}

@@ -1,0 +1,100 @@
+//! Native code that fails, that never ends, or that can return no error: each becomes an error of the program, thrown at
+//! the call.
+
+use harn_value::steps;
+use harn_vm::call_loop::{CallLoop, MAX_ARGS, Steps, Turn};
+use harn_vm::{Error, Result, Source, Value, VmBuilder, block_on, builtins, load, stop};
+
+builtins! {
+    static BROKEN: "test";
+    /// Fails.
+    Pure fn breaks(cx, x: Value) -> "nil" {
+        assert!(x.is_nil(), "broken by {x}");
+        Value::NIL
+    }
+    /// Fails after a wait.
+    Pure async fn breaks_later(cx) -> "nil" {
+        cx.give_way().await?;
+        assert!(cx.task().is_finished(), "broken later");
+        Value::NIL
+    }
+    /// Never ends.
+    Pure fn endless(cx) -> "nil" {
+        while !cx.task().is_finished() {
+            steps::step();
+        }
+        Value::NIL
+    }
+    /// Gives up where no error can be returned.
+    Pure fn gives_up(cx) -> "int" {
+        [3, 1, 2].iter().map(|n| if *n == 1 { stop(Error::runtime("one is too many")) } else { *n }).sum::<i64>()
+    }
+    /// Fails between two calls of `f`.
+    Pure loop fn breaks_between(cx, f: Value) -> "nil" {
+        CallLoop::new(f, Between(0))
+    }
+}
+
+struct Between(u32);
+
+impl Steps for Between {
+    fn next(&mut self, _: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+        self.0 += 1;
+        assert!(self.0 < 3, "broken between calls");
+        slots[0].put(Value::int(i64::from(self.0)));
+        Ok(Turn::Call(1))
+    }
+}
+
+fn run(text: &str) -> String {
+    harn_vm::quiet_panics();
+    let vm = VmBuilder::new(std::rc::Rc::new(harn_system::Memory::new())).builtins([BROKEN]).build();
+    let source = Source { name: "test.harn".into(), text: text.into(), dir: ".".into() };
+    let Ok(program) = load(&vm, &source) else { panic!("it does not load") };
+    let outcome = block_on(program.run(&vm, None, &[])).unwrap();
+    // The place in this file is of no interest.
+    let shown = outcome.result.map_or_else(|e| e.uncaught_text(), |v| v.to_string());
+    shown.split(" (crates").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_panic_is_an_error_at_the_call() {
+    let failed = "Result.Err(Runtime error: internal error: broken";
+    assert_eq!(run("return try { breaks(1) }"), format!("{failed} by 1"));
+    assert_eq!(run("let f = breaks\nreturn try { f(1) }"), format!("{failed} by 1"));
+    assert_eq!(run("return try { breaks_later() }"), format!("{failed} later"));
+    assert_eq!(run("return try { breaks_between({ x -> x }) }"), format!("{failed} between calls"));
+    assert_eq!(run("return await(spawn { try { breaks(2) } })"), format!("{failed} by 2"));
+    assert_eq!(run("breaks(3)"), "Runtime error: internal error: broken by 3");
+}
+
+#[test]
+fn it_is_thrown_where_it_happened() {
+    let text = "fn f(x) {
+  var log = []
+  try {
+    log = log + [1]
+    breaks(x)
+    log = log + [2]
+  } catch (e) {
+    log = log + [3]
+  } finally {
+    log = log + [4]
+  }
+  return log
+}
+return [f(1), f(2)]";
+    assert_eq!(run(text), "[[1, 3, 4], [1, 3, 4]]");
+}
+
+#[test]
+fn what_never_ends_ends_at_a_deadline() {
+    assert_eq!(run("return try { deadline 20ms { endless() } }"), "Result.Err(Deadline exceeded)");
+    let cancelled = "Result.Err(Thrown: kind:cancelled:VM cancelled by host)";
+    assert_eq!(run("let h = spawn { endless() }\nreturn cancel_graceful(h, 5000)"), cancelled);
+}
+
+#[test]
+fn an_error_comes_out_of_code_that_returns_none() {
+    assert_eq!(run("return try { gives_up() }"), "Result.Err(Runtime error: one is too many)");
+}
