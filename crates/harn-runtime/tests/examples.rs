@@ -37,6 +37,7 @@ fn every_example_runs_and_prints_something() {
 fn the_reviewer_reads_real_files_and_reports() {
     let text = output("review_folder.harn");
     assert!(text.contains("  · list_files {\"folder\":\".\"}"), "{text}");
+    assert!(!text.contains("  ! "), "a tool call failed: {text}");
     assert!(text.contains("`report.py:11` — anything typed at the prompt is executed."), "{text}");
     assert!(text.trim_end().ends_with("done after 4 turns, 4 tool calls, 3256 tokens"), "{text}");
 }

@@ -623,7 +623,16 @@ pub(crate) fn expect_pattern(v: &Value, braces: bool) -> Error {
     ))
 }
 
+/// Takes apart what `(a, b)` stands for: a pair, a list of two, and the items that `enumerate()` and `entries()` give,
+/// which are dicts with exactly the keys `index` (or `key`) and `value`.
 pub(crate) fn split_pair(v: &Value) -> Result<(Value, Value)> {
+    if let View::Dict(dict) = v.view()
+        && dict.len() == 2
+        && let Some(first) = dict.get_str("index").or_else(|| dict.get_str("key"))
+        && let Some(second) = dict.get_str("value")
+    {
+        return Ok((first.clone(), second.clone()));
+    }
     match v.view() {
         View::Pair(p) => Ok((p.first.clone(), p.second.clone())),
         View::List(items) if items.len() == 2 => Ok((items[0].clone(), items[1].clone())),
