@@ -254,6 +254,11 @@ impl Dict {
         self.iter().map(|(_, v)| v)
     }
 
+    /// All values, in no particular order.
+    pub fn values_in_any_order(&self) -> impl Iterator<Item = &Value> {
+        self.entries.iter().map(|e| &e.value)
+    }
+
     /// All values for writing, in no particular order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.entries.iter_mut().map(|e| &mut e.value)

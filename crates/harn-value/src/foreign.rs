@@ -16,6 +16,18 @@ pub trait Foreign: std::any::Any {
     /// Whether two objects are equal by `==`. `other` is of the same Rust type.
     fn equals(&self, other: &dyn Foreign) -> bool;
 
+    /// Visits the values that the object holds, each counted reference at most once. What is left out counts as
+    /// referenced from outside: cycles through it are never freed, but nothing in use ever is.
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        let _ = visit;
+    }
+
+    /// Whether code of the program must run before the object, which nothing outside of a cycle refers to any more,
+    /// goes away. If so, the object hands that code to whoever runs it, and the cycle is looked at again afterwards.
+    fn finalize(&self) -> bool {
+        false
+    }
+
     /// The address of the object, for identity tests.
     fn address(&self) -> usize {
         (&raw const *self).addr()

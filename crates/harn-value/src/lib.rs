@@ -34,6 +34,7 @@ mod print;
 mod set;
 pub mod steps;
 mod text;
+mod trace;
 mod value;
 
 pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};

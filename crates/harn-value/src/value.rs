@@ -215,8 +215,26 @@ impl Value {
         ForeignObject::allocate(tag, body)
     }
 
-    pub(crate) unsafe fn from_raw(tag: Tag, word: *mut ()) -> Value {
+    /// The value behind a word of [`Value::word`]. It takes over one count.
+    ///
+    /// # Safety
+    /// `word` is that of a live object with this tag, and one of its counts belongs to the caller.
+    pub unsafe fn from_raw(tag: Tag, word: *mut ()) -> Value {
         Value::raw(tag, word)
+    }
+
+    /// The payload as it is: for a heap value the pointer to its object.
+    #[inline(always)]
+    pub fn word(&self) -> *mut () {
+        self.word
+    }
+
+    /// Address and count of a heap value's object.
+    #[inline(always)]
+    pub(crate) fn address_and_count(&self) -> (usize, usize) {
+        debug_assert!(self.is_heap());
+        // SAFETY: heap objects start with their count; callers have looked at the tag.
+        (self.word.addr(), unsafe { (*self.word.cast::<Cell<usize>>()).get() })
     }
 
     /// The tag.
@@ -507,6 +525,37 @@ impl Value {
     #[inline(always)]
     pub fn set_bool(&mut self, b: bool) {
         self.put(Value::bool(b));
+    }
+
+    /// Counts the value's object down, if it has one. The bits stay what they were: the caller overwrites them.
+    #[inline(always)]
+    fn count_down(&mut self) {
+        if self.is_heap() {
+            // SAFETY: heap objects start with their count.
+            let count = unsafe { &*self.word.cast::<Cell<usize>>() };
+            let left = count.get() - 1;
+            if left == 0 {
+                drop_heap(self);
+            } else {
+                count.set(left);
+            }
+        }
+    }
+
+    /// Makes it nil. As [`Value::put`], with the count of a shared object counted down in place.
+    #[inline(always)]
+    pub fn release(&mut self) {
+        self.count_down();
+        // SAFETY: what was there is counted down.
+        unsafe { std::ptr::write(self, Value::NIL) };
+    }
+
+    /// As [`Value::put`], for places whose old value is often a shared object.
+    #[inline(always)]
+    pub fn put_counted(&mut self, new: Value) {
+        self.count_down();
+        // SAFETY: what was there is counted down.
+        unsafe { std::ptr::write(self, new) };
     }
 
     /// Overwrites: one tag test and two stores when the old value is inline.

@@ -17,6 +17,10 @@ builtins! {
     Clock async fn sleep(cx, ms: Value) -> "nil" { cx.sleep(harn_vm::concurrency::millis(&ms).unwrap_or_default()).await?; Ok(Value::NIL) }
     /// Length.
     Pure fn len(cx, x: Value) -> "int" { x.as_list().map_or(0, |l| l.len()) }
+    /// As in the standard library.
+    Pure fn to_int(cx, x: Value) -> "int" { x.as_number().map_or_else(|| x.to_string().parse().unwrap_or(0), |f| f as i64) }
+    /// As in the standard library.
+    Pure fn sqrt(cx, x: Value) -> "float" { x.as_number().unwrap_or_default().sqrt() }
     /// Map.
     Pure async fn map(cx, x: Value, f: Value) -> "list" {
         let mut out = Vec::new();
@@ -27,7 +31,10 @@ builtins! {
 
 fn main() {
     let path = std::env::args().nth(1).unwrap();
-    let vm = VmBuilder::new(Rc::new(Real::new())).builtins([MINI]).build();
+    let vm = VmBuilder::new(Rc::new(Real::new()))
+        .builtins([MINI])
+        .global("argv", Value::list(std::env::args().skip(2).map(Value::from).collect()))
+        .build();
     let source = read_source(&**vm.system(), &path).unwrap();
     let file = harn_syntax::SourceFile::new(source.name.as_str(), source.text.as_str());
     let program = match load(&vm, &source) {

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use harn_syntax::Span;
 use harn_value::{Ref, Str, StructType, Value};
 
+use crate::arena::Packed;
 use crate::params::ParamCheck;
 
 macro_rules! ops {
@@ -60,6 +61,10 @@ ops! {
     GetUpCell,
     /// value of the captured cell a = `R[b]`
     SetUpCell,
+    /// value of the cell in `R[a]` = itself + `R[b]`, in place when possible; `K[c]` names it
+    AddCell,
+    /// value of the captured cell a = itself + `R[b]`, in place when possible; `K[c]` names it
+    AddUpCell,
     /// `R[a]` = global c of module b (a cell for `var`)
     GetGlobal,
     /// `R[a]` = value of the cell in global c of module b
@@ -83,6 +88,12 @@ ops! {
     DivK,
     Rem,
     RemK,
+    // The I forms take c as a signed int on the right (above 0 for DivI and RemI).
+    AddI,
+    SubI,
+    MulI,
+    DivI,
+    RemI,
     Pow,
     /// `R[a]` = -`R[b]`
     Neg,
@@ -124,6 +135,17 @@ ops! {
     JumpNotGeK,
     JumpEqK,
     JumpNeK,
+    /// if `R[a]` < b as a signed int
+    JumpLtI,
+    JumpLeI,
+    JumpGtI,
+    JumpGeI,
+    JumpNotLtI,
+    JumpNotLeI,
+    JumpNotGtI,
+    JumpNotGeI,
+    JumpEqI,
+    JumpNeI,
     // Loops.
     /// `R[a]` = `R[a]` to `R[a+1]` as loop state: checks for ints, makes `R[a+1]` the last item (b: exclusive); jumps by c if empty
     RangePrep,
@@ -142,6 +164,8 @@ ops! {
     // Calls. The callee sits in R[a], arguments follow; the result replaces the callee.
     /// call `R[a]` with b arguments; c: 1 + constant with the name for the error
     Call,
+    /// call `R[c]`, which stays there, with b arguments behind a
+    CallLocal,
     /// call function c with b arguments
     CallFunction,
     /// call the builtin `K[c]` with b arguments
@@ -164,6 +188,8 @@ ops! {
     // Building values.
     /// `R[a]` = list of c values from `R[b]`
     NewList,
+    /// `R[a]` = `R[a]` + a list of `R[b]` alone
+    Append,
     /// append `R[b]` to the list `R[a]`
     ListPush,
     /// append all items of `R[b]` to the list `R[a]`
@@ -260,7 +286,7 @@ ops! {
     CheckParam,
     /// hand out `R[a]`
     Yield,
-    /// drop what `R[a]` holds
+    /// drop what `R[a]` .. `R[a+c]` hold
     Clear,
     /// add a method to struct c: `R[a]` is a function, `R[b]` its name
     AddMethod,
@@ -315,6 +341,12 @@ impl Ins {
     #[inline(always)]
     pub fn b(self) -> usize {
         (self.0 >> 24) as u16 as usize
+    }
+
+    /// Operand `b` as a signed number.
+    #[inline(always)]
+    pub fn sb(self) -> i64 {
+        i64::from((self.0 >> 24) as i16)
     }
 
     /// Operand `c`.
@@ -397,14 +429,86 @@ pub enum PathStep {
     Index(u16),
 }
 
+/// The slot that a field access found last, by the field's name.
+pub struct FieldSite {
+    /// Address of the struct type.
+    pub(crate) ty: Cell<usize>,
+    pub(crate) slot: Cell<u32>,
+    /// Keeps the type alive, so that its address means nothing else.
+    held: Cell<Option<Ref<StructType>>>,
+}
+
+impl FieldSite {
+    pub(crate) fn new() -> FieldSite {
+        FieldSite { ty: Cell::new(0), slot: Cell::new(0), held: Cell::new(None) }
+    }
+
+    /// Remembers where `name` is in instances of `ty`, if it is declared.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn remember(&self, ty: &Ref<StructType>, name: &Str) {
+        if let Some(slot) = ty.slot(name) {
+            self.ty.set(ty.address());
+            self.slot.set(slot as u32);
+            self.held.set(Some(ty.clone()));
+        }
+    }
+}
+
+/// What a call needs of a function. Closures have a copy, so that a call finds everything in one place.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Hot {
+    /// First instruction.
+    pub(crate) code: *const Ins,
+    /// First constant.
+    pub(crate) consts: *const Value,
+    /// Registers it needs.
+    pub(crate) registers: u32,
+    /// Registers from the first that may hold counted values: the others need no look when the function returns.
+    pub(crate) scanned: u32,
+    /// Parameters before a rest parameter.
+    pub(crate) params: u16,
+    /// Whether a call is a frame with its arguments in place: no generator, no rest parameter.
+    pub(crate) plain: bool,
+}
+
+/// How many registers, from the first, an instruction of `code` or a caller may put a counted value into.
+/// Whatever is not known to put a number, a bool or nothing into `R[a]` counts.
+pub(crate) fn scanned(code: &[Ins], consts: &[Value], handlers: &[Handler], params: usize) -> u32 {
+    let last = |ins: &Ins| {
+        let a = ins.a() + 1;
+        match ins.op() {
+            Op::LoadInt | Op::LoadNil | Op::LoadBool | Op::LoadAbsent | Op::Clear | Op::ClearFrom => 0,
+            Op::LoadK if consts.get(ins.c()).is_some_and(|k| !k.is_heap()) => 0,
+            Op::Sub | Op::SubK | Op::SubI | Op::Div | Op::DivK | Op::DivI | Op::Rem | Op::RemK | Op::RemI => {
+                0
+            }
+            Op::Neg | Op::Not | Op::Truthy | Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::In => 0,
+            // These only read registers; arguments that a call leaves behind are the callee's to clear.
+            op if (Op::Jump as u8..=Op::JumpNeI as u8).contains(&(op as u8)) => 0,
+            Op::RangePrep | Op::RangeNext | Op::Return | Op::ReturnNil => 0,
+            Op::IterPrep | Op::IterNext | Op::SplitPair | Op::CallMethodSpread => a + 2,
+            _ => a,
+        }
+    };
+    let handled = handlers.iter().map(|h| usize::from(h.register) + 1);
+    code.iter().map(last).chain(handled).max().unwrap_or(0).max(params) as u32
+}
+
 /// A compiled function.
+#[repr(C)]
 pub struct Proto {
+    /// What a call needs, in the first cache line.
+    pub(crate) hot: Hot,
     /// Its name for traces: the declared name, `<closure>`, `pipeline`, `Type.method`.
     pub name: String,
     /// Instructions.
-    pub code: Box<[Ins]>,
+    pub code: Packed<Ins>,
     /// Constants.
-    pub consts: Box<[Value]>,
+    pub consts: Packed<Value>,
+    /// Per constant, as far as fields are named by them: what was found last.
+    pub fields: Box<[FieldSite]>,
     /// Functions inside this one.
     pub protos: Box<[Rc<Proto>]>,
     /// Variables captured when a closure is made.

@@ -1,14 +1,19 @@
 //! Function values of the program, struct constructors, and what can be called.
 
+use std::cell::UnsafeCell;
 use std::rc::Rc;
 
 use harn_value::{Foreign, Ref, StructType, Tag, Value};
 
 use crate::builtin::Builtin;
-use crate::bytecode::Proto;
+use crate::bytecode::{Hot, Proto};
+use crate::cycles::Link;
 
-/// A function with the variables it captured.
+/// A function with the variables it captured. With its header it is one cache line.
+#[repr(C)]
 pub struct Closure {
+    /// A copy of the function's.
+    pub(crate) hot: Hot,
     /// Its code.
     pub proto: Rc<Proto>,
     /// Captured variables: values that never change, or cells.
@@ -18,7 +23,7 @@ pub struct Closure {
 impl Closure {
     /// As a function value.
     pub fn value(proto: Rc<Proto>, upvalues: Box<[Value]>) -> Value {
-        Value::tagged(Tag::Closure, Closure { proto, upvalues })
+        Value::tagged(Tag::Closure, Closure { hot: proto.hot, proto, upvalues })
     }
 
     /// The closure behind a value.
@@ -42,6 +47,10 @@ impl Foreign for Closure {
 
     fn equals(&self, _other: &dyn Foreign) -> bool {
         false
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        self.upvalues.iter().for_each(visit);
     }
 }
 
@@ -95,6 +104,10 @@ impl Foreign for Partial {
     fn equals(&self, _other: &dyn Foreign) -> bool {
         false
     }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        self.args.iter().for_each(visit);
+    }
 }
 
 /// What calls a value that is a tool registry, as a `tool` declaration makes: tools can be called like functions.
@@ -113,12 +126,28 @@ pub fn is_callable(value: &Value) -> bool {
 }
 
 /// A captured variable that is assigned after it was captured: shared by all closures over it.
-pub struct Variable(pub std::cell::UnsafeCell<Value>);
+pub struct Variable {
+    content: UnsafeCell<Value>,
+    /// Its place among the variables that cycles may go through.
+    pub(crate) link: Link,
+}
 
 impl Variable {
     /// A cell with this value ([`Value::ABSENT`] until the variable is set).
     pub fn value(value: Value) -> Value {
-        Value::tagged(Tag::Cell, Variable(std::cell::UnsafeCell::new(value)))
+        let cell = Variable::of_module(value);
+        crate::cycles::link(&cell);
+        cell
+    }
+
+    /// The same for a variable of a module, which lives as long as the module: collections of cycles leave it alone.
+    pub fn of_module(value: Value) -> Value {
+        Value::tagged(Tag::Cell, Variable { content: UnsafeCell::new(value), link: Link::new() })
+    }
+
+    /// The place of the value.
+    pub(crate) fn place(&self) -> *mut Value {
+        self.content.get()
     }
 
     /// The cell behind a value.
@@ -132,16 +161,27 @@ impl Variable {
     #[inline(always)]
     pub fn get(&self) -> Value {
         // SAFETY: single-threaded, and no reference into the cell outlives an instruction.
-        unsafe { (*self.0.get()).clone() }
+        unsafe { (*self.content.get()).clone() }
     }
 
     /// Assigns.
     #[inline(always)]
     pub fn set(&self, value: Value) {
         // The old value is dropped after the new one is in place: a drop may run code that reads the cell.
+        drop(self.replace(value));
+    }
+
+    /// Assigns and gives back the old value.
+    #[inline(always)]
+    pub(crate) fn replace(&self, value: Value) -> Value {
         // SAFETY: as in `get`.
-        let old = unsafe { std::mem::replace(&mut *self.0.get(), value) };
-        drop(old);
+        unsafe { std::mem::replace(&mut *self.content.get(), value) }
+    }
+}
+
+impl Drop for Variable {
+    fn drop(&mut self) {
+        crate::cycles::unlink(&self.link);
     }
 }
 
@@ -156,5 +196,10 @@ impl Foreign for Variable {
 
     fn equals(&self, _other: &dyn Foreign) -> bool {
         false
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        // SAFETY: as in `get`; nothing assigns while references are followed.
+        visit(unsafe { &*self.content.get() });
     }
 }

@@ -135,6 +135,12 @@ impl Coroutine {
         co
     }
 
+    /// The values on it; what its native functions hold is left out.
+    pub(crate) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        self.stack.iter().for_each(&mut *visit);
+        visit(&self.owner);
+    }
+
     /// Whether leaving it now would run a `finally` or `defer` block.
     pub(crate) fn has_cleanup(&self) -> bool {
         self.frames.iter().filter(|f| f.flags & NATIVE == 0).any(|frame| {
@@ -207,6 +213,8 @@ pub(crate) struct Fiber {
     /// Generators of the VM that were dropped half-way.
     pub(crate) cleanups: Rc<Cleanups>,
     /// Module variables, by module. Invariant: the tables are as long as those of the VM.
+    /// What is left of the slice, when it was cut short to collect cycles.
+    cut_short: Option<u32>,
     pub(crate) globals: Vec<*mut Vec<Value>>,
     /// The VM's functions. Invariant: this and `globals` belong to `version`, which is the VM's while the
     /// fiber is polled: nothing is compiled then, and a poll begins with a look at the version.
@@ -243,6 +251,7 @@ impl Fiber {
             outer: Vec::new(),
             fuel: SLICE,
             cleanups: vm.cleanups.clone(),
+            cut_short: None,
             globals: Vec::new(),
             functions: std::ptr::null(),
             version: u64::MAX,
@@ -748,9 +757,30 @@ impl Fiber {
         }
     }
 
+    /// A captured variable was made: cycles may have to be collected. Not here, but where the fiber pauses.
+    #[inline(always)]
+    pub(crate) fn made_variable(&mut self) {
+        if crate::cycles::is_due() {
+            self.cut_short.get_or_insert(self.fuel);
+            self.fuel = 1;
+        }
+    }
+
     /// A slice of steps is used up: look after everything else.
     fn pause(&mut self) -> Step {
+        if let Some(left) = self.cut_short.take() {
+            // Cleanup of generators in them runs at the next step.
+            crate::cycles::collect_if_due();
+            // Collections do not change when tasks take turns.
+            if left > 1 {
+                self.fuel = left - 1;
+                return Step::Continue;
+            }
+        }
         self.fuel = SLICE;
+        if memory::check(0).is_err() {
+            crate::cycles::collect(true);
+        }
         if let Err(over) = memory::check(0) {
             let step = self.unwind(over.into());
             return self.after_interruption(step);

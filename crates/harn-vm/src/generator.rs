@@ -67,6 +67,25 @@ impl Foreign for Generator {
     fn equals(&self, _other: &dyn Foreign) -> bool {
         false
     }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        // While it runs, its stack belongs to the fiber.
+        if let Ok(coroutine) = self.coroutine.try_borrow()
+            && let Some(coroutine) = &*coroutine
+        {
+            coroutine.trace(visit);
+        }
+    }
+
+    fn finalize(&self) -> bool {
+        match (self.end().filter(|rest| rest.has_cleanup()), self.cleanups.upgrade()) {
+            (Some(rest), Some(cleanups)) => {
+                cleanups.dropped(self.number, Some(rest));
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Drop for Generator {

@@ -20,13 +20,13 @@ use std::rc::Rc;
 use harn_value::{EnumValue, Range, Ref, Str, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
-use crate::bytecode::{Capture, FailKind, Ins, MethodSite, Op, Proto, TAKE};
+use crate::bytecode::{Capture, FailKind, Hot, Ins, MethodSite, Op, Proto, TAKE};
 use crate::call_loop::CallLoop;
 use crate::calls::Called;
 use crate::closure::{Closure, Variable, is_callable};
 use crate::error::{Error, Result};
 use crate::fiber::{
-    ENTRY, Fiber, Frame, Held, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, construct, stack_overflow,
+    Coroutine, Fiber, Frame, Held, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, construct, stack_overflow,
 };
 use crate::generator::Generator;
 use crate::iter::Iter;
@@ -57,31 +57,45 @@ pub(crate) enum Event {
 impl Fiber {
     /// Runs the topmost frame.
     #[allow(clippy::too_many_lines, reason = "one flat table of cases")]
+    #[allow(unused_unsafe, reason = "macros stand in and outside of unsafe blocks")]
     pub(crate) fn run(&mut self) -> Event {
         let mut pc: *const Ins;
         let mut regs: *mut Value;
         let mut consts: *const Value;
         let mut proto: *const Proto;
+        // The coroutine stays the same one until this function returns.
+        let co: *mut Coroutine = &raw mut *self.co;
 
+        // Frames and stack of the coroutine. SAFETY (both): see above; the references are used at once.
+        macro_rules! frames {
+            () => {
+                (unsafe { &mut (*co).frames })
+            };
+        }
+        macro_rules! stack {
+            () => {
+                (unsafe { &mut (*co).stack })
+            };
+        }
         // Loads the state of the topmost frame.
         macro_rules! load_frame {
             () => {{
-                let at = self.co.frames.len() - 1;
+                let at = frames!().len() - 1;
                 // SAFETY: `run` is called with a script frame on top.
                 unsafe {
-                    let frame = self.co.frames.get_unchecked(at);
+                    let frame = frames!().get_unchecked(at);
                     pc = frame.pc;
                     proto = frame.proto;
-                    consts = (*proto).consts.as_ptr();
-                    regs = self.co.stack.as_mut_ptr().add(frame.base as usize);
+                    consts = (*proto).hot.consts;
+                    regs = stack!().as_mut_ptr().add(frame.base as usize);
                 }
             }};
         }
         macro_rules! save_pc {
             () => {{
-                let at = self.co.frames.len() - 1;
+                let at = frames!().len() - 1;
                 // SAFETY: there is a frame.
-                unsafe { self.co.frames.get_unchecked_mut(at).pc = pc };
+                unsafe { frames!().get_unchecked_mut(at).pc = pc };
             }};
         }
         // SAFETY (all four): see the head of the file.
@@ -177,6 +191,38 @@ impl Fiber {
                 }
             }};
         }
+        macro_rules! arith_int {
+            ($ins:expr, $op:ident, $int:ident) => {{
+                let l = &*reg!($ins.b());
+                if l.tag() == Tag::Int {
+                    let v = l.int_bits().$int($ins.sc() as i64);
+                    reg!($ins.a()).set_int(v);
+                } else {
+                    let v = check!(ops::arith(Arith::$op, l, &Value::int($ins.sc() as i64)));
+                    reg!($ins.a()).put(v);
+                }
+            }};
+        }
+        macro_rules! divide_int {
+            ($ins:expr, $op:ident, $int:ident) => {{
+                let l = &*reg!($ins.b());
+                let r = $ins.sc() as i64;
+                if l.tag() == Tag::Int && r > 0 {
+                    let v = l.int_bits().$int(r);
+                    reg!($ins.a()).set_int(v);
+                } else {
+                    let v = check!(ops::arith(Arith::$op, l, &Value::int(r)));
+                    reg!($ins.a()).put(v);
+                }
+            }};
+        }
+        // Compares register a with the int in operand b.
+        macro_rules! compare_int {
+            ($ins:expr, $op:tt, $slow:expr) => {{
+                let l = &*reg!($ins.a());
+                if l.tag() == Tag::Int { l.int_bits() $op $ins.sb() } else { $slow(l, &Value::int($ins.sb())) }
+            }};
+        }
         macro_rules! compare {
             ($l:expr, $r:expr, $op:tt, $slow:expr) => {{
                 let (l, r) = ($l, $r);
@@ -220,42 +266,43 @@ impl Fiber {
         }
         // Enters a closure of the program whose arguments lie behind register `a`.
         macro_rules! enter {
-            ($ins:expr, $a:expr, $count:expr, $callee:expr, $closure:expr) => {{
-                let callee: *const Proto = $callee;
-                // SAFETY: the VM keeps functions alive.
-                let callee_ref = unsafe { &*callee };
+            ($a:expr, $count:expr, $closure:expr) => {{
                 let closure: *const Closure = $closure;
-                let count: usize = $count;
-                if callee_ref.generator {
-                    self.call_generator(regs, $a, count, callee_ref);
-                } else {
-                    save_pc!();
-                    let at = self.co.frames.len() - 1;
-                    // SAFETY: there is a frame.
-                    let base = unsafe { self.co.frames.get_unchecked(at).base } as usize + $a + 1;
-                    if at + 1 >= MAX_FRAMES {
-                        return Event::Throw(stack_overflow());
-                    }
-                    let top = base + (callee_ref.registers as usize).max(count) + 1;
-                    if top > self.co.stack.len() {
-                        if let Err(e) = self.co.grow(top) {
+                // SAFETY: the VM keeps functions alive, and the callee's register or the function table the closure.
+                let hot: *const Hot = unsafe { &raw const (*closure).hot };
+                let (a, count): (usize, usize) = ($a, $count);
+                // SAFETY (all of this): as above; `regs` is the base of the topmost frame.
+                let plain = unsafe { (*hot).plain && count == (*hot).params as usize };
+                if plain {
+                    let at = frames!().len();
+                    let base = unsafe { frames!().get_unchecked(at - 1).base } as usize + a + 1;
+                    unsafe { frames!().get_unchecked_mut(at - 1).pc = pc };
+                    let top = base + unsafe { (*hot).registers } as usize + 1;
+                    if at == frames!().capacity() || top > stack!().len() {
+                        if let Err(e) = self.make_room(top) {
                             return Event::Throw(e);
                         }
                     }
-                    // SAFETY: inside the stack by the lines above.
-                    regs = unsafe { self.co.stack.as_mut_ptr().add(base) };
-                    if count != callee_ref.params as usize || callee_ref.rest {
-                        // SAFETY: room for the registers and the arguments was made above.
-                        unsafe { bind_args(callee_ref, regs, count) };
+                    unsafe {
+                        regs = stack!().as_mut_ptr().add(base);
+                        proto = Rc::as_ptr(&(*closure).proto);
+                        consts = (*hot).consts;
+                        pc = (*hot).code;
+                        let frame = Frame { proto, closure, pc, base: base as u32, flags: 0 };
+                        frames!().as_mut_ptr().add(at).write(frame);
+                        frames!().set_len(at + 1);
                     }
-                    proto = callee;
-                    consts = callee_ref.consts.as_ptr();
-                    pc = callee_ref.code.as_ptr();
-                    self.co.frames.push(Frame { proto, closure, pc, base: base as u32, flags: 0 });
-                    self.fuel -= 1;
-                    if self.fuel == 0 {
-                        return Event::Pause;
+                } else {
+                    save_pc!();
+                    match self.enter_odd(regs, a, count, closure) {
+                        Ok(true) => load_frame!(),
+                        Ok(false) => continue,
+                        Err(e) => return Event::Throw(e),
                     }
+                }
+                self.fuel -= 1;
+                if self.fuel == 0 {
+                    return Event::Pause;
                 }
             }};
         }
@@ -282,26 +329,35 @@ impl Fiber {
             match ins.op() {
                 Op::Move => {
                     let v = reg!(ins.b()).clone();
-                    reg!(ins.a()).put(v);
+                    reg!(ins.a()).put_counted(v);
                 }
                 Op::Take => {
                     let v = reg!(ins.b()).take();
-                    reg!(ins.a()).put(v);
+                    reg!(ins.a()).put_counted(v);
                 }
                 Op::LoadK => {
                     let v = constant!(ins.c()).clone();
                     reg!(ins.a()).put(v);
                 }
                 Op::LoadInt => reg!(ins.a()).set_int(ins.sc() as i64),
-                Op::LoadNil | Op::Clear => reg!(ins.a()).put(Value::NIL),
+                Op::LoadNil => reg!(ins.a()).release(),
+                Op::Clear => {
+                    for i in ins.a()..=ins.a() + ins.c() {
+                        reg!(i).release();
+                    }
+                }
                 Op::LoadBool => reg!(ins.a()).set_bool(ins.b() != 0),
                 Op::LoadAbsent => reg!(ins.a()).put(Value::ABSENT),
 
                 Op::NewCell => {
                     let v = reg!(ins.a()).take();
                     reg!(ins.a()).put(Variable::value(v));
+                    self.made_variable();
                 }
-                Op::NewEmptyCell => reg!(ins.a()).put(Variable::value(Value::ABSENT)),
+                Op::NewEmptyCell => {
+                    reg!(ins.a()).put(Variable::value(Value::ABSENT));
+                    self.made_variable();
+                }
                 Op::GetCell => {
                     let v = Variable::of(reg!(ins.b())).map_or(Value::ABSENT, Variable::get);
                     if v.is_absent() {
@@ -330,6 +386,22 @@ impl Fiber {
                     let v = reg!(ins.b()).clone();
                     if let Some(cell) = Variable::of(self.upvalue(ins.a())) {
                         cell.set(v);
+                    }
+                }
+                Op::AddCell | Op::AddUpCell => {
+                    let holder =
+                        if ins.op() == Op::AddCell { &*reg!(ins.a()) } else { self.upvalue(ins.a()) };
+                    let Some(cell) = Variable::of(holder) else { continue };
+                    // SAFETY: no other reference into the cell is held; the sum runs no code of the program.
+                    let place = unsafe { &mut *cell.place() };
+                    let right = &*reg!(ins.b());
+                    if place.tag() == Tag::Int && right.tag() == Tag::Int {
+                        let sum = place.int_bits().wrapping_add(right.int_bits());
+                        place.set_int(sum);
+                    } else if place.is_absent() {
+                        throw!(undefined(constant!(ins.c())));
+                    } else {
+                        check!(ops::add_assign(place, right));
                     }
                 }
                 Op::GetGlobal => {
@@ -377,6 +449,11 @@ impl Fiber {
                 Op::DivK => divide!(ins, constant!(ins.c()), Div, wrapping_div, /),
                 Op::Rem => divide!(ins, reg!(ins.c()), Rem, wrapping_rem, %),
                 Op::RemK => divide!(ins, constant!(ins.c()), Rem, wrapping_rem, %),
+                Op::AddI => arith_int!(ins, Add, wrapping_add),
+                Op::SubI => arith_int!(ins, Sub, wrapping_sub),
+                Op::MulI => arith_int!(ins, Mul, wrapping_mul),
+                Op::DivI => divide_int!(ins, Div, wrapping_div),
+                Op::RemI => divide_int!(ins, Rem, wrapping_rem),
                 Op::Pow => {
                     let v = check!(ops::arith(Arith::Pow, reg!(ins.b()), reg!(ins.c())));
                     reg!(ins.a()).put(v);
@@ -438,6 +515,17 @@ impl Fiber {
                 Op::JumpNotGeK => branch!(ins, !le!(constant!(ins.b()), &*reg!(ins.a()))),
                 Op::JumpEqK => branch!(ins, eq!(&*reg!(ins.a()), constant!(ins.b()))),
                 Op::JumpNeK => branch!(ins, !eq!(&*reg!(ins.a()), constant!(ins.b()))),
+
+                Op::JumpLtI => branch!(ins, compare_int!(ins, <, ops::less)),
+                Op::JumpLeI => branch!(ins, compare_int!(ins, <=, ops::less_equal)),
+                Op::JumpGtI => branch!(ins, compare_int!(ins, >, greater)),
+                Op::JumpGeI => branch!(ins, compare_int!(ins, >=, greater_equal)),
+                Op::JumpNotLtI => branch!(ins, !compare_int!(ins, <, ops::less)),
+                Op::JumpNotLeI => branch!(ins, !compare_int!(ins, <=, ops::less_equal)),
+                Op::JumpNotGtI => branch!(ins, !compare_int!(ins, >, greater)),
+                Op::JumpNotGeI => branch!(ins, !compare_int!(ins, >=, greater_equal)),
+                Op::JumpEqI => branch!(ins, compare_int!(ins, ==, Value::eq)),
+                Op::JumpNeI => branch!(ins, !compare_int!(ins, ==, Value::eq)),
 
                 Op::RangePrep => {
                     let a = ins.a();
@@ -527,20 +615,25 @@ impl Fiber {
                     // SAFETY: the compiler got the number from `new_function`, and `Fiber::functions` is up to date.
                     let callee = unsafe { &*self.functions.add(ins.c()) };
                     match Closure::of(callee) {
-                        Some(closure) => {
-                            let target: *const Proto = &raw const *closure.proto;
-                            enter!(ins, ins.a(), ins.b(), target, closure);
-                        }
+                        Some(closure) => enter!(ins.a(), ins.b(), closure),
                         None => throw!(Error::type_error("internal error: function is not compiled yet")),
                     }
                 }
                 Op::Call => match Closure::of(reg!(ins.a())) {
-                    Some(closure) => {
-                        let target: *const Proto = &raw const *closure.proto;
-                        let closure: *const Closure = closure;
-                        enter!(ins, ins.a(), ins.b(), target, closure);
-                    }
+                    Some(closure) => enter!(ins.a(), ins.b(), closure),
                     None => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
+                },
+                Op::CallLocal => match Closure::of(reg!(ins.c())) {
+                    // The callee's variable keeps it alive: nothing assigns that before the call returns.
+                    Some(closure) if closure.hot.plain => enter!(ins.a(), ins.b(), closure),
+                    _ => {
+                        let callee = reg!(ins.c()).clone();
+                        reg!(ins.a()).put(callee);
+                        match Closure::of(reg!(ins.a())) {
+                            Some(closure) => enter!(ins.a(), ins.b(), closure),
+                            None => called!(self.call_other(regs, ins.a(), ins.b(), 0, proto)),
+                        }
+                    }
                 },
                 Op::CallBuiltin => {
                     let entry = constant!(ins.c()).as_native();
@@ -560,7 +653,7 @@ impl Fiber {
                             let result = check!(f(&self.cx, args));
                             check!(harn_value::memory::settle().map_err(Error::from));
                             for i in 1..=count {
-                                reg!(ins.a() + i).put(Value::NIL);
+                                reg!(ins.a() + i).release();
                             }
                             reg!(ins.a()).put(result);
                         }
@@ -583,13 +676,12 @@ impl Fiber {
                         }
                         let closure = site.target.get().cast::<Closure>();
                         // SAFETY: alive by the invariant of `MethodSite::target`.
-                        let target: *const Proto = unsafe { &raw const *(&(*closure).proto).as_ref() };
                         // A method with captured variables may be replaced while it runs: the callee's register keeps
                         // it. One without is a constant of the function that declares it.
                         if unsafe { !(&(*closure).upvalues).is_empty() } {
                             self.keep_method(regs, ins.a(), site);
                         }
-                        enter!(ins, ins.a(), ins.b(), target, closure);
+                        enter!(ins.a(), ins.b(), closure);
                     } else {
                         let tag = receiver.tag();
                         if site.key.get() == tag as usize && (tag as u8) < Tag::Closure as u8 {
@@ -605,7 +697,7 @@ impl Fiber {
                                 let result = check!(f(&self.cx, args));
                                 check!(harn_value::memory::settle().map_err(Error::from));
                                 for i in 1..=count {
-                                    reg!(ins.a() + i).put(Value::NIL);
+                                    reg!(ins.a() + i).release();
                                 }
                                 reg!(ins.a()).put(result);
                                 continue;
@@ -626,12 +718,12 @@ impl Fiber {
                     called!(self.call_method_spread(regs, ins.a(), site, proto));
                 }
                 Op::TailCall => {
-                    let target = Closure::of(reg!(ins.a())).map(|c| (&raw const *c.proto, &raw const *c));
-                    match target {
-                        // SAFETY: the VM keeps functions alive.
-                        Some((target, closure)) if unsafe { !(*target).generator } => {
+                    match Closure::of(reg!(ins.a())) {
+                        Some(closure) if !closure.proto.generator => {
                             save_pc!();
-                            // SAFETY: as above.
+                            let target: *const Proto = Rc::as_ptr(&closure.proto);
+                            let closure: *const Closure = closure;
+                            // SAFETY: the VM keeps functions alive.
                             let target_ref = unsafe { &*target };
                             let count = ins.b();
                             let at = self.co.frames.len() - 1;
@@ -661,8 +753,8 @@ impl Fiber {
                                 unsafe { bind_args(target_ref, regs, count) };
                             }
                             proto = target;
-                            consts = target_ref.consts.as_ptr();
-                            pc = target_ref.code.as_ptr();
+                            consts = target_ref.hot.consts;
+                            pc = target_ref.hot.code;
                             // SAFETY: there is a frame.
                             let frame = unsafe { self.co.frames.get_unchecked_mut(at) };
                             frame.proto = target;
@@ -676,16 +768,14 @@ impl Fiber {
                                 return Event::Continue;
                             }
                         }
-                        Some((target, closure)) => {
-                            enter!(ins, ins.a(), ins.b(), target, closure);
-                        }
+                        Some(closure) => enter!(ins.a(), ins.b(), closure),
                         None => called!(self.call_other(regs, ins.a(), ins.b(), ins.c(), proto)),
                     }
                 }
                 Op::Return | Op::ReturnNil => {
                     let result = if ins.op() == Op::Return { reg!(ins.a()).take() } else { Value::NIL };
                     // SAFETY: the registers of the running function.
-                    let size = unsafe { (*proto).registers as usize };
+                    let size = unsafe { (*proto).hot.scanned as usize };
                     let mut tags = 0;
                     for i in 0..size {
                         tags |= reg!(i).tag_bits();
@@ -693,10 +783,16 @@ impl Fiber {
                     if tags & Value::HEAP_BITS != 0 {
                         // What was declared last is dropped first, as everywhere.
                         for i in (0..size).rev() {
-                            reg!(i).put(Value::NIL);
+                            reg!(i).release();
                         }
                     }
-                    let flags = self.co.frames.pop().map_or(ENTRY, |f| f.flags);
+                    // SAFETY: the frame of the running function is there; its memory stays.
+                    let frame = unsafe {
+                        let at = frames!().len() - 1;
+                        frames!().set_len(at);
+                        frames!().as_ptr().add(at)
+                    };
+                    let flags = unsafe { (*frame).flags };
                     if flags != 0 {
                         // SAFETY: the callee's register.
                         unsafe { (*regs.sub(1)).put(Value::NIL) };
@@ -720,25 +816,25 @@ impl Fiber {
                             Event::Done(result)
                         };
                     }
-                    // SAFETY: the register before the frame belongs to the caller.
-                    unsafe { (*regs.sub(1)).put(result) };
-                    load_frame!();
+                    // SAFETY: the register before the frame belongs to the caller, a function of the program whose
+                    // frame is below: this one is not the first (`ENTRY`), and not called by a native one.
+                    unsafe {
+                        (*regs.sub(1)).put_counted(result);
+                        let caller = frame.sub(1);
+                        pc = (*caller).pc;
+                        proto = (*caller).proto;
+                        consts = (*proto).hot.consts;
+                        regs = stack!().as_mut_ptr().add((*caller).base as usize);
+                    }
                     if tags & Value::HEAP_BITS != 0 && self.cleanups.pending() {
                         return Event::Continue;
                     }
                 }
                 Op::Closure => {
                     // SAFETY: the verifier checked the number.
-                    let child: Rc<Proto> = unsafe { (&(*proto).protos).get_unchecked(ins.c()) }.clone();
-                    let upvalues: Box<[Value]> = child
-                        .captures
-                        .iter()
-                        .map(|capture| match *capture {
-                            Capture::Local(r) => reg!(r as usize).clone(),
-                            Capture::Up(i) => self.upvalue(i as usize).clone(),
-                        })
-                        .collect();
-                    reg!(ins.a()).put(Closure::value(child, upvalues));
+                    let child = unsafe { (&(*proto).protos).get_unchecked(ins.c()) };
+                    let closure = self.capture(child, regs);
+                    reg!(ins.a()).put(closure);
                 }
 
                 Op::NewList => {
@@ -748,6 +844,17 @@ impl Fiber {
                         items.push(reg!(ins.b() + i).take());
                     }
                     reg!(ins.a()).put(Value::list(items));
+                }
+                Op::Append => {
+                    let v = reg!(ins.b()).take();
+                    let list = reg!(ins.a());
+                    if let Some(items) = list.as_list_mut().and_then(Ref::get_mut)
+                        && items.len() < items.capacity()
+                    {
+                        items.push(v);
+                    } else {
+                        check!(ops::append(list, v));
+                    }
                 }
                 Op::ListPush => {
                     if let Some(list) = reg!(ins.a()).as_list_mut() {
@@ -829,7 +936,8 @@ impl Fiber {
                 Op::NewStruct => {
                     // SAFETY: the verifier checked the number.
                     let ty = unsafe { (&(*proto).structs).get_unchecked(ins.c()) }.clone();
-                    let slots = (0..ty.fields.len()).map(|i| reg!(ins.b() + i).take()).collect();
+                    // SAFETY: the fields lie in the frame.
+                    let slots = take_values(unsafe { regs.add(ins.b()) }, ty.fields.len());
                     reg!(ins.a()).put(StructValue { ty, slots, extra: None }.into());
                 }
                 Op::StructFromDict => {
@@ -844,7 +952,8 @@ impl Fiber {
                     let fields = if k & TAKE as usize != 0 {
                         reg!(count).as_list().map(|l| l.iter().cloned().collect()).unwrap_or_default()
                     } else {
-                        (0..count).map(|i| reg!(ins.a() + 1 + i).take()).collect()
+                        // SAFETY: the payload lies in the frame.
+                        take_values(unsafe { regs.add(ins.a() + 1) }, count)
                     };
                     let v = EnumValue { ty: model.ty.clone(), variant: model.variant, fields };
                     reg!(ins.a()).put(v.into());
@@ -873,6 +982,22 @@ impl Fiber {
                 }
 
                 Op::GetField => {
+                    let object = &*reg!(ins.b());
+                    if let Some(s) = object.as_struct() {
+                        // SAFETY: the verifier checked the number.
+                        let site = unsafe { (&(*proto).fields).get_unchecked(ins.c()) };
+                        if site.ty.get() == s.ty.address() {
+                            if let Some(v) = s.slots.get(site.slot.get() as usize)
+                                && !v.is_absent()
+                            {
+                                let v = v.clone();
+                                reg!(ins.a()).put_counted(v);
+                                continue;
+                            }
+                        } else if let Some(name) = constant!(ins.c()).as_str() {
+                            site.remember(&s.ty, name);
+                        }
+                    }
                     let Some(name) = constant!(ins.c()).as_str() else { continue };
                     let v = match reg!(ins.b()).view() {
                         View::Struct(s) => s.get(name).cloned().unwrap_or_default(),
@@ -1142,6 +1267,61 @@ impl Fiber {
         unsafe { self.co.stack.as_mut_ptr().add(base) }
     }
 
+    /// Makes room for one more frame, and for registers up to `top`.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, top: usize) -> Result<()> {
+        if self.co.frames.len() >= MAX_FRAMES {
+            return Err(stack_overflow());
+        }
+        self.co.frames.reserve(1);
+        if top > self.co.stack.len() { self.co.grow(top) } else { Ok(()) }
+    }
+
+    /// Calls a generator function (false: its result is in place), or a function whose arguments have to be put in
+    /// order first (true: its frame is on top).
+    #[inline(never)]
+    fn enter_odd(
+        &mut self,
+        regs: *mut Value,
+        a: usize,
+        count: usize,
+        closure: *const Closure,
+    ) -> Result<bool> {
+        // SAFETY: the VM keeps functions alive.
+        let callee = unsafe { &*Rc::as_ptr(&(*closure).proto) };
+        if callee.generator {
+            self.call_generator(regs, a, count, callee);
+            return Ok(false);
+        }
+        if self.co.frames.len() >= MAX_FRAMES {
+            return Err(stack_overflow());
+        }
+        // SAFETY: both point into the stack.
+        let base = unsafe { regs.add(a + 1).offset_from(self.co.stack.as_ptr()) } as usize;
+        let top = base + (callee.registers as usize).max(count) + 1;
+        if top > self.co.stack.len() {
+            self.co.grow(top)?;
+        }
+        // SAFETY: room was made above.
+        unsafe { bind_args(callee, self.co.stack.as_mut_ptr().add(base), count) };
+        let pc = callee.hot.code;
+        self.co.frames.push(Frame { proto: callee, closure, pc, base: base as u32, flags: 0 });
+        Ok(true)
+    }
+
+    /// The closure over `child` in the running function. (A function of its own: a closure of Rust over `regs` or
+    /// `self` would keep those in memory for the whole loop.)
+    #[inline(never)]
+    fn capture(&self, child: &Rc<Proto>, regs: *const Value) -> Value {
+        let captured = |capture: &Capture| match *capture {
+            // SAFETY: the verifier checked the register.
+            Capture::Local(r) => unsafe { (*regs.add(r as usize)).clone() },
+            Capture::Up(i) => self.upvalue(i as usize).clone(),
+        };
+        Closure::value(child.clone(), child.captures.iter().map(captured).collect())
+    }
+
     #[inline(always)]
     fn upvalue(&self, index: usize) -> &Value {
         let at = self.co.frames.len() - 1;
@@ -1221,12 +1401,29 @@ impl Fiber {
     }
 }
 
+/// Takes `count` values out of registers.
+#[inline(never)]
+fn take_values<A: smallvec::Array<Item = Value>>(from: *mut Value, count: usize) -> smallvec::SmallVec<A> {
+    // SAFETY: callers name registers of the running function.
+    (0..count).map(|i| unsafe { (*from.add(i)).take() }).collect()
+}
+
 enum Next {
     Item,
     End,
     Generator(Value),
     /// What gives the item, [`Value::ABSENT`] at the end.
     Pull(CallLoop),
+}
+
+#[inline(never)]
+fn greater(l: &Value, r: &Value) -> bool {
+    ops::less(r, l)
+}
+
+#[inline(never)]
+fn greater_equal(l: &Value, r: &Value) -> bool {
+    ops::less_equal(r, l)
 }
 
 #[cold]

@@ -16,9 +16,10 @@
 //! ```
 //!
 //! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
-//! lives in `interp.rs`, `fiber.rs`, `closure.rs` and `vm.rs`; `verify.rs` proves what it relies on.
+//! lives in `arena.rs`, `interp.rs`, `fiber.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
 
 mod access;
+mod arena;
 pub mod builtin;
 pub mod bytecode;
 pub mod call_loop;
@@ -29,6 +30,7 @@ pub mod closure;
 mod compile;
 pub mod concurrency;
 pub mod cx;
+pub mod cycles;
 pub mod error;
 mod fiber;
 pub mod generator;

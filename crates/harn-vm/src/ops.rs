@@ -167,6 +167,19 @@ fn make_room(items: &mut Vec<Value>, more: usize) {
     }
 }
 
+/// `place = place + [item]`
+#[cold]
+#[inline(never)]
+pub(crate) fn append(place: &mut Value, item: Value) -> Result<()> {
+    if let Some(items) = place.as_list_mut().and_then(Ref::get_mut) {
+        // It is full: the growth is what has to fit.
+        memory::check(items.len() * size_of::<Value>())?;
+        items.push(item);
+        return Ok(());
+    }
+    add_assign(place, &Value::list(vec![item]))
+}
+
 /// Whether `l + r` can append to `l` and is sure to succeed.
 pub(crate) fn appends(l: &Value, r: &Value) -> bool {
     match (l.view(), r.view()) {
@@ -353,7 +366,7 @@ pub(crate) unsafe fn place<'a>(register: *mut Value) -> &'a mut Value {
     // SAFETY: by contract; cells are only touched by the thread of the program.
     unsafe {
         match Variable::of(&*register) {
-            Some(cell) => &mut *cell.0.get(),
+            Some(cell) => &mut *cell.place(),
             None => &mut *register,
         }
     }

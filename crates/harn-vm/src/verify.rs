@@ -149,8 +149,13 @@ impl Check<'_> {
             Op::ListPush | Op::ListSpread | Op::DictSpread | Op::CaughtValue | Op::WrapOk | Op::WrapErr => {
                 self.registers([a, b])
             }
+            Op::Append => {
+                self.differ(a, b)?;
+                self.registers([a, b])
+            }
             Op::PatternItem | Op::RestList | Op::EnumField => self.registers([a, b]),
-            Op::LoadInt | Op::LoadNil | Op::LoadBool | Op::LoadAbsent | Op::Clear => self.register(a),
+            Op::LoadInt | Op::LoadNil | Op::LoadBool | Op::LoadAbsent => self.register(a),
+            Op::Clear => self.window(a, c + 1),
             Op::ClearFrom => self.that(a <= self.proto.registers as usize, "register out of range"),
             Op::NewCell | Op::NewEmptyCell | Op::NewDict | Op::Return | Op::Throw | Op::Rethrow => {
                 self.register(a)
@@ -183,6 +188,16 @@ impl Check<'_> {
                 self.table(a, captured)?;
                 self.register(b)
             }
+            Op::AddUpCell => {
+                self.constant(c, Kind::Text)?;
+                self.table(a, captured)?;
+                self.register(b)
+            }
+            Op::AddCell => {
+                self.constant(c, Kind::Text)?;
+                self.differ(a, b)?;
+                self.registers([a, b])
+            }
             Op::GetGlobal | Op::GetGlobalVar | Op::SetGlobal | Op::SetGlobalVar => {
                 self.that(c < self.vm.global_count(b), "no such module variable")?;
                 self.register(a)
@@ -203,7 +218,17 @@ impl Check<'_> {
                 self.registers([a, b])
             }
 
+            Op::AddI | Op::SubI | Op::MulI | Op::DivI | Op::RemI => self.registers([a, b]),
+
             Op::Jump => self.jump(ins),
+            Op::JumpLtI | Op::JumpLeI | Op::JumpGtI | Op::JumpGeI | Op::JumpEqI | Op::JumpNeI => {
+                self.jump(ins)?;
+                self.register(a)
+            }
+            Op::JumpNotLtI | Op::JumpNotLeI | Op::JumpNotGtI | Op::JumpNotGeI => {
+                self.jump(ins)?;
+                self.register(a)
+            }
             Op::JumpIf | Op::JumpIfNot | Op::JumpIfNil | Op::JumpIfNotNil => {
                 self.jump(ins)?;
                 self.register(a)
@@ -249,6 +274,11 @@ impl Check<'_> {
 
             Op::Call | Op::TailCall => {
                 self.optional_text(c)?;
+                self.window(a, b + 1)
+            }
+            Op::CallLocal => {
+                self.register(c)?;
+                self.that(!(a..=a + b).contains(&c), "a callee among the arguments")?;
                 self.window(a, b + 1)
             }
             Op::CallFunction => {
@@ -307,7 +337,12 @@ impl Check<'_> {
                 if c == low { self.window(a, b + 1) } else { self.registers([a, b]) }
             }
 
-            Op::GetField | Op::GetFieldTake | Op::GetFieldOpt | Op::PatternField => {
+            Op::GetField => {
+                self.constant(c, Kind::Text)?;
+                self.table(c, self.proto.fields.len())?;
+                self.registers([a, b])
+            }
+            Op::GetFieldTake | Op::GetFieldOpt | Op::PatternField => {
                 self.constant(c, Kind::Text)?;
                 self.registers([a, b])
             }
@@ -370,7 +405,7 @@ mod tests {
     use harn_syntax::Span;
 
     use super::*;
-    use crate::bytecode::{Handler, HandlerKind, MethodSite};
+    use crate::bytecode::{FieldSite, Handler, HandlerKind, Hot, MethodSite};
     use crate::vm::VmBuilder;
 
     /// A function of four registers whose code is `code` and a return. It has one entry in every table: constants
@@ -379,10 +414,21 @@ mod tests {
         let mut code = code.to_vec();
         code.push(Ins::new(Op::ReturnNil, 0, 0, 0));
         let ty = harn_value::StructType::new(vm.intern("S"), ["a", "b", "c"].map(|f| vm.intern(f)).into());
+        let code = vm.arena.pack(code);
+        let consts = vm.arena.pack(vec![Value::from(vm.intern("text")), Value::int(1)]);
         Proto {
+            hot: Hot {
+                code: code.as_ptr(),
+                consts: consts.as_ptr(),
+                registers: 4,
+                scanned: 4,
+                params: 0,
+                plain: true,
+            },
             name: "test".to_owned(),
-            code: code.into(),
-            consts: [Value::from(vm.intern("text")), Value::int(1)].into(),
+            code,
+            consts,
+            fields: [FieldSite::new()].into(),
             protos: Box::default(),
             captures: [Capture::Local(0)].into(),
             registers: 4,
@@ -433,6 +479,15 @@ mod tests {
             (Ins::new(Op::JumpIf, 3, 0, 0), Ins::new(Op::JumpIf, 4, 0, 0)),
             (Ins::new(Op::GetUp, 0, 0, 0), Ins::new(Op::GetUp, 0, 1, 0)),
             (Ins::new(Op::SetUpCell, 0, 0, 0), Ins::new(Op::SetUpCell, 1, 0, 0)),
+            (Ins::new(Op::AddUpCell, 0, 3, 0), Ins::new(Op::AddUpCell, 0, 4, 0)),
+            (Ins::new(Op::AddUpCell, 0, 0, 0), Ins::new(Op::AddUpCell, 1, 0, 0)),
+            (Ins::new(Op::AddCell, 0, 1, 0), Ins::new(Op::AddCell, 1, 1, 0)),
+            (Ins::new(Op::AddCell, 0, 1, 0), Ins::new(Op::AddCell, 0, 1, 1)),
+            (Ins::new(Op::AddI, 0, 3, 9), Ins::new(Op::AddI, 0, 4, 9)),
+            (Ins::new(Op::JumpLtI, 3, 9, 0), Ins::new(Op::JumpLtI, 4, 9, 0)),
+            (Ins::new(Op::Clear, 1, 0, 2), Ins::new(Op::Clear, 1, 0, 3)),
+            (Ins::new(Op::CallLocal, 1, 2, 0), Ins::new(Op::CallLocal, 1, 3, 0)),
+            (Ins::new(Op::CallLocal, 1, 2, 0), Ins::new(Op::CallLocal, 0, 2, 2)),
             (Ins::new(Op::GetGlobal, 0, 0, 0), Ins::new(Op::GetGlobal, 0, 0, 1)),
             (Ins::new(Op::GetGlobal, 0, 0, 0), Ins::new(Op::GetGlobal, 0, 1, 0)),
             (Ins::new(Op::CallFunction, 0, 3, 0), Ins::new(Op::CallFunction, 0, 3, 1)),

@@ -13,10 +13,12 @@ use harn_value::{Str, Value};
 use rustc_hash::FxHashMap;
 
 use crate::access::{Gate, Names};
+use crate::arena::Arena;
 use crate::builtin::{Builtin, MethodTable};
 use crate::bytecode::Proto;
 use crate::cleanup::Cleanups;
 use crate::cx::States;
+use crate::cycles::Sweep;
 use crate::task::Globals;
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
@@ -45,6 +47,8 @@ pub struct Vm {
     retired: RefCell<Vec<Value>>,
     pub(crate) modules: RefCell<Vec<Module>>,
     protos: RefCell<Vec<Rc<Proto>>>,
+    /// Where code and constants lie.
+    pub(crate) arena: Arena,
     states: States,
     interrupt: Interrupt,
     /// Changes whenever a method is added, so that call sites look again.
@@ -55,6 +59,8 @@ pub struct Vm {
     pub(crate) verifies: bool,
     /// Reads the source of `std/...` modules.
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
+    /// The last field: dropped when nothing above refers to the program's data any more.
+    _sweep: Sweep,
 }
 
 /// A loaded file.
@@ -209,12 +215,14 @@ impl VmBuilder {
             retired: RefCell::default(),
             modules: RefCell::default(),
             protos: RefCell::default(),
+            arena: Arena::default(),
             states: States::default(),
             interrupt: Interrupt::default(),
             method_epoch: Cell::new(1),
             live_tasks: Cell::new(0),
             verifies: self.verify,
             std_modules: self.std_modules,
+            _sweep: Sweep,
         })
     }
 }
@@ -379,7 +387,11 @@ impl Vm {
         modules[module as usize].global_names.push(name.to_owned());
         // SAFETY: no reference into the vector is held across calls; single-threaded.
         let globals = unsafe { &mut *modules[module as usize].globals.get() };
-        globals.push(if mutable { crate::closure::Variable::value(Value::ABSENT) } else { Value::ABSENT });
+        globals.push(if mutable {
+            crate::closure::Variable::of_module(Value::ABSENT)
+        } else {
+            Value::ABSENT
+        });
         globals.len() as u32 - 1
     }
 

@@ -7,6 +7,7 @@ use harn_value::Value;
 
 use super::Compiler;
 use super::control::{Exit, Guard};
+use super::effects::Effects;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, MethodSite, Op};
 
@@ -87,10 +88,24 @@ impl<'a> Compiler<'a> {
             },
             _ => Target::Value(None),
         };
+        // A variable in a register stays there, when the arguments cannot assign it. (With the name of a builtin it
+        // may turn out to be no function, and the builtin is meant.)
+        let kept = match &target {
+            Target::Value(Some(name))
+                if !spread
+                    && !tail
+                    && self.vm.builtin(name).is_none()
+                    && !args.iter().any(|a| Effects::of(&a.value).assigns(name)) =>
+            {
+                self.plain_local(name).filter(|reg| Some(*reg) != moved)
+            }
+            _ => None,
+        };
         match &target {
             Target::Function(index) if spread || tail => {
                 self.f().emit(Op::GetFunction, base, 0, *index);
             }
+            Target::Value(_) if kept.is_some() => {}
             Target::Value(_) => self.expr(callee, base),
             _ => {}
         }
@@ -150,10 +165,13 @@ impl<'a> Compiler<'a> {
                     let k = self.f().constant(builtin.value());
                     self.f().emit(Op::CallBuiltin, base, count, k);
                 }
-                Target::Value(name) => {
-                    let k = name.map_or(0, |n| self.text_constant(&n) + 1);
-                    self.f().emit(if tail { Op::TailCall } else { Op::Call }, base, count, k);
-                }
+                Target::Value(name) => match kept {
+                    Some(reg) => drop(self.f().emit(Op::CallLocal, base, count, u32::from(reg))),
+                    None => {
+                        let k = name.map_or(0, |n| self.text_constant(&n) + 1);
+                        self.f().emit(if tail { Op::TailCall } else { Op::Call }, base, count, k);
+                    }
+                },
                 Target::Struct(_) => {}
             }
         }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::Compiler;
 use super::scope::{Binding, Func, Reg};
-use crate::bytecode::{Op, Proto};
+use crate::bytecode::{FieldSite, Hot, Ins, Op, Proto, scanned};
 use crate::closure::Closure;
 use crate::params::{Check, ParamCheck};
 
@@ -106,11 +106,27 @@ impl<'a> Compiler<'a> {
         if f.is_too_large() {
             self.error(span, "function is too large: split it into smaller ones");
         }
+        let named = |ins: &Ins| matches!(ins.op(), Op::GetField).then(|| ins.c() + 1);
+        let fields = (0..f.code.iter().filter_map(named).max().unwrap_or(0)).map(|_| FieldSite::new());
+        let fields = fields.collect();
+        let registers = f.registers() + 1;
+        let scanned = scanned(&f.code, &f.consts, &f.handlers, params + usize::from(rest)).min(registers);
+        let code = self.vm.arena.pack(f.code);
+        let consts = self.vm.arena.pack(f.consts);
         let proto = Proto {
-            registers: f.registers() + 1,
+            hot: Hot {
+                code: code.as_ptr(),
+                consts: consts.as_ptr(),
+                registers,
+                scanned,
+                params: params as u16,
+                plain: !rest && !f.generator,
+            },
+            registers,
             name: f.name,
-            code: f.code.into(),
-            consts: f.consts.into(),
+            code,
+            consts,
+            fields,
             protos: f.protos.into(),
             captures: f.captures.into(),
             params: params as u16,

@@ -238,7 +238,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn load_int(&mut self, i: i64, dst: Reg) {
-        if (-(1 << 23)..1 << 23).contains(&i) {
+        if fits_c(i) {
             self.f().emit(Op::LoadInt, dst, 0, i as u32 & MAX_C);
         } else {
             self.load_const(Value::int(i), dst);
@@ -358,7 +358,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn number(e: &Expr) -> Option<Value> {
+    pub(super) fn number(e: &Expr) -> Option<Value> {
         match &e.kind {
             ExprKind::Int(i) => Some(Value::int(*i)),
             ExprKind::Float(f) => Some(Value::float(*f)),
@@ -407,14 +407,25 @@ impl<'a> Compiler<'a> {
             } else {
                 self.operand_before(lhs, rhs)
             };
-            if let (Some(op), Some(number)) = (with_constant, Self::number(rhs)) {
-                let k = self.f().constant(number);
+            if let (BinaryOp::Add, true, ExprKind::List(items)) = (op, l == dst, &rhs.kind)
+                && let [Arg { value: item, spread: false, .. }] = &items[..]
+            {
+                let t = self.f().temp();
+                self.expr(item, t);
                 self.f().at(span);
-                self.f().emit(op, dst, l, k);
+                self.f().emit(Op::Append, dst, t, 0);
+            } else if let (Some(_), Some(number)) = (with_constant, Self::number(rhs)) {
+                self.f().at(span);
+                self.arithmetic_with(op, dst, l, &number);
+                self.used_up(l);
             } else {
                 let r = self.operand(rhs);
                 self.f().at(span);
                 self.f().emit(plain, dst, l, u32::from(r));
+                if is_arithmetic(op) && (op != BinaryOp::Add || is_number(lhs) || is_number(rhs)) {
+                    self.used_up(l);
+                    self.used_up(r);
+                }
             }
             return;
         }
@@ -433,6 +444,33 @@ impl<'a> Compiler<'a> {
         if negate {
             self.f().emit(Op::Not, dst, dst, 0);
         }
+    }
+
+    /// `dst = l op number`. The int forms need neither a constant nor a look at its type.
+    pub(super) fn arithmetic_with(&mut self, op: BinaryOp, dst: Reg, l: Reg, number: &Value) {
+        let (with_constant, with_int) = match op {
+            BinaryOp::Add => (Op::AddK, Op::AddI),
+            BinaryOp::Sub => (Op::SubK, Op::SubI),
+            BinaryOp::Mul => (Op::MulK, Op::MulI),
+            BinaryOp::Div => (Op::DivK, Op::DivI),
+            _ => (Op::RemK, Op::RemI),
+        };
+        let divides = matches!(op, BinaryOp::Div | BinaryOp::Rem);
+        match number.as_int() {
+            Some(i) if fits_c(i) && (i > 0 || !divides) => {
+                self.f().emit(with_int, dst, l, i as u32 & MAX_C);
+            }
+            _ => {
+                let k = self.f().constant(number.clone());
+                self.f().emit(with_constant, dst, l, k);
+            }
+        }
+    }
+
+    /// An operand of arithmetic that has succeeded with numbers (or with a text that it copied anyway) keeps no
+    /// container alive.
+    pub(super) fn used_up(&mut self, reg: Reg) {
+        self.f().dirty.retain(|r| *r != reg);
     }
 
     /// A comparison or logical expression as a bool in `dst`.
@@ -496,6 +534,24 @@ impl<'a> Compiler<'a> {
         out: &mut Vec<usize>,
     ) {
         let l = self.operand_before(lhs, rhs);
+        if let Some(i) = Self::number(rhs).and_then(|n| n.as_int()).and_then(|i| i16::try_from(i).ok()) {
+            let op = match (op, when) {
+                (BinaryOp::Lt, true) => Op::JumpLtI,
+                (BinaryOp::Le, true) => Op::JumpLeI,
+                (BinaryOp::Gt, true) => Op::JumpGtI,
+                (BinaryOp::Ge, true) => Op::JumpGeI,
+                (BinaryOp::Lt, false) => Op::JumpNotLtI,
+                (BinaryOp::Le, false) => Op::JumpNotLeI,
+                (BinaryOp::Gt, false) => Op::JumpNotGtI,
+                (BinaryOp::Ge, false) => Op::JumpNotGeI,
+                (BinaryOp::Eq, true) | (BinaryOp::Ne, false) => Op::JumpEqI,
+                _ => Op::JumpNeI,
+            };
+            self.f().at(span);
+            let jump = self.f().jump(op, l, i as u16);
+            out.push(jump);
+            return;
+        }
         let is_equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
         let literal = if is_equality || Self::number(rhs).is_some() { self.literal(rhs) } else { None };
         let jump = if let Some(k) = literal {
@@ -771,4 +827,24 @@ fn is_comparison(op: BinaryOp) -> bool {
 /// Keys of option dicts whose value is a schema: the name of a type stands for its schema there.
 fn takes_schema(key: &str) -> bool {
     matches!(key, "output_schema" | "json_schema" | "schema" | "input_schema" | "parameters" | "returns")
+}
+
+/// Whether `i` fits operand `c` of an instruction.
+fn fits_c(i: i64) -> bool {
+    (-(1 << 23)..1 << 23).contains(&i)
+}
+
+/// Whether `e`, when it has a value, is a number or a duration.
+pub(super) fn is_number(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Unary { op: UnaryOp::Neg, .. } => true,
+        ExprKind::Binary { op: BinaryOp::Sub | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow, .. } => true,
+        ExprKind::Paren(inner) => is_number(inner),
+        _ => false,
+    }
+}
+
+fn is_arithmetic(op: BinaryOp) -> bool {
+    use BinaryOp::{Add, Div, Mul, Pow, Rem, Sub};
+    matches!(op, Add | Sub | Mul | Div | Rem | Pow)
 }

@@ -1,11 +1,11 @@
 //! Statements and blocks.
 
 use harn_syntax::ast::*;
-use harn_value::Value;
 
 use super::Compiler;
 use super::control::{Control, Exit, Guard};
 use super::effects::Effects;
+use super::expr::is_number;
 use super::facts::mentions;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, Op, PathStep, TAKE};
@@ -93,12 +93,26 @@ impl<'a> Compiler<'a> {
 
     /// Clears intermediate registers that could keep a container shared.
     fn clean_up(&mut self, keep: Option<Reg>) {
-        let dirty = std::mem::take(&mut self.f().dirty);
+        let mut dirty = std::mem::take(&mut self.f().dirty);
+        dirty.retain(|reg| Some(*reg) != keep && !self.f().is_variable(*reg));
+        dirty.sort_unstable();
+        // One instruction for neighbours, and for what lies between: nothing else is in use above the variables.
+        let mut runs: Vec<(Reg, Reg)> = Vec::new();
         for reg in dirty {
-            if Some(reg) != keep && !self.f().is_variable(reg) {
-                self.f().emit(Op::Clear, reg, 0, 0);
+            match runs.last_mut() {
+                Some((_, last)) if reg - *last <= 2 && self.is_dead(*last + 1..reg, keep) => *last = reg,
+                _ => runs.push((reg, reg)),
             }
         }
+        for (first, last) in runs {
+            self.f().emit(Op::Clear, first, 0, u32::from(last - first));
+        }
+    }
+
+    /// Whether no register of the range is in use between two statements.
+    fn is_dead(&mut self, mut regs: std::ops::Range<Reg>, keep: Option<Reg>) -> bool {
+        let free = self.f().next;
+        regs.all(|reg| u32::from(reg) >= free && Some(reg) != keep && !self.f().is_variable(reg))
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
@@ -378,6 +392,11 @@ impl<'a> Compiler<'a> {
         if let Binding::Local { reg, cell: false, .. } = *binding {
             match op {
                 Some(op) => {
+                    if let Some(number) = Self::number(value) {
+                        self.f().at(span);
+                        self.arithmetic_with(op, reg, reg, &number);
+                        return;
+                    }
                     let old = if Effects::of(value).assigns(name) {
                         let t = self.f().temp();
                         self.f().emit(Op::Move, t, reg, 0);
@@ -388,6 +407,9 @@ impl<'a> Compiler<'a> {
                     let r = self.operand(value);
                     self.f().at(span);
                     self.arithmetic(op, reg, old, r);
+                    if op != BinaryOp::Add {
+                        self.used_up(r);
+                    }
                 }
                 None => self.assign_local(name, reg, value),
             }
@@ -402,6 +424,19 @@ impl<'a> Compiler<'a> {
             _ => None,
         };
         match (op, added) {
+            (_, Some(added))
+                if matches!(binding, Binding::Local { .. } | Binding::Up { .. })
+                    && self.is_at_hand(added) =>
+            {
+                let right = self.operand(added);
+                let k = self.text_constant(name);
+                self.f().at(span);
+                match *binding {
+                    Binding::Up { index, .. } => self.f().emit(Op::AddUpCell, index, right, k),
+                    Binding::Local { reg, .. } => self.f().emit(Op::AddCell, reg, right, k),
+                    _ => return,
+                };
+            }
             (_, Some(added)) if !matches!(added.kind, ExprKind::Int(_) | ExprKind::Float(_)) => {
                 let cell = self.cell_of(binding);
                 let old = self.f().temp();
@@ -415,24 +450,9 @@ impl<'a> Compiler<'a> {
             (Some(op), _) => {
                 let old = self.f().temp();
                 self.load_binding(name, binding, old);
-                if let (
-                    BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul,
-                    ExprKind::Int(_) | ExprKind::Float(_),
-                ) = (op, &value.kind)
-                {
-                    let number = match value.kind {
-                        ExprKind::Int(i) => Value::int(i),
-                        ExprKind::Float(f) => Value::float(f),
-                        _ => Value::NIL,
-                    };
-                    let k = self.f().constant(number);
-                    let op = match op {
-                        BinaryOp::Add => Op::AddK,
-                        BinaryOp::Sub => Op::SubK,
-                        _ => Op::MulK,
-                    };
+                if let Some(number) = Self::number(value) {
                     self.f().at(span);
-                    self.f().emit(op, old, old, k);
+                    self.arithmetic_with(op, old, old, &number);
                 } else {
                     let r = self.operand(value);
                     self.f().at(span);
@@ -447,6 +467,20 @@ impl<'a> Compiler<'a> {
                 self.set_binding(binding, t);
                 self.f().emit(Op::Clear, t, 0, 0);
             }
+        }
+    }
+
+    /// Whether evaluating `e` does nothing but read what cannot change or fail: then it does not matter whether it is
+    /// evaluated before or after a variable is read.
+    fn is_at_hand(&mut self, e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Str(_) => true,
+            ExprKind::Paren(inner) => self.is_at_hand(inner),
+            ExprKind::Name(name) if name != "_" => matches!(
+                self.resolve(name),
+                Some(Binding::Local { cell: false, .. } | Binding::Up { cell: false, .. })
+            ),
+            _ => false,
         }
     }
 
@@ -657,7 +691,13 @@ impl<'a> Compiler<'a> {
             Ok(i) => self.f().emit(Op::GetIndex, old, place, u32::from(i)),
             Err(k) => self.f().emit(Op::GetField, old, place, k),
         };
-        let number = matches!(operand.kind, ExprKind::Int(_) | ExprKind::Float(_));
+        let number = is_number(operand);
+        if let Some(literal) = Self::number(operand) {
+            self.f().at(span);
+            self.arithmetic_with(op, old, old, &literal);
+            self.set_part(field, step, place, old);
+            return;
+        }
         let right = if op == BinaryOp::Add && !number {
             let right = self.f().temp();
             self.expr(operand, right);
@@ -674,14 +714,21 @@ impl<'a> Compiler<'a> {
         };
         self.f().at(span);
         self.arithmetic(op, old, old, right);
+        self.set_part(field, step, place, old);
+        if !number && op == BinaryOp::Add {
+            self.f().dirty.push(right);
+        } else {
+            self.used_up(right);
+        }
+    }
+
+    /// Stores the new value of a field (its name's constant) or element (its index).
+    fn set_part(&mut self, field: Result<Reg, u32>, step: &TargetStep, place: Reg, value: Reg) {
         self.f().at(step.span());
         match field {
-            Ok(i) => self.f().emit(Op::SetIndex, place, i, u32::from(old) | TAKE),
-            Err(k) => self.f().emit(Op::SetField, place, old, k | TAKE),
+            Ok(i) => self.f().emit(Op::SetIndex, place, i, u32::from(value) | TAKE),
+            Err(k) => self.f().emit(Op::SetField, place, value, k | TAKE),
         };
-        if !number && op == BinaryOp::Add {
-            self.f().emit(Op::Clear, right, 0, 0);
-        }
     }
 
     fn store_path(&mut self, target: &'a harn_syntax::ast::Target, place: Reg, value: Reg, take: u32) {
