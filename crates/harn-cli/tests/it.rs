@@ -23,6 +23,7 @@ mod paths;
 mod project;
 mod repl;
 mod signals;
+mod state;
 mod streams;
 mod usage;
 mod watchdog;

@@ -381,6 +381,11 @@ impl Vm {
         modules.len() as u32 - 1
     }
 
+    /// Name of the file that the program began with; empty before one is loaded.
+    pub fn program_file(&self) -> Rc<str> {
+        self.modules.borrow().first().map_or_else(|| Rc::from(""), |module| module.file.clone())
+    }
+
     pub(crate) fn new_global(&self, module: u32, name: &str, mutable: bool) -> u32 {
         self.grow_tables();
         let mut modules = self.modules.borrow_mut();

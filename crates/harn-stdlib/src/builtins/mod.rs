@@ -20,6 +20,7 @@ mod http;
 mod iter;
 mod jq;
 mod json;
+mod json_file;
 mod junit;
 mod lists;
 mod math;

@@ -1,14 +1,13 @@
 //! The store and the checkpoints: values that survive the program, kept as JSON in the state folder.
 
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use harn_system::{System, SystemExt};
 use harn_value::{Dict, Value, json};
 use harn_vm::builtin::Text;
-use harn_vm::{Cx, Error, Result, builtins};
+use harn_vm::{Cx, builtins};
 
 use super::env::state_root;
+use super::json_file::JsonFile;
 
 builtins! {
     /// Values that survive the program.
@@ -27,15 +26,16 @@ builtins! {
 
     /// Puts a value into the store, on disk at once.
     ///
-    /// The value goes through JSON: what JSON cannot hold is stored as nil.
+    /// The value goes through JSON: what JSON cannot hold is stored as nil. Programs that run at the same time keep
+    /// each other's values.
     ///
     /// ```harn
     /// store_set("harn_doc_set", {a: [1, 2.5]})
     /// println(store_get("harn_doc_set")) // -> {a: [1, 2.5]}
     /// store_delete("harn_doc_set")
     /// ```
-    Fs fn store_set(cx, key: Text, value: Value) -> "nil" {
-        store(cx).change(|dict| drop(dict.insert(key.0, through_json(&value))))?;
+    Fs async fn store_set(cx, key: Text, value: Value) -> "nil" {
+        store(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
     }
 
     /// Removes a value from the store.
@@ -45,8 +45,8 @@ builtins! {
     /// store_delete("harn_doc_delete")
     /// println(store_get("harn_doc_delete")) // -> nil
     /// ```
-    Fs fn store_delete(cx, key: Text) -> "nil" {
-        store(cx).change(|dict| drop(dict.remove(&key)))?;
+    Fs async fn store_delete(cx, key: Text) -> "nil" {
+        store(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 
     /// Empties the store.
@@ -56,8 +56,8 @@ builtins! {
     /// store_clear()
     /// println(store_list()) // -> []
     /// ```
-    Fs fn store_clear(cx) -> "nil" {
-        store(cx).change(|dict| *dict = Dict::new())?;
+    Fs async fn store_clear(cx) -> "nil" {
+        store(&cx).change(&cx, |dict| *dict = Dict::new()).await?;
     }
 
     /// Lists the keys of the store, sorted.
@@ -80,8 +80,8 @@ builtins! {
     /// ```harn
     /// println(store_save()) // -> nil
     /// ```
-    Fs fn store_save(cx) -> "nil" {
-        store(cx).change(|_| {})?;
+    Fs async fn store_save(cx) -> "nil" {
+        store(&cx).change(&cx, |_| {}).await?;
     }
 
     /// Keeps a value under a key for the next run of this program.
@@ -91,8 +91,8 @@ builtins! {
     /// println(checkpoint_get("step")) // -> 2
     /// checkpoint_clear()
     /// ```
-    Fs fn checkpoint(cx, key: Text, value: Value) -> "nil" {
-        checkpoints(cx).change(|dict| drop(dict.insert(key.0, through_json(&value))))?;
+    Fs async fn checkpoint(cx, key: Text, value: Value) -> "nil" {
+        checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
     }
 
     /// Gives a checkpoint of this program, nil when there is none.
@@ -133,8 +133,8 @@ builtins! {
     /// println(checkpoint_exists("a")) // -> false
     /// checkpoint_clear()
     /// ```
-    Fs fn checkpoint_delete(cx, key: Text) -> "nil" {
-        checkpoints(cx).change(|dict| drop(dict.remove(&key)))?;
+    Fs async fn checkpoint_delete(cx, key: Text) -> "nil" {
+        checkpoints(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 
     /// Removes all checkpoints of this program, and their file.
@@ -144,92 +144,20 @@ builtins! {
     /// checkpoint_clear()
     /// println(checkpoint_list()) // -> []
     /// ```
-    Fs fn checkpoint_clear(cx) -> "nil" {
-        checkpoints(cx).clear()?;
+    Fs async fn checkpoint_clear(cx) -> "nil" {
+        checkpoints(&cx).clear(&cx).await?;
     }
 }
 
-/// What was read of the two files, each when it was first used.
-#[derive(Default)]
-struct Kept {
-    store: RefCell<Option<Dict>>,
-    checkpoints: RefCell<Option<Dict>>,
+fn store(cx: &Cx) -> JsonFile {
+    JsonFile::new(cx, state_root(cx).join("store.json"), "store")
 }
 
-/// One of the two files.
-struct Place {
-    kept: std::rc::Rc<Kept>,
-    system: std::rc::Rc<dyn System>,
-    path: PathBuf,
-    name: &'static str,
-}
-
-fn store(cx: &Cx) -> Place {
-    Place {
-        kept: cx.state(),
-        system: cx.vm().system().clone(),
-        path: state_root(cx).join("store.json"),
-        name: "store",
-    }
-}
-
-fn checkpoints(cx: &Cx) -> Place {
-    let file = cx.caller_file();
+/// The checkpoints belong to the program, whichever of its modules asks.
+fn checkpoints(cx: &Cx) -> JsonFile {
+    let file = cx.vm().program_file();
     let stem = Path::new(&*file).file_stem().map_or_else(|| "main".into(), |stem| stem.to_string_lossy());
-    let path = state_root(cx).join("checkpoints").join(format!("{stem}.json"));
-    Place { kept: cx.state(), system: cx.vm().system().clone(), path, name: "checkpoint" }
-}
-
-impl Place {
-    fn with<R>(&self, f: impl FnOnce(&mut Dict) -> R) -> R {
-        let cell = if self.name == "store" { &self.kept.store } else { &self.kept.checkpoints };
-        // A broken file counts as empty.
-        let read = || {
-            let text = self.system.read_text(&self.path, u64::MAX).ok()?;
-            json::parse(&text).ok()?.as_dict().map(|dict| (**dict).clone())
-        };
-        f(cell.borrow_mut().get_or_insert_with(|| read().unwrap_or_default()))
-    }
-
-    fn read(&self, key: &str) -> Option<Value> {
-        self.with(|dict| dict.get_str(key).cloned())
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.with(|dict| dict.contains(key))
-    }
-
-    fn keys(&self) -> Vec<Value> {
-        self.with(|dict| dict.keys().map(Value::from).collect())
-    }
-
-    /// Changes the values and writes the file; an error leaves the file as it was.
-    fn change(&self, change: impl FnOnce(&mut Dict)) -> Result<()> {
-        let text = self.with(|dict| {
-            change(dict);
-            json::pretty(&Value::dict(dict.clone()))
-        });
-        self.write(&text).map_err(|error| self.failed(&error))
-    }
-
-    fn failed(&self, error: &std::io::Error) -> Error {
-        Error::runtime(format!("{} write error: {error}", self.name))
-    }
-
-    fn write(&self, text: &str) -> std::io::Result<()> {
-        if let Some(dir) = self.path.parent() {
-            self.system.make_dirs(dir)?;
-        }
-        self.system.replace(&self.path, text.as_bytes())
-    }
-
-    fn clear(&self) -> Result<()> {
-        self.with(|dict| *dict = Dict::new());
-        match self.system.remove(&self.path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed(&error)),
-            _ => Ok(()),
-        }
-    }
+    JsonFile::new(cx, state_root(cx).join("checkpoints").join(format!("{stem}.json")), "checkpoint")
 }
 
 /// The value as it will be read again.

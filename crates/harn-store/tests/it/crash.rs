@@ -78,7 +78,7 @@ fn a_killed_process_leaves_what_was_answered() {
         }
         writer.kill().unwrap();
         writer.wait().unwrap();
-        answered = lines.map_while(Result::ok).filter_map(|line| number(line)).last().or(answered);
+        answered = lines.map_while(Result::ok).filter_map(number).last().or(answered);
         let answered = answered.expect("the writer has written");
         assert!(answered >= length, "the writer goes on behind what was there");
         length = wait(check(&SqliteStore::new(&file), answered, round));

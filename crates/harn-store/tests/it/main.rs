@@ -1,5 +1,7 @@
 //! What every store must do, and what the one in a file must survive.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod conformance;
 mod crash;
 mod faults;
