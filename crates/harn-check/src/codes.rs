@@ -40,6 +40,7 @@ codes! {
     TEMPLATE_FILTER = "template-unknown-filter", "A filter that does not exist: rendering fails when it is reached.";
     MANIFEST_SYNTAX = "P0107", "The `harn.toml` cannot be parsed; defaults are used.";
     MANIFEST_ENTRY = "P0108", "A key or table of `harn.toml` is unknown, or its value is of the wrong kind; it is ignored.";
+    UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.";
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod codes;
 mod imports;
 mod lints;
 mod preflight;
-mod resolve;
 mod scope;
 mod settings;
 mod suggest;

@@ -15,6 +15,7 @@ mod exit_codes;
 mod explain;
 mod explain_prompt;
 mod hostile_trees;
+mod imports;
 mod limits;
 mod lint;
 mod llm_scope;

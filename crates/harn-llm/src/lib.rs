@@ -4,9 +4,9 @@
 //! reaches the outside world (environment, clock, warnings, prompt prose) only through [`Host`], so
 //! that a test or an embedding program decides what a call can see.
 //!
-//! Read first: `runtime.rs` (the sequence of one call), then `wire/` (one file per wire format:
+//! Read first: `runtime/` (the sequence of one call), then `wire/` (one file per wire format:
 //! request to JSON and reply to [`StreamEvent`]s), `options/` (the option dict), `config/` (providers,
-//! aliases, routes) and `mock.rs` (answers without a network).
+//! aliases, routes) and `mock/` (answers without a network).
 #![forbid(unsafe_code)]
 
 pub mod call_log;

@@ -62,8 +62,9 @@ fn user_file(system: &dyn System) -> Option<Layer> {
 /// The manifest of the project that a folder belongs to, with the project's folder.
 fn manifest(system: &dyn System, dir: &Path) -> Option<(PathBuf, String)> {
     let dir = harn_template::absolute_folder(dir)?;
-    dir.ancestors()
-        .find_map(|folder| Some((folder.to_owned(), read(system, &folder.join("harn.toml")).ok()?)))
+    let root = harn_front::project_root(&dir, &harn_front::Through(system))?;
+    let text = read(system, &root.join("harn.toml")).ok()?;
+    Some((root, text))
 }
 
 /// The manifests of the packages installed in a project, sorted by package name.

@@ -1,7 +1,9 @@
 //! Diagnostics: the one form in which errors, warnings and advice reach people and tools.
 //!
-//! A [`Diagnostic`] speaks about one file. [`Diagnostic::render`] draws it for people, [`Diagnostic::to_json`] is for
+//! A [`Diagnostic`] speaks about one file, and may point to places in others. [`Diagnostic::render`] draws it for people, [`Diagnostic::to_json`] is for
 //! tools; both need the file only to turn offsets into lines and columns.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -45,12 +47,25 @@ pub struct Diagnostic {
     /// Places to underline with what is to say about each (which may be empty). Without labels nothing is
     /// underlined.
     pub labels: Vec<(Span, String)>,
+    /// Places in other files that explain it.
+    pub elsewhere: Vec<Elsewhere>,
     /// Further facts, one line each.
     pub notes: Vec<String>,
     /// A way out.
     pub help: Option<String>,
     /// A change that removes the problem.
     pub fix: Option<Fix>,
+}
+
+/// A place in another file, with what is to say about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Elsewhere {
+    /// The file.
+    pub file: Arc<SourceFile>,
+    /// The place in it.
+    pub span: Span,
+    /// What is to say; may be empty.
+    pub text: String,
 }
 
 /// A change of the source text.
@@ -96,6 +111,7 @@ impl Diagnostic {
             message: cut_words(message.into()),
             span: None,
             labels: Vec::new(),
+            elsewhere: Vec::new(),
             notes: Vec::new(),
             help: None,
             fix: None,
@@ -134,6 +150,13 @@ impl Diagnostic {
         self
     }
 
+    /// Underlines a place in another file.
+    #[must_use]
+    pub fn with_label_in(mut self, file: Arc<SourceFile>, span: Span, text: impl Into<String>) -> Self {
+        self.elsewhere.push(Elsewhere { file, span, text: text.into() });
+        self
+    }
+
     /// Adds a note.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
@@ -166,9 +189,10 @@ impl Diagnostic {
     }
 
     /// Returns the diagnostic as JSON: `{severity, code, message, file, span, labels, notes, help, fix}`, where every
-    /// span is `{start, end, line, column, end_line, end_column}`: byte offsets, and positions from 1.
+    /// span is `{start, end, line, column, end_line, end_column}`: byte offsets, and positions from 1. A label in another
+    /// file has a `file` of its own.
     pub fn to_json(&self, file: &SourceFile) -> Value {
-        let span = |span: Span| {
+        let span_in = |file: &SourceFile, span: Span| {
             let (line, column) = file.line_column(span.start);
             let (end_line, end_column) = file.line_column(span.end);
             json!({
@@ -176,16 +200,21 @@ impl Diagnostic {
                 "end_line": end_line, "end_column": end_column,
             })
         };
+        let span = |at: Span| span_in(file, at);
         let pieces = |pieces: &[(Span, String)]| -> Vec<Value> {
             pieces.iter().map(|(at, text)| json!({"span": span(*at), "text": text})).collect()
         };
+        let mut labels = pieces(&self.labels);
+        labels.extend(self.elsewhere.iter().map(|place| {
+            json!({"file": place.file.name(), "span": span_in(&place.file, place.span), "text": place.text})
+        }));
         json!({
             "severity": self.severity.word(),
             "code": (!self.code.is_empty()).then_some(self.code),
             "message": self.message,
             "file": file.name(),
             "span": self.span.map(span),
-            "labels": pieces(&self.labels),
+            "labels": labels,
             "notes": self.notes,
             "help": self.help,
             "fix": self.fix.as_ref().map(|fix| json!({"title": fix.title, "edits": pieces(&fix.edits)})),

@@ -11,13 +11,14 @@
 //!    = help: add a closing `)` to finish this expression or parameter list
 //! ```
 //!
-//! Several places at once are drawn by `ariadne`.
+//! Several places of one file at once are drawn by `ariadne`; places in other files follow in frames of their own, whose
+//! arrow is `:::`.
 
 use std::fmt::Write;
 
 use ariadne::{CharSet, Config, IndexType, Label, Report, ReportKind, Source};
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Elsewhere, Severity};
 use crate::source_map::SourceFile;
 use crate::span::Span;
 
@@ -58,8 +59,15 @@ pub(crate) fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: 
         if diagnostic.labels.len() > 1 {
             out.push_str(&several_places(diagnostic, file, color));
         } else {
-            one_place(&mut out, diagnostic, file, line, width, &paint);
+            let label = diagnostic.labels.first().map(|(span, text)| (*span, text.as_str()));
+            one_place(&mut out, diagnostic.severity, file, span, label, width, &paint);
         }
+    }
+    for Elsewhere { file, span, text } in &diagnostic.elsewhere {
+        let (line, column) = file.line_column(span.start);
+        width = width.max(line.to_string().len());
+        let _ = writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame(":::"), file.name());
+        one_place(&mut out, Severity::Info, file, *span, Some((*span, text)), width, &paint);
     }
     // Notes stand under the arrow, the help line under the gutter.
     for note in &diagnostic.notes {
@@ -71,25 +79,28 @@ pub(crate) fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: 
     out
 }
 
+/// One line of a file, with a mark below it.
 fn one_place(
     out: &mut String,
-    diagnostic: &Diagnostic,
+    severity: Severity,
     file: &SourceFile,
-    line: usize,
+    span: Span,
+    label: Option<(Span, &str)>,
     width: usize,
     paint: &Paint,
 ) {
-    let (Some(span), Some(line_span)) = (diagnostic.span, file.line_span(line)) else { return };
+    let line = file.line(span.start);
+    let Some(line_span) = file.line_span(line) else { return };
     let shown = Excerpt::around(file.text(), line_span, span.start);
     let bar = paint.frame("|");
     let number = paint.frame(&format!("{line:>width$}"));
     let _ = writeln!(out, "{:width$}  {bar}", "");
     let _ = writeln!(out, "{}", format!(" {number} {bar} {}", shown.text()).trim_end());
-    if let Some((label_span, label)) = diagnostic.labels.first()
+    if let Some((label_span, label)) = label
         && file.line(label_span.start) == line
     {
-        let (blanks, carets) = shown.carets(*label_span);
-        let marks = paint.severity(diagnostic.severity, format!("{carets} {label}").trim_end());
+        let (blanks, carets) = shown.carets(label_span);
+        let marks = paint.severity(severity, format!("{carets} {label}").trim_end());
         let _ = writeln!(out, "{:width$}  {bar} {blanks}{marks}", "");
     }
 }

@@ -27,7 +27,7 @@ pub mod token;
 mod type_scan;
 pub mod visit;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Elsewhere, Severity};
 pub use error::{Stage, SyntaxError, SyntaxErrorKind};
 pub use source_map::{SourceFile, SourceMap};
 pub use span::{FileId, Span};

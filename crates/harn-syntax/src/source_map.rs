@@ -55,7 +55,7 @@ impl SourceMap {
 }
 
 /// One source text with its name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     name: String,
     text: String,

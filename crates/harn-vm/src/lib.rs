@@ -40,7 +40,6 @@ pub mod iter;
 mod modules;
 mod native;
 mod ops;
-mod packages;
 mod params;
 mod program;
 mod schema;

@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_front::{Files, Sources, Target, Through};
 use harn_syntax::ast::{DeclKind, Import, Name, Program as Tree, StmtKind};
 use harn_syntax::{Diagnostic, SourceFile, Span, SyntaxError};
-use harn_system::{System, SystemExt};
+use harn_system::SystemExt;
 use rustc_hash::FxHashMap;
 
 use crate::bytecode::Proto;
@@ -107,6 +108,7 @@ struct Loaded {
 
 struct Loader<'a> {
     vm: &'a Vm,
+    sources: Sources<'a>,
     files: Vec<Loaded>,
     by_path: FxHashMap<PathBuf, usize>,
 }
@@ -130,8 +132,9 @@ pub fn load(vm: &Vm, source: &Source) -> Result<Program, LoadError> {
 /// # Errors
 /// Compile errors of the entry file.
 pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, LoadError> {
-    let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };
-    let path = vm.system.canonical(Path::new(&source.name)).ok();
+    let files = Through(&*vm.system);
+    let mut loader = Loader::new(vm, &files);
+    let path = files.canonical(Path::new(&source.name)).ok();
     loader.add(&source.name, &source.text, tree.clone(), &source.dir, path);
     loader.declare_all();
     let mut failures = loader.link_all();
@@ -143,7 +146,12 @@ pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, Lo
     Ok(Program { steps, pipelines: entry.map(|c| c.pipelines).unwrap_or_default(), tree })
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    fn new(vm: &'a Vm, files: &'a dyn Files) -> Loader<'a> {
+        let sources = Sources::new(files, vm.std_modules);
+        Loader { vm, sources, files: Vec::new(), by_path: FxHashMap::default() }
+    }
+
     fn add(&mut self, name: &str, text: &str, tree: Rc<Tree>, dir: &Path, path: Option<PathBuf>) -> usize {
         let id = self.vm.new_module(name, text);
         let index = self.files.len();
@@ -169,48 +177,22 @@ impl Loader<'_> {
 
     /// Finds and loads the file of an import; the number of an already known one.
     fn import(&mut self, path: &str, dir: &Path) -> Result<usize, String> {
-        if let Some(name) = path.strip_prefix("std/") {
-            let key = PathBuf::from(format!("std:{name}"));
-            if let Some(&known) = self.by_path.get(&key) {
-                return Ok(known);
-            }
-            let text = (self.vm.std_modules)(name).ok_or_else(|| format!("Unknown stdlib module: {path}"))?;
-            return self.parse_and_add(&format!("std/{name}.harn"), text, Path::new(""), key, true);
-        }
-        let found = find_file(&*self.vm.system, path, dir)?;
-        let canonical = self.vm.system.canonical(&found).unwrap_or_else(|_| found.clone());
-        if let Some(&known) = self.by_path.get(&canonical) {
+        let target = self.sources.resolve(path, dir).map_err(|error| error.to_string())?;
+        let key = target.key(self.sources.files());
+        if let Some(&known) = self.by_path.get(&key) {
             return Ok(known);
         }
-        let bytes = self
-            .vm
-            .system
-            .read(&found, crate::program::MAX_SOURCE)
-            .map_err(|e| format!("Import error: cannot read '{}': {e}", found.display()))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| format!("Import error: '{}' is not valid UTF-8 text", found.display()))?;
-        let parent = found.parent().unwrap_or(Path::new("")).to_owned();
-        self.parse_and_add(&found.display().to_string(), &text, &parent, canonical, false)
-    }
-
-    fn parse_and_add(
-        &mut self,
-        name: &str,
-        text: &str,
-        dir: &Path,
-        key: PathBuf,
-        embedded: bool,
-    ) -> Result<usize, String> {
-        let parsed = harn_syntax::parse(text);
-        if let Some(error) = parsed.errors.first() {
+        let unit = self.sources.load(&target)?;
+        let (name, text) = (unit.file.name(), unit.file.text());
+        if let Some(error) = unit.errors.first() {
             let canonical = error.canonical(text);
             let lexical =
                 canonical.starts_with("Unterminated") || canonical.starts_with("Unexpected character");
             let stage = if lexical { "lex" } else { "parse" };
-            let place = if embedded { format!(" in {name}") } else { String::new() };
+            let place = if matches!(target, Target::Std(_)) { format!(" in {name}") } else { String::new() };
             return Err(format!("Import {stage} error{place}: {canonical}"));
         }
-        Ok(self.add(name, text, Rc::new(parsed.program), dir, Some(key)))
+        Ok(self.add(name, text, unit.tree.clone(), &unit.dir, Some(key)))
     }
 
     fn declare_all(&mut self) {
@@ -354,10 +336,8 @@ impl Loader<'_> {
         visiting.push(module);
         let file = &self.files[module];
         let mut out: Vec<(Name, Binding)> = Vec::new();
-        let mut reexported = false;
         for (import, target) in &file.imports {
             let (true, Ok(target)) = (import.is_pub, target) else { continue };
-            reexported = true;
             let names = self.exports(*target, visiting)?;
             for (name, binding) in names {
                 if import.names.as_ref().is_some_and(|wanted| !wanted.iter().any(|w| w.name == name)) {
@@ -375,22 +355,9 @@ impl Loader<'_> {
                 }
             }
         }
-        let decls = || {
-            file.tree.items.iter().filter_map(|item| match &item.kind {
-                StmtKind::Decl(d) => Some(&**d),
-                _ => None,
-            })
-        };
-        let only_pub = reexported || decls().any(|d| d.is_pub && matches!(d.kind, DeclKind::Fn(_)));
-        for decl in decls() {
-            let exported = match &decl.kind {
-                DeclKind::Fn(_) => decl.is_pub || !only_pub,
-                DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => decl.is_pub,
-                DeclKind::Impl(_) => false,
-                _ => true,
-            };
+        for decl in harn_front::exports(&file.tree) {
             let name = &decl.kind.name().name;
-            if exported && let Some(binding) = file.scope.names.get(name) {
+            if let Some(binding) = file.scope.names.get(name) {
                 out.push((name.clone(), binding.clone()));
             }
         }
@@ -493,31 +460,6 @@ fn same_binding(a: &Binding, b: &Binding) -> bool {
     }
 }
 
-/// The file that `import "path"` in a file of `dir` means.
-fn find_file(system: &dyn System, path: &str, dir: &Path) -> Result<PathBuf, String> {
-    let direct = dir.join(path);
-    if system.is_file(&direct) {
-        return Ok(direct);
-    }
-    let with_extension =
-        if direct.extension().is_none() { direct.with_extension("harn") } else { direct.clone() };
-    if system.is_file(&with_extension) {
-        return Ok(with_extension);
-    }
-    if let Some(found) = crate::packages::find(system, path, dir)? {
-        return Ok(found);
-    }
-    let error = system.facts(&with_extension).err();
-    let reason = error.map_or_else(|| "not a regular file".to_owned(), |e| e.to_string());
-    let shown = if path.starts_with("./") || path.starts_with("../") || path.starts_with('/') {
-        path.to_owned()
-    } else {
-        format!("./{path}")
-    };
-    let shown = if Path::new(&shown).extension().is_none() { format!("{shown}.harn") } else { shown };
-    Err(format!("Import error: cannot read '{shown}': {reason}"))
-}
-
 /// Loads what the imports in `text` name, for a REPL input, and brings the names into `scope`.
 ///
 /// # Errors
@@ -526,7 +468,8 @@ pub(crate) fn load_imports(vm: &Vm, text: &str, scope: &mut ModuleScope) -> Resu
     let dir = vm.system.work_dir();
     let source = Source { name: "<repl imports>".to_owned(), text: text.to_owned(), dir };
     let parsed = harn_syntax::parse(&source.text);
-    let mut loader = Loader { vm, files: Vec::new(), by_path: FxHashMap::default() };
+    let files = Through(&*vm.system);
+    let mut loader = Loader::new(vm, &files);
     loader.add(&source.name, &source.text, Rc::new(parsed.program), &source.dir, None);
     loader.declare_all();
     let mut failures = loader.link_all();

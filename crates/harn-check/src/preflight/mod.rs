@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_syntax::ast::Program;
+use harn_front::{ImportError, Sources, Target, Unit};
+use harn_syntax::ast::{Import, Program};
 use harn_syntax::{Diagnostic, Severity, SourceFile};
 
-use crate::codes::UNRESOLVED_IMPORT;
-use crate::imports::{Modules, identity};
-use crate::resolve;
+use crate::codes::{UNKNOWN_IMPORT, UNRESOLVED_IMPORT};
+use crate::imports;
 use crate::settings::{PreflightSeverity, Settings};
 use crate::suggest::nearest;
 use crate::world::{Source, World};
@@ -38,29 +38,32 @@ pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settin
     if settings.preflight == PreflightSeverity::Off {
         return Vec::new();
     }
-    let mut modules = Modules::new(world);
+    let sources = imports::sources(world);
     let mut templates = Templates::new(world, settings);
     let entry =
         File { tree: source.tree, dir: source.dir, name: source.name, text: source.text, shown: None };
     let mut seen: BTreeSet<PathBuf> = std::fs::canonicalize(source.name).into_iter().collect();
-    let mut waiting = entry.check(world, &mut templates);
+    let mut waiting = entry.check(&sources, &mut templates);
     let mut next = 0;
     while let Some(target) = waiting.get(next).cloned() {
         next += 1;
         // Embedded modules are the runtime's own.
-        if matches!(target, resolve::Target::Std(_)) || !seen.insert(identity(&target)) {
+        if matches!(target, Target::Std(_)) || !seen.insert(target.key(sources.files())) {
             continue;
         }
-        let Some(module) = modules.load(&target).filter(|module| !module.broken) else { continue };
-        let shown = Rc::new(SourceFile::new(module.name.clone(), module.text.clone()));
+        let Ok(unit) = sources.load(&target) else { continue };
+        if !unit.errors.is_empty() {
+            continue;
+        }
+        let shown = Rc::new(SourceFile::clone(&unit.file));
         let file = File {
-            tree: &module.tree,
-            dir: &module.dir,
-            name: &module.name,
-            text: &module.text,
+            tree: &unit.tree,
+            dir: &unit.dir,
+            name: unit.file.name(),
+            text: unit.file.text(),
             shown: Some(shown),
         };
-        waiting.extend(file.check(world, &mut templates));
+        waiting.extend(file.check(&sources, &mut templates));
     }
     let mut found = templates.finish();
     if settings.preflight == PreflightSeverity::Warning {
@@ -85,25 +88,69 @@ pub(crate) struct File<'a> {
 
 impl File<'_> {
     /// Checks imports and templates of one file; returns the files that it imports.
-    fn check(&self, world: &World<'_>, templates: &mut Templates<'_>) -> Vec<resolve::Target> {
+    fn check(&self, sources: &Sources<'_>, templates: &mut Templates<'_>) -> Vec<Target> {
         let mut targets = Vec::new();
         for import in self.tree.imports() {
-            match resolve::find(&import.path, self.dir, world) {
-                Some(target) => targets.push(target),
-                None => {
-                    let message = format!("preflight: unresolved import '{}'", import.path);
-                    let mut diagnostic = Diagnostic::error(message)
-                        .with_code(UNRESOLVED_IMPORT)
-                        .with_label(import.path_span, "preflight");
-                    diagnostic.help = self.import_help(&import.path);
-                    templates.report(self.shown.clone(), diagnostic);
+            match sources.resolve(&import.path, self.dir) {
+                Ok(target) => {
+                    match sources.load(&target) {
+                        Ok(unit) => self.check_names(sources, import, &unit, templates),
+                        Err(why) => self.unresolved(import, Some(why), templates),
+                    }
+                    targets.push(target);
                 }
+                Err(ImportError::UnknownStd { .. } | ImportError::NotFound { .. }) => {
+                    self.unresolved(import, None, templates);
+                }
+                Err(error) => self.unresolved(import, Some(error.to_string()), templates),
             }
         }
         for call in calls::collect(self.tree) {
             templates.call(self, &call);
         }
         targets
+    }
+
+    /// Reports an import that leads nowhere; `why` when it is not just that there is nothing.
+    fn unresolved(&self, import: &Import, why: Option<String>, templates: &mut Templates<'_>) {
+        let message = format!("preflight: unresolved import '{}'", import.path);
+        let mut diagnostic =
+            Diagnostic::error(message).with_code(UNRESOLVED_IMPORT).with_label(import.path_span, "preflight");
+        match why {
+            Some(why) => {
+                diagnostic.notes.push(why.trim_start_matches("Import error: ").to_owned());
+            }
+            None => diagnostic.help = self.import_help(&import.path),
+        }
+        templates.report(self.shown.clone(), diagnostic);
+    }
+
+    /// Reports the names that an import lists and its file does not have.
+    fn check_names(
+        &self,
+        sources: &Sources<'_>,
+        import: &Import,
+        unit: &Unit,
+        templates: &mut Templates<'_>,
+    ) {
+        let Some(listed) = &import.names else { return };
+        let Some(known) = imports::listable(sources, &unit.target) else { return };
+        for name in listed.iter().filter(|name| !known.contains(name.name.as_str())) {
+            let message = format!("preflight: '{}' is not defined in {}", name.name, import.path);
+            let mut diagnostic = Diagnostic::error(message)
+                .with_code(UNKNOWN_IMPORT)
+                .with_label(name.span, "this file has no such name");
+            if let Some(near) = nearest(&name.name, known.iter().map(String::as_str)) {
+                diagnostic.help = Some(format!("did you mean `{near}`?"));
+                let here = harn_front::selectable(&unit.tree).find(|decl| decl.kind.name().name == near);
+                if let Some(decl) = here {
+                    let span = decl.kind.name().span;
+                    diagnostic =
+                        diagnostic.with_label_in(unit.file.clone(), span, format!("`{near}` is here"));
+                }
+            }
+            templates.report(self.shown.clone(), diagnostic);
+        }
     }
 
     /// A file beside the importer with a name like the one that does not exist.

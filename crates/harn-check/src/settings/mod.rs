@@ -10,10 +10,6 @@ use crate::codes::MANIFEST_SYNTAX;
 mod manifest;
 
 pub use manifest::manifest_file;
-pub(crate) use manifest::text as manifest_text;
-
-/// How many folders are searched for a manifest.
-const MAX_LEVELS: usize = 16;
 
 /// Settings of `[check]` and `[lint]`.
 #[derive(Clone, Debug, Default)]
@@ -81,16 +77,7 @@ impl RuleFilter {
 impl Settings {
     /// Finds the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that holds `.git`.
     pub fn manifest(dir: &Path) -> Option<PathBuf> {
-        for folder in harn_template::absolute_folder(dir)?.ancestors().take(MAX_LEVELS) {
-            let path = folder.join("harn.toml");
-            if path.is_file() {
-                return Some(path);
-            }
-            if folder.join(".git").exists() {
-                break;
-            }
-        }
-        None
+        harn_front::manifest_near(&harn_template::absolute_folder(dir)?, &harn_front::Disk)
     }
 
     /// Reads the manifest for the files of `dir`, and tells what is wrong with it. What it says wrongly counts as absent;

@@ -182,7 +182,7 @@ fn source_directory(cx: &Cx) -> PathBuf {
 
 fn find_project_root(cx: &Cx) -> Option<PathBuf> {
     let system = cx.vm().system();
-    system.work_dir().ancestors().find(|dir| system.is_file(&dir.join("harn.toml"))).map(Path::to_owned)
+    harn_front::project_root(&system.work_dir(), &harn_front::Through(&**system))
 }
 
 /// Where the runtime keeps its state: `HARN_STATE_DIR`, or `.harn` in the project.

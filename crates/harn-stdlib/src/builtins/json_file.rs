@@ -109,9 +109,7 @@ impl JsonFile {
         let mut name = self.path.clone().into_os_string();
         name.push(".lock");
         for tried in 0..TRIES {
-            if let Some(lock) =
-                self.system.try_lock(Path::new(&name)).map_err(|error| self.failed(&error))?
-            {
+            if let Some(lock) = self.system.try_lock(Path::new(&name)).map_err(|error| self.failed(&error))? {
                 return Ok(lock);
             }
             cx.sleep(LONGEST_PAUSE.min(Duration::from_millis(1 + u64::from(tried)))).await?;

@@ -4,19 +4,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Outcome;
 use super::records;
+use super::statement::{run, signed};
 use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, Lease, NewEvent, NewMessage};
 use crate::write::{Write, Written};
-
-/// Runs a statement with its arguments; gives the number of rows.
-pub(super) fn run(db: &Connection, sql: &str, args: impl rusqlite::Params) -> Outcome<usize> {
-    Ok(db.prepare_cached(sql)?.execute(args)?)
-}
-
-/// Numbers are signed in the file; nothing lies behind the largest of them.
-pub(super) fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
 
 /// Takes a lease ([`crate::Store::acquire`]).
 pub(super) fn acquire(

@@ -5,6 +5,7 @@ mod fault;
 mod read;
 mod records;
 mod schema;
+mod statement;
 mod thread;
 
 use std::path::{Path, PathBuf};

@@ -1,38 +1,13 @@
 //! Reads as statements.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::apply::signed;
 use super::fault::Outcome;
+use super::statement::{page, row, rows, signed};
 use crate::error::Error;
 use crate::model::{Dead, Digest, Entry, Event, Lease, NewEvent, QueueStats, Record, RecordKind, Topic};
 use crate::write::label;
-
-/// All rows of a statement.
-fn rows<T>(
-    db: &Connection,
-    sql: &str,
-    args: impl Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Outcome<Vec<T>> {
-    Ok(db.prepare_cached(sql)?.query_map(args, read)?.collect::<Result<_, _>>()?)
-}
-
-/// The row of a statement that gives at most one.
-fn row<T>(
-    db: &Connection,
-    sql: &str,
-    args: impl Params,
-    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-) -> Outcome<Option<T>> {
-    Ok(db.prepare_cached(sql)?.query_row(args, read).optional()?)
-}
-
-/// SQLite counts in signed numbers.
-fn page(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
 
 pub(super) fn lease(db: &Connection, scope: &str) -> Outcome<Option<Lease>> {
     let sql = "SELECT scope, owner, epoch, until_ms FROM lease WHERE scope = ?";

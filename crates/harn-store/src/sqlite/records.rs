@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::apply::{run, signed};
 use super::fault::Outcome;
+use super::statement::{run, signed};
 use crate::error::Error;
 use crate::model::{Fence, RecordKind};
 use crate::write::{Write, Written, label};

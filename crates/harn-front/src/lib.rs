@@ -1,0 +1,29 @@
+//! Where the sources of a program lie: which folder is the project's root, which file an import means, and what it says.
+//! Running, checking and linting ask here, so that they cannot disagree.
+//!
+//! This crate reads files through [`Files`], and knows nothing of what a program does. Read `imports.rs` first.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `files` | how the front end looks at files |
+//! | `imports` | from the text of an import to the file that it means |
+//! | `packages` | installed packages and their `[exports]` |
+//! | `roots` | the project that a folder belongs to |
+//! | `sources` | the files that were read, each once, with text and tree |
+//! | `error` | imports that lead nowhere |
+//! | `exports` | the declarations that a file gives to others |
+
+mod error;
+mod exports;
+mod files;
+mod imports;
+mod packages;
+mod roots;
+mod sources;
+
+pub use error::ImportError;
+pub use exports::{exports, selectable};
+pub use files::{Disk, Files, Kind, MAX_BYTES, Through};
+pub use imports::{StdModules, Target, resolve};
+pub use roots::{manifest_near, project_root};
+pub use sources::{Sources, Unit};

@@ -1,0 +1,84 @@
+//! Imports of installed packages: `.harn/packages/` of the nearest folder above the importer that has the package.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::ImportError;
+use crate::files::Files;
+
+/// The file of package import `path`, looked up from `dir`. `Ok(None)` when no package matches.
+pub(crate) fn find(path: &str, dir: &Path, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
+    if path.is_empty() || path.starts_with('.') || path.starts_with('/') {
+        return Ok(None);
+    }
+    let start = files.canonical(if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    let Ok(start) = start else { return Ok(None) };
+    for folder in start.ancestors() {
+        let packages = folder.join(".harn/packages");
+        if files.is_folder(&packages) {
+            if !is_tidy(path) {
+                let what = "must stay inside the package";
+                return Err(ImportError::Escape { path: path.to_owned(), what });
+            }
+            if let Some(found) = installed(&packages, path, files)? {
+                return Ok(Some(found));
+            }
+        }
+        if files.kind(&folder.join(".git")).is_ok() {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a path can only lead downwards.
+fn is_tidy(path: &str) -> bool {
+    !path.contains('\\') && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// The file in one folder of packages: by its place, or by what the package's manifest exports.
+fn installed(packages: &Path, path: &str, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
+    let root = packages.join(path.split('/').next().unwrap_or(path));
+    let direct = packages.join(path);
+    let extended = PathBuf::from(format!("{}.harn", direct.display()));
+    let by_place = [direct.join("lib.harn"), direct, extended].into_iter().find(|file| files.is_file(file));
+    let Some(file) = by_place.map_or_else(|| exported(&root, path, files), |file| Ok(Some(file)))? else {
+        return Ok(None);
+    };
+    // A link may lead anywhere.
+    let inside = match (files.canonical(&file), files.canonical(&root)) {
+        (Ok(file), Ok(root)) => file.starts_with(&root),
+        // A package that is one file has no folder.
+        (Ok(_), Err(_)) => true,
+        _ => false,
+    };
+    if inside {
+        return Ok(Some(file));
+    }
+    Err(ImportError::Escape { path: path.to_owned(), what: "leaves the package" })
+}
+
+/// What `[exports]` of a package's manifest says about the rest of the path.
+fn exported(root: &Path, path: &str, files: &dyn Files) -> Result<Option<PathBuf>, ImportError> {
+    let Some((_, key)) = path.split_once('/') else { return Ok(None) };
+    let manifest = root.join("harn.toml");
+    if !files.is_file(&manifest) {
+        return Ok(None);
+    }
+    let wrong = |why: String| ImportError::Manifest { manifest: manifest.clone(), why };
+    let bytes = files.read(&manifest).map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("not valid UTF-8 text".to_owned()))?;
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    let Some(value) = table.get("exports").and_then(|exports| exports.get(key)) else { return Ok(None) };
+    let Some(file) = value.as_str() else {
+        return Err(wrong(format!("exports.{key}: expected the path of a file, got {}", value.type_str())));
+    };
+    if file.is_empty() || !is_tidy(file) {
+        return Err(wrong(format!("exports.{key}: '{file}' must be a path inside the package")));
+    }
+    let file = root.join(file);
+    if !files.is_file(&file) {
+        return Err(wrong(format!("exports.{key}: there is no file {}", file.display())));
+    }
+    Ok(Some(file))
+}

@@ -1,0 +1,40 @@
+//! Running statements.
+
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use super::fault::Outcome;
+
+/// Runs a statement with its arguments; gives the number of rows.
+pub(super) fn run(db: &Connection, sql: &str, args: impl Params) -> Outcome<usize> {
+    Ok(db.prepare_cached(sql)?.execute(args)?)
+}
+
+/// Numbers are signed in the file; nothing lies behind the largest of them.
+pub(super) fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// All rows of a statement.
+pub(super) fn rows<T>(
+    db: &Connection,
+    sql: &str,
+    args: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Outcome<Vec<T>> {
+    Ok(db.prepare_cached(sql)?.query_map(args, read)?.collect::<Result<_, _>>()?)
+}
+
+/// The row of a statement that gives at most one.
+pub(super) fn row<T>(
+    db: &Connection,
+    sql: &str,
+    args: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Outcome<Option<T>> {
+    Ok(db.prepare_cached(sql)?.query_row(args, read).optional()?)
+}
+
+/// SQLite counts in signed numbers.
+pub(super) fn page(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
