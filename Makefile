@@ -9,7 +9,7 @@ ROUNDS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help build dist run test test-fast test-real-server conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs bench \
-        bench-quick fuzz asan snap clean
+        bench-agents bench-quick fuzz asan snap clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ docs: ## write the generated pages of the book (the builtin reference)
 
 bench: build ## time the programs of benches/ against Lua 5.4 and CPython
 	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --json benches/out/latest.json
+
+bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row or kept for one group)
+	$(CARGO) bench --package harn-cli --bench agents -- $(G)
 
 bench-quick: build ## the same, roughly
 	python3 benches/run.py --harn $(HARN) --quick

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use harn_llm::Conversation;
 use harn_llm::options::Expected::{self, Any, Int};
 use harn_llm::options::shape::{self, Shape};
 use harn_prompt::value::{as_foreign, display};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::detect::Limits;
 use crate::policy::Policy;
-use crate::tool::LoopTool;
+use crate::tool::{LoopTool, LoopTools};
 
 /// A wrong option, found before the first request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -177,7 +178,7 @@ pub struct LoopConfig {
     pub prompt: String,
     /// The system text of the caller.
     pub system: Option<String>,
-    /// The option dict; closures as foreign values.
+    /// The option dict without tools and history; closures as foreign values.
     pub options: Map<String, Json>,
     /// Keep going until the sentinel.
     pub persistent: bool,
@@ -194,7 +195,7 @@ pub struct LoopConfig {
     /// What is done about text calls in native mode.
     pub fallback: Fallback,
     /// The tools.
-    pub tools: Vec<LoopTool>,
+    pub tools: LoopTools,
     /// Retries of a failed execution.
     pub tool_retries: u32,
     /// Base of their backoff in milliseconds.
@@ -227,8 +228,8 @@ pub struct LoopConfig {
     pub recitation: Recitation,
     /// Longer tool output is shortened.
     pub output_max_chars: usize,
-    /// Messages in front of the task: of `messages` or a transcript.
-    pub history: Vec<Json>,
+    /// Messages in front of the task: of `messages` or a transcript. The loop takes them into its state.
+    pub history: Conversation,
     /// How deferred tools are found, when the client does it.
     pub search: Option<Search>,
     /// Events that providers of reminders wait for.
@@ -315,7 +316,7 @@ impl LoopConfig {
             options.entry(key).or_insert_with(|| default.into());
         }
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
-        let mut tools = tools(options.get("tools"), &policy)?;
+        let mut tools = tools(options.shift_remove("tools").as_ref(), &policy)?;
         let pinned =
             harn_llm::CallOptions::from_json(&serde_json::json!({"tool_search": options.get("tool_search")}))
                 .map_err(|e| ConfigError(e.to_string()))?;
@@ -324,6 +325,7 @@ impl LoopConfig {
             pinned.tool_search.as_ref().is_none_or(|search| search.always_loaded.contains(&tool.name))
         };
         tools.iter_mut().filter(|tool| eager(tool)).for_each(LoopTool::load);
+        let tools = LoopTools::new(tools);
         let limit = |key: &str, default: u32| count(&options, key).unwrap_or(default);
         let warn = limit("loop_detect_warn", 2);
         Ok(LoopConfig {
@@ -357,7 +359,7 @@ impl LoopConfig {
                 .get("tool_output_max_chars")
                 .and_then(Json::as_u64)
                 .map_or(16_000, |n| usize::try_from(n).unwrap_or(usize::MAX)),
-            history: history(&options),
+            history: history(&mut options)?,
             search: None,
             remind_at: BTreeSet::new(),
             context_window: None,
@@ -470,10 +472,23 @@ fn recitation(value: Option<&Json>) -> Recitation {
     }
 }
 
-fn history(options: &Map<String, Json>) -> Vec<Json> {
-    let of_transcript = options.get("transcript").and_then(|t| t.get("messages")).and_then(Json::as_array);
-    let given = options.get("messages").and_then(Json::as_array);
-    of_transcript.into_iter().chain(given).flatten().filter(|m| m.is_object()).cloned().collect()
+/// Takes the history out of the options; of a transcript the rest stays, without the events of its messages.
+fn history(options: &mut Map<String, Json>) -> Result<Conversation, ConfigError> {
+    let mut out = Conversation::new();
+    let mut take = |list: Option<Json>| -> Result<(), ConfigError> {
+        let Some(Json::Array(list)) = list else { return Ok(()) };
+        let dicts = list.into_iter().filter(Json::is_object);
+        dicts.into_iter().try_for_each(|m| out.push_json(m)).map_err(|e| ConfigError(e.0))
+    };
+    if let Some(transcript @ Json::Object(_)) = options.get_mut("transcript") {
+        let events = harn_llm::transcript::extra_events(transcript);
+        if let Some(map) = transcript.as_object_mut() {
+            take(map.insert("messages".to_owned(), Json::Array(Vec::new())))?;
+            map.insert("events".to_owned(), events.into());
+        }
+    }
+    take(options.shift_remove("messages"))?;
+    Ok(out)
 }
 
 fn tools(value: Option<&Json>, policy: &Policy) -> Result<Vec<LoopTool>, ConfigError> {
@@ -489,7 +504,8 @@ fn tools(value: Option<&Json>, policy: &Policy) -> Result<Vec<LoopTool>, ConfigE
             ));
         }
     };
-    entries.iter().map(|entry| LoopTool::from_entry(entry, from_registry, &policy.annotations)).collect()
+    let read = |entry| LoopTool::from_entry(entry, from_registry, &policy.annotations);
+    entries.iter().map(read).collect()
 }
 
 #[cfg(test)]

@@ -26,4 +26,4 @@ pub mod tool;
 pub use config::{ConfigError, LoopConfig};
 pub use event::AgentEvent;
 pub use registry::RegistryError;
-pub use run::{AgentLoop, Answer, LoopError, Moment, Step, ToolReply, ToolRun, ToolStatus};
+pub use run::{AgentLoop, Answer, LoopError, ModelCall, Moment, Step, ToolReply, ToolRun, ToolStatus};

@@ -1,10 +1,141 @@
 //! A tool as a loop needs it.
 
-use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
+use std::fmt;
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+
+use harn_llm::ToolSet;
+use harn_llm::tools::parse_tools;
+use harn_prompt::turn::ToolListing;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
 use crate::config::ConfigError;
 use crate::registry::RUNTIME_TOOLS;
+
+/// The tools of a loop: loops that are given the same tools can share them, and what is made of them. A clone is a pointer.
+#[derive(Clone, Default)]
+pub struct LoopTools(Rc<Parts>);
+
+#[derive(Default)]
+struct Parts {
+    list: Vec<LoopTool>,
+    /// What the model is offered when it is offered all of them.
+    offered: OnceCell<Rc<Offered>>,
+}
+
+/// The tools that a model is offered in a turn.
+#[derive(Debug)]
+pub struct Offered {
+    /// Their definitions.
+    pub set: ToolSet,
+    /// Their entries without schemas and handlers: what prompt assembly looks at.
+    pub names: Vec<Json>,
+    /// Their declarations as text; made when they are asked for.
+    listing: OnceCell<ToolListing>,
+}
+
+impl Offered {
+    /// Reads tool entries.
+    pub fn new(entries: &[Json]) -> Offered {
+        // They were read before, one by one.
+        let set = ToolSet::new(
+            entries
+                .iter()
+                .filter_map(|e| parse_tools(&Json::Array(vec![e.clone()])).ok())
+                .flatten()
+                .collect(),
+        );
+        Offered { set, names: entries.iter().map(name_only).collect(), listing: OnceCell::new() }
+    }
+
+    /// Returns the declarations of the tools, without the list of those that wait.
+    pub fn listing(&self) -> &ToolListing {
+        self.listing.get_or_init(|| {
+            let declared = harn_llm::tool_text::declarations(self.set.iter());
+            let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+            ToolListing {
+                shared_types: text("shared_types"),
+                expanded: text("expanded_schemas"),
+                compact: text("compact_schemas"),
+                deferred: Vec::new(),
+            }
+        })
+    }
+}
+
+fn name_only(entry: &Json) -> Json {
+    let kept = ["name", "guidance", "system_guidance", "defer_loading", "namespace"];
+    let mut out: Map<String, Json> =
+        kept.iter().filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone()))).collect();
+    if let Some(name) = entry.get("function").and_then(|f| f.get("name")) {
+        out.insert("function".to_owned(), serde_json::json!({"name": name}));
+    }
+    Json::Object(out)
+}
+
+impl LoopTools {
+    /// Makes tools of their list.
+    pub fn new(list: Vec<LoopTool>) -> LoopTools {
+        LoopTools(Rc::new(Parts { list, offered: OnceCell::new() }))
+    }
+
+    /// Returns what the model is offered when nothing is held back.
+    pub fn offered(&self) -> &Rc<Offered> {
+        self.0.offered.get_or_init(|| {
+            let entries: Vec<Json> = self.0.list.iter().map(|tool| tool.entry.clone()).collect();
+            Rc::new(Offered::new(&entries))
+        })
+    }
+
+    /// Takes the place of equal tools that are known already, or becomes known itself: many loops that are given the
+    /// same tools hold them once. Tools that no loop holds any more are forgotten.
+    pub fn share(&mut self, known: &mut Vec<WeakTools>) {
+        known.retain(|tools| tools.0.strong_count() > 0);
+        let same = known.iter().filter_map(|tools| tools.0.upgrade()).find(|tools| tools.list == self.0.list);
+        match same {
+            Some(parts) => self.0 = parts,
+            None => known.push(WeakTools(Rc::downgrade(&self.0))),
+        }
+    }
+}
+
+/// Tools that are forgotten when no loop holds them any more.
+pub struct WeakTools(Weak<Parts>);
+
+impl Deref for LoopTools {
+    type Target = [LoopTool];
+
+    fn deref(&self) -> &[LoopTool] {
+        &self.0.list
+    }
+}
+
+impl PartialEq for LoopTools {
+    fn eq(&self, other: &LoopTools) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0.list == other.0.list
+    }
+}
+
+impl fmt::Debug for LoopTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.list.fmt(f)
+    }
+}
+
+/// As their list.
+impl Serialize for LoopTools {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.list.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for LoopTools {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<LoopTools, D::Error> {
+        Vec::deserialize(from).map(LoopTools::new)
+    }
+}
 
 /// A tool of a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,8 +235,7 @@ impl LoopTool {
         from_registry: bool,
         extra: &Map<String, Json>,
     ) -> Result<LoopTool, ConfigError> {
-        let defs = harn_llm::tools::parse_tools(&Json::Array(vec![entry.clone()]))
-            .map_err(|e| ConfigError(e.to_string()))?;
+        let defs = parse_tools(&Json::Array(vec![entry.clone()])).map_err(|e| ConfigError(e.to_string()))?;
         let Some(def) = defs.into_iter().next() else {
             return Err(ConfigError("tools must contain only tool definition dicts".to_owned()));
         };

@@ -11,6 +11,7 @@ mod describe;
 mod events;
 mod findings;
 mod keywords;
+mod limits;
 mod out;
 mod program;
 mod repl;
@@ -30,6 +31,7 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 fn main() -> ExitCode {
     harn_vm::quiet_panics();
+    limits::raise_open_files();
     let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
     let code = match cli.command {
         Command::Run(args) => cmd::run::run(args),

@@ -2,23 +2,33 @@
 
 use serde_json::{Value, json};
 
+use crate::conversation::Conversation;
 use crate::error::LlmError;
 use crate::json::{Object, hash, sha256, str_at};
 use crate::response::Response;
 use crate::runtime::Prepared;
+use crate::secret::Secret;
 
 /// Writes the log.
 pub struct CallLog {
     sink: Box<dyn FnMut(&Value)>,
     last_system: Option<String>,
     last_tools: Option<String>,
-    messages_seen: Vec<Value>,
+    messages_seen: Conversation,
+    /// The keys of the calls so far: replies, and requests behind them, may repeat them.
+    secrets: Vec<Secret>,
 }
 
 impl CallLog {
     /// Makes a log that hands each line to `sink`.
     pub fn new(sink: impl FnMut(&Value) + 'static) -> Self {
-        CallLog { sink: Box::new(sink), last_system: None, last_tools: None, messages_seen: Vec::new() }
+        CallLog {
+            sink: Box::new(sink),
+            last_system: None,
+            last_tools: None,
+            messages_seen: Conversation::new(),
+            secrets: Vec::new(),
+        }
     }
 
     /// Writes a line with its time.
@@ -33,13 +43,20 @@ impl CallLog {
         if let Value::Object(fields) = fields {
             line.extend(fields.into_iter().filter(|(key, _)| key != "span_id"));
         }
-        (self.sink)(&Value::Object(line));
+        let mut line = Value::Object(line);
+        self.secrets.iter().for_each(|secret| hide(&mut line, secret));
+        (self.sink)(&line);
     }
 
     /// Writes the lines about an attempt that is about to be made.
     pub(crate) fn request(&mut self, now_ms: i64, call_id: &str, prepared: &Prepared) {
         let request = &prepared.request;
         let raw = &prepared.options.raw;
+        for secret in request.route.secrets() {
+            if !self.secrets.contains(&secret) {
+                self.secrets.push(secret);
+            }
+        }
         let iteration = iteration(prepared);
         if let Some(system) = &request.system {
             let key = format!("sha256:{}", sha256(system.as_bytes()));
@@ -53,7 +70,7 @@ impl CallLog {
             }
         }
         if !request.tools.is_empty() {
-            let tools = Value::from(request.tools.clone());
+            let tools = Value::from(request.tools.to_vec());
             let key = hash(&tools);
             if self.last_tools.as_deref() != Some(&key) {
                 self.write(now_ms, "tool_schemas", json!({"hash": key, "schemas": tools}));
@@ -61,9 +78,9 @@ impl CallLog {
             }
         }
         // A conversation that grows is logged once; another one starts from its beginning.
-        let start =
-            if request.messages.starts_with(&self.messages_seen) { self.messages_seen.len() } else { 0 };
-        for message in &request.messages[start..] {
+        let known = self.messages_seen.is_prefix_of(&request.messages);
+        let start = if known { self.messages_seen.len() } else { 0 };
+        for message in request.messages.to_json_from(start) {
             let field = |key: &str| message.get(key).cloned().unwrap_or(Value::Null);
             self.write(
                 now_ms,
@@ -72,7 +89,7 @@ impl CallLog {
                        "tool_calls": field("tool_calls"), "tool_call_id": field("tool_call_id"), "name": field("name")}),
             );
         }
-        self.messages_seen.clone_from(&request.messages);
+        self.messages_seen = request.messages.clone();
         let chain = &prepared.options.fallback_chain;
         if let Value::Object(mut decision) = prepared.routing.clone() {
             decision.insert("iteration".into(), iteration.clone());
@@ -142,6 +159,16 @@ impl CallLog {
             json!({"call_id": call_id, "iteration": iteration, "tool_format": format_word(prepared),
                    "prose": read.prose(), "tool_calls": calls, "tool_parse_errors": read.tagged.errors}),
         );
+    }
+}
+
+/// Hides a secret in all strings of a value.
+fn hide(value: &mut Value, secret: &Secret) {
+    match value {
+        Value::String(text) => *text = secret.redact(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secret)),
+        Value::Object(map) => map.values_mut().for_each(|item| hide(item, secret)),
+        _ => {}
     }
 }
 

@@ -7,10 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::config::{Config, Pricing};
+use crate::conversation::Conversation;
 use crate::error::{Category, LlmError};
 use crate::event::{StreamEvent, Usage};
 use crate::json::Object;
 use crate::options::Budget;
+use crate::tools::NativeTools;
 
 #[derive(Debug, Deserialize)]
 struct PriceRow {
@@ -93,10 +95,8 @@ pub fn estimate_json(value: &Value) -> i64 {
 }
 
 /// Estimates the prompt tokens of a call.
-pub fn estimate_call(system: Option<&str>, messages: &[Value], tools: &[Value]) -> i64 {
-    system.map_or(0, estimate_tokens)
-        + messages.iter().map(estimate_json).sum::<i64>()
-        + tools.iter().map(|tool| estimate_tokens(&tool.to_string())).sum::<i64>()
+pub fn estimate_call(system: Option<&str>, messages: &Conversation, tools: &NativeTools) -> i64 {
+    system.map_or(0, estimate_tokens) + messages.tokens_from(0) + tools.tokens()
 }
 
 /// What the run has used so far.
@@ -169,8 +169,8 @@ impl Ledger {
     pub fn record(&self, usage: Usage, cost: f64, duration_ms: i64) -> Result<(), LlmError> {
         let mut state = self.state.borrow_mut();
         state.0.cost += cost;
-        state.0.input_tokens += usage.input.unwrap_or(0);
-        state.0.output_tokens += usage.output.unwrap_or(0);
+        state.0.input_tokens = state.0.input_tokens.saturating_add(usage.input.unwrap_or(0));
+        state.0.output_tokens = state.0.output_tokens.saturating_add(usage.output.unwrap_or(0));
         state.0.calls += 1;
         state.0.duration_ms += duration_ms;
         let (totals, limit) = *state;

@@ -31,7 +31,7 @@ pub struct Fragment {
 /// The reminders of a call in the form that its route takes.
 #[derive(Debug, Clone, Default)]
 pub struct Reminded {
-    /// The messages of the request, with what was attached to them.
+    /// The messages from the user's last on, with what was attached to them.
     pub messages: Vec<Value>,
     /// Those that are system text.
     pub fragments: Vec<Fragment>,
@@ -84,7 +84,9 @@ pub trait Host {
 
     /// Gives the reminders that wait in the call's `transcript`, or for its `session_id`, the form that the route takes;
     /// `None` when none waits. Reminders are for this request only: the call's transcript keeps its messages as they were.
-    fn remind(&self, _options: &Value, _messages: &[Value], _route: &Route) -> Option<Reminded> {
+    ///
+    /// `last` gives the messages from the user's last on; what is in front of them stays.
+    fn remind(&self, _options: &Value, _last: &dyn Fn() -> Vec<Value>, _route: &Route) -> Option<Reminded> {
         None
     }
 

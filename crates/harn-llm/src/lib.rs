@@ -12,6 +12,7 @@
 pub mod call_log;
 pub mod capabilities;
 pub mod config;
+pub mod conversation;
 pub mod cost;
 pub mod error;
 pub mod event;
@@ -43,6 +44,7 @@ pub mod wire;
 
 pub use capabilities::{Capabilities, CapabilityMatrix};
 pub use config::Config;
+pub use conversation::Conversation;
 pub use error::{CallError, Category, Kind, LlmError, OptionError};
 pub use event::{StopReason, StreamEvent, Usage};
 pub use host::{Fragment, Host, StdHost, SystemText};
@@ -53,4 +55,4 @@ pub use request::{Request, Route};
 pub use response::Response;
 pub use runtime::{Call, LlmRuntime, Prepared};
 pub use secret::Secret;
-pub use tools::ToolDef;
+pub use tools::{ToolDef, ToolSet};

@@ -1,8 +1,11 @@
-//! Conversation messages in one neutral shape.
+//! Messages of a conversation in one neutral shape.
 //!
 //! Scripts hand in dicts of several shapes (plain text, block lists, OpenAI and Anthropic tool turns,
-//! Harn's own canonical blocks). [`normalise`] reads them all, so that each wire format writes from a
-//! single vocabulary and a transcript made with one provider continues on another.
+//! Harn's own canonical blocks). [`crate::Conversation`] reads them all, once, so that each wire format writes from a
+//! single vocabulary and a transcript made with one provider continues on another. The dict that was read can be had
+//! back, to the byte: of the usual shapes only their name is kept, of any other the dict itself.
+
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 
@@ -41,8 +44,24 @@ pub struct Message {
     pub role: Role,
     /// What is said.
     pub content: Vec<ContentBlock>,
-    /// Position in the list it was read from.
-    pub index: usize,
+    dict: Dict,
+    tokens: i64,
+    strings: (usize, usize),
+}
+
+/// How the dict is written that a message was read from.
+#[derive(Debug, Clone, PartialEq)]
+enum Dict {
+    /// `{role, content: "text"}`
+    Text,
+    /// `{role, content: [blocks]}` with blocks as Anthropic has them.
+    Blocks,
+    /// `{role: "assistant", content: "text", tool_calls: [...], reasoning?}` as OpenAI has it.
+    Calls,
+    /// `{role: "tool", tool_call_id, content}`
+    Result,
+    /// In another way: as it was.
+    Given(Box<Value>),
 }
 
 /// A part of a message.
@@ -89,6 +108,12 @@ impl ToolCall {
     /// Returns the dict used in results: `{id, name, arguments}`.
     pub fn to_json(&self) -> Value {
         json!({"id": self.id, "name": self.name, "arguments": self.arguments})
+    }
+
+    /// Returns the dict of Chat Completions, with the arguments as text.
+    pub fn to_openai(&self) -> Value {
+        json!({"id": self.id, "type": "function",
+               "function": {"name": self.name, "arguments": self.arguments.to_string()}})
     }
 }
 
@@ -145,6 +170,85 @@ impl Image {
 }
 
 impl Message {
+    /// Returns the dict that the message was read from.
+    pub fn to_json(&self) -> Value {
+        match &self.dict {
+            Dict::Given(value) => (**value).clone(),
+            form => self.write(form),
+        }
+    }
+
+    /// Whether the message was read from a dict of these bytes.
+    pub(crate) fn is_dict(&self, value: &Value) -> bool {
+        identical(&self.to_json(), value)
+    }
+
+    /// Writes the dict in a form.
+    fn write(&self, form: &Dict) -> Value {
+        let role = self.role.as_str();
+        match form {
+            Dict::Given(value) => (**value).clone(),
+            Dict::Text => json!({"role": role, "content": self.text("")}),
+            Dict::Blocks => {
+                let blocks: Vec<Value> = self.content.iter().map(block_dict).collect();
+                json!({"role": role, "content": blocks})
+            }
+            Dict::Calls => {
+                let calls: Vec<Value> = self.tool_calls().map(ToolCall::to_openai).collect();
+                let mut out = json!({"role": role, "content": self.text(""), "tool_calls": calls});
+                let reasoning = self.reasoning();
+                if !reasoning.is_empty() {
+                    out["reasoning"] = reasoning.into();
+                }
+                out
+            }
+            Dict::Result => match self.content.first() {
+                Some(ContentBlock::ToolResult { id, content, .. }) => {
+                    json!({"role": "tool", "tool_call_id": id, "content": content})
+                }
+                _ => Value::Null,
+            },
+        }
+    }
+
+    /// Returns the estimated tokens of the dict.
+    pub fn tokens(&self) -> i64 {
+        self.tokens
+    }
+
+    /// Returns how many strings the dict holds that are not empty, and their bytes.
+    pub fn strings(&self) -> (usize, usize) {
+        self.strings
+    }
+
+    /// Makes a message that is only text.
+    pub fn text_of(role: Role, text: String) -> Message {
+        let tokens = ["role", role.as_str(), "content", text.as_str()];
+        let tokens = tokens.iter().map(|part| crate::cost::estimate_tokens(part)).sum();
+        let bytes = role.as_str().len() + text.len();
+        let strings = (if text.is_empty() { 1 } else { 2 }, bytes);
+        Message { role, content: vec![ContentBlock::Text(text)], dict: Dict::Text, tokens, strings }
+    }
+
+    /// Whether the dict names the user as the one who speaks.
+    pub(crate) fn is_from_user(&self) -> bool {
+        match &self.dict {
+            Dict::Given(value) => str_at(value, "role") == Some("user"),
+            Dict::Result => false,
+            Dict::Text | Dict::Blocks | Dict::Calls => self.role == Role::User,
+        }
+    }
+
+    /// Whether the message says nothing, so that every provider would refuse it.
+    pub(crate) fn is_blank_turn(&self) -> bool {
+        self.role == Role::Assistant && self.content.iter().all(is_empty_text)
+    }
+
+    /// Whether a part of the message is a picture.
+    pub fn has_image(&self) -> bool {
+        self.content.iter().any(|block| matches!(block, ContentBlock::Image(_)))
+    }
+
     /// Returns all text of the message, joined by `separator`.
     pub fn text(&self, separator: &str) -> String {
         let parts: Vec<&str> = self
@@ -178,36 +282,90 @@ impl Message {
     }
 }
 
-/// Reads message dicts of any supported shape; elements that are no dicts are skipped.
+/// Reads a message dict in the light of the messages before it.
 ///
 /// # Errors
-/// Images without source or type.
-pub fn normalise(messages: &[Value]) -> Result<Vec<Message>, OptionError> {
-    let mut out: Vec<Message> = Vec::with_capacity(messages.len());
-    for (index, value) in messages.iter().enumerate() {
-        if !value.is_object() {
-            continue;
+/// An image without source or type.
+pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, OptionError> {
+    let (role, mut content) = read_message(&value, earlier)?;
+    for block in &mut content {
+        if let ContentBlock::ToolResult { id, name: name @ None, .. } = block {
+            *name = called_name(earlier, id);
         }
-        let mut message = read_message(value, index, &out)?;
-        for block in &mut message.content {
-            if let ContentBlock::ToolResult { id, name: name @ None, .. } = block {
-                *name = called_name(&out, id);
-            }
-        }
-        // An assistant turn that holds nothing is refused by every provider.
-        if message.role == Role::Assistant && message.content.iter().all(is_empty_text) {
-            continue;
-        }
-        out.push(message);
+    }
+    let form = match value.get("content") {
+        _ if str_at(&value, "role") == Some("tool") => Dict::Result,
+        _ if value.get("tool_calls").is_some() => Dict::Calls,
+        Some(Value::Array(_)) => Dict::Blocks,
+        _ => Dict::Text,
+    };
+    let tokens = crate::cost::estimate_json(&value);
+    let mut strings = (0, 0);
+    count_strings(&value, &mut strings);
+    let mut message = Message { role, content, dict: Dict::Text, tokens, strings };
+    let written = message.write(&form);
+    message.dict = if identical(&written, &value) { form } else { Dict::Given(Box::new(value)) };
+    message.content.shrink_to_fit();
+    Ok(message)
+}
+
+/// Reads the blocks of a message's content.
+///
+/// # Errors
+/// An image without source or type.
+pub(crate) fn read_blocks(content: &Value) -> Result<Vec<ContentBlock>, OptionError> {
+    let mut out = Vec::new();
+    match content {
+        Value::Array(blocks) => blocks.iter().try_for_each(|block| read_block(block, &mut out))?,
+        block => read_block(block, &mut out)?,
     }
     Ok(out)
+}
+
+fn count_strings(value: &Value, counts: &mut (usize, usize)) {
+    match value {
+        Value::String(text) if !text.is_empty() => {
+            counts.0 += 1;
+            counts.1 += text.len();
+        }
+        Value::Array(items) => items.iter().for_each(|item| count_strings(item, counts)),
+        Value::Object(map) => map.values().for_each(|item| count_strings(item, counts)),
+        _ => {}
+    }
+}
+
+/// Whether two values are written with the same bytes: the order of keys counts.
+fn identical(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|((k, v), (l, w))| k == l && identical(v, w))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(v, w)| identical(v, w))
+        }
+        _ => a == b,
+    }
+}
+
+fn block_dict(block: &ContentBlock) -> Value {
+    match block {
+        ContentBlock::Text(text) => json!({"type": "text", "text": text}),
+        ContentBlock::ToolUse(call) => {
+            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
+        }
+        ContentBlock::ToolResult { id, content, .. } => {
+            json!({"type": "tool_result", "tool_use_id": id, "content": content})
+        }
+        ContentBlock::Other(value) => value.clone(),
+        ContentBlock::Image(_) | ContentBlock::Reasoning { .. } => Value::Null,
+    }
 }
 
 fn is_empty_text(block: &ContentBlock) -> bool {
     matches!(block, ContentBlock::Text(text) if text.is_empty())
 }
 
-fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Message, OptionError> {
+fn read_message(value: &Value, earlier: &[Rc<Message>]) -> Result<(Role, Vec<ContentBlock>), OptionError> {
     let word = str_at(value, "role").unwrap_or("user");
     if matches!(word, "tool" | "tool_result" | "function") {
         let name = str_at(value, "tool_name").or_else(|| str_at(value, "name")).map(str::to_string);
@@ -216,7 +374,7 @@ fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Mess
         let content = value.get("content").cloned().unwrap_or_else(|| "".into());
         let block =
             ContentBlock::ToolResult { id: id.or_else(|| name.clone()).unwrap_or_default(), name, content };
-        return Ok(Message { role: Role::User, content: vec![block], index });
+        return Ok((Role::User, vec![block]));
     }
     let role = match word {
         "assistant" => Role::Assistant,
@@ -231,12 +389,7 @@ fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Mess
     match value.get("content") {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => content.push(ContentBlock::Text(text.clone())),
-        Some(Value::Array(blocks)) => {
-            for block in blocks {
-                read_block(block, &mut content)?;
-            }
-        }
-        Some(block) => read_block(block, &mut content)?,
+        Some(other) => content.extend(read_blocks(other)?),
     }
     // Reasoning blocks repeat the field of the same name.
     if content.iter().filter(|b| matches!(b, ContentBlock::Reasoning { .. })).count() > 1
@@ -262,7 +415,7 @@ fn read_message(value: &Value, index: usize, earlier: &[Message]) -> Result<Mess
             push_call(&mut content, read_call(id, function));
         }
     }
-    Ok(Message { role, content, index })
+    Ok((role, content))
 }
 
 fn push_call(content: &mut Vec<ContentBlock>, call: ToolCall) {
@@ -316,7 +469,7 @@ fn read_block(block: &Value, out: &mut Vec<ContentBlock>) -> Result<(), OptionEr
 }
 
 /// The call that a result without an id answers: results come in the order of the calls.
-fn open_call_id(earlier: &[Message], name: &str) -> Option<String> {
+fn open_call_id(earlier: &[Rc<Message>], name: &str) -> Option<String> {
     let turn = earlier.iter().rposition(|m| m.tool_calls().any(|c| c.name == name))?;
     let answers = earlier[turn + 1..].iter().flat_map(|m| &m.content);
     let answered: Vec<&str> = answers
@@ -331,7 +484,7 @@ fn open_call_id(earlier: &[Message], name: &str) -> Option<String> {
 }
 
 /// The tool that a call of this id was for.
-fn called_name(earlier: &[Message], id: &str) -> Option<String> {
+fn called_name(earlier: &[Rc<Message>], id: &str) -> Option<String> {
     earlier.iter().rev().flat_map(|m| m.tool_calls()).find(|c| c.id == id).map(|c| c.name.clone())
 }
 
@@ -395,22 +548,75 @@ pub fn result_text(content: &Value) -> String {
     }
 }
 
-/// Returns whether any message holds a picture.
-pub fn any_image(messages: &[Value]) -> bool {
-    messages.iter().any(|m| {
-        let is_image = |b: &Value| str_at(b, "type") == Some("image");
-        !crate::json::list_at(m, "images").is_empty()
-            || match m.get("content") {
-                Some(Value::Array(blocks)) => blocks.iter().any(is_image),
-                Some(block) => is_image(block),
-                None => false,
-            }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Conversation;
+    use proptest::prelude::*;
+
+    fn all(dicts: &[Value]) -> Result<Vec<Rc<Message>>, OptionError> {
+        Ok(Conversation::from_json(dicts)?.iter().collect())
+    }
+
+    /// Message dicts of the usual shapes, with and without something unusual.
+    fn dicts() -> impl Strategy<Value = Value> {
+        let text = || "[a-z<\\\"ü\n]{0,6}";
+        let block = prop_oneof![
+            text().prop_map(|t| json!({"type": "text", "text": t})),
+            text().prop_map(|t| json!({"type": "tool_result", "tool_use_id": "c", "content": t})),
+            text().prop_map(|t| json!({"type": "tool_use", "id": t, "name": "n", "input": {"b": 1, "a": t}})),
+            text().prop_map(|t| json!({"text": t, "type": "output_text", "visibility": "public"})),
+            text().prop_map(|t| json!({"type": "thinking", "thinking": t, "signature": "s"})),
+            text().prop_map(|t| json!({"type": "own", "x": t})),
+        ];
+        let call = text().prop_map(|t| {
+            json!({"id": t, "type": "function", "function": {"name": "n", "arguments": format!("{{\"a\":\"{}\"}}", t.len())}})
+        });
+        let role =
+            prop_oneof![Just("user"), Just("assistant"), Just("system"), Just("tool"), Just("strange")];
+        let content = prop_oneof![
+            text().prop_map(Value::from),
+            proptest::collection::vec(block, 0..3).prop_map(Value::from),
+            Just(Value::Null)
+        ];
+        (role, content, proptest::collection::vec(call, 0..3), 0..6u8).prop_map(
+            |(role, content, calls, more)| {
+                let mut out = json!({"role": role, "content": content});
+                if more % 2 == 1 {
+                    out["tool_calls"] = calls.into();
+                }
+                match more {
+                    2 => out["tool_call_id"] = "c".into(),
+                    3 => out["reasoning"] = "because".into(),
+                    4 => out["name"] = "n".into(),
+                    _ => {}
+                }
+                out
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn the_dict_that_was_read_can_be_had_back(list in proptest::collection::vec(dicts(), 0..5)) {
+            let read = Conversation::from_json(&list).unwrap();
+            prop_assert_eq!(Value::from(read.to_json()).to_string(), Value::from(list).to_string());
+        }
+    }
+
+    #[test]
+    fn usual_shapes_are_kept_once() {
+        let usual = [
+            json!({"role": "user", "content": "hi"}),
+            json!({"role": "assistant", "content": "", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}}]}),
+            json!({"role": "tool", "tool_call_id": "c1", "content": "data"}),
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "x"}}]}),
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "data"}]}),
+        ];
+        assert!(all(&usual).unwrap().iter().all(|m| !matches!(m.dict, Dict::Given(_))));
+        assert_eq!(all(&usual[..1]).unwrap()[0].strings(), (2, 6));
+    }
 
     #[test]
     fn openai_and_anthropic_tool_turns_read_alike() {
@@ -423,16 +629,16 @@ mod tests {
             json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "x"}}]}),
             json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "data"}]}),
         ];
-        let strip = |m: Vec<Message>| -> Vec<ContentBlock> {
-            m.into_iter().flat_map(|m| m.content).filter(|b| !is_empty_text(b)).collect()
+        let strip = |m: Vec<Rc<Message>>| -> Vec<ContentBlock> {
+            m.iter().flat_map(|m| m.content.clone()).filter(|b| !is_empty_text(b)).collect()
         };
-        let (a, b) = (normalise(&openai).unwrap(), normalise(&anthropic).unwrap());
+        let (a, b) = (all(&openai).unwrap(), all(&anthropic).unwrap());
         assert_eq!(strip(a), strip(b));
     }
 
     #[test]
     fn a_result_named_by_tool_finds_its_call() {
-        let messages = normalise(&[
+        let messages = all(&[
             json!({"role": "assistant", "tool_calls": [{"id": "c9", "function": {"name": "read", "arguments": {}}}]}),
             json!({"role": "tool", "tool_name": "read", "content": "data"}),
         ])
@@ -445,7 +651,7 @@ mod tests {
         let call = |id: &str| json!({"id": id, "function": {"name": "read", "arguments": {}}});
         let result = json!({"role": "tool", "tool_name": "read", "content": "data"});
         let turn = json!({"role": "assistant", "tool_calls": [call("a"), call("b")]});
-        let messages = normalise(&[turn, result.clone(), result]).unwrap();
+        let messages = all(&[turn, result.clone(), result]).unwrap();
         let answered = |at: usize| match &messages[at].content[0] {
             ContentBlock::ToolResult { id, .. } => id.clone(),
             other => panic!("{other:?}"),
@@ -455,7 +661,7 @@ mod tests {
 
     #[test]
     fn a_result_knows_the_tool_of_its_call() {
-        let messages = normalise(&[
+        let messages = all(&[
             json!({"role": "assistant", "tool_calls": [{"id": "c9", "function": {"name": "read", "arguments": {}}}]}),
             json!({"role": "tool", "tool_call_id": "c9", "content": "data"}),
         ])
@@ -467,7 +673,7 @@ mod tests {
 
     #[test]
     fn images_need_one_source_a_type_and_a_known_detail() {
-        let read = |block: Value| normalise(&[json!({"role": "user", "content": [block]})]).map_err(|e| e.0);
+        let read = |block: Value| all(&[json!({"role": "user", "content": [block]})]).map_err(|e| e.0);
         let source = "llm_call image content requires exactly one of url or base64";
         assert_eq!(read(json!({"type": "image", "media_type": "image/png"})).unwrap_err(), source);
         assert_eq!(read(json!({"type": "image", "url": "u", "base64": "b"})).unwrap_err(), source);
@@ -491,7 +697,8 @@ mod tests {
     }
 
     #[test]
-    fn empty_assistant_turns_vanish() {
-        assert!(normalise(&[json!({"role": "assistant", "content": ""}), json!(3)]).unwrap().is_empty());
+    fn empty_assistant_turns_say_nothing() {
+        let messages = all(&[json!({"role": "assistant", "content": ""}), json!(3)]).unwrap();
+        assert!(messages.len() == 1 && messages[0].is_blank_turn());
     }
 }

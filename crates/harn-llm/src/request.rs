@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::capabilities::Capabilities;
+use crate::conversation::Conversation;
 use crate::json::Object;
 use crate::options::{Sampling, Thinking};
 use crate::secret::{Secret, is_secret_header, redact_url};
-use crate::tools::ToolChoice;
+use crate::tools::{NativeTools, ToolChoice};
 use crate::wire::WireStyle;
 
 /// Where a request goes and how it is authorised.
@@ -62,6 +63,21 @@ impl Route {
     pub(crate) fn secret_headers(&self) -> Vec<(String, Secret)> {
         let more = self.extra_headers.iter().filter(|(name, _)| is_secret_header(name));
         self.auth.iter().chain(more).cloned().collect()
+    }
+
+    /// Returns everything that must not be shown: the headers that authorise, and the key.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = Secret> + '_ {
+        self.secret_headers().into_iter().map(|(_, secret)| secret).chain(self.key.clone())
+    }
+
+    /// Hides the secrets of the route in a text. Whoever cuts a text hides first: half a key is one, too.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        self.secrets().fold(text.to_string(), |text, secret| secret.redact(&text))
+    }
+
+    /// Bytes of the longest secret: so many more have to be read before a cut.
+    pub(crate) fn longest_secret(&self) -> usize {
+        self.secrets().map(|secret| secret.reveal().len()).max().unwrap_or(0)
     }
 
     /// Joins base and path with exactly one slash; a base that already ends with the path's first
@@ -129,10 +145,10 @@ pub struct Request {
     pub system: Option<String>,
     /// Whether system messages of the list are part of `system` already.
     pub system_hoisted: bool,
-    /// Messages as dicts.
-    pub messages: Vec<Value>,
+    /// The conversation.
+    pub messages: Conversation,
     /// Native tools as recorded (meta-tools included).
-    pub tools: Vec<Value>,
+    pub tools: NativeTools,
     /// Which tool may or must be called.
     pub tool_choice: Option<ToolChoice>,
     /// Limit of the reply; zero or less leaves it to the provider.
@@ -195,7 +211,7 @@ pub(crate) mod sample {
         let config = crate::config::Config::builtin();
         let table = config.provider(provider).unwrap();
         let endpoint = table.chat_endpoint().to_string();
-        let style = WireStyle::of(&endpoint);
+        let style = table.wire();
         let shape = style.tool_shape();
         let channel = match caps.structured_output.as_deref().filter(|_| o.output.is_structured()) {
             Some("native") => OutputChannel::Native,
@@ -219,8 +235,8 @@ pub(crate) mod sample {
             },
             system: o.system.clone(),
             system_hoisted: false,
-            messages: request_messages(&o, &"hi".into()),
-            tools: o.tools.iter().map(|t| t.to_native(shape)).collect(),
+            messages: Conversation::from_json(&request_messages(&o, &"hi".into())).unwrap(),
+            tools: o.tools.native(shape),
             tool_choice: o.tool_choice.clone(),
             max_tokens: o.max_tokens,
             sampling: o.sampling.clone(),

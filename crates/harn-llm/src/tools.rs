@@ -1,9 +1,15 @@
 //! Tool definitions: reading the `tools` option and writing the schemas that travel with a request.
 
+use std::cell::{OnceCell, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::error::OptionError;
 use crate::json::{Object, list_at, present, str_at};
+use crate::wire::WireStyle;
 
 /// A tool as a request needs it; handlers stay with the caller.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +134,129 @@ pub fn json_type(word: &str) -> &'static str {
         "list" | "array" => "array",
         "dict" | "object" => "object",
         _ => "string",
+    }
+}
+
+/// Tools that many calls offer: the definitions, and what formats make of them, exist once. A clone is a pointer.
+#[derive(Clone, Default)]
+pub struct ToolSet(Rc<SetParts>);
+
+#[derive(Default)]
+struct SetParts {
+    defs: Vec<ToolDef>,
+    /// The native forms made so far.
+    native: RefCell<Vec<(ToolShape, NativeTools)>>,
+}
+
+impl ToolSet {
+    /// Makes a set of definitions.
+    pub fn new(defs: Vec<ToolDef>) -> ToolSet {
+        ToolSet(Rc::new(SetParts { defs, native: RefCell::default() }))
+    }
+
+    /// Reads the option `tools`; see [`parse_tools`].
+    ///
+    /// # Errors
+    /// The value is neither a registry nor a list of tool dicts.
+    pub fn from_json(value: &Value) -> Result<ToolSet, OptionError> {
+        parse_tools(value).map(ToolSet::new)
+    }
+
+    /// Returns the tools in a native shape; they are made once.
+    pub fn native(&self, shape: ToolShape) -> NativeTools {
+        let mut made = self.0.native.borrow_mut();
+        if let Some((_, tools)) = made.iter().find(|(own, _)| *own == shape) {
+            return tools.clone();
+        }
+        let tools = NativeTools::new(self.iter().map(|tool| tool.to_native(shape)).collect());
+        made.push((shape, tools.clone()));
+        tools
+    }
+}
+
+impl Deref for ToolSet {
+    type Target = [ToolDef];
+
+    fn deref(&self) -> &[ToolDef] {
+        &self.0.defs
+    }
+}
+
+impl PartialEq for ToolSet {
+    fn eq(&self, other: &ToolSet) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0.defs == other.0.defs
+    }
+}
+
+impl std::fmt::Debug for ToolSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.defs.fmt(f)
+    }
+}
+
+impl<'a> IntoIterator for &'a ToolSet {
+    type Item = &'a ToolDef;
+    type IntoIter = std::slice::Iter<'a, ToolDef>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Tools in a native shape as they are recorded (meta-tools included). A clone is a pointer.
+#[derive(Clone, Default)]
+pub struct NativeTools(Rc<NativeParts>);
+
+#[derive(Default)]
+struct NativeParts {
+    list: Vec<Value>,
+    tokens: OnceCell<i64>,
+    /// The items of the list as a format wrote them last.
+    written: RefCell<Option<(WireStyle, Bytes)>>,
+}
+
+impl NativeTools {
+    /// Makes a list of tool dicts.
+    pub fn new(list: Vec<Value>) -> NativeTools {
+        NativeTools(Rc::new(NativeParts { list, ..NativeParts::default() }))
+    }
+
+    /// Returns the estimated tokens of all of them.
+    pub fn tokens(&self) -> i64 {
+        let count = |tool: &Value| crate::cost::estimate_tokens(&tool.to_string());
+        *self.0.tokens.get_or_init(|| self.iter().map(count).sum())
+    }
+
+    /// Returns the tools as items of a JSON list, each as `write` makes it. A format writes them once.
+    pub(crate) fn written(&self, style: WireStyle, write: &dyn Fn(&Value) -> Value) -> Vec<Bytes> {
+        let mut kept = self.0.written.borrow_mut();
+        if let Some((_, bytes)) = kept.as_ref().filter(|(own, _)| *own == style) {
+            return vec![bytes.clone()];
+        }
+        let texts: Vec<String> = self.iter().map(|tool| write(tool).to_string()).collect();
+        let bytes = Bytes::from(texts.join(","));
+        *kept = Some((style, bytes.clone()));
+        vec![bytes]
+    }
+}
+
+impl Deref for NativeTools {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        &self.0.list
+    }
+}
+
+impl PartialEq for NativeTools {
+    fn eq(&self, other: &NativeTools) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0.list == other.0.list
+    }
+}
+
+impl std::fmt::Debug for NativeTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.list.fmt(f)
     }
 }
 

@@ -5,11 +5,12 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
@@ -19,10 +20,14 @@ use crate::record::{Cassette, Recorded};
 use crate::request::Request;
 use crate::response::ResponseBuilder;
 use crate::secret::redact_url;
-use crate::wire::{ReplyReader, WireRequest};
+use crate::wire::{Body as RequestBody, ReplyReader, WireRequest};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_REDIRECTS: usize = 5;
+/// How long a call waits for the end of a body behind a reply that is complete. Servers send it right behind.
+const LINGER: Duration = Duration::from_millis(20);
+/// How long and how much is read beside the program when it did not come by then.
+const DRAIN: (Duration, usize) = (Duration::from_secs(5), 64 << 10);
 /// What is kept of the body of an error reply.
 const MAX_ERROR_BODY: usize = 16 << 10;
 
@@ -56,7 +61,7 @@ pub struct HttpRequest<'a> {
     /// Authorisation header; never recorded.
     pub auth: Vec<(String, crate::secret::Secret)>,
     /// JSON body.
-    pub body: Option<Value>,
+    pub body: Option<RequestBody>,
     /// When to give up.
     pub deadline: Instant,
     /// The timeout behind the deadline, for messages.
@@ -155,6 +160,16 @@ impl HttpReply<'_> {
         Err(error)
     }
 
+    /// Reads the end of a body whose reply is complete: only then the connection serves the next call.
+    async fn release(&mut self) {
+        let Body::Net(response) = &mut self.body else { return };
+        if tokio::time::timeout(LINGER, drain(response)).await.is_err()
+            && let Body::Net(mut response) = std::mem::replace(&mut self.body, Body::Recorded(None, None))
+        {
+            tokio::spawn(async move { tokio::time::timeout(DRAIN.0, drain(&mut response)).await });
+        }
+    }
+
     /// Reads at most `limit` bytes of the body as text; a body that breaks off gives what came.
     async fn text(&mut self, limit: usize) -> String {
         let mut bytes = Vec::new();
@@ -166,6 +181,52 @@ impl HttpReply<'_> {
             }
         }
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Reads a body to its end, or until it is too long to be worth the connection.
+async fn drain(response: &mut reqwest::Response) {
+    let mut room = DRAIN.1;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        match room.checked_sub(chunk.len()) {
+            Some(rest) => room = rest,
+            None => return,
+        }
+    }
+}
+
+/// The pieces of a body on their way out; how long they are is known from the start.
+struct Outgoing {
+    pieces: std::vec::IntoIter<Bytes>,
+    left: u64,
+}
+
+fn outgoing(body: &RequestBody) -> reqwest::Body {
+    let pieces = body.pieces();
+    let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+    reqwest::Body::wrap(Outgoing { pieces: pieces.into_iter(), left })
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.pieces.next().map(|piece| {
+            self.left -= piece.len() as u64;
+            Ok(http_body::Frame::data(piece))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.left)
     }
 }
 
@@ -319,7 +380,7 @@ impl Transport {
             builder = builder.header(name, value);
         }
         if let Some(body) = &request.body {
-            builder = builder.header("content-type", "application/json").body(body.to_string());
+            builder = builder.header("content-type", "application/json").body(outgoing(body));
         }
         match tokio::time::timeout_at(request.deadline, builder.send()).await {
             Err(_) => Err(timed_out(provider, request.timeout)),
@@ -375,8 +436,10 @@ impl Transport {
         };
         let mut reply = self.send(&http).await?;
         if !reply.head.is_success() {
-            let body = reply.text(MAX_ERROR_BODY).await;
-            return Err(LlmError::http(provider, &reply.head, &body, now_ms));
+            let read = reply.text(MAX_ERROR_BODY + route.longest_secret()).await;
+            let hidden = route.hide(&read);
+            let body = crate::json::clip(&hidden, MAX_ERROR_BODY);
+            return Err(LlmError::http(provider, &reply.head, body, now_ms));
         }
         let mut reader = ReplyReader::new(request, wire.stream);
         let mut builder = ResponseBuilder::default();
@@ -387,9 +450,13 @@ impl Transport {
                 watch(&event)
             })
         };
+        let mut at_end = false;
         while !reader.is_over() {
             match reply.chunk(request.idle_timeout).await {
-                Ok(None) => break,
+                Ok(None) => {
+                    at_end = true;
+                    break;
+                }
                 Ok(Some(chunk)) => {
                     let fed = reader.feed(&chunk, &mut events);
                     give(&mut events, &mut builder)?;
@@ -401,6 +468,9 @@ impl Transport {
         let ended = reader.finish(request, &reply.head.content_type, &mut events);
         give(&mut events, &mut builder)?;
         ended?;
+        if !at_end {
+            reply.release().await;
+        }
         Ok(builder)
     }
 }

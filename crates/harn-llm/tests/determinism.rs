@@ -49,7 +49,7 @@ fn the_order_of_options_does_not_change_the_bytes() {
             let (runtime, _) = runtime(&env);
             let prepared = runtime.prepare(&Call::new("hi", None, options.clone()));
             let wire = encode(&prepared.unwrap_or_else(|e| panic!("{provider}: {e:?}")).request).unwrap();
-            (wire.body.to_string(), wire.headers)
+            (wire.body.to_bytes(), wire.headers)
         };
         let first = bytes(&options);
         assert_eq!(bytes(&options), first, "{provider}");

@@ -105,7 +105,7 @@ proptest! {
     fn options_and_mocks_of_any_shape_are_read(value in json_value()) {
         if let Ok(options) = CallOptions::from_json(&value) {
             let messages = harn_llm::options::request_messages(&options, &value);
-            let _ = harn_llm::message::normalise(&messages);
+            let _ = harn_llm::Conversation::from_json(&messages);
         }
         let _ = Mock::from_json(&value);
         let _ = harn_llm::structured::validate::errors(&value, &value);

@@ -6,6 +6,7 @@ mod support;
 
 mod budgets;
 mod calls;
+mod connections;
 mod determinism;
 mod faults;
 mod formats;

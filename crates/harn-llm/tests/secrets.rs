@@ -60,7 +60,8 @@ fn listening() -> (Rc<LlmRuntime>, Rc<TestHost>, Rc<RefCell<String>>) {
 #[track_caller]
 fn assert_clean(text: &str, what: &str) {
     for secret in [CANARY, TOKEN, NEVER_SENT] {
-        assert!(!text.contains(secret), "{what}: {text}");
+        // Half a key is one, too.
+        assert!(!text.contains(&secret[..secret.len() / 2]), "{what}: {text}");
     }
 }
 
@@ -77,6 +78,11 @@ fn echoes(key: &str) -> Vec<(&'static str, Vec<Step>)> {
         ("error in a success", ok_json(&error)),
         ("page", reply("200 OK", "content-type: text/html\r\n", &format!("<p>{both}</p>"))),
         ("redirect", reply("302 Found", &format!("location: http://{TOKEN}.example/{key}\r\n"), "")),
+        // The key stands where the text is cut, so that a part of it would be left.
+        ("page cut", reply("200 OK", "", &format!("<p>{}{key}", "x".repeat(200 - 3 - key.len() / 2)))),
+        ("json cut", ok_json(&json!({"x": format!("{}{key}", "x".repeat(200 - 6 - key.len() / 2))}))),
+        ("error cut", reply("500 No", "", &format!("{}{key}", "x".repeat((16 << 10) - key.len() / 2)))),
+        ("stream cut", stream(&format!("data {}{key}", "x".repeat(200 - 5 - key.len() / 2)))),
         ("half a stream", stream(&format!(": {both}\n\ndata: {{\"x\": \"{both}\"}}\n\n"))),
         ("dropped", vec![]),
     ]
@@ -136,6 +142,20 @@ async fn good_calls_leave_no_key_behind() {
         assert!(said.borrow().contains("Grüße") && said.borrow().contains("/messages"));
         assert_clean(&said.borrow(), "sinks");
         assert_clean(&format!("{:?} {:?}", host.warnings, host.traces), "host");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn good_replies_that_repeat_the_key_are_recorded_without_it() {
+    local(async {
+        let (runtime, _, said) = listening();
+        let body = OPENAI_STREAM.replace("Grüße ", &format!("The key is {CANARY}. "));
+        let server = Server::start(vec![stream(&body)]).await;
+        let result = ask_with(&runtime, &server, "openai", json!({})).await.unwrap();
+        assert_clean(&result.to_string(), "the result");
+        assert!(said.borrow().contains("The key is ***. "));
+        assert_clean(&said.borrow(), "sinks");
     })
     .await;
 }

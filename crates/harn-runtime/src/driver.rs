@@ -1,7 +1,7 @@
 //! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use harn_agent::config::{Format, Search, ToolErrors};
 use harn_agent::tool::Backend;
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, Moment, Step, ToolReply, ToolRun, ToolStatus,
+    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, ModelCall, Moment, Step, ToolReply, ToolRun,
+    ToolStatus,
 };
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, Category, LlmRuntime};
@@ -22,34 +23,25 @@ use harn_vm::closure::{Closure, is_callable};
 use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
 
-use crate::builtins::{BoundTools, call_dict, failed, result_text};
+use crate::builtins::{call_dict, failed, result_text};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
 use crate::reminders::{Reminders, tell};
+use crate::session::{Scope, Session, Sessions};
 use crate::template_state::{LlmBinding, OpenContext};
-
-/// Loops of a program: who listens, what waits to be told, and which loops are running.
-#[derive(Default)]
-pub(crate) struct AgentState {
-    pub(crate) subscribers: RefCell<Vec<(String, Value)>>,
-    pub(crate) feedback: RefCell<Vec<(String, String, String)>>,
-    pub(crate) running: RefCell<Vec<String>>,
-    /// Places of errors in handlers that were told.
-    reported: RefCell<BTreeSet<Option<(String, u32)>>>,
-}
 
 /// What a loop needs of the script that started it.
 struct Driver {
     cx: Cx,
     llm: Rc<LlmRuntime>,
     state: Rc<LlmState>,
-    agents: Rc<AgentState>,
     reminders: Rc<Reminders>,
     /// The providers of reminders in force.
     providers: Selection,
     /// The options as the script gave them.
     options: Value,
-    session: String,
+    session: Rc<Session>,
+    sessions: Rc<Sessions>,
     /// The iteration that runs.
     iteration: Cell<u32>,
     handlers: BTreeMap<String, Value>,
@@ -66,18 +58,22 @@ struct Driver {
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
     let llm = runtime(cx);
     let call_options = CallOptions::new(cx, given);
-    let options = call_options.json.as_object().cloned().unwrap_or_default();
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
-    let route = llm.render_context(&Json::Object(options.clone()));
+    let route = llm.render_context(&call_options.json);
+    let options = call_options.json.as_object().cloned().unwrap_or_default();
     let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
+    let sessions = cx.state::<Sessions>();
     let reminders = cx.state::<Reminders>();
     let providers;
     (providers, config.remind_at) =
         reminders.select(config.options.get("reminders").unwrap_or(&Json::Null)).or_throw()?;
     config.context_window = context_window(&llm, &providers, route.as_ref().ok());
-    let session = config.session_id.clone().unwrap_or_else(|| format!("agent_session_{}", new_id(cx.vm())));
-    reminders.adopt(cx.vm(), &session, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
+    let session = match &config.session_id {
+        Some(id) => sessions.named(id),
+        None => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
+    };
+    reminders.adopt(cx.vm(), &session.id, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
     let tools = entry(given, "tools");
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
@@ -85,11 +81,11 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         cx: cx.clone(),
         llm,
         state: cx.state::<LlmState>(),
-        agents: cx.state::<AgentState>(),
         reminders,
         providers,
         options: given.clone(),
         session: session.clone(),
+        sessions: sessions.clone(),
         iteration: Cell::new(0),
         handlers: handlers(&tools),
         caller: callback(["llm_caller", "llm_caller"]),
@@ -97,7 +93,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
     };
-    let _scope = Scope::open(cx, &session, config.session_id.is_some(), &tools);
+    let _scope = LoopScope::open(cx, &session, &config, &tools);
     let _limit = crate::policy::limit(cx, &mut config, given)?;
     let llm = from_json(&route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
@@ -129,6 +125,7 @@ pub(crate) fn loop_config(
 ) -> Result<LoopConfig> {
     let format = default_format(cx, llm, &options, route);
     let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
+    config.tools.share(&mut cx.state::<Sessions>().tools.borrow_mut());
     config.search = search(llm, &config)?;
     Ok(config)
 }
@@ -156,13 +153,15 @@ fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
         return Ok(None);
     }
     let mut options = Map::new();
-    for key in ["provider", "model", "model_tier", "tools", "tool_search"] {
+    for key in ["provider", "model", "model_tier", "tool_search"] {
         if let Some(value) = config.options.get(key) {
             options.insert(key.to_owned(), value.clone());
         }
     }
     options.insert("tool_format".to_owned(), config.format.as_str().into());
-    let prepared = llm.prepare(&Call::new("", None, Json::Object(options))).map_err(|e| failed(&e))?;
+    let mut call = Call::new("", None, Json::Object(options));
+    call.tools = Some(config.tools.offered().set.clone());
+    let prepared = llm.prepare(&call).map_err(|e| failed(&e))?;
     let tool = prepared.search.search_tool;
     Ok(tool.map(|tool| Search { tool: tool.to_native(ToolShape::OpenAi), name: tool.name }))
 }
@@ -183,33 +182,26 @@ fn handlers(tools: &Value) -> BTreeMap<String, Value> {
     out
 }
 
-/// A running loop: its registry is the current one, its session the innermost. Dropping it restores both,
-/// also when the loop is cancelled.
-struct Scope {
+/// A running loop. Dropping it forgets what only it could ask for, also when the loop is cancelled.
+struct LoopScope {
     cx: Cx,
-    bound: Option<Value>,
-    /// Nobody can ask for the session again.
-    unnamed: bool,
+    _scope: Scope,
+    unnamed: Option<Rc<Session>>,
 }
 
-impl Scope {
-    fn open(cx: &Cx, session: &str, named: bool, tools: &Value) -> Scope {
-        let bound = cx.state::<BoundTools>();
-        let previous = bound.0.borrow().clone();
-        if harn_agent::registry::is_registry(tools) {
-            *bound.0.borrow_mut() = Some(tools.clone());
-        }
-        cx.state::<AgentState>().running.borrow_mut().push(session.to_owned());
-        Scope { cx: cx.clone(), bound: previous, unnamed: !named }
+impl LoopScope {
+    fn open(cx: &Cx, session: &Rc<Session>, config: &LoopConfig, tools: &Value) -> LoopScope {
+        let named = config.session_id.is_some();
+        let tools = harn_agent::registry::is_registry(tools).then(|| tools.clone());
+        let scope = Scope::open(cx, session, named, tools);
+        LoopScope { cx: cx.clone(), _scope: scope, unnamed: (!named).then(|| session.clone()) }
     }
 }
 
-impl Drop for Scope {
+impl Drop for LoopScope {
     fn drop(&mut self) {
-        *self.cx.state::<BoundTools>().0.borrow_mut() = self.bound.take();
-        let session = self.cx.state::<AgentState>().running.borrow_mut().pop();
-        if let Some(session) = session.filter(|_| self.unnamed) {
-            self.cx.state::<Reminders>().forget(&session);
+        if let Some(session) = &self.unnamed {
+            self.cx.state::<Reminders>().forget(&session.id);
         }
     }
 }
@@ -239,7 +231,14 @@ impl Driver {
                     self.remind(&agent, &moment, &prompts).await?;
                     Answer::Reminded
                 }
-                Step::CallModel(options) => self.call_model(options).await?,
+                Step::CallModel(call) => {
+                    let answer = self.call_model(&agent, call).await?;
+                    // A reply may have been there at once (a mock, a replay): deadlines, cancellation and other tasks
+                    // have their turn all the same.
+                    tokio::task::yield_now().await;
+                    self.cx.check()?;
+                    answer
+                }
                 Step::RunTools(runs) => Answer::Tools(self.run_tools(&agent, &runs).await?),
             };
             let taken = agent.answer(answer, &prompts);
@@ -259,9 +258,9 @@ impl Driver {
 
     /// Lends the reminders of the session to the loop: while scripts run, they belong to the session.
     fn with_reminders<T>(&self, agent: &mut AgentLoop, work: impl FnOnce(&mut AgentLoop) -> T) -> T {
-        self.reminders.exchange(&self.session, agent.reminders_mut());
+        self.reminders.exchange(&self.session.id, agent.reminders_mut());
         let out = work(agent);
-        self.reminders.exchange(&self.session, agent.reminders_mut());
+        self.reminders.exchange(&self.session.id, agent.reminders_mut());
         out
     }
 
@@ -282,8 +281,8 @@ impl Driver {
                     let Some(evaluate) = self.reminders.evaluator(id, event) else { continue };
                     let mut context = Dict::new();
                     context.insert("event", event);
-                    context.insert("session", from_json(&agent.session(&self.session)));
-                    context.insert("session_id", self.session.as_str());
+                    context.insert("session", from_json(&agent.session(&self.session.id)));
+                    context.insert("session_id", self.session.id.as_str());
                     context.insert("payload", from_json(&moment.payload));
                     context.insert("options", self.options.clone());
                     context.insert("config", from_json(&Json::Object(config.clone())));
@@ -291,20 +290,20 @@ impl Driver {
                     provider_reminders(id, &to_json(&answer), &fresh).or_throw()?
                 }
             };
-            made.iter().for_each(|reminder| self.reminders.add(self.cx.vm(), &self.session, reminder));
+            made.iter().for_each(|reminder| self.reminders.add(self.cx.vm(), &self.session.id, reminder));
             // The built-in ones look at every turn: only what came of it is worth an event that is kept.
             if built_in.is_some() && made.is_empty() {
                 continue;
             }
             let evaluated = json!({"kind": "transcript.reminder.provider_evaluated", "provider": id,
                                    "event": event, "reminders": made.len()});
-            tell(self.cx.vm(), Some(&self.session), evaluated);
+            tell(self.cx.vm(), Some(&self.session.id), evaluated);
         }
         Ok(())
     }
 
     fn trace(&self, event: Json) {
-        self.state.trace.borrow_mut().push(event);
+        self.state.trace.borrow_mut().add(event);
     }
 
     /// Adds to `agent_trace` what became of tool calls, and what was done about them.
@@ -343,14 +342,9 @@ impl Driver {
 
     /// Gives the loop what `agent_inject_feedback` left for its session.
     fn hand_over_feedback(&self, agent: &mut AgentLoop) {
-        let mut waiting = self.agents.feedback.borrow_mut();
-        waiting.retain(|(session, kind, text)| {
-            let mine = *session == self.session;
-            if mine {
-                agent.inject_feedback(kind, text);
-            }
-            !mine
-        });
+        for (kind, text) in self.session.take_feedback() {
+            agent.inject_feedback(&kind, &text);
+        }
     }
 
     /// Tells subscribers what happened; an error of theirs is reported and changes nothing.
@@ -358,14 +352,18 @@ impl Driver {
         for event in agent.take_events() {
             self.trace_event(&event);
             if let AgentEvent::Reminder(entry) = &event {
-                tell(self.cx.vm(), Some(&self.session), entry.clone());
+                tell(self.cx.vm(), Some(&self.session.id), entry.clone());
             }
             if !event.is_live() {
                 continue;
             }
-            let listeners = self.agents.subscribers.borrow().clone();
-            for (_, listener) in listeners.iter().filter(|(session, _)| *session == self.session) {
-                let told = self.cx.call(listener, [from_json(&event.to_json(&self.session))]).await;
+            let listeners = self.session.subscribers();
+            if listeners.is_empty() {
+                continue;
+            }
+            let told = from_json(&event.to_json(&self.session.id));
+            for listener in &listeners {
+                let told = self.cx.call(listener, [told.clone()]).await;
                 if let Err(error) = told {
                     self.cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
                 }
@@ -373,13 +371,12 @@ impl Driver {
         }
     }
 
-    async fn call_model(&self, options: Json) -> Result<Answer> {
+    async fn call_model(&self, agent: &AgentLoop, call: ModelCall) -> Result<Answer> {
         // A model that answers at once leaves no other moment.
         self.cx.give_way().await?;
         let started = self.cx.system().monotonic();
         let result = if is_callable(&self.caller) {
-            let options = options.as_object().cloned().unwrap_or_default();
-            match self.cx.call(&self.caller, [call_dict(options)]).await {
+            match self.cx.call(&self.caller, [call_dict(agent.call_options(&call))]).await {
                 Ok(value) => to_json(&value),
                 Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
                     return Ok(Answer::OverBudget);
@@ -387,8 +384,8 @@ impl Driver {
                 Err(error) => return Err(error),
             }
         } else {
-            let call = Call { prompt: Json::Null, system: None, options };
-            match calling(&self.cx, &call.options, self.llm.llm_call(&call)).await {
+            let call = agent.call(&call);
+            match calling(&self.cx, &call.options, self.llm.llm_turn(&call)).await {
                 Ok(result) => result,
                 Err(error) if error.category() == Category::BudgetExceeded => return Ok(Answer::OverBudget),
                 Err(error) => return Err(failed(&error)),
@@ -465,7 +462,7 @@ impl Driver {
             ToolErrors::Report => {
                 let (diagnostic, file) = harn_vm::uncaught(self.cx.vm(), error);
                 let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
-                if self.agents.reported.borrow_mut().insert(place) {
+                if self.sessions.reported.borrow_mut().insert(place) {
                     let drawn = match &file {
                         Some(file) => diagnostic.render(file, false),
                         None => diagnostic.render_plain(false),

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use harn_llm::host::{LocalFuture, Reminded};
@@ -21,6 +21,7 @@ use crate::assets::EmbeddedPrompts;
 use crate::convert::{from_json, to_json};
 use crate::reminders::Reminders;
 use crate::template_state::{LlmBinding, OpenContext, TemplateState, log_render};
+use crate::trace::Trace;
 
 /// Model calls of one program.
 #[derive(Default)]
@@ -32,7 +33,7 @@ pub(crate) struct LlmState {
     transforms: RefCell<BTreeMap<u64, Value>>,
     next_transform: Cell<u64>,
     /// Trace events so far, for `agent_trace`.
-    pub(crate) trace: RefCell<Vec<Json>>,
+    pub(crate) trace: RefCell<Trace>,
     /// Embedded prompts, parsed once.
     pub(crate) prompts: EmbeddedPrompts,
 }
@@ -53,16 +54,29 @@ struct Running {
 
 /// Runs a call for the task of `cx`: its render context is open until it ends, and closures among its
 /// options run in the task.
-pub(crate) async fn calling<T>(cx: &Cx, options: &Json, work: impl Future<Output = T>) -> T {
-    let llm = binding(cx, options);
-    let _open = OpenContext::new(cx, llm.clone());
-    within(Running { cx: cx.clone(), llm, in_place: true }, work).await
+///
+/// The call is large and waits long: it is put into a box at once, for each future that is handed a future by value
+/// would hold room for it.
+pub(crate) fn calling<'a, T: 'a>(
+    cx: &Cx,
+    options: &Json,
+    work: impl Future<Output = T> + 'a,
+) -> impl Future<Output = T> + 'a {
+    let (llm, work) = (binding(cx, options), Box::pin(work));
+    let cx = cx.clone();
+    async move {
+        let _open = OpenContext::new(&cx, llm.clone());
+        within(Running { cx, llm, in_place: true }, work).await
+    }
 }
 
 /// As [`calling`] for work that goes on beside the task: its templates are not the task's.
-pub(crate) async fn calling_aside<T>(cx: &Cx, options: &Json, work: impl Future<Output = T>) -> T {
-    let llm = binding(cx, options);
-    within(Running { cx: cx.clone(), llm, in_place: false }, work).await
+pub(crate) fn calling_aside<'a, T: 'a>(
+    cx: &Cx,
+    options: &Json,
+    work: impl Future<Output = T> + 'a,
+) -> impl Future<Output = T> + 'a {
+    within(Running { cx: cx.clone(), llm: binding(cx, options), in_place: false }, Box::pin(work))
 }
 
 /// Renders embedded prompts for the model of a loop.
@@ -87,9 +101,8 @@ pub(crate) fn binding(cx: &Cx, options: &Json) -> LlmBinding {
 }
 
 /// Lets the host know on whose behalf it is asked, for as long as `work` is being polled.
-async fn within<T>(running: Running, work: impl Future<Output = T>) -> T {
+async fn within<T>(running: Running, mut work: Pin<Box<impl Future<Output = T>>>) -> T {
     let state = running.cx.state::<LlmState>();
-    let mut work = pin!(work);
     poll_fn(|context| {
         let outer = state.running.replace(Some(running.clone()));
         let polled = work.as_mut().poll(context);
@@ -230,7 +243,7 @@ impl harn_llm::Host for ProgramHost {
         Ok(SystemText { text: assembly.text.clone(), provenance: Some(Rc::new(assembly)) })
     }
 
-    fn remind(&self, options: &Json, messages: &[Json], route: &Route) -> Option<Reminded> {
+    fn remind(&self, options: &Json, last: &dyn Fn() -> Vec<Json>, route: &Route) -> Option<Reminded> {
         let mut pending = options.get("transcript").map(pending).unwrap_or_default();
         if let (Some(session), Some(vm)) =
             (options.get("session_id").and_then(Json::as_str), self.vm.upgrade())
@@ -249,7 +262,7 @@ impl harn_llm::Host for ProgramHost {
             prompt_caching: route.caps.prompt_caching,
             prefers_xml_scaffolding: route.caps.prefers_xml_scaffolding,
         };
-        let placed = place(&pending, messages, caps, &|body| harn_llm::frame::quote(body).into_owned());
+        let placed = place(&pending, &last(), caps, &|body| harn_llm::frame::quote(body).into_owned());
         let fragment =
             |f: harn_prompt::Fragment| Fragment { id: f.id, source: "reminder", after: false, body: f.body };
         Some(Reminded {
@@ -309,7 +322,7 @@ impl harn_llm::Host for ProgramHost {
 
     fn trace(&self, event: Json) {
         if let Some(state) = self.state() {
-            state.trace.borrow_mut().push(event);
+            state.trace.borrow_mut().add(event);
         }
     }
 }

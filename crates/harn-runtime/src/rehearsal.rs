@@ -46,7 +46,7 @@ fn sent(prepared: &Prepared) -> SentCall {
         model: request.route.model.clone(),
         iteration: prepared.options.raw.get("_iteration").and_then(Json::as_u64),
         assembly: assembly(prepared),
-        messages: request.messages.clone(),
+        messages: request.messages.to_json(),
         tools: request.tools.iter().filter_map(tool_name).collect(),
     }
 }

@@ -8,7 +8,7 @@ use crate::feedback;
 impl AgentLoop {
     /// The argument of `context_callback`.
     pub(super) fn shaping_context(&self, system: &str) -> Json {
-        let messages = &self.state.messages;
+        let messages = &self.state.messages.to_json();
         let last = |n: usize| Json::from(messages[messages.len().saturating_sub(n)..].to_vec());
         let latest = |role: &str| {
             let found = messages.iter().rev().find(|m| m["role"] == role && feedback_kind(m).is_none());
@@ -37,7 +37,7 @@ impl AgentLoop {
     /// The argument of a `recitation` closure.
     pub(super) fn recitation_context(&self) -> Json {
         json!({
-            "iteration": self.state.iterations, "messages": self.state.messages,
+            "iteration": self.state.iterations, "messages": self.state.messages.to_json(),
             "tools_used": self.state.tools_used,
         })
     }

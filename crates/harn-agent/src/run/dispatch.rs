@@ -244,7 +244,7 @@ impl AgentLoop {
         if self.config.format == Format::Text || assistant.is_null() {
             let results: Vec<(String, String)> =
                 turn.answered.iter().map(|a| (a.name.clone(), a.text.clone())).collect();
-            self.state.messages.push(crate::feedback::tool_results(&results));
+            self.tell_model(crate::feedback::tool_results(&results));
             return;
         }
         let blocks =
@@ -255,12 +255,12 @@ impl AgentLoop {
                 .iter()
                 .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": quote(&a.text)}))
                 .collect();
-            self.state.messages.push(json!({"role": "user", "content": results}));
+            self.tell_model(json!({"role": "user", "content": results}));
             return;
         }
         let by_name = assistant["tool_calls"][0]["function"]["index"].is_number();
         for answered in self.state.turn.answered.clone() {
-            self.state.messages.push(if by_name {
+            self.tell_model(if by_name {
                 json!({"role": "tool", "tool_name": answered.name, "content": quote(&answered.text)})
             } else {
                 json!({"role": "tool", "tool_call_id": answered.id, "content": quote(&answered.text)})

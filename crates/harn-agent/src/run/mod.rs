@@ -21,6 +21,10 @@ mod state;
 mod tests;
 mod turn;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use harn_llm::{Conversation, Message, Role};
 use harn_prompt::reminder::{pending, transcript_of};
 use harn_prompt::turn::{ToolListing, TurnInput};
 use harn_prompt::{Fragment, Prose, ProseError, TurnError};
@@ -29,7 +33,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
-use crate::tool::{Backend, LoopTool};
+use crate::tool::{Backend, LoopTool, Offered};
 pub use remind::Moment;
 pub use state::Status;
 use state::{Phase, State};
@@ -41,8 +45,8 @@ pub enum Step {
     Recite(Json),
     /// Ask `context_callback` with this dict.
     ShapeContext(Json),
-    /// Call a model with these options; prompt and system text are in them.
-    CallModel(Json),
+    /// Call a model.
+    CallModel(ModelCall),
     /// Run these calls; when there are several they may run at the same time.
     RunTools(Vec<ToolRun>),
     /// Ask `post_turn_callback` with this dict.
@@ -51,6 +55,32 @@ pub enum Step {
     Remind(Moment),
     /// The loop is over: see [`AgentLoop::outcome`].
     Finished,
+}
+
+/// A call of a model that a loop needs. The conversation and the tools stay with the loop: see [`AgentLoop::call`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelCall {
+    /// The options of the call, the system text among them. Of the tools they hold what prompt assembly looks at.
+    #[serde(with = "shared")]
+    pub options: Rc<Json>,
+    /// What is sent instead of the loop's conversation, when a callback has chosen it.
+    pub messages: Option<Conversation>,
+}
+
+/// A shared value is saved as what it is.
+mod shared {
+    use std::rc::Rc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value as Json;
+
+    pub(super) fn serialize<S: Serializer>(value: &Rc<Json>, to: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Rc<Json>, D::Error> {
+        Json::deserialize(from).map(Rc::new)
+    }
 }
 
 /// A tool call that passed all checks.
@@ -113,7 +143,7 @@ pub enum Answer {
     Context(Json),
     /// To [`Step::CallModel`]: the result dict of the call.
     Reply {
-        /// The result dict.
+        /// The result dict. Of its transcript only the last message is looked at.
         result: Json,
         /// Milliseconds the call took.
         duration_ms: i64,
@@ -161,18 +191,67 @@ pub struct AgentLoop {
     state: State,
     /// Told and not yet taken.
     events: Vec<AgentEvent>,
+    /// The tools offered to the model since these were found, when some are held back.
+    #[serde(skip)]
+    offered: Cached,
+}
+
+/// Something that can be made again: it is no part of the loop's state.
+#[derive(Debug, Clone, Default)]
+struct Cached(RefCell<Option<(Vec<String>, Rc<Offered>)>>);
+
+impl PartialEq for Cached {
+    fn eq(&self, _: &Cached) -> bool {
+        true
+    }
 }
 
 impl AgentLoop {
     /// Begins a loop.
-    pub fn new(config: LoopConfig) -> AgentLoop {
+    pub fn new(mut config: LoopConfig) -> AgentLoop {
         let reminders = pending(config.options.get("transcript").unwrap_or(&Json::Null));
         let reminders = transcript_of(&reminders);
-        let mut state = State { messages: config.history.clone(), reminders, ..State::default() };
+        let messages = std::mem::take(&mut config.history);
+        let mut state = State { messages, reminders, ..State::default() };
         if !config.prompt.is_empty() || state.messages.is_empty() {
-            state.messages.push(json!({"role": "user", "content": config.prompt}));
+            state.messages.push(Rc::new(Message::text_of(Role::User, config.prompt.clone())));
         }
-        AgentLoop { config, state, events: Vec::new() }
+        AgentLoop { config, state, events: Vec::new(), offered: Cached::default() }
+    }
+
+    /// The call that a step asks for, as [`harn_llm::LlmRuntime`] takes it: conversation and tools are shared with the
+    /// loop.
+    pub fn call(&self, call: &ModelCall) -> harn_llm::Call {
+        harn_llm::Call {
+            options: (*call.options).clone(),
+            messages: Some(call.messages.clone().unwrap_or_else(|| self.state.messages.clone())),
+            tools: (!self.config.tools.is_empty()).then(|| self.offered().set.clone()),
+            ..harn_llm::Call::default()
+        }
+    }
+
+    /// The same as one option dict, for callers that take the place of `llm_call`.
+    pub fn call_options(&self, call: &ModelCall) -> Map<String, Json> {
+        let mut options = call.options.as_object().cloned().unwrap_or_default();
+        let messages = call.messages.as_ref().unwrap_or(&self.state.messages);
+        options.insert("messages".into(), messages.to_json().into());
+        if options.contains_key("tools") {
+            options.insert("tools".into(), self.visible_tools().into());
+        }
+        options
+    }
+
+    /// Adds a message to the history.
+    fn tell_model(&mut self, message: Json) {
+        // Only pictures can be wrong, and the loop writes none; a message that cannot be read is not sent either.
+        if let Err(error) = self.state.messages.push_json(message) {
+            self.state.notes.push(state::Note::internal(
+                "unreadable_message",
+                "system",
+                &error.0,
+                Json::Null,
+            ));
+        }
     }
 
     /// Returns the settings.
@@ -214,7 +293,7 @@ impl AgentLoop {
                         break step;
                     }
                 }
-                Phase::Call(options) => break Step::CallModel(options),
+                Phase::Call(call) => break Step::CallModel(call),
                 Phase::Dispatch => {
                     if let Some(step) = self.dispatch() {
                         break step;
@@ -306,18 +385,18 @@ impl AgentLoop {
     /// Makes the options of the model call.
     fn compose(&mut self, recitation: Option<String>, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
         let fragments = self.turn_fragments(recitation, None, prose)?;
-        let options = self.call_options(&fragments);
-        if !self.config.shapes_context {
-            self.state.phase = Phase::Call(options);
+        let options = self.options_of_call(&fragments);
+        let active = self.config.shapes_context.then(|| {
+            let (tools, caps) = (harn_prompt::active_tools(&options), harn_prompt::active_caps(&options));
+            harn_prompt::reduce(&fragments, &tools, &caps)
+        });
+        let call = ModelCall { options: Rc::new(Json::Object(options)), messages: None };
+        let Some(system) = active else {
+            self.state.phase = Phase::Call(call);
             return Ok(None);
-        }
-        let (tools, caps) = match &options {
-            Json::Object(map) => (harn_prompt::active_tools(map), harn_prompt::active_caps(map)),
-            _ => Default::default(),
         };
-        let context = self.shaping_context(harn_prompt::reduce(&fragments, &tools, &caps).as_str());
-        self.state.composed = options;
-        Ok(Some(Step::ShapeContext(context)))
+        self.state.composed = Some(call);
+        Ok(Some(Step::ShapeContext(self.shaping_context(system.as_str()))))
     }
 
     /// Returns the primary block of the next turn. `session_system` is the system text stored with the session.
@@ -337,9 +416,10 @@ impl AgentLoop {
         let format = if config.tools.is_empty() { Format::Native } else { config.format };
         options.insert("tool_format".into(), format.as_str().into());
         options.insert("recitation".into(), recitation.into());
-        options.insert("tools".into(), self.visible_tools().into());
+        let offered = self.offered();
+        options.insert("tools".into(), offered.names.clone().into());
         let mut listing = match config.format {
-            Format::Text => self.listing(),
+            Format::Text => offered.listing().clone(),
             Format::Native => ToolListing::default(),
         };
         listing.deferred = self.stubs();
@@ -382,16 +462,20 @@ impl AgentLoop {
         out
     }
 
-    fn listing(&self) -> ToolListing {
-        let visible = self.visible_tools();
-        let defs = harn_llm::tools::parse_tools(&Json::Array(visible)).unwrap_or_default();
-        let declared = harn_llm::tool_text::declarations(defs.iter());
-        let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-        ToolListing {
-            shared_types: text("shared_types"),
-            expanded: text("expanded_schemas"),
-            compact: text("compact_schemas"),
-            deferred: Vec::new(),
+    /// What the model is offered in this turn: shared by all loops with the same tools, unless some are held back.
+    fn offered(&self) -> Rc<Offered> {
+        if self.config.search.is_none() {
+            return self.config.tools.offered().clone();
+        }
+        let found = &self.state.promoted;
+        let mut cached = self.offered.0.borrow_mut();
+        match &*cached {
+            Some((then, offered)) if then == found => offered.clone(),
+            _ => {
+                let offered = Rc::new(Offered::new(&self.visible_tools()));
+                *cached = Some((found.clone(), offered.clone()));
+                offered
+            }
         }
     }
 
@@ -410,7 +494,7 @@ impl AgentLoop {
             .collect()
     }
 
-    fn call_options(&mut self, fragments: &[Fragment]) -> Json {
+    fn options_of_call(&mut self, fragments: &[Fragment]) -> Map<String, Json> {
         let mut options: Map<String, Json> = self.config.options.clone();
         // What they say is in the fragments and messages.
         options.shift_remove("system");
@@ -422,14 +506,10 @@ impl AgentLoop {
         let config = &self.config;
         let fragments: Vec<Json> = fragments.iter().map(fragment_json).collect();
         options.insert("_system_fragments".into(), fragments.into());
-        options.insert("messages".into(), self.state.messages.clone().into());
         options.insert("_iteration".into(), self.state.iterations.into());
         options.insert("tool_format".into(), config.format.as_str().into());
-        let tools = self.visible_tools();
-        if tools.is_empty() {
-            options.shift_remove("tools");
-        } else {
-            options.insert("tools".into(), tools.into());
+        if !config.tools.is_empty() {
+            options.insert("tools".into(), self.offered().names.clone().into());
         }
         if config.search.is_some() {
             options.shift_remove("tool_search");
@@ -437,29 +517,29 @@ impl AgentLoop {
         if config.persistent {
             options.insert("done_sentinel".into(), config.sentinel.as_str().into());
         }
-        Json::Object(options)
+        options
     }
 
     fn shaped(&mut self, value: &Json) -> Result<(), LoopError> {
-        let mut options = std::mem::take(&mut self.state.composed);
-        let messages = |value: &Json| -> Result<Json, LoopError> {
+        let Some(mut call) = self.state.composed.take() else { return Err(LoopError::Unexpected) };
+        let messages = |value: &Json| -> Result<Conversation, LoopError> {
+            let wrong = |what: &str| {
+                LoopError::Callback(format!("context_callback returned an invalid response: {what}"))
+            };
             let list = value.as_array().filter(|list| list.iter().all(Json::is_object));
-            list.map(|list| list.clone().into()).ok_or_else(|| {
-                let text =
-                    "context_callback returned an invalid response: messages must be a list of message dicts";
-                LoopError::Callback(text.to_owned())
-            })
+            let list = list.ok_or_else(|| wrong("messages must be a list of message dicts"))?;
+            self.state.messages.with_same(list).map_err(|e| wrong(&e.0))
         };
         match value {
             Json::Null => {}
-            Json::Array(_) => options["messages"] = messages(value)?,
+            Json::Array(_) => call.messages = Some(messages(value)?),
             Json::Object(map) if harn_prompt::value::as_foreign(value).is_none() => {
                 if let Some(list) = map.get("messages").filter(|m| !m.is_null()) {
-                    options["messages"] = messages(list)?;
+                    call.messages = Some(messages(list)?);
                 }
                 if let Some(system) = map.get("system").filter(|s| !s.is_null()) {
                     let body = harn_prompt::value::display(system);
-                    options["_system_fragments"] =
+                    Rc::make_mut(&mut call.options)["_system_fragments"] =
                         json!([{"id": "primary:system", "source": "primary", "body": body}]);
                 }
             }
@@ -470,13 +550,13 @@ impl AgentLoop {
                 )));
             }
         }
-        self.state.phase = Phase::Call(options);
+        self.state.phase = Phase::Call(call);
         Ok(())
     }
 
     /// Appends a message of the runtime.
     fn feedback(&mut self, kind: &str, text: &str) {
-        self.state.messages.push(crate::feedback::message(kind, text));
+        self.tell_model(crate::feedback::message(kind, text));
         self.events
             .push(AgentEvent::FeedbackInjected { kind: kind.to_owned(), content: text.trim().to_owned() });
     }

@@ -58,7 +58,8 @@ impl AgentLoop {
 
     fn transcript(&self, ids: &dyn Fn() -> String) -> Json {
         let state = &self.state;
-        let mut events = transcript::message_events(&state.messages, ids);
+        let messages = state.messages.to_json();
+        let mut events = transcript::message_events(&messages, ids);
         events.extend(state.notes.iter().map(|note| {
             let metadata = Some(note.metadata.clone()).filter(|m| !m.is_null());
             transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
@@ -66,7 +67,7 @@ impl AgentLoop {
         events.extend(pending(&state.reminders).iter().map(reminder_event));
         let id = self.config.session_id.clone().unwrap_or_else(ids);
         let mut out = json!({
-            "_type": "transcript", "version": 2, "id": id, "messages": state.messages, "events": events,
+            "_type": "transcript", "version": 2, "id": id, "messages": messages, "events": events,
             "assets": [], "state": if self.status() == Some(Status::Done) { "active" } else { "paused" },
         });
         let summary = self.config.options.get("transcript").and_then(|t| t.get("summary"));

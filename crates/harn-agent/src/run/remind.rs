@@ -60,12 +60,8 @@ impl AgentLoop {
     /// Tokens that the next request takes up: what the provider counted for the last one, and an estimate of what was
     /// added since.
     fn used_tokens(&self) -> u64 {
-        let messages = &self.state.messages;
-        let (counted, new) = match self.state.counted {
-            Some((tokens, messages_then)) => (tokens, messages.get(messages_then..).unwrap_or_default()),
-            None => (0, messages.as_slice()),
-        };
-        u64::try_from(counted + harn_llm::cost::estimate_call(None, new, &[])).unwrap_or(0)
+        let (counted, messages_then) = self.state.counted.unwrap_or_default();
+        u64::try_from(counted + self.state.messages.tokens_from(messages_then)).unwrap_or(0)
     }
 
     /// Puts the pending reminders into the options of a call.

@@ -130,8 +130,8 @@ impl AgentLoop {
         let int = |key: &str| result[key].as_i64().unwrap_or(0);
         let counts = &mut self.state.counts;
         counts.llm_calls += 1;
-        counts.input_tokens += int("input_tokens");
-        counts.output_tokens += int("output_tokens");
+        counts.input_tokens = counts.input_tokens.saturating_add(int("input_tokens"));
+        counts.output_tokens = counts.output_tokens.saturating_add(int("output_tokens"));
         counts.llm_ms += duration_ms;
         // The assistant's message is about to become the next one.
         let tokens = int("input_tokens") + int("output_tokens");
@@ -395,7 +395,7 @@ impl AgentLoop {
         if native_calls {
             self.state.turn.assistant = message.clone();
         }
-        self.state.messages.push(message);
+        self.tell_model(message);
     }
 
     fn history_text(&self, reply: &Reply<'_>) -> String {

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use harn_llm::Conversation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{Moment, Step, ToolStatus};
+use super::{ModelCall, Moment, Step, ToolStatus};
 use crate::detect::Detector;
 
 /// How a loop ended.
@@ -42,8 +43,8 @@ pub(super) enum Phase {
     Start,
     /// The system prompt is to be made, with this recitation.
     Compose(Option<String>),
-    /// The model is to be called with these options.
-    Call(Json),
+    /// The model is to be called.
+    Call(ModelCall),
     /// Calls are to be taken from the queue.
     Dispatch,
     /// All calls are answered.
@@ -129,12 +130,12 @@ pub(super) struct State {
     pub(super) phase: Phase,
     /// The step that waits for its answer.
     pub(super) asked: Option<Step>,
-    /// Options of the call while a callback looks at its context.
-    pub(super) composed: Json,
+    /// The call while a callback looks at its context.
+    pub(super) composed: Option<ModelCall>,
     pub(super) turn: Turn,
     pub(super) status: Option<Status>,
 
-    pub(super) messages: Vec<Json>,
+    pub(super) messages: Conversation,
     pub(super) notes: Vec<Note>,
     pub(super) queued: Vec<(String, String)>,
 

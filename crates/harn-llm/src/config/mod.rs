@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use crate::host::Host;
 use crate::options::Sampling;
+use crate::wire::WireStyle;
 
 /// One layer of configuration: where it came from and its text.
 #[derive(Debug, Clone)]
@@ -51,6 +52,8 @@ pub struct Provider {
     pub extra_headers: Option<BTreeMap<String, String>>,
     /// Path of chat requests.
     pub chat_endpoint: Option<String>,
+    /// The wire format spoken there; see [`Provider::wire`].
+    pub wire: Option<WireStyle>,
     /// Path of text completion requests.
     pub completion_endpoint: Option<String>,
     /// How to ask whether the provider works.
@@ -297,6 +300,8 @@ impl Provider {
             auth_header: self.auth_header.or(b.auth_header),
             auth_env: self.auth_env.or(b.auth_env),
             extra_headers: self.extra_headers.or(b.extra_headers),
+            // Another endpoint may speak another format.
+            wire: self.wire.or(b.wire.filter(|_| self.chat_endpoint.is_none())),
             chat_endpoint: self.chat_endpoint.or(b.chat_endpoint),
             completion_endpoint: self.completion_endpoint.or(b.completion_endpoint),
             healthcheck: self.healthcheck.or(b.healthcheck),
@@ -311,6 +316,21 @@ impl Provider {
             default_model: self.default_model.or(b.default_model),
             default_model_env: self.default_model_env.or(b.default_model_env),
         }
+    }
+
+    /// Returns the wire format of chat requests: what `wire` says, else what tables without that key mean by the words
+    /// of their endpoint.
+    pub fn wire(&self) -> WireStyle {
+        let words = [
+            ("/messages", WireStyle::Anthropic),
+            ("/responses", WireStyle::OpenAiResponses),
+            ("/api/chat", WireStyle::OllamaChat),
+            (":generateContent", WireStyle::Gemini),
+            ("/converse", WireStyle::Bedrock),
+        ];
+        let meant =
+            || words.iter().find(|(word, _)| self.chat_endpoint().contains(word)).map(|(_, wire)| *wire);
+        self.wire.or_else(meant).unwrap_or(WireStyle::OpenAiChat)
     }
 
     /// Returns the authentication style.

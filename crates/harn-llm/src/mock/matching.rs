@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::conversation::Conversation;
 use crate::json::str_at;
 
 /// Returns all non-empty strings of the messages, keys in sorted order, joined by newlines.
@@ -27,8 +28,9 @@ fn collect<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
 }
 
 /// Returns the text of the last message whose content is not blank.
-pub fn prompt_text(messages: &[Value]) -> String {
-    messages.iter().rev().map(content_text).find(|text| !text.trim().is_empty()).unwrap_or_default()
+pub fn prompt_text(messages: &Conversation) -> String {
+    let mut texts = messages.iter().rev().map(|message| content_text(&message.to_json()));
+    texts.find(|text| !text.trim().is_empty()).unwrap_or_default()
 }
 
 fn content_text(message: &Value) -> String {

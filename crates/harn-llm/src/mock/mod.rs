@@ -6,15 +6,22 @@ mod matching;
 pub use fixture::{fixture_line, parse_fixtures};
 pub use matching::{glob_matches, match_text, prompt_text};
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use crate::conversation::Conversation;
 use crate::error::{Category, LlmError};
 use crate::event::Usage;
-use crate::json::{clip, list_at, present, str_at};
+use crate::json::{list_at, present, str_at};
 use crate::message::ToolCall;
 use crate::response::{Block, Response};
+use crate::tools::NativeTools;
+
+/// The provider whose calls are answered here always.
+pub const PROVIDER: &str = "mock";
 
 /// One scripted answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,12 +244,12 @@ pub struct Answer {
 pub struct Ask<'a> {
     /// The model asked for.
     pub model: &'a str,
-    /// Message dicts.
-    pub messages: &'a [Value],
+    /// The conversation.
+    pub messages: &'a Conversation,
     /// System text.
     pub system: Option<&'a str>,
     /// Native tools as sent.
-    pub tools: &'a [Value],
+    pub tools: &'a NativeTools,
     /// The `thinking` option in its recorded form.
     pub thinking: &'a Value,
     /// Prompt caching asked for.
@@ -251,10 +258,29 @@ pub struct Ask<'a> {
     pub unechoed: Option<&'a str>,
 }
 
+/// A call that was answered; it points to the conversation it was made with.
+#[derive(Debug, Clone)]
+struct Recorded {
+    messages: Conversation,
+    system: Option<Rc<str>>,
+    tools: NativeTools,
+    thinking: Value,
+}
+
+impl Recorded {
+    fn to_json(&self) -> Value {
+        let tools = if self.tools.is_empty() { Value::Null } else { self.tools.to_vec().into() };
+        json!({
+            "messages": self.messages.to_json(), "system": self.system.as_deref(), "tools": tools,
+            "thinking": self.thinking,
+        })
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Scope {
     queue: VecDeque<Mock>,
-    calls: Vec<Value>,
+    calls: Vec<Recorded>,
     cached: BTreeSet<String>,
 }
 
@@ -287,9 +313,9 @@ impl MockState {
         self.replay.is_some() || !self.now.queue.is_empty()
     }
 
-    /// Returns the recorded calls.
-    pub fn calls(&self) -> &[Value] {
-        &self.now.calls
+    /// Returns the recorded calls as dicts.
+    pub fn calls(&self) -> Vec<Value> {
+        self.now.calls.iter().map(Recorded::to_json).collect()
     }
 
     /// Empties queue, calls, cache memory and scopes.
@@ -314,17 +340,21 @@ impl MockState {
 
     /// Records a call that is about to be answered.
     pub fn record(&mut self, ask: &Ask<'_>) {
-        let tools = if ask.tools.is_empty() { Value::Null } else { ask.tools.into() };
-        self.now.calls.push(json!({
-            "messages": ask.messages, "system": ask.system, "tools": tools, "thinking": ask.thinking,
-        }));
+        let last = self.now.calls.last().and_then(|call| call.system.clone());
+        let system =
+            ask.system.map(|text| last.filter(|last| **last == *text).unwrap_or_else(|| text.into()));
+        let (messages, tools) = (ask.messages.clone(), ask.tools.clone());
+        self.now.calls.push(Recorded { messages, system, tools, thinking: ask.thinking.clone() });
     }
 
     /// Finds a scripted answer; `None` when none fits.
     pub fn scripted(&mut self, ask: &Ask<'_>) -> Option<Result<Answer, LlmError>> {
-        let (text, prompt) = (match_text(ask.messages), prompt_text(ask.messages));
+        // Texts are put together only for mocks that have a pattern.
+        let (text, prompt) = (OnceCell::new(), OnceCell::new());
+        let prompt = || prompt.get_or_init(|| prompt_text(ask.messages));
         let fits = |m: &Mock| {
-            m.pattern.as_deref().is_some_and(|p| glob_matches(p, &text) || glob_matches(p, &prompt))
+            let text = || text.get_or_init(|| match_text(&ask.messages.to_json()));
+            m.pattern.as_deref().is_some_and(|p| glob_matches(p, text()) || glob_matches(p, prompt()))
         };
         let mut queues: Vec<&mut VecDeque<Mock>> = self.replay.iter_mut().collect();
         queues.push(&mut self.now.queue);
@@ -338,11 +368,13 @@ impl MockState {
                 },
             };
             if let Some(mock) = found {
-                return Some(mock.answer(text.len()).map(|answer| self.with_cache(answer, ask)));
+                return Some(
+                    mock.answer(text_bytes(ask.messages)).map(|answer| self.with_cache(answer, ask)),
+                );
             }
         }
         if self.replay.is_some() {
-            let head: String = prompt.chars().take(200).collect();
+            let head: String = prompt().chars().take(200).collect();
             let message = format!("No --llm-mock fixture matched prompt: \"{head}\"");
             return Some(Err(LlmError::new(Category::Generic, message)));
         }
@@ -388,7 +420,7 @@ impl MockState {
         if !ask.cache || answer.explicit_cache {
             return answer;
         }
-        let key = crate::json::hash(&json!([ask.model, ask.system, ask.messages]));
+        let key = crate::json::hash(&json!([ask.model, ask.system, ask.messages.to_json()]));
         let usage = &mut answer.response.usage;
         if self.now.cached.insert(key) {
             usage.cache_write = usage.input;
@@ -424,9 +456,15 @@ fn required_arguments(schema: &Value) -> Value {
 }
 
 /// Returns the words in which a stream of the unscripted mock answers.
-pub fn default_stream_words(messages: &[Value]) -> Vec<String> {
-    let last = messages.last().and_then(|m| str_at(m, "content")).unwrap_or_default();
-    clip(last, last.len()).split_whitespace().map(str::to_string).collect()
+pub fn default_stream_words(messages: &Conversation) -> Vec<String> {
+    let last = messages.last().map(|m| m.to_json()).unwrap_or_default();
+    str_at(&last, "content").unwrap_or_default().split_whitespace().map(str::to_string).collect()
+}
+
+/// The bytes of what a pattern is compared with: all strings of the messages, a line each.
+fn text_bytes(messages: &Conversation) -> usize {
+    let (strings, bytes) = messages.strings();
+    bytes + strings.saturating_sub(1)
 }
 
 #[cfg(test)]

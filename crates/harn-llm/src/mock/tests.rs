@@ -1,11 +1,16 @@
 use super::*;
 
-fn ask<'a>(messages: &'a [Value], thinking: &'a Value) -> Ask<'a> {
-    Ask { model: "m", messages, system: None, tools: &[], thinking, cache: false, unechoed: None }
+thread_local! {
+    static NO_TOOLS: &'static NativeTools = Box::leak(Box::default());
 }
 
-fn user(text: &str) -> Vec<Value> {
-    vec![json!({"role": "user", "content": text})]
+fn ask<'a>(messages: &'a Conversation, thinking: &'a Value) -> Ask<'a> {
+    let tools = NO_TOOLS.with(|tools| *tools);
+    Ask { model: "m", messages, system: None, tools, thinking, cache: false, unechoed: None }
+}
+
+fn user(text: &str) -> Conversation {
+    Conversation::from_json(&[json!({"role": "user", "content": text})]).unwrap()
 }
 
 fn text_of(state: &mut MockState, prompt: &str) -> String {
@@ -44,7 +49,7 @@ fn the_default_reply_echoes() {
     assert_eq!(answer.response.text, "Mock response to 2-word prompt: Hello world");
     assert_eq!((answer.response.usage.input, answer.response.usage.output), (Some(11), Some(30)));
     assert_eq!(answer.chunks.concat(), answer.response.text);
-    let empty = state.default_answer(&ask(&[], &Value::Null));
+    let empty = state.default_answer(&ask(&Conversation::new(), &Value::Null));
     assert_eq!(empty.response.text, "Mock LLM response");
     let mut done = ask(&messages, &Value::Null);
     done.system = Some("use <done>");
@@ -59,12 +64,12 @@ fn the_default_reply_echoes() {
 fn the_default_reply_calls_the_first_tool() {
     let mut state = MockState::default();
     let (messages, thinking) = (user("x"), Value::Null);
-    let tools = [
+    let tools = NativeTools::new(vec![
         json!({"type": "tool_search", "mode": "hosted"}),
         json!({"type": "function", "function": {"name": "t", "parameters": {"type": "object",
             "properties": {"a": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "array"}},
             "required": ["a", "n"]}}}),
-    ];
+    ]);
     let mut with_tools = ask(&messages, &thinking);
     with_tools.tools = &tools;
     let answer = state.default_answer(&with_tools).response;

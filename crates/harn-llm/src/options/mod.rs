@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::error::OptionError;
 use crate::json::{Object, display, list_at, present, str_at, truthy, type_name};
-use crate::tools::{ToolChoice, ToolDef, parse_tools};
+use crate::tools::{ToolChoice, ToolSet, parse_tools};
 
 /// Default of `max_tokens`.
 pub const DEFAULT_MAX_TOKENS: i64 = 16384;
@@ -76,7 +76,7 @@ pub struct CallOptions {
     /// `anthropic_beta_features`.
     pub beta_features: Vec<String>,
     /// `tools`.
-    pub tools: Vec<ToolDef>,
+    pub tools: ToolSet,
     /// `tool_format`.
     pub tool_format: ToolFormat,
     /// `tool_choice`.
@@ -155,7 +155,7 @@ impl CallOptions {
             interleaved_thinking: flag("interleaved_thinking"),
             beta_features: beta_features(&o)?,
             tool_choice: present(&o, "tool_choice").map(|v| ToolChoice::parse(v, &tools)).transpose()?,
-            tools,
+            tools: ToolSet::new(tools),
             tool_format: match text("tool_format").as_deref() {
                 Some("native") => ToolFormat::Native,
                 Some("text") => ToolFormat::Text,

@@ -1,17 +1,21 @@
 //! `llm_call` and its structured relatives: rounds around attempts, results as dicts.
 
+use std::rc::Rc;
+
 use serde_json::{Value, json};
 
-use super::attempt::Sink;
+use super::layers::Sink;
 use super::{Call, LlmRuntime, Prepared};
+use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
 use crate::event::StreamEvent;
 use crate::experiment::Experiment;
 use crate::json::{Object, present, str_at, type_name};
+use crate::message::{Message, Role};
 use crate::options::Validation;
 use crate::response::Response;
 use crate::structured::rounds::{Rounds, Verdict, failure_message};
-use crate::transcript::{CallRecord, of_call};
+use crate::transcript::{CallRecord, assistant_message, of_call};
 
 /// A call that came to an end with a reply.
 #[derive(Debug, Clone)]
@@ -19,7 +23,7 @@ pub struct Finished {
     /// The last reply.
     pub response: Response,
     /// What was sent, with the original messages.
-    pub prepared: Prepared,
+    pub prepared: Box<Prepared>,
     /// The rounds that were made.
     pub rounds: Rounds,
     /// What is wrong with the reply, when validation let it through or was left to the caller.
@@ -32,7 +36,7 @@ impl LlmRuntime {
     /// # Errors
     /// Wrong options, or the call failed.
     pub async fn call(&self, call: &Call, sink: &mut Sink<'_>) -> Result<Finished, CallError> {
-        let mut prepared = self.prepare(call)?;
+        let mut prepared = Box::new(self.prepare(call)?);
         self.apply_experiment(&mut prepared).await?;
         let finished = self.run_rounds(call, prepared, sink).await?;
         let output = &finished.prepared.options.output;
@@ -55,22 +59,24 @@ impl LlmRuntime {
         let Some(mut experiment) = Experiment::parse(&option.unwrap_or(Value::Null))? else { return Ok(()) };
         let request = &mut prepared.request;
         let Some(transform) = experiment.transform.clone() else {
-            let metadata = experiment.apply(&mut request.messages, &mut request.system, self.host());
+            let mut messages = request.messages.to_json();
+            let metadata = experiment.apply(&mut messages, &mut request.system, self.host());
+            request.messages = Conversation::from_json(&messages)?;
             prepared.experiment = experiment.to_json(&metadata);
             return Ok(());
         };
         let input = json!({
-            "messages": request.messages, "system": request.system, "label": experiment.label,
+            "messages": request.messages.to_json(), "system": request.system, "label": experiment.label,
             "iteration": prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into()),
             "name": experiment.name, "args": experiment.args,
         });
         let answer = self.host.experiment(&transform, input).await?;
         let mut metadata = json!({});
         match &answer {
-            Value::Array(messages) => request.messages.clone_from(messages),
+            Value::Array(messages) => request.messages = Conversation::from_json(messages)?,
             Value::Object(dict) => {
                 if let Some(Value::Array(messages)) = dict.get("messages") {
-                    request.messages.clone_from(messages);
+                    request.messages = Conversation::from_json(messages)?;
                 }
                 if let Some(system) = dict.get("system") {
                     request.system = Some(system).filter(|s| !s.is_null()).map(crate::json::display);
@@ -90,13 +96,13 @@ impl LlmRuntime {
     async fn run_rounds(
         &self,
         call: &Call,
-        mut prepared: Prepared,
+        mut prepared: Box<Prepared>,
         sink: &mut Sink<'_>,
     ) -> Result<Finished, LlmError> {
         let mut rounds = Rounds::new(&prepared.options.output);
         let original = prepared.request.messages.len();
         loop {
-            let mut response = self.with_retries(call, &prepared, sink).await?;
+            let mut response = self.ask(call, &prepared, sink).await?;
             response.read_tags(prepared.text_tools.as_deref());
             let verdict = rounds.judge(&mut response, self.host());
             // Every round asks the original messages, with what the last one was told in vain taken back.
@@ -110,7 +116,7 @@ impl LlmRuntime {
                         "nudge_used": message.is_some(), "correction_prompt": message.as_deref().unwrap_or(""),
                     }));
                     if let Some(text) = message {
-                        prepared.request.messages.push(json!({"role": "user", "content": text}));
+                        prepared.request.messages.push(Rc::new(Message::text_of(Role::User, text)));
                     }
                 }
             }
@@ -140,6 +146,18 @@ impl LlmRuntime {
     /// Wrong options, or the call failed; [`CallError::to_thrown`] gives what scripts catch.
     pub async fn llm_call(&self, call: &Call) -> Result<Value, CallError> {
         self.llm_call_streaming(call, &mut |_| {}).await
+    }
+
+    /// A call of an agent loop: the result dict whose transcript holds the model's message only. The loop has the others.
+    ///
+    /// # Errors
+    /// As [`LlmRuntime::llm_call`].
+    pub async fn llm_turn(&self, call: &Call) -> Result<Value, CallError> {
+        let finished = self.call(call, &mut |_| {}).await?;
+        let mut out = finished.response.to_json();
+        let style = finished.prepared.request.route.style;
+        out["transcript"] = json!({"messages": [assistant_message(style, &finished.response)]});
+        Ok(out)
     }
 
     /// `llm_call`, with the events of the stream shown to `sink`.
@@ -209,7 +227,7 @@ impl LlmRuntime {
             Err(error) => return failed_envelope(&error, "", ""),
         };
         let mut prepared = match self.prepare(&call) {
-            Ok(prepared) => prepared,
+            Ok(prepared) => Box::new(prepared),
             Err(error) => return failed_envelope(&error, "", ""),
         };
         if let Err(error) = self.apply_experiment(&mut prepared).await {
@@ -264,7 +282,7 @@ impl LlmRuntime {
         let call =
             structured_call("llm_call_structured_result", &prompt.into(), schema, &Value::Object(merged));
         let repaired = match call.and_then(|call| self.prepare(&call).map(|p| (call, p))) {
-            Ok((call, prepared)) => self.run_rounds(&call, prepared, &mut |_| {}).await.ok(),
+            Ok((call, prepared)) => self.run_rounds(&call, Box::new(prepared), &mut |_| {}).await.ok(),
             Err(_) => None,
         };
         match repaired {
@@ -313,7 +331,7 @@ fn structured_call(
     }
     let options = Value::Object(o);
     let system = present(&options, "system").map(crate::json::display);
-    Ok(Call { prompt: prompt.clone(), system, options })
+    Ok(Call { prompt: prompt.clone(), system, options, ..Call::default() })
 }
 
 fn success_envelope(finished: &Finished, repaired: bool) -> Value {

@@ -66,7 +66,7 @@ impl LlmRuntime {
         &self,
         route: &Route,
         url: &str,
-        body: &str,
+        body: &crate::wire::Body,
     ) -> Result<Vec<(String, Secret)>, LlmError> {
         if route.provider != "bedrock" || self.transport_is_replaying() {
             return Ok(Vec::new());
@@ -80,6 +80,6 @@ impl LlmRuntime {
         let parsed = url::Url::parse(url).map_err(|e| {
             LlmError::new(Category::Generic, format!("bedrock API error: invalid address `{url}`: {e}"))
         })?;
-        Ok(sign(&parsed, body.as_bytes(), &self.aws_region(), "bedrock", &credentials, self.host.now_ms()))
+        Ok(sign(&parsed, &body.to_bytes(), &self.aws_region(), "bedrock", &credentials, self.host.now_ms()))
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::layers::Completed;
 use super::{Call, LlmRuntime, Prepared};
+use crate::conversation::Conversation;
 use crate::error::{CallError, LlmError};
 use crate::event::Usage;
 use crate::response::{Block, Response};
@@ -40,23 +42,22 @@ impl LlmRuntime {
         if !c.suffix.is_empty() {
             messages.push(json!({"role": "user", "content": c.suffix}));
         }
-        let call =
-            Call { prompt: messages.clone().into(), system: c.system.clone(), options: c.options.clone() };
+        let call = Call::new(messages.clone(), c.system.as_deref(), c.options.clone());
         let mut prepared = self.prepare(&call)?;
-        let is_mock = prepared.request.route.provider == "mock" || self.rehearsing.get();
+        let is_mock = self.is_mock(&prepared.request.route.provider) || self.rehearsing.get();
         let unscripted = is_mock && !self.mock_is_active();
         if unscripted {
-            return Ok(self.mock_completion(c, &prepared)?);
+            return Ok(self.mock_completion(c, &prepared).await?);
         }
         if self.mock_is_active() {
-            return Ok(self.with_retries(&call, &prepared, &mut |_| {}).await?);
+            return Ok(self.ask(&call, &prepared, &mut |_| {}).await?);
         }
         let route = &mut prepared.request.route;
         if let Some(endpoint) = route.completion_endpoint.clone() {
             (route.style, route.endpoint) = (WireStyle::of_completion(&endpoint), endpoint);
-            prepared.request.messages = messages;
+            prepared.request.messages = Conversation::from_json(&messages)?;
             prepared.request.stream = false;
-            match self.with_retries(&call, &prepared, &mut |_| {}).await {
+            match self.ask(&call, &prepared, &mut |_| {}).await {
                 Err(error) if error.status == Some(404) => {}
                 other => return Ok(other?),
             }
@@ -75,15 +76,11 @@ impl LlmRuntime {
         }
         let call = Call::new(prompt, c.system.as_deref(), options);
         let prepared = self.prepare(&call)?;
-        Ok(self.with_retries(&call, &prepared, &mut |_| {}).await?)
+        Ok(self.ask(&call, &prepared, &mut |_| {}).await?)
     }
 
-    fn mock_completion(&self, c: &Completion, prepared: &Prepared) -> Result<Response, LlmError> {
-        self.preflight(prepared)?;
-        let begun = self.begin(prepared);
-        // Recorded like any call the mock answers.
-        self.mock_answer(prepared, &mut |_| Ok(()));
-        let mut r = Response::new("mock", "mock");
+    async fn mock_completion(&self, c: &Completion, prepared: &Prepared) -> Result<Response, LlmError> {
+        let mut r = Response::new(crate::mock::PROVIDER, crate::mock::PROVIDER);
         r.mocked = true;
         r.text = format!("Mock completion after {} chars", c.prefix.chars().count());
         if !c.suffix.is_empty() {
@@ -93,6 +90,6 @@ impl LlmRuntime {
         let input = i64::try_from(c.prefix.len() + c.suffix.len()).unwrap_or(i64::MAX);
         r.usage = Usage { input: Some(input), output: Some(16), ..Usage::default() };
         r.stop_reason = Some("stop".into());
-        self.settle(prepared, self.note_end(Ok(r), &begun, prepared)?, &begun)
+        self.pass(prepared, Completed { runtime: self, response: r }).await
     }
 }

@@ -269,7 +269,7 @@ impl LlmRuntime {
             url: url.to_string(),
             headers,
             auth: auth.into_iter().chain(secret).collect(),
-            body,
+            body: body.and_then(|body| Some(crate::wire::Body::new(body.as_object()?.clone()))),
             deadline: Instant::now() + TIMEOUT,
             timeout: TIMEOUT,
         };

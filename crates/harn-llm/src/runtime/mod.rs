@@ -1,14 +1,14 @@
 //! The runtime of model calls: state that outlives a call, and the sequence of one.
 //!
-//! `prepare.rs` and `route.rs` turn arguments into a [`Request`](crate::Request), `attempt.rs` makes one attempt (rate limit, budget,
-//! mock, network, fallback), `calls.rs` wraps attempts in retries and schema rounds, `completion.rs`
+//! `prepare.rs` and `route.rs` turn arguments into a [`Request`](crate::Request), `layers/` is what a call
+//! goes through on its way out and back, `calls.rs` makes schema rounds of calls, `completion.rs`
 //! and `stream.rs` are the two relatives of `llm_call`.
 
-mod attempt;
 mod calls;
 mod clouds;
 mod completion;
 mod health;
+mod layers;
 mod prepare;
 mod route;
 mod stream;
@@ -22,13 +22,13 @@ use serde_json::Value;
 
 use crate::capabilities::CapabilityMatrix;
 use crate::config::{Config, Layer};
+use crate::conversation::Conversation;
 use crate::cost::Ledger;
-use crate::error::LlmError;
 use crate::host::Host;
 use crate::mock::{Mock, MockState};
 use crate::rate_limit::RateLimits;
 use crate::record::{Cassette, Recorder, Tape};
-use crate::response::Response;
+use crate::tools::ToolSet;
 use crate::transport::Transport;
 
 pub use calls::{Finished, category_of};
@@ -45,12 +45,17 @@ pub struct Call {
     pub system: Option<String>,
     /// The option dict.
     pub options: Value,
+    /// The conversation that is sent, instead of what prompt, `messages` and `transcript` say.
+    pub messages: Option<Conversation>,
+    /// The tools that are offered, instead of what `tools` says.
+    pub tools: Option<ToolSet>,
 }
 
 impl Call {
     /// Makes a call of a prompt.
     pub fn new(prompt: impl Into<Value>, system: Option<&str>, options: Value) -> Call {
-        Call { prompt: prompt.into(), system: system.map(str::to_string), options }
+        let system = system.map(str::to_string);
+        Call { prompt: prompt.into(), system, options, messages: None, tools: None }
     }
 }
 
@@ -169,7 +174,7 @@ impl LlmRuntime {
 
     /// Returns the recorded calls (`llm_mock_calls`).
     pub fn mock_calls(&self) -> Vec<Value> {
-        self.mock.borrow().calls().to_vec()
+        self.mock.borrow().calls()
     }
 
     /// Empties the mock (`llm_mock_clear`).
@@ -304,12 +309,6 @@ impl LlmRuntime {
     fn warn_once(&self, text: &str) {
         if self.warned.borrow_mut().insert(text.to_string()) {
             self.host.warn(text);
-        }
-    }
-
-    fn record_fixture(&self, result: Result<&Response, &LlmError>) {
-        if let Some(sink) = &mut *self.fixtures.borrow_mut() {
-            sink(&crate::mock::fixture_line(result));
         }
     }
 }

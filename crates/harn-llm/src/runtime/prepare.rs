@@ -9,15 +9,16 @@ use serde_json::{Value, json};
 
 use super::{Call, LlmRuntime};
 use crate::config::env;
+use crate::conversation::Conversation;
 use crate::error::{CallError, OptionError};
 use crate::host::Fragment;
 use crate::json::{Object, str_at};
-use crate::message::{Role, any_image, normalise};
+use crate::message::{Message, Role};
 use crate::options::{CallOptions, Expected, OutputKind, Thinking, ToolFormat, notices, request_messages};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
 use crate::structured::schema::{is_strict, to_json_schema};
 use crate::tool_vault::{SearchPlan, Situation, plan};
-use crate::tools::ToolShape;
+use crate::tools::{NativeTools, ToolShape};
 use crate::wire::WireStyle;
 
 /// A call ready for its attempts.
@@ -40,7 +41,7 @@ pub struct Prepared {
     /// Silence after which a stream is given up.
     pub idle_timeout: Duration,
     /// The messages without the reminders attached to them, when some were, and how many they became.
-    pub(super) unreminded: Option<(Vec<Value>, usize)>,
+    pub(super) unreminded: Option<(Conversation, usize)>,
     /// Set once a listener has seen text: from then on another attempt would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
 }
@@ -57,9 +58,9 @@ impl Prepared {
         let sent = &self.request.messages;
         match &self.unreminded {
             Some((own, count)) if self.experiment.is_null() => {
-                own.iter().chain(sent.iter().skip(*count)).cloned().collect()
+                own.to_json().into_iter().chain(sent.to_json_from(*count)).collect()
             }
-            _ => sent.clone(),
+            _ => sent.to_json(),
         }
     }
 }
@@ -70,8 +71,7 @@ impl LlmRuntime {
     /// # Errors
     /// Wrong options, a feature the route lacks, or a missing key.
     pub fn prepare(&self, call: &Call) -> Result<Prepared, CallError> {
-        let options = CallOptions::from_json(&call.options)?;
-        self.prepare_options(call, options)
+        self.prepare_options(call, options_of(call)?)
     }
 
     /// Prepares a call for another route: the steps of a fallback.
@@ -82,7 +82,7 @@ impl LlmRuntime {
         provider: &str,
         model: &str,
     ) -> Result<Prepared, CallError> {
-        let mut options = CallOptions::from_json(&call.options)?;
+        let mut options = options_of(call)?;
         options.provider = Some(provider.to_string());
         options.model = Some(model.to_string());
         options.stream = Some(false);
@@ -115,9 +115,11 @@ impl LlmRuntime {
         // A rehearsal forms requests as for their real models, whoever answers them.
         let mocked = choice.provider == "mock" || (scripted && !self.rehearsing.get());
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
-        let mut messages = request_messages(&options, &call.prompt);
         // Image errors belong to the options, also when a mock would not look at them.
-        let mut normal = normalise(&messages)?;
+        let mut messages = match &call.messages {
+            Some(messages) => messages.clone(),
+            None => Conversation::from_json(&request_messages(&options, &call.prompt))?,
+        };
         let mut route = self.route(&choice, caps, &options, mocked)?;
         // Found wrong before anything is sent, like every other option.
         crate::experiment::Experiment::parse(
@@ -147,17 +149,23 @@ impl LlmRuntime {
             });
         }
         let mut unreminded = None;
-        if let Some(reminded) = self.host.remind(&options.raw, &messages, &route) {
+        let last_user = messages.last_user().unwrap_or(messages.len());
+        let last = || messages.to_json_from(last_user);
+        if let Some(reminded) = self.host.remind(&options.raw, &last, &route) {
             fragments.extend(reminded.fragments);
-            let count = reminded.messages.len();
-            unreminded = Some((std::mem::replace(&mut messages, reminded.messages), count));
-            normal = normalise(&messages)?;
+            let own = messages.clone();
+            messages.truncate(last_user);
+            for message in reminded.messages {
+                messages.push_json(message)?;
+            }
+            unreminded = Some((own, messages.len()));
         }
         let hoists = !route.style.has_system_role() && choice.provider != "mock";
-        if hoists {
-            for m in normal.iter().filter(|m| matches!(m.role, Role::System | Role::Developer)) {
+        if hoists && messages.has_instructions() {
+            let system = |m: &Message| matches!(m.role, Role::System | Role::Developer);
+            for (index, m) in messages.iter().enumerate().filter(|(_, m)| system(m)) {
                 fragments.push(Fragment {
-                    id: format!("message:{}", m.index),
+                    id: format!("message:{index}"),
                     source: "message",
                     after: true,
                     body: m.text("\n\n"),
@@ -207,7 +215,7 @@ impl LlmRuntime {
         output: OutputPlan,
         system: Option<String>,
         hoists: bool,
-        messages: Vec<Value>,
+        messages: Conversation,
         ollama: OllamaSettings,
     ) -> Request {
         let stream_env = !matches!(env(self.host(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
@@ -222,7 +230,7 @@ impl LlmRuntime {
             system,
             system_hoisted: hoists,
             messages,
-            tools: if native { search.tools.clone() } else { Vec::new() },
+            tools: if native { search.tools.clone() } else { NativeTools::default() },
             tool_choice: o.tool_choice.clone().filter(|_| native),
             max_tokens: o.max_tokens,
             sampling: o.sampling.clone().or(self.config().model_defaults(&route.model)),
@@ -291,7 +299,7 @@ impl LlmRuntime {
         &self,
         route: &Route,
         o: &CallOptions,
-        messages: &[Value],
+        messages: &Conversation,
         native: bool,
     ) -> Result<(), OptionError> {
         let caps = &route.caps;
@@ -301,7 +309,7 @@ impl LlmRuntime {
             Thinking::Adaptive => caps.thinks("adaptive"),
             Thinking::Effort(_) => caps.thinks("effort"),
         };
-        let vision = o.vision == Some(true) || any_image(messages);
+        let vision = o.vision == Some(true) || messages.has_image();
         let forced_native = o.tool_format == ToolFormat::Native && native && !o.tools.is_empty();
         let no_channel = o.output.explicit && caps.structured_output.is_none() && route.provider != "mock";
         let gates = [
@@ -409,6 +417,15 @@ impl LlmRuntime {
         }
         out
     }
+}
+
+/// The options of a call, with the tools that it brings.
+fn options_of(call: &Call) -> Result<CallOptions, OptionError> {
+    let mut options = CallOptions::from_json(&call.options)?;
+    if let Some(tools) = &call.tools {
+        options.tools = tools.clone();
+    }
+    Ok(options)
 }
 
 /// Names and first sentences of deferred tools, when the option asks for the listing.

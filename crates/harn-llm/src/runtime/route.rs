@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::LlmRuntime;
 use crate::capabilities::Capabilities;
 use crate::config::env;
+use crate::conversation::Conversation;
 use crate::error::{CallError, OptionError};
-use crate::message::any_image;
 use crate::options::CallOptions;
 use crate::request::{OllamaSettings, Request, Route};
 use crate::secret::Secret;
@@ -76,7 +76,7 @@ impl LlmRuntime {
             model: choice.model.clone(),
             model_is_default: choice.model_is_default,
             caps,
-            style: if provider == "mock" { WireStyle::OpenAiChat } else { WireStyle::of(&endpoint) },
+            style: table.wire(),
             base_url: base.trim_end_matches('/').to_string(),
             endpoint,
             completion_endpoint: table.completion_endpoint.clone(),
@@ -166,7 +166,7 @@ impl LlmRuntime {
         options: &CallOptions,
         search: &SearchPlan,
         native: bool,
-        messages: &[Value],
+        messages: &Conversation,
         ollama: &OllamaSettings,
     ) {
         if route.provider == "openai"
@@ -188,14 +188,14 @@ impl LlmRuntime {
             && !switches_thinking
             && !route.caps.text_tool_wire_format_supported
             && !has_native_tools
-            && !any_image(messages)
+            && !messages.has_image()
         {
             route.style = WireStyle::OllamaRaw;
             route.endpoint = "/api/generate".to_string();
             return;
         }
         let needs_native =
-            ollama.customised || switches_thinking || options.output.is_structured() || any_image(messages);
+            ollama.customised || switches_thinking || options.output.is_structured() || messages.has_image();
         if route.style == WireStyle::OpenAiChat && needs_native {
             go_native(route);
         }

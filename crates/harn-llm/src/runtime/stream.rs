@@ -60,7 +60,7 @@ impl LlmRuntime {
         let words = unscripted.then(|| crate::mock::default_stream_words(&prepared.request.messages));
         let mut splitter = ThinkSplitter::default();
         let result = self
-            .with_retries(call, &prepared, &mut |event| {
+            .ask(call, &prepared, &mut |event| {
                 if let (StreamEvent::Text(text), None) = (event, &words) {
                     shown.set(true);
                     splitter.feed(text, &mut |piece| deliver_visible(piece, deliver));

@@ -1,19 +1,19 @@
 //! Who searches, and which tools travel with the request.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::capabilities::{Capabilities, model_version};
 use crate::error::OptionError;
 use crate::options::{SearchMode, ToolSearch};
-use crate::tools::{ToolDef, ToolShape};
+use crate::tools::{NativeTools, ToolDef, ToolSet, ToolShape};
 
 /// What a call does about deferred tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchPlan {
     /// Tools that the model sees, meta-tool first.
-    pub tools: Vec<Value>,
+    pub tools: NativeTools,
     /// Definitions of the visible tools of the user, for the text contract.
-    pub visible: Vec<ToolDef>,
+    pub visible: ToolSet,
     /// Tools that wait for a search (client path).
     pub deferred: Vec<ToolDef>,
     /// The synthetic search tool of the client path.
@@ -50,15 +50,18 @@ pub struct Situation<'a> {
 /// # Errors
 /// Native search is demanded but not offered, or every tool is deferred.
 pub fn plan(
-    tools: &[ToolDef],
+    tools: &ToolSet,
     search: Option<&ToolSearch>,
     at: Situation<'_>,
 ) -> Result<SearchPlan, OptionError> {
     let Some(search) = search else {
-        let visible: Vec<ToolDef> =
-            tools.iter().map(|tool| ToolDef { defer_loading: false, ..tool.clone() }).collect();
+        let visible = if tools.iter().any(|t| t.defer_loading) {
+            ToolSet::new(tools.iter().map(|tool| ToolDef { defer_loading: false, ..tool.clone() }).collect())
+        } else {
+            tools.clone()
+        };
         return Ok(SearchPlan {
-            tools: visible.iter().map(|t| t.to_native(at.shape)).collect(),
+            tools: visible.native(at.shape),
             visible,
             deferred: Vec::new(),
             search_tool: None,
@@ -134,7 +137,14 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
     };
     let shape = if at.shape == ToolShape::Anthropic { ToolShape::Anthropic } else { ToolShape::OpenAi };
     let list = std::iter::once(meta).chain(tools.iter().map(|t| t.to_native(shape))).collect();
-    SearchPlan { tools: list, visible: tools, deferred: Vec::new(), search_tool: None, native: true, warning }
+    SearchPlan {
+        tools: NativeTools::new(list),
+        visible: ToolSet::new(tools),
+        deferred: Vec::new(),
+        search_tool: None,
+        native: true,
+        warning,
+    }
 }
 
 impl Situation<'_> {
@@ -156,8 +166,8 @@ fn client_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
         deferred.into_iter().map(|t| ToolDef { defer_loading: false, ..t }).collect();
     if visible.is_empty() && deferred.is_empty() {
         return SearchPlan {
-            tools: Vec::new(),
-            visible,
+            tools: NativeTools::default(),
+            visible: ToolSet::default(),
             deferred,
             search_tool: None,
             native: false,
@@ -177,8 +187,8 @@ fn client_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
     };
     let native = std::iter::once(&search_tool).chain(&visible).map(|t| t.to_native(at.shape)).collect();
     SearchPlan {
-        tools: native,
-        visible,
+        tools: NativeTools::new(native),
+        visible: ToolSet::new(visible),
         deferred,
         search_tool: Some(search_tool),
         native: false,
@@ -191,7 +201,7 @@ mod tests {
     use super::*;
     use crate::capabilities::CapabilityMatrix;
     use crate::options::CallOptions;
-    use crate::tools::parse_tools;
+    use serde_json::Value;
 
     fn run(provider: &str, model: &str, search: Value, tools: Value) -> Result<SearchPlan, String> {
         let caps = CapabilityMatrix::shipped().lookup(provider, model);
@@ -207,7 +217,7 @@ mod tests {
             text_calls: false,
             description: "find",
         };
-        plan(&parse_tools(&tools).unwrap(), search.as_ref(), at).map_err(|e| e.0)
+        plan(&ToolSet::from_json(&tools).unwrap(), search.as_ref(), at).map_err(|e| e.0)
     }
 
     fn tools() -> Value {
@@ -260,7 +270,7 @@ mod tests {
     #[test]
     fn text_calls_are_searched_by_the_client() {
         let caps = CapabilityMatrix::shipped().lookup("anthropic", "claude-opus-4-7");
-        let tools = parse_tools(&tools()).unwrap();
+        let tools = ToolSet::from_json(&tools()).unwrap();
         let run = |search: Value| {
             let search = CallOptions::from_json(&json!({"tool_search": search})).unwrap().tool_search;
             let at = Situation {

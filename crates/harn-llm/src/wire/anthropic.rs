@@ -1,16 +1,23 @@
 //! Anthropic Messages.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::{Decode, Warning, WireRequest, error_member, merge_overrides, refused, usage_of, wrong_shape};
+use super::written::{Units, items, turn_blocks, turn_role, turns};
+use super::{
+    Body, Decode, Warning, WireRequest, WireStyle, error_member, key, merge_overrides, refused, usage_of,
+    wrong_shape,
+};
 use crate::capabilities::model_version;
+use crate::conversation::Conversation;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
-use crate::json::{Object, list_at, str_at};
-use crate::message::{ContentBlock, Image, ImageSource, Message, Role, normalise, result_text};
+use crate::json::{Object, str_at};
+use crate::message::{ContentBlock, Image, ImageSource, Message, Role, read_blocks, result_text};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -25,26 +32,21 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let version = model_version(model);
     let newest = version.is_some_and(|v| v >= (4, 7));
     let mut warnings = Vec::new();
-    let messages = normalise(&request.messages)?;
     let mut body = Object::new();
     body.insert("model".into(), model.as_str().into());
-    if let Some(system) = system_text(request, &messages) {
+    if let Some(system) = system_text(request) {
         body.insert("system".into(), system.into());
     }
-    let mut wire_messages = write_messages(&messages, request.thinking.is_on());
-    if let Some(prefill) = &request.prefill {
-        if version.is_some_and(|v| v >= (4, 6)) {
-            warnings.push(Warning {
-                text: format!("prefill is not supported by \"{model}\", ignoring"),
-                once: true,
-            });
-        } else {
-            wire_messages.push(json!({"role": "assistant", "content": prefill}));
-        }
+    let mut prefill = request.prefill.as_ref();
+    if prefill.is_some() && version.is_some_and(|v| v >= (4, 6)) {
+        let text = format!("prefill is not supported by \"{model}\", ignoring");
+        warnings.push(Warning { text, once: true });
+        prefill = None;
     }
+    let messages = write_messages(&request.messages, request.thinking.is_on(), prefill)?;
     let thinking = match request.thinking {
         Thinking::Enabled { .. } if newest => Thinking::Adaptive,
-        Thinking::Enabled { .. } if !may_think(&wire_messages) => {
+        Thinking::Enabled { .. } if prefill.is_none() && !may_think(&request.messages) => {
             // prose-ok: diagnostic
             let text = "thinking is left out: the turn that the tool results continue was begun without it";
             warnings.push(Warning { text: text.into(), once: false });
@@ -52,7 +54,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         }
         other => other,
     };
-    body.insert("messages".into(), Value::Array(wire_messages));
+    body.insert("messages".into(), Value::Null);
 
     let mut max_tokens = if request.max_tokens > 0 { request.max_tokens } else { 8192 };
     let mut enabled = false;
@@ -93,9 +95,13 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         url: request.route.url(&request.route.endpoint),
         headers,
         stream: request.stream,
-        body: Value::Object(body),
+        body: Body::new(body).with_list("messages", messages).with_list("tools", written_tools(request)),
         warnings,
     })
+}
+
+fn written_tools(request: &Request) -> Vec<Bytes> {
+    request.tools.written(request.route.style, &|t| strip_for_wire(t, ToolShape::Anthropic))
 }
 
 fn write_sampling(
@@ -136,22 +142,23 @@ fn write_sampling(
 }
 
 fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
-    let mut tools: Vec<Value> =
-        request.tools.iter().map(|t| strip_for_wire(t, ToolShape::Anthropic)).collect();
     let mut choice = request.tool_choice.as_ref().map(|c| c.to_anthropic());
     if request.output.channel == OutputChannel::Tool {
         // Forcing the tool would keep other tools from being called, and is refused while thinking.
-        if tools.is_empty() && !thinks {
+        if request.tools.is_empty() && !thinks {
             choice = Some(json!({"type": "tool", "name": JSON_TOOL}));
         }
         let any_object = || json!({"type": "object", "additionalProperties": true});
         let schema = request.output.schema.clone().unwrap_or_else(any_object);
-        tools.push(json!({
+        let stripped = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::Anthropic));
+        let own = json!({
             "name": JSON_TOOL, "description": request.output.tool_description, "input_schema": schema,
-        }));
+        });
+        body.insert("tools".into(), stripped.chain([own]).collect());
+    } else if !request.tools.is_empty() {
+        body.insert("tools".into(), Value::Null);
     }
-    if !tools.is_empty() {
-        body.insert("tools".into(), Value::Array(tools));
+    if body.contains_key("tools") {
         if let Some(choice) = choice {
             body.insert("tool_choice".into(), choice);
         }
@@ -173,51 +180,51 @@ fn beta_features(request: &Request) -> Vec<String> {
 }
 
 /// The system text, with system messages of the list behind it unless they are part of it already.
-fn system_text(request: &Request, messages: &[Message]) -> Option<String> {
-    let mut parts: Vec<String> = request.system.iter().cloned().collect();
-    if !request.system_hoisted {
-        let system = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
-        parts.extend(system.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
-    }
+fn system_text(request: &Request) -> Option<String> {
+    let parts = super::system_parts(request);
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
 /// Writes user and assistant turns; consecutive messages of one role become one.
-fn write_messages(messages: &[Message], thinks: bool) -> Vec<Value> {
-    let mut turns: Vec<(Role, Vec<Value>)> = Vec::new();
-    for message in messages {
-        if matches!(message.role, Role::System | Role::Developer) {
-            continue;
+fn write_messages(
+    messages: &Conversation,
+    thinks: bool,
+    prefill: Option<&String>,
+) -> Result<Vec<Bytes>, CallError> {
+    let write = |turn: &[Rc<Message>]| {
+        let Some(role) = turn_role(turn) else { return Ok(Vec::new()) };
+        let blocks: Vec<Value> = blocks(turn, thinks).collect();
+        if blocks.is_empty() && role == Role::Assistant {
+            return Ok(Vec::new());
         }
+        Ok(vec![json!({"role": role.as_str(), "content": simplify(blocks)})])
+    };
+    let prefill = prefill.map(|text| json!({"role": "assistant", "content": text}));
+    items(messages, key(WireStyle::Anthropic, &[thinks]), Units::Turns, prefill, &write)
+}
+
+/// The blocks of a turn as they are sent.
+fn blocks(turn: &[Rc<Message>], thinks: bool) -> impl Iterator<Item = Value> + '_ {
+    turn_blocks(turn).filter_map(move |(message, block)| {
         // The API wants signed reasoning back only with the turn whose tool results follow.
-        let keep_reasoning = thinks && message.tool_calls().next().is_some();
-        let blocks: Vec<Value> =
-            message.content.iter().filter_map(|b| write_block(b, keep_reasoning)).collect();
-        match turns.last_mut() {
-            Some((role, last)) if *role == message.role => last.extend(blocks),
-            _ => turns.push((message.role, blocks)),
-        }
-    }
-    turns
-        .into_iter()
-        .filter(|(role, blocks)| !(blocks.is_empty() && *role == Role::Assistant))
-        .map(|(role, blocks)| json!({"role": role.as_str(), "content": simplify(blocks)}))
-        .collect()
+        write_block(block, thinks && message.tool_calls().next().is_some())
+    })
 }
 
 /// With a thinking budget the API refuses to go on with a tool loop that was not begun with (signed)
 /// thinking, such as one of another provider.
-fn may_think(messages: &[Value]) -> bool {
-    let has = |message: &Value, kind: &str| {
-        list_at(message, "content").iter().any(|b| str_at(b, "type") == Some(kind))
-    };
-    let loops = messages.rchunks(2).take_while(
-        |pair| matches!(pair, [asked, answered] if has(asked, "tool_use") && has(answered, "tool_result")),
-    );
-    let first = loops.last().map(|pair| &pair[0]);
-    first.is_none_or(|turn| {
-        list_at(turn, "content").first().and_then(|b| str_at(b, "type")) == Some("thinking")
-    })
+fn may_think(messages: &Conversation) -> bool {
+    let all = turns(messages, |turn| {
+        let has = |wanted: fn(&ContentBlock) -> bool| turn.iter().any(|m| m.content.iter().any(wanted));
+        let asks = has(|block| matches!(block, ContentBlock::ToolUse(_)));
+        let answers = has(|block| matches!(block, ContentBlock::ToolResult { .. }));
+        // Only the first turn of a loop matters, so only turns with calls are looked into.
+        let thought =
+            asks && blocks(turn, true).next().is_some_and(|b| str_at(&b, "type") == Some("thinking"));
+        (asks, answers, thought)
+    });
+    let loops = all.rchunks(2).take_while(|pair| matches!(pair, [(true, _, _), (_, true, _)]));
+    loops.last().is_none_or(|pair| pair[0].2)
 }
 
 /// A single text block is written as plain text.
@@ -257,12 +264,8 @@ fn result_content(content: &Value) -> Value {
     if !has_image {
         return result_text(content).into();
     }
-    let as_message = [json!({"role": "user", "content": content})];
-    match normalise(&as_message) {
-        Ok(messages) => {
-            let blocks = messages.iter().flat_map(|m| &m.content).filter_map(|b| write_block(b, false));
-            Value::Array(blocks.collect())
-        }
+    match read_blocks(content) {
+        Ok(blocks) => blocks.iter().filter_map(|b| write_block(b, false)).collect(),
         Err(_) => result_text(content).into(),
     }
 }
@@ -433,7 +436,7 @@ mod tests {
     const SONNET: &str = "claude-sonnet-4-20250514";
 
     fn body(model: &str, options: Value) -> Value {
-        encode(&sample::request("anthropic", model, options)).unwrap().body
+        encode(&sample::request("anthropic", model, options)).unwrap().body.to_json()
     }
 
     #[test]
@@ -442,7 +445,7 @@ mod tests {
             encode(&sample::request("anthropic", SONNET, json!({"system": "s", "stream": false}))).unwrap();
         assert_eq!(wire.url, "https://api.anthropic.com/v1/messages");
         assert_eq!(
-            wire.body,
+            wire.body.to_json(),
             json!({"model": SONNET, "system": "s", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 16384})
         );
     }
@@ -515,7 +518,7 @@ mod tests {
             let request =
                 sample::request("anthropic", SONNET, json!({"messages": messages, "thinking": true}));
             let wire = encode(&request).unwrap();
-            (wire.body.get("thinking").is_some(), wire.warnings.len())
+            (wire.body.to_json().get("thinking").is_some(), wire.warnings.len())
         };
         let user = json!({"role": "user", "content": "u"});
         let with = |turns: &[[Value; 2]]| [vec![user.clone()], turns.concat()].concat();
@@ -557,7 +560,7 @@ mod tests {
             texts.contains(&"\"seed\" is not supported by provider \"anthropic\", ignoring"),
             "{texts:?}"
         );
-        assert_eq!(wire.body["temperature"], json!(1.0));
+        assert_eq!(wire.body.to_json()["temperature"], json!(1.0));
     }
 
     #[test]

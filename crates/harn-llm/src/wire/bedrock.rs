@@ -1,30 +1,29 @@
 //! Amazon Bedrock: the Converse API. Replies come in one piece.
 
+use std::rc::Rc;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::{WireRequest, error_member, refused, sent_overrides, wrong_shape};
+use super::written::{Units, items, turn_blocks, turn_role};
+use super::{Body, WireRequest, error_member, key, refused, sent_overrides, system_parts, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::{Object, str_at};
-use crate::message::{ContentBlock, ImageSource, Message, Role, normalise, result_text};
+use crate::message::{ContentBlock, ImageSource, Message, result_text};
 use crate::request::Request;
 use crate::tools::ToolChoice;
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let route = &request.route;
-    let messages = normalise(&request.messages)?;
     let mut warnings = Vec::new();
     let mut body = Object::new();
-    let mut system: Vec<String> = request.system.iter().cloned().collect();
-    if !request.system_hoisted {
-        let inner = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
-        system.extend(inner.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
-    }
+    let system = system_parts(request);
     if !system.is_empty() {
         body.insert("system".into(), json!([{"text": system.join("\n\n")}]));
     }
-    body.insert("messages".into(), turns(&messages, request.prefill.as_deref()).into());
+    body.insert("messages".into(), Value::Null);
     body.insert("inferenceConfig".into(), inference_config(request));
     write_tools(request, &mut body);
     warnings.extend(refused(request, &["top_k", "seed", "frequency_penalty", "presence_penalty"]));
@@ -39,7 +38,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         url: route.url(&route.endpoint.replace("{model}", &percent_encode(&route.model))),
         headers: Vec::new(),
         stream: false,
-        body: Value::Object(body),
+        body: Body::new(body).with_list("messages", turns(request)?),
         warnings,
     })
 }
@@ -100,20 +99,17 @@ fn write_tools(request: &Request, body: &mut Object) {
     body.insert("toolConfig".into(), config);
 }
 
-fn turns(messages: &[Message], prefill: Option<&str>) -> Vec<Value> {
-    let mut out: Vec<(Role, Vec<Value>)> = Vec::new();
-    for message in messages.iter().filter(|m| matches!(m.role, Role::User | Role::Assistant)) {
-        let blocks = message.content.iter().filter_map(write_block);
-        match out.last_mut() {
-            Some((role, all)) if *role == message.role => all.extend(blocks),
-            _ => out.push((message.role, blocks.collect())),
-        }
-    }
-    if let Some(prefill) = prefill {
-        out.push((Role::Assistant, vec![json!({"text": prefill})]));
-    }
-    let made = out.into_iter().filter(|(_, blocks)| !blocks.is_empty());
-    made.map(|(role, blocks)| json!({"role": role.as_str(), "content": blocks})).collect()
+fn turns(request: &Request) -> Result<Vec<Bytes>, CallError> {
+    let write = |turn: &[Rc<Message>]| {
+        let blocks: Vec<Value> = turn_blocks(turn).filter_map(|(_, block)| write_block(block)).collect();
+        Ok(match turn_role(turn) {
+            Some(role) if !blocks.is_empty() => vec![json!({"role": role.as_str(), "content": blocks})],
+            _ => Vec::new(),
+        })
+    };
+    let prefill =
+        request.prefill.as_ref().map(|text| json!({"role": "assistant", "content": [{"text": text}]}));
+    items(&request.messages, key(request.route.style, &[]), Units::Turns, prefill, &write)
 }
 
 fn write_block(block: &ContentBlock) -> Option<Value> {
@@ -191,11 +187,11 @@ mod tests {
         assert!(wire.url.ends_with("/model/anthropic.claude-3%3A0/converse") && !wire.stream, "{}", wire.url);
         let result = |id: &str, text: &str| json!({"toolResult": {"toolUseId": id, "content": [{"text": text}], "status": "success"}});
         assert_eq!(
-            wire.body["messages"][2],
+            wire.body.to_json()["messages"][2],
             json!({"role": "user", "content": [result("a", "1"), result("b", "2")]})
         );
-        assert_eq!(wire.body["toolConfig"]["toolChoice"], json!({"any": {}}));
-        assert_eq!(wire.body["additionalModelRequestFields"], json!({"k": 1}));
+        assert_eq!(wire.body.to_json()["toolConfig"]["toolChoice"], json!({"any": {}}));
+        assert_eq!(wire.body.to_json()["additionalModelRequestFields"], json!({"k": 1}));
     }
 
     #[test]

@@ -5,14 +5,14 @@
 use serde_json::Value;
 
 use super::node::Node;
-use super::{WireRequest, error_member, merge_overrides, usage_of, wrong_shape};
+use super::{Body, WireRequest, error_member, merge_overrides, usage_of, wrong_shape};
 use crate::error::LlmError;
 use crate::event::{StopReason, StreamEvent, Usage};
-use crate::json::{Object, str_at};
+use crate::json::Object;
 use crate::request::Request;
 
 fn start(request: &Request) -> (Object, bool) {
-    let part = |n: usize| request.messages.get(n).and_then(|m| str_at(m, "content")).unwrap_or_default();
+    let part = |n: usize| request.messages.get(n).map(|m| m.text("")).unwrap_or_default();
     let mut out = Object::new();
     out.insert("model".into(), request.route.model.as_str().into());
     out.insert("prompt".into(), part(0).into());
@@ -27,7 +27,7 @@ fn finish(request: &Request, body: Object) -> WireRequest {
     WireRequest {
         url: request.route.url(&request.route.endpoint),
         headers: Vec::new(),
-        body: Value::Object(body),
+        body: Body::new(body),
         stream: false,
         warnings: Vec::new(),
     }

@@ -1,27 +1,28 @@
 //! Google Gemini: `generateContent`, on the public API and on Vertex AI.
 
+use std::rc::Rc;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::node::Node;
-use super::{Decode, WireRequest, error_member, merge_overrides, refused, wrong_shape};
+use super::written::{Units, items, turn_blocks, turn_role};
+use super::{
+    Body, Decode, WireRequest, error_member, key, merge_overrides, refused, system_parts, wrong_shape,
+};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
-use crate::message::{ContentBlock, ImageSource, Message, Role, normalise};
+use crate::message::{ContentBlock, ImageSource, Message, Role};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolChoice, ToolShape, strip_for_wire};
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let route = &request.route;
-    let messages = normalise(&request.messages)?;
     let mut warnings = Vec::new();
     let mut body = Object::new();
-    let mut system: Vec<String> = request.system.iter().cloned().collect();
-    if !request.system_hoisted {
-        let inner = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
-        system.extend(inner.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
-    }
-    body.insert("contents".into(), contents(&messages, request.prefill.as_deref()).into());
+    let system = system_parts(request);
+    body.insert("contents".into(), Value::Null);
     if !system.is_empty() {
         body.insert("system_instruction".into(), json!({"parts": [{"text": system.join("\n\n")}]}));
     }
@@ -38,7 +39,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         url: route.url(&path),
         headers: Vec::new(),
         stream: request.stream,
-        body: Value::Object(body),
+        body: Body::new(body).with_list("contents", contents(request)?),
         warnings,
     })
 }
@@ -104,24 +105,14 @@ fn write_tools(request: &Request, body: &mut Object) {
     body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
 }
 
-fn contents(messages: &[Message], prefill: Option<&str>) -> Vec<Value> {
-    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    for message in messages {
-        if matches!(message.role, Role::System | Role::Developer) {
-            continue;
-        }
-        let role = if message.role == Role::Assistant { "model" } else { "user" };
-        let parts = message.content.iter().filter_map(part);
-        match turns.last_mut() {
-            Some((last, all)) if *last == role => all.extend(parts),
-            _ => turns.push((role, parts.collect())),
-        }
-    }
-    if let Some(prefill) = prefill {
-        turns.push(("model", vec![json!({"text": prefill})]));
-    }
-    let made = turns.into_iter().filter(|(_, parts)| !parts.is_empty());
-    made.map(|(role, parts)| json!({"role": role, "parts": parts})).collect()
+fn contents(request: &Request) -> Result<Vec<Bytes>, CallError> {
+    let write = |turn: &[Rc<Message>]| {
+        let role = if turn_role(turn) == Some(Role::Assistant) { "model" } else { "user" };
+        let parts: Vec<Value> = turn_blocks(turn).filter_map(|(_, block)| part(block)).collect();
+        Ok(if parts.is_empty() { Vec::new() } else { vec![json!({"role": role, "parts": parts})] })
+    };
+    let prefill = request.prefill.as_ref().map(|text| json!({"role": "model", "parts": [{"text": text}]}));
+    items(&request.messages, key(request.route.style, &[]), Units::Turns, prefill, &write)
 }
 
 fn part(block: &ContentBlock) -> Option<Value> {
@@ -261,7 +252,7 @@ mod tests {
             "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
         );
         assert_eq!(
-            wire.body,
+            wire.body.to_json(),
             json!({
                 "contents": [
                     {"role": "user", "parts": [{"text": "u"}, {"file_data": {"mime_type": "image/png", "file_uri": "gs://x"}}]},

@@ -3,6 +3,7 @@
 
 pub mod anthropic;
 pub(crate) mod bedrock;
+mod body;
 pub(crate) mod completion;
 pub mod gemini;
 mod node;
@@ -11,59 +12,56 @@ pub mod openai_chat;
 pub mod openai_responses;
 mod reader;
 pub mod think;
+mod written;
 
+use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::body::Body;
 use self::node::Node;
 pub use self::reader::ReplyReader;
+pub(crate) use self::written::Written;
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StreamEvent, Usage};
 use crate::json::Object;
+use crate::message::Role;
 use crate::request::Request;
 use crate::sse::Framing;
 use crate::tools::ToolShape;
 
-/// The wire formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The wire formats. Those that a provider may speak at its chat endpoint have a word in its table (`wire`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum WireStyle {
     /// Anthropic Messages.
+    #[serde(rename = "anthropic")]
     Anthropic,
     /// OpenAI Chat Completions and its many relatives.
+    #[serde(rename = "openai_chat")]
     OpenAiChat,
     /// OpenAI Responses.
+    #[serde(rename = "openai_responses")]
     OpenAiResponses,
     /// Ollama's `/api/chat`.
+    #[serde(rename = "ollama_chat")]
     OllamaChat,
     /// Ollama's `/api/generate` with a prompt we render.
+    #[serde(skip)]
     OllamaRaw,
     /// Google's `generateContent`.
+    #[serde(rename = "gemini")]
     Gemini,
     /// Amazon's Converse.
+    #[serde(rename = "bedrock")]
     Bedrock,
     /// OpenAI's text completions.
+    #[serde(skip)]
     Completion,
     /// Ollama's `/api/generate` for text completions.
+    #[serde(skip)]
     OllamaCompletion,
 }
 
 impl WireStyle {
-    /// Returns the format of a provider's chat endpoint.
-    pub fn of(endpoint: &str) -> WireStyle {
-        if endpoint.contains(":generateContent") {
-            WireStyle::Gemini
-        } else if endpoint.ends_with("/converse") {
-            WireStyle::Bedrock
-        } else if endpoint.contains("/messages") {
-            WireStyle::Anthropic
-        } else if endpoint.contains("/responses") {
-            WireStyle::OpenAiResponses
-        } else if endpoint.contains("/api/chat") {
-            WireStyle::OllamaChat
-        } else {
-            WireStyle::OpenAiChat
-        }
-    }
-
     /// Returns the format of a provider's completion endpoint.
     pub fn of_completion(endpoint: &str) -> WireStyle {
         if endpoint.contains("/api/generate") { WireStyle::OllamaCompletion } else { WireStyle::Completion }
@@ -113,7 +111,7 @@ pub struct WireRequest {
     /// Headers of the format, beyond content type, authorisation and those of the route.
     pub headers: Vec<(String, String)>,
     /// JSON body.
-    pub body: Value,
+    pub body: Body,
     /// Whether the body asks for a stream.
     pub stream: bool,
     /// Things the format could not express.
@@ -136,6 +134,24 @@ pub fn encode(request: &Request) -> Result<WireRequest, CallError> {
         WireStyle::Completion => Ok(completion::encode(request)),
         WireStyle::OllamaCompletion => Ok(completion::encode_ollama(request)),
     }
+}
+
+/// The system text of a format without a system role, and the system messages of the list behind it unless they are part
+/// of it already.
+fn system_parts(request: &Request) -> Vec<String> {
+    let mut parts: Vec<String> = request.system.iter().cloned().collect();
+    if !request.system_hoisted && request.messages.has_instructions() {
+        request.messages.with(|messages| {
+            let system = messages.iter().filter(|m| matches!(m.role, Role::System | Role::Developer));
+            parts.extend(system.map(|m| m.text("\n\n")).filter(|t| !t.trim().is_empty()));
+        });
+    }
+    parts
+}
+
+/// The key of a way of writing messages: the format, and what else decides about their text.
+fn key(style: WireStyle, flags: &[bool]) -> written::Key {
+    flags.iter().fold(style as written::Key + 1, |key, flag| key << 1 | written::Key::from(*flag))
 }
 
 /// Merges provider overrides into a body: top-level keys replace. They are written in sorted order, so

@@ -1,14 +1,17 @@
 //! Ollama's own endpoints: `/api/chat`, and `/api/generate` with a prompt that we render.
 
+use std::rc::Rc;
+
 use serde_json::{Value, json};
 
 use super::node::Node;
 use super::think::ThinkSplitter;
-use super::{Decode, Warning, WireRequest, WireStyle, refused, sent_overrides};
+use super::written::{Units, items};
+use super::{Body, Decode, Warning, WireRequest, WireStyle, key, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::json::Object;
-use crate::message::{ContentBlock, ImageSource, Message, Role, normalise, result_text};
+use crate::message::{ContentBlock, ImageSource, Message, Role, result_text};
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
 
@@ -87,21 +90,28 @@ fn warnings(request: &Request) -> Vec<Warning> {
 pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
     let mut body = Object::new();
     body.insert("model".into(), request.route.model.as_str().into());
-    let mut messages = Vec::new();
+    let keep_reasoning = request.route.caps.preserve_thinking;
+    let write = |unit: &[Rc<Message>]| {
+        let mut out = Vec::new();
+        for message in unit.iter().filter(|m| !m.is_blank_turn()) {
+            write_message(message, keep_reasoning, &mut out)?;
+        }
+        Ok(out)
+    };
+    let prefill = request.prefill.as_ref().map(|text| json!({"role": "assistant", "content": text}));
+    let key = key(request.route.style, &[keep_reasoning]);
+    let mut messages = items(&request.messages, key, Units::Messages, prefill, &write)?;
     if let Some(system) = &request.system {
-        messages.push(json!({"role": "system", "content": system}));
+        let mut first = json!({"role": "system", "content": system}).to_string();
+        if !messages.is_empty() {
+            first.push(',');
+        }
+        messages.insert(0, first.into());
     }
-    for message in normalise(&request.messages)? {
-        write_message(&message, request.route.caps.preserve_thinking, &mut messages)?;
-    }
-    if let Some(prefill) = &request.prefill {
-        messages.push(json!({"role": "assistant", "content": prefill}));
-    }
-    body.insert("messages".into(), messages.into());
+    body.insert("messages".into(), Value::Null);
     body.insert("stream".into(), true.into());
     if !request.tools.is_empty() {
-        let tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::OpenAi)).collect();
-        body.insert("tools".into(), tools.into());
+        body.insert("tools".into(), Value::Null);
         if let Some(choice) = &request.tool_choice {
             body.insert("tool_choice".into(), choice.to_openai());
         }
@@ -113,15 +123,16 @@ pub(super) fn encode_chat(request: &Request) -> Result<WireRequest, CallError> {
     body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
     body.insert("options".into(), options(request));
     merge_ollama_overrides(&mut body, &request.overrides);
-    Ok(finish(request, body))
+    let tools = request.tools.written(request.route.style, &|t| strip_for_wire(t, ToolShape::OpenAi));
+    Ok(finish(request, Body::new(body).with_list("messages", messages).with_list("tools", tools)))
 }
 
-fn finish(request: &Request, body: Object) -> WireRequest {
+fn finish(request: &Request, body: Body) -> WireRequest {
     WireRequest {
         url: request.route.url(&request.route.endpoint),
         headers: Vec::new(),
         stream: true,
-        body: Value::Object(body),
+        body,
         warnings: warnings(request),
     }
 }
@@ -180,7 +191,7 @@ pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
         turn("system", system);
     }
     let keep_reasoning = request.route.caps.preserve_thinking;
-    for message in normalise(&request.messages)? {
+    for message in request.messages.iter().filter(|m| !m.is_blank_turn()) {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::System | Role::Developer => "system",
@@ -220,7 +231,7 @@ pub(super) fn encode_raw(request: &Request) -> Result<WireRequest, CallError> {
     body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
     body.insert("options".into(), options(request));
     merge_ollama_overrides(&mut body, &request.overrides);
-    Ok(finish(request, body))
+    Ok(finish(request, Body::new(body)))
 }
 
 /// Returns the same request for the other chat endpoint, for servers that lack one of them.
@@ -365,7 +376,7 @@ mod tests {
         let wire = encode_chat(&chat(o)).unwrap();
         assert_eq!(wire.url, "http://localhost:11434/api/chat");
         assert_eq!(
-            wire.body,
+            wire.body.to_json(),
             json!({"model": "llama3.2", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}],
                    "stream": true, "think": true, "keep_alive": "30m", "logprobs": true,
                    "options": {"num_ctx": 32768, "num_predict": 16384, "min_p": 0.1, "repeat_penalty": 1.05, "top_k": 5, "x": 1}})
@@ -378,7 +389,8 @@ mod tests {
             {"role": "assistant", "tool_calls": [{"id": "call_1", "function": {"name": "read", "arguments": "{}"}}]},
             {"role": "tool", "tool_call_id": "call_1", "content": "data"}]})))
         .unwrap()
-        .body;
+        .body
+        .to_json();
         assert_eq!(body["messages"][1], json!({"role": "tool", "tool_name": "read", "content": "data"}));
     }
 
@@ -389,7 +401,7 @@ mod tests {
             block.as_object_mut().unwrap().extend(src.as_object().unwrap().clone());
             json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, block, {"type": "text", "text": "b"}]}]})
         };
-        let body = encode_chat(&chat(image(json!({"base64": "AA=="})))).unwrap().body;
+        let body = encode_chat(&chat(image(json!({"base64": "AA=="})))).unwrap().body.to_json();
         assert_eq!(body["messages"][0], json!({"role": "user", "content": "a\n\nb", "images": ["AA=="]}));
         let error = encode_chat(&chat(image(json!({"url": "http://x"})))).unwrap_err();
         assert_eq!(
@@ -412,7 +424,7 @@ mod tests {
         let mut request = sample::request("ollama", "qwen3.6:27b", json!({"system": "s", "prefill": "{"}));
         request.route.style = WireStyle::OllamaRaw;
         request.route.endpoint = "/api/generate".into();
-        let body = encode_raw(&request).unwrap().body;
+        let body = encode_raw(&request).unwrap().body.to_json();
         assert_eq!(
             body["prompt"],
             "<|im_start|>system\ns\n<|im_end|>\n<|im_start|>user\nhi\n<|im_end|>\n<|im_start|>assistant\n{"

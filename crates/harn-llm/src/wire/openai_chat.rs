@@ -1,16 +1,21 @@
 //! OpenAI Chat Completions, as spoken by OpenAI and most other hosts.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::node::Node;
 use super::think::{ThinkSplitter, split};
-use super::{Decode, Warning, WireRequest, error_member, merge_overrides, refused, usage_of, wrong_shape};
+use super::written::{Units, items};
+use super::{
+    Body, Decode, Warning, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape,
+};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::{Object, str_at};
-use crate::message::{ContentBlock, Message, Role, normalise, result_text};
+use crate::message::{ContentBlock, Message, Role, ToolCall, result_text};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -24,15 +29,14 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if provider != "azure_openai" {
         body.insert("model".into(), route.model.as_str().into());
     }
-    body.insert("messages".into(), write_messages(request)?.into());
+    body.insert("messages".into(), Value::Null);
     if request.max_tokens > 0 {
         let key = if caps.requires_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
         body.insert(key.into(), request.max_tokens.into());
     }
     write_sampling(request, &mut body, &mut warnings);
     if !request.tools.is_empty() {
-        let tools: Vec<Value> = request.tools.iter().map(|t| strip_for_wire(t, ToolShape::OpenAi)).collect();
-        body.insert("tools".into(), tools.into());
+        body.insert("tools".into(), Value::Null);
         if let Some(choice) = &request.tool_choice {
             body.insert("tool_choice".into(), choice.to_openai());
         }
@@ -55,11 +59,12 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     } else {
         merge_overrides(&mut body, &request.overrides);
     }
+    let tools = request.tools.written(route.style, &|t| strip_for_wire(t, ToolShape::OpenAi));
     Ok(WireRequest {
         url: route.url(&route.endpoint),
         headers: Vec::new(),
         stream: request.stream,
-        body: Value::Object(body),
+        body: Body::new(body).with_list("messages", write_messages(request)?).with_list("tools", tools),
         warnings,
     })
 }
@@ -131,27 +136,32 @@ fn response_format(request: &Request) -> Value {
     }
 }
 
-fn write_messages(request: &Request) -> Result<Vec<Value>, CallError> {
+fn write_messages(request: &Request) -> Result<Vec<Bytes>, CallError> {
     let caps = &request.route.caps;
-    let mut out = Vec::new();
-    if let Some(system) = &request.system {
-        let role = if caps.prefers_role_developer { "developer" } else { "system" };
-        out.push(json!({"role": role, "content": system}));
-    }
-    for message in normalise(&request.messages)? {
-        match message.role {
-            Role::System | Role::Developer if request.system_hoisted => {}
-            Role::System => out.push(json!({"role": "system", "content": message.text("\n\n")})),
-            Role::Developer => {
-                let role = if caps.prefers_role_developer { "developer" } else { "system" };
-                out.push(json!({"role": role, "content": message.text("\n\n")}));
+    let instructs = if caps.prefers_role_developer { "developer" } else { "system" };
+    let write = |unit: &[Rc<Message>]| {
+        let mut out = Vec::new();
+        for message in unit.iter().filter(|m| !m.is_blank_turn()) {
+            match message.role {
+                Role::System | Role::Developer if request.system_hoisted => {}
+                Role::System => out.push(json!({"role": "system", "content": message.text("\n\n")})),
+                Role::Developer => out.push(json!({"role": instructs, "content": message.text("\n\n")})),
+                Role::Assistant => out.push(write_assistant(message, caps.preserve_thinking)),
+                Role::User => write_user(message, &mut out),
             }
-            Role::Assistant => out.push(write_assistant(&message, caps.preserve_thinking)),
-            Role::User => write_user(&message, &mut out),
         }
-    }
-    if let Some(prefill) = &request.prefill {
-        out.push(json!({"role": "assistant", "content": prefill}));
+        Ok(out)
+    };
+    let flags = [request.system_hoisted, caps.prefers_role_developer, caps.preserve_thinking];
+    let prefill = request.prefill.as_ref().map(|text| json!({"role": "assistant", "content": text}));
+    let key = key(request.route.style, &flags);
+    let mut out = items(&request.messages, key, Units::Messages, prefill, &write)?;
+    if let Some(system) = &request.system {
+        let mut first = json!({"role": instructs, "content": system}).to_string();
+        if !out.is_empty() {
+            first.push(',');
+        }
+        out.insert(0, first.into());
     }
     Ok(out)
 }
@@ -162,13 +172,7 @@ fn write_assistant(message: &Message, keep_reasoning: bool) -> Value {
     if keep_reasoning && !reasoning.is_empty() {
         text = format!("<think>\n{reasoning}\n</think>\n\n{text}");
     }
-    let calls: Vec<Value> = message
-        .tool_calls()
-        .map(|c| {
-            json!({"id": c.id, "type": "function",
-                   "function": {"name": c.name, "arguments": c.arguments.to_string()}})
-        })
-        .collect();
+    let calls: Vec<Value> = message.tool_calls().map(ToolCall::to_openai).collect();
     let mut out = json!({"role": "assistant", "content": text});
     if !calls.is_empty() {
         out["tool_calls"] = calls.into();
@@ -390,7 +394,7 @@ mod tests {
     use crate::request::sample;
 
     fn body(provider: &str, model: &str, options: Value) -> Value {
-        encode(&sample::request(provider, model, options)).unwrap().body
+        encode(&sample::request(provider, model, options)).unwrap().body.to_json()
     }
 
     #[test]
@@ -398,7 +402,7 @@ mod tests {
         let wire = encode(&sample::request("openai", "gpt-4o", json!({"system": "s", "seed": 7}))).unwrap();
         assert_eq!(wire.url, "https://api.openai.com/v1/chat/completions");
         assert_eq!(
-            wire.body,
+            wire.body.to_json(),
             json!({"model": "gpt-4o", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}],
                    "max_tokens": 16384, "seed": 7, "stream": true, "stream_options": {"include_usage": true}})
         );

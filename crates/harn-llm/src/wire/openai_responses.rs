@@ -1,14 +1,17 @@
 //! OpenAI Responses.
 
+use std::rc::Rc;
+
 use serde_json::{Value, json};
 
 use super::node::Node;
 use super::openai_chat::reference_names;
-use super::{Decode, WireRequest, error_member, merge_overrides, refused, usage_of, wrong_shape};
+use super::written::{Units, items};
+use super::{Body, Decode, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::Object;
-use crate::message::{ContentBlock, Message, Role, normalise, result_text};
+use crate::message::{ContentBlock, Message, Role, result_text};
 use crate::options::Thinking;
 use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
@@ -21,14 +24,20 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if let Some(system) = &request.system {
         body.insert("instructions".into(), system.as_str().into());
     }
-    let mut input = Vec::new();
-    for message in normalise(&request.messages)? {
-        write_message(&message, request.system_hoisted, &mut input);
-    }
-    if let Some(prefill) = &request.prefill {
-        input.push(json!({"role": "assistant", "content": [{"type": "output_text", "text": prefill}]}));
-    }
-    body.insert("input".into(), input.into());
+    let write = |unit: &[Rc<Message>]| {
+        let mut out = Vec::new();
+        for message in unit.iter().filter(|m| !m.is_blank_turn()) {
+            write_message(message, request.system_hoisted, &mut out);
+        }
+        Ok(out)
+    };
+    let prefill = request
+        .prefill
+        .as_ref()
+        .map(|text| json!({"role": "assistant", "content": [{"type": "output_text", "text": text}]}));
+    let key = key(route.style, &[request.system_hoisted]);
+    let input = items(&request.messages, key, Units::Messages, prefill, &write)?;
+    body.insert("input".into(), Value::Null);
     if request.max_tokens > 0 {
         body.insert("max_output_tokens".into(), request.max_tokens.into());
     }
@@ -39,7 +48,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     }
     warnings.extend(refused(request, &["top_k", "stop", "seed", "frequency_penalty", "presence_penalty"]));
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.iter().map(flatten).collect());
+        body.insert("tools".into(), Value::Null);
         if let Some(choice) = &request.tool_choice {
             body.insert("tool_choice".into(), choice.to_responses());
         }
@@ -65,7 +74,9 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         url: route.url(&route.endpoint),
         headers: Vec::new(),
         stream: request.stream,
-        body: Value::Object(body),
+        body: Body::new(body)
+            .with_list("input", input)
+            .with_list("tools", request.tools.written(route.style, &flatten)),
         warnings,
     })
 }
@@ -335,19 +346,20 @@ mod tests {
                 {"role": "tool", "tool_call_id": "a", "content": "r"}]})))
         .unwrap();
         assert_eq!(wire.url, "https://api.openai.com/v1/responses");
+        let body = wire.body.to_json();
         assert_eq!(
-            wire.body["input"],
+            body["input"],
             json!([
                 {"role": "user", "content": [{"type": "input_text", "text": "u"}]},
                 {"role": "assistant", "content": [{"type": "output_text", "text": "t"}]},
                 {"type": "function_call", "call_id": "a", "name": "x", "arguments": "{}"},
                 {"type": "function_call_output", "call_id": "a", "output": "r"}])
         );
-        assert_eq!(wire.body["tools"][0]["name"], "x");
-        assert_eq!(wire.body["tools"][0]["namespace"], "n");
-        assert_eq!(wire.body["tools"][1].get("namespace"), None);
-        assert_eq!(wire.body["tool_choice"], json!({"type": "function", "name": "x"}));
-        assert_eq!((&wire.body["instructions"], &wire.body["store"]), (&json!("s"), &json!(false)));
+        assert_eq!(body["tools"][0]["name"], "x");
+        assert_eq!(body["tools"][0]["namespace"], "n");
+        assert_eq!(body["tools"][1].get("namespace"), None);
+        assert_eq!(body["tool_choice"], json!({"type": "function", "name": "x"}));
+        assert_eq!((&body["instructions"], &body["store"]), (&json!("s"), &json!(false)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{Decode, decoder, not_a_reply, ollama, read_reply};
 use crate::error::{Category, LlmError};
 use crate::event::{StreamEvent, Usage};
 use crate::request::Request;
+use crate::secret::Secret;
 use crate::sse::Framing;
 
 /// Reads the body of a successful HTTP reply.
@@ -15,6 +16,8 @@ pub struct ReplyReader {
     limit: usize,
     /// Bytes of a reply in one piece, or the head of a stream for error messages.
     buffer: Vec<u8>,
+    /// Most bytes of that head.
+    head: usize,
     /// Bytes of a stream so far.
     taken: usize,
 }
@@ -27,6 +30,7 @@ struct StreamState {
     messages: usize,
     usage: Usage,
     over: bool,
+    secrets: Vec<Secret>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,7 @@ impl ReplyReader {
                 messages: 0,
                 usage: Usage::default(),
                 over: false,
+                secrets: request.route.secrets().collect(),
             },
             mode: match (streamed, framing) {
                 (false, _) => Mode::Whole,
@@ -58,6 +63,7 @@ impl ReplyReader {
             },
             limit: request.max_response_bytes,
             buffer: Vec::new(),
+            head: 200 + request.route.longest_secret(),
             taken: 0,
         }
     }
@@ -108,7 +114,7 @@ impl ReplyReader {
             self.buffer.extend_from_slice(chunk);
             return Ok(());
         }
-        let room = 200usize.saturating_sub(self.buffer.len());
+        let room = self.head.saturating_sub(self.buffer.len());
         self.buffer.extend_from_slice(&chunk[..chunk.len().min(room)]);
         self.taken += chunk.len();
         let mut read = Ok(());
@@ -140,10 +146,20 @@ impl ReplyReader {
                 if e.is_eof() && self.started_as_json(&text) {
                     self.broken_off("the JSON body ends early")
                 } else {
-                    not_a_reply(&self.stream.provider, &e.to_string(), content_type, &text)
+                    not_a_reply(
+                        &self.stream.provider,
+                        &e.to_string(),
+                        content_type,
+                        &request.route.hide(&text),
+                    )
                 }
             })?;
-            out.extend(read_reply(request, &value)?);
+            out.extend(read_reply(request, &value).map_err(|error| {
+                // What an error shows of the reply is cut: it is made again of a reply without keys.
+                let hidden = request.route.hide(&text);
+                let again = Node::parse(&hidden).ok().and_then(|value| read_reply(request, &value).err());
+                again.unwrap_or(error)
+            })?);
             return Ok(());
         }
         let mut read = Ok(());
@@ -151,7 +167,7 @@ impl ReplyReader {
         read?;
         let StreamState { provider, messages, usage, framing, decode, .. } = &mut self.stream;
         if !decode.is_complete() {
-            let head = String::from_utf8_lossy(&self.buffer).into_owned();
+            let head = request.route.hide(&String::from_utf8_lossy(&self.buffer));
             if *messages == 0 && !head.trim().is_empty() && !looks_like_events(&head) {
                 return Err(not_a_reply(provider, "not an event stream", content_type, &head));
             }
@@ -177,6 +193,10 @@ impl ReplyReader {
 }
 
 impl StreamState {
+    fn hide(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_string(), |text, secret| secret.redact(&text))
+    }
+
     /// Takes a message, unless the reply is over or has failed.
     fn message(&mut self, text: &str, out: &mut Vec<StreamEvent>, read: &mut Result<(), LlmError>) {
         if self.over || read.is_err() {
@@ -199,7 +219,7 @@ impl StreamState {
                 }
                 // Stray lines in event streams are tolerated; a line protocol has none.
                 Err(_) if self.framing == Framing::Sse => {}
-                Err(e) => *read = Err(ollama::line_error(&self.provider, &e, text)),
+                Err(e) => *read = Err(ollama::line_error(&self.provider, &e, &self.hide(text))),
             }
         }
         self.over = self.decode.is_over();

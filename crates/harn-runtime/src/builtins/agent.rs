@@ -6,7 +6,8 @@ use harn_vm::closure::is_callable;
 use harn_vm::{Error, builtins};
 
 use crate::convert::{entry, thrown};
-use crate::driver::{self, AgentState};
+use crate::driver;
+use crate::session::Sessions;
 
 /// Options of an agent that `agent_config` hands on.
 const CONFIG_OPTIONS: [&str; 11] = [
@@ -61,7 +62,7 @@ builtins! {
         if !is_callable(&callback) {
             return Err(thrown("agent_subscribe(session_id, callback): callback must be a closure"));
         }
-        cx.state::<AgentState>().subscribers.borrow_mut().push((session.to_string(), callback));
+        cx.state::<Sessions>().named(session).subscribe(callback);
     }
 
     /// Queues a message of the runtime for the next turn of a session's loop.
@@ -75,8 +76,7 @@ builtins! {
         let (Some(session), Some(kind)) = (session_id.as_str(), kind.as_str()) else {
             return Err(thrown("agent_inject_feedback(session_id, kind, content): session_id and kind must be strings"));
         };
-        let entry = (session.to_string(), kind.to_string(), content.to_string());
-        cx.state::<AgentState>().feedback.borrow_mut().push(entry);
+        cx.state::<Sessions>().named(session).queue(kind, &content.to_string());
     }
 
     /// Returns the session of the running loop, nil outside of any.
@@ -85,7 +85,7 @@ builtins! {
     /// println(agent_session_current_id()) // -> nil
     /// ```
     State fn agent_session_current_id(cx) -> "string | nil" {
-        cx.state::<AgentState>().running.borrow().last().cloned()
+        cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone())
     }
 
     /// Makes an agent: a name and the configuration of its loops.

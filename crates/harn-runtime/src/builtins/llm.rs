@@ -267,7 +267,12 @@ fn check_system(name: &str, system: &Value) -> Result<()> {
 
 /// The call that three arguments describe.
 pub(crate) fn call(prompt: &Value, system: &Value, options: &CallOptions) -> Call {
-    Call { prompt: prompt_json(prompt), system: text(system), options: options.json.clone() }
+    Call {
+        prompt: prompt_json(prompt),
+        system: text(system),
+        options: options.json.clone(),
+        ..Call::default()
+    }
 }
 
 /// Hands the items of a stream on until its end, its failure, or nobody listens.

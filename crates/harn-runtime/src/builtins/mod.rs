@@ -38,4 +38,4 @@ pub(crate) fn methods() -> MethodTable {
 }
 
 pub(crate) use llm::{call_dict, failed};
-pub(crate) use tool::{BoundTools, result_text};
+pub(crate) use tool::result_text;

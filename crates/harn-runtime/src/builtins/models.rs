@@ -213,7 +213,7 @@ builtins! {
     /// println(agent_trace()[0].type) // -> llm_call
     /// ```
     State fn agent_trace(cx) -> "list<dict>" {
-        cx.state::<LlmState>().trace.borrow().iter().map(from_json).collect::<Vec<Value>>()
+        cx.state::<LlmState>().trace.borrow().events().map(from_json).collect::<Vec<Value>>()
     }
 
     /// Returns what the trace events of the program add up to: calls, tokens, tools, retries.
@@ -226,7 +226,7 @@ builtins! {
     /// println("${s.status} ${s.llm_calls} ${s.total_output_tokens}") // -> unknown 1 30
     /// ```
     State fn agent_trace_summary(cx) -> "dict" {
-        from_json(&crate::trace_summary::summary(&cx.state::<LlmState>().trace.borrow()))
+        from_json(&cx.state::<LlmState>().trace.borrow().summary())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Tool registries.
 
-use std::cell::RefCell;
-
 use harn_agent::registry;
 use harn_prompt::Prose;
 use harn_value::{Dict, Value};
@@ -13,6 +11,7 @@ use serde_json::{Map, Value as Json};
 use crate::convert::{OrThrow, entry, text, thrown, to_json};
 use crate::driver::declared_parameters;
 use crate::llm_host::prompts_of;
+use crate::session::Sessions;
 
 /// What the handler of a tool gets when the tool is called like a function.
 fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Value]) -> Vec<Value> {
@@ -50,10 +49,6 @@ fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Valu
     let last = names.iter().rposition(|name| dict.contains(name)).map_or(0, |at| at + 1);
     names[..last].iter().map(value).collect()
 }
-
-/// The registry that `tool_ref` looks at.
-#[derive(Default)]
-pub(crate) struct BoundTools(pub(crate) RefCell<Option<Value>>);
 
 builtins! {
     /// Tools.
@@ -240,7 +235,7 @@ builtins! {
         if !tools.is_nil() && !registry::is_registry(&tools) {
             return Err(thrown("tool_bind: argument must be a tool registry (created with tool_registry())"));
         }
-        *cx.state::<BoundTools>().0.borrow_mut() = (!tools.is_nil()).then(|| tools.clone());
+        cx.state::<Sessions>().bind(cx, (!tools.is_nil()).then(|| tools.clone()));
         tools
     }
 
@@ -280,8 +275,7 @@ fn bound(cx: &Cx, function: &str, name: &Value) -> Result<Value> {
     let Some(name) = name.as_str() else {
         return Err(thrown(format!("{function}: name must be a string literal")));
     };
-    let state = cx.state::<BoundTools>();
-    let current = state.0.borrow();
+    let current = cx.state::<Sessions>().tools(cx);
     let Some(tools) = current.as_ref() else {
         return Err(thrown(format!(
             // prose-ok: diagnostic

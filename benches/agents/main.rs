@@ -1,0 +1,150 @@
+//! What agent loops cost: CPU and memory of long ones, wall time and memory of many at once, connections of calls in a row.
+//!
+//! `make bench-agents` builds `harn`, starts a model server on this machine and runs small programs against it, each in a
+//! process of its own, whose CPU time and peak memory the kernel reports. The server is part of this process; its own
+//! time is not counted. `cargo bench -p harn-cli --bench agents -- turns` runs one group: `turns`, `crowd`, `waiting`,
+//! `row` (of connections), `kept` (what stays behind).
+#![allow(clippy::unwrap_used, reason = "a bench may stop at the first thing that is wrong")]
+
+mod program;
+mod server;
+
+use std::time::Duration;
+
+use program::{Cost, run};
+use server::Server;
+
+/// Where a loop's replies come from.
+#[derive(Clone, Copy, PartialEq)]
+enum Answers {
+    Http,
+    Mock,
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let wants = |group: &str| wanted.is_empty() || wanted.iter().any(|name| name == group);
+    let server = Server::start();
+    if wants("turns") {
+        turns(&server);
+    }
+    if wants("crowd") {
+        crowd(&server);
+    }
+    if wants("waiting") {
+        waiting(&server);
+    }
+    if wants("row") {
+        row(&server);
+    }
+    if wants("kept") {
+        kept(&server);
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn kib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0
+}
+
+/// One loop of many turns. The bytes of all its requests grow with the square of the turns whatever a client does: what
+/// the same bytes cost when they are only posted stands beside it.
+fn turns(server: &Server) {
+    println!("one loop, a tool call in every turn          (CPU seconds, peak MiB)");
+    println!(
+        "{:>6} {:>9} {:>7} {:>9} {:>7} {:>14} {:>9}",
+        "turns", "http", "MiB", "mock", "MiB", "bytes posted", "posting"
+    );
+    let mut rows: Vec<(u32, f64, f64, f64)> = Vec::new();
+    for count in [50, 100, 200, 400, 800, 1600] {
+        server.reply_after(Duration::ZERO);
+        let before = server.bytes();
+        let http = run(server, &program::long_loop(Answers::Http, count));
+        let bytes = server.bytes() - before;
+        let mock = run(server, &program::long_loop(Answers::Mock, count));
+        let posting = run(server, &program::posts(count, bytes));
+        println!(
+            "{count:>6} {:>9.2} {:>7.1} {:>9.2} {:>7.1} {:>10.1} MiB {:>9.2}",
+            http.cpu,
+            mib(http.peak),
+            mock.cpu,
+            mib(mock.peak),
+            mib(bytes),
+            posting.cpu
+        );
+        rows.push((count, http.cpu, mock.cpu, posting.cpu));
+    }
+    let of = |count: u32| rows.iter().find(|row| row.0 == count).copied().unwrap_or((count, 0.0, 0.0, 0.0));
+    let (small, large) = (of(400), of(800));
+    println!(
+        "800 turns to 400: http {:.2}, mock {:.2}; less the posting of the same bytes: http {:.2}",
+        large.1 / small.1,
+        large.2 / small.2,
+        (large.1 - large.3) / (small.1 - small.3)
+    );
+}
+
+/// Many loops at once: every reply takes 200 ms, five turns each.
+fn crowd(server: &Server) {
+    println!("\nloops at once, five turns each, 200 ms a reply");
+    println!("{:>6} {:>9} {:>9} {:>9} {:>9}", "loops", "wall s", "of ideal", "CPU s", "peak MiB");
+    for count in [100, 1000, 5000] {
+        server.reply_after(Duration::from_millis(200));
+        let cost = run(server, &program::crowd(count, 5, ""));
+        println!(
+            "{count:>6} {:>9.2} {:>9.2} {:>9.2} {:>9.1}",
+            cost.wall,
+            cost.wall,
+            cost.cpu,
+            mib(cost.peak)
+        );
+    }
+}
+
+/// What a loop holds while it waits for its first reply.
+fn waiting(server: &Server) {
+    println!("\nmemory of a loop that waits, 1,000 at once");
+    println!("{:>20} {:>12} {:>12} {:>8}", "loop", "KiB each", "KiB sent", "times");
+    server.reply_after(Duration::from_millis(2500));
+    for (name, options) in [
+        ("without tools", String::new()),
+        ("with 21 tools", program::tools(21)),
+        ("20 turns of history", program::history(20)),
+    ] {
+        let one = run(server, &program::crowd(1, 1, &options));
+        let before = server.bytes();
+        let many = run(server, &program::crowd(1001, 1, &options));
+        let sent = (server.bytes() - before) / 1001;
+        let each = many.peak.saturating_sub(one.peak) / 1000;
+        println!("{name:>20} {:>12.1} {:>12.1} {:>8.1}", kib(each), kib(sent), each as f64 / sent as f64);
+    }
+}
+
+/// Connections that calls in a row need.
+fn row(server: &Server) {
+    println!("\nconnections of twenty calls in a row");
+    server.reply_after(Duration::ZERO);
+    for (name, options) in [("streamed", ""), ("in one piece", ", stream: false")] {
+        let before = server.connections();
+        run(server, &program::row(20, options));
+        println!("{name:>20} {:>4}", server.connections() - before);
+    }
+}
+
+/// What a process keeps of loops that are over.
+fn kept(server: &Server) {
+    println!("\nloops one after another, ten turns each");
+    println!("{:>8} {:>10} {:>10} {:>14}", "loops", "CPU s", "peak MiB", "bytes a turn");
+    server.reply_after(Duration::ZERO);
+    let mut first: Option<Cost> = None;
+    for count in [100, 400, 1600] {
+        let cost = run(server, &program::one_after_another(count, 10));
+        let start = first.get_or_insert(cost);
+        let turns = f64::from((count - 100) * 10);
+        let each = if count > 100 { (cost.peak as f64 - start.peak as f64) / turns } else { 0.0 };
+        println!("{count:>8} {:>10.2} {:>10.1} {each:>14.0}", cost.cpu, mib(cost.peak));
+    }
+}

@@ -1,0 +1,280 @@
+//! A conversation: messages that are read once, shared by everybody who holds them, and only ever added to.
+//!
+//! A clone costs two counters. Clones share one list and each knows how much of it is its own, so a request, a recorded
+//! call and the loop that goes on all point to the same messages. Adding to a clone that ends where the list ends adds
+//! to the list; adding to a shorter one begins a list of its own (of pointers, not of messages).
+//!
+//! With the list goes what a wire format has written of it (see [`crate::wire`]): a turn writes only what is new.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::error::OptionError;
+use crate::message::{Message, Role, read};
+use crate::wire::Written;
+
+/// An append-only list of messages; see the module.
+#[derive(Clone, Default)]
+pub struct Conversation {
+    shared: Rc<Shared>,
+    len: usize,
+    sums: Sums,
+}
+
+/// What is asked of a conversation as a whole in every call, kept so that nobody has to go through it.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    tokens: i64,
+    /// Strings that are not empty, and their bytes.
+    strings: (usize, usize),
+    images: bool,
+    /// Messages of the system.
+    instructions: usize,
+    /// The last message that the user speaks in.
+    last_user: Option<usize>,
+}
+
+impl Sums {
+    fn add(&mut self, at: usize, message: &Message) {
+        self.tokens = self.tokens.saturating_add(message.tokens());
+        let (strings, bytes) = message.strings();
+        self.strings = (self.strings.0 + strings, self.strings.1 + bytes);
+        self.images |= message.has_image();
+        self.instructions += usize::from(matches!(message.role, Role::System | Role::Developer));
+        if message.is_from_user() {
+            self.last_user = Some(at);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    messages: RefCell<Vec<Rc<Message>>>,
+    written: RefCell<Written>,
+}
+
+impl Conversation {
+    /// Makes an empty conversation.
+    pub fn new() -> Conversation {
+        Conversation::default()
+    }
+
+    /// Reads message dicts of any supported shape; elements that are no dicts are skipped.
+    ///
+    /// # Errors
+    /// Images without source or type.
+    pub fn from_json<'a>(messages: impl IntoIterator<Item = &'a Value>) -> Result<Conversation, OptionError> {
+        let mut out = Conversation::new();
+        messages.into_iter().filter(|m| m.is_object()).try_for_each(|m| out.push_json(m.clone()))?;
+        Ok(out)
+    }
+
+    /// Returns the number of messages.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the message at a place.
+    pub fn get(&self, at: usize) -> Option<Rc<Message>> {
+        if at < self.len { self.shared.messages.borrow().get(at).cloned() } else { None }
+    }
+
+    /// Returns the last message.
+    pub fn last(&self) -> Option<Rc<Message>> {
+        self.get(self.len.checked_sub(1)?)
+    }
+
+    /// Returns the messages in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Rc<Message>> + ExactSizeIterator + '_ {
+        (0..self.len).map(|at| self.shared.messages.borrow()[at].clone())
+    }
+
+    /// Lends the messages; `work` must not add to the conversation.
+    pub fn with<T>(&self, work: impl FnOnce(&[Rc<Message>]) -> T) -> T {
+        work(&self.shared.messages.borrow()[..self.len])
+    }
+
+    /// Adds a message.
+    pub fn push(&mut self, message: Rc<Message>) {
+        if self.shared.messages.borrow().len() != self.len {
+            self.shared = Rc::new(self.with(|own| Shared {
+                messages: RefCell::new(own.to_vec()),
+                written: RefCell::new(self.shared.written.borrow().up_to(self.len)),
+            }));
+        }
+        self.sums.add(self.len, &message);
+        self.shared.messages.borrow_mut().push(message);
+        self.len += 1;
+    }
+
+    /// Reads a message dict in the light of the messages before it, and adds it.
+    ///
+    /// # Errors
+    /// An image without source or type.
+    pub fn push_json(&mut self, message: Value) -> Result<(), OptionError> {
+        let message = self.with(|earlier| read(message, earlier))?;
+        self.push(Rc::new(message));
+        Ok(())
+    }
+
+    /// Reads message dicts that come from this conversation for the most part: messages that are its own are shared, and
+    /// what they were written as.
+    ///
+    /// # Errors
+    /// An image without source or type.
+    pub fn with_same(&self, messages: &[Value]) -> Result<Conversation, OptionError> {
+        let mut out = self.clone();
+        let own = |n: usize| self.get(n).is_some_and(|m| messages.get(n).is_some_and(|dict| m.is_dict(dict)));
+        let same = (0..self.len.min(messages.len())).take_while(|n| own(*n)).count();
+        out.truncate(same);
+        messages[same..].iter().filter(|m| m.is_object()).try_for_each(|m| out.push_json(m.clone()))?;
+        Ok(out)
+    }
+
+    /// Forgets all messages but the first `len`; other clones keep theirs.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            self.len = len;
+            let mut sums = Sums::default();
+            self.with(|own| own.iter().enumerate().for_each(|(at, message)| sums.add(at, message)));
+            self.sums = sums;
+        }
+    }
+
+    /// Returns whether a message holds a picture.
+    pub fn has_image(&self) -> bool {
+        self.sums.images
+    }
+
+    /// Returns whether there are messages of the system.
+    pub(crate) fn has_instructions(&self) -> bool {
+        self.sums.instructions > 0
+    }
+
+    /// Returns the place of the last message that the user speaks in.
+    pub(crate) fn last_user(&self) -> Option<usize> {
+        self.sums.last_user
+    }
+
+    /// Returns how many strings the dicts hold that are not empty, and their bytes.
+    pub(crate) fn strings(&self) -> (usize, usize) {
+        self.sums.strings
+    }
+
+    /// Returns the messages as dicts, as transcripts, callbacks and logs show them.
+    pub fn to_json(&self) -> Vec<Value> {
+        self.to_json_from(0)
+    }
+
+    /// Returns the messages from a place on as dicts.
+    pub fn to_json_from(&self, start: usize) -> Vec<Value> {
+        self.with(|own| own.get(start..).unwrap_or_default().iter().map(|m| m.to_json()).collect())
+    }
+
+    /// Estimates the tokens of the messages from a place on.
+    pub fn tokens_from(&self, start: usize) -> i64 {
+        if start == 0 {
+            return self.sums.tokens;
+        }
+        self.with(|own| own.get(start..).unwrap_or_default().iter().map(|m| m.tokens()).sum())
+    }
+
+    /// Lends what a wire format has written of the shared list.
+    pub(crate) fn written<T>(&self, work: impl FnOnce(&mut Written) -> T) -> T {
+        work(&mut self.shared.written.borrow_mut())
+    }
+
+    /// Returns whether `other` begins with exactly these messages.
+    pub fn is_prefix_of(&self, other: &Conversation) -> bool {
+        self.len <= other.len
+            && (Rc::ptr_eq(&self.shared, &other.shared)
+                || self.with(|own| other.with(|all| own.iter().zip(all).all(|(a, b)| same(a, b)))))
+    }
+}
+
+fn same(a: &Rc<Message>, b: &Rc<Message>) -> bool {
+    Rc::ptr_eq(a, b) || a == b
+}
+
+impl PartialEq for Conversation {
+    fn eq(&self, other: &Conversation) -> bool {
+        self.len == other.len && self.is_prefix_of(other)
+    }
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.with(|own| f.debug_list().entries(own).finish())
+    }
+}
+
+/// As the list of its message dicts.
+impl Serialize for Conversation {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter().map(|message| message.to_json()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Conversation {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Conversation, D::Error> {
+        let list = Vec::<Value>::deserialize(from)?;
+        Conversation::from_json(&list).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn user(text: &str) -> Value {
+        json!({"role": "user", "content": text})
+    }
+
+    #[test]
+    fn clones_share_messages_and_part_when_they_differ() {
+        let mut a = Conversation::from_json(&[user("1"), user("2")]).unwrap();
+        let early = a.clone();
+        a.push_json(user("3")).unwrap();
+        assert_eq!((a.len(), early.len()), (3, 2));
+        assert!(early.is_prefix_of(&a) && !a.is_prefix_of(&early));
+        let mut b = early.clone();
+        b.push_json(user("other")).unwrap();
+        assert_eq!(a.to_json()[2], user("3"));
+        assert_eq!(b.to_json()[2], user("other"));
+        assert!(Rc::ptr_eq(&a.get(0).unwrap(), &b.get(0).unwrap()));
+        b.truncate(1);
+        assert_eq!((b.to_json(), early.to_json().len()), (vec![user("1")], 2));
+        assert_eq!((b.tokens_from(0), b.last_user()), (b.get(0).unwrap().tokens(), Some(0)));
+        assert_eq!(a.tokens_from(0), a.tokens_from(1) + a.get(0).unwrap().tokens());
+    }
+
+    #[test]
+    fn it_is_saved_as_its_dicts() {
+        let dicts = [user("1"), json!({"role": "assistant", "content": "x", "mine": {"kept": true}})];
+        let a = Conversation::from_json(&dicts).unwrap();
+        let text = serde_json::to_string(&a).unwrap();
+        assert_eq!(text, serde_json::to_string(&dicts).unwrap());
+        assert_eq!(serde_json::from_str::<Conversation>(&text).unwrap(), a);
+    }
+
+    #[test]
+    fn a_list_of_many_turns_is_built_in_place() {
+        let mut a = Conversation::new();
+        let mut held = Vec::new();
+        for n in 0..1000 {
+            a.push_json(user(&n.to_string())).unwrap();
+            held.push(a.clone());
+        }
+        assert!(held.iter().all(|h| Rc::ptr_eq(&h.shared, &a.shared)));
+    }
+}

@@ -1,0 +1,98 @@
+//! What is told of a call: to watchers and the call log, to fixtures, and in replies and errors themselves.
+
+use serde_json::json;
+
+use super::{Provider, Watch};
+use crate::cost::{cache_figures, call_pricing, cost};
+use crate::error::LlmError;
+use crate::response::Response;
+use crate::runtime::{LlmRuntime, Prepared};
+
+/// Numbers an attempt, shows it to the watcher, and writes how it went to log and trace.
+pub(super) struct Logged<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Logged<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let runtime = self.runtime;
+        if let Some(watcher) = &mut *runtime.watcher.borrow_mut() {
+            watcher(prepared);
+        }
+        runtime.calls_made.set(runtime.calls_made.get() + 1);
+        let call_id = format!("call_{}", runtime.calls_made.get());
+        let begun_ms = runtime.host.now_ms();
+        if let Some(log) = &mut *runtime.log.borrow_mut() {
+            log.request(begun_ms, &call_id, prepared);
+        }
+        let result = self.inner.answer(prepared, watch).await;
+        let now_ms = runtime.host.now_ms();
+        let response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                if let Some(log) = &mut *runtime.log.borrow_mut() {
+                    log.failure(now_ms, &call_id, prepared, &error);
+                }
+                return Err(error);
+            }
+        };
+        let (usage, duration_ms) = (response.usage, now_ms - begun_ms);
+        let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
+        runtime.host.trace(json!({
+            "type": "llm_call", "call_id": call_id, "model": response.model,
+            "input_tokens": usage.input.unwrap_or(0), "output_tokens": usage.output.unwrap_or(0),
+            "cache_tokens": usage.cache_read.unwrap_or(0), "duration_ms": duration_ms, "iteration": iteration,
+        }));
+        if let Some(log) = &mut *runtime.log.borrow_mut() {
+            let pricing = call_pricing(&runtime.config(), &response.provider, &response.model);
+            let spent = cost(pricing, usage.input.unwrap_or(0), usage.output.unwrap_or(0));
+            log.response(now_ms, &call_id, prepared, &response, spent, duration_ms);
+        }
+        Ok(response)
+    }
+}
+
+/// Hands what came of an attempt to the recording of fixtures.
+pub(super) struct Recorded<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Recorded<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let result = self.inner.answer(prepared, watch).await;
+        if let Some(sink) = &mut *self.runtime.fixtures.borrow_mut() {
+            sink(&prepared.request.route.hide(&crate::mock::fixture_line(result.as_ref())));
+        }
+        result
+    }
+}
+
+/// Adds to a reply what the cache saved, and to an error its route and the hints of its message.
+pub(super) struct Explained<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Explained<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let route = &prepared.request.route;
+        match self.inner.answer(prepared, watch).await {
+            Ok(mut response) => {
+                let pricing = call_pricing(&self.runtime.config(), &response.provider, &response.model);
+                (response.cache_hit_ratio, response.cache_savings_usd) =
+                    cache_figures(response.usage, pricing);
+                Ok(response)
+            }
+            Err(error) => {
+                let mut error = error.at(&route.provider, &route.model);
+                if error.retry_after_ms.is_none() {
+                    let now_ms = self.runtime.host.now_ms();
+                    error.retry_after_ms = crate::retry::hint_in_message(&error.message, now_ms);
+                }
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Answers that come from no model.
+
+use super::{Provider, Watch};
+use crate::error::LlmError;
+use crate::event::StreamEvent;
+use crate::mock::Ask;
+use crate::response::Response;
+use crate::runtime::{LlmRuntime, Prepared};
+
+/// Answers from scripted mocks and fixtures, and for the provider that is a mock.
+pub(super) struct Mocked<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Mocked<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let runtime = self.runtime;
+        if runtime.is_mock(&prepared.request.route.provider) || runtime.mock_is_active() {
+            return runtime.mock_answer(prepared, watch);
+        }
+        self.inner.answer(prepared, watch).await
+    }
+}
+
+/// In a rehearsal answers from mocks, whatever the route.
+pub(super) struct Rehearsed<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Rehearsed<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        if self.runtime.rehearsing.get() {
+            return self.runtime.mock_answer(prepared, watch);
+        }
+        self.inner.answer(prepared, watch).await
+    }
+}
+
+/// A reply that the mock has made without being asked as a model is: of a text completion.
+pub(in crate::runtime) struct Completed<'r> {
+    pub(in crate::runtime) runtime: &'r LlmRuntime,
+    pub(in crate::runtime) response: Response,
+}
+
+impl Provider for Completed<'_> {
+    async fn answer(&self, prepared: &Prepared, _: &mut Watch<'_>) -> Result<Response, LlmError> {
+        // Recorded like any call the mock answers.
+        let _ = self.runtime.mock_answer(prepared, &mut |_| Ok(()));
+        Ok(self.response.clone())
+    }
+}
+
+impl LlmRuntime {
+    /// Whether a provider is the mock.
+    pub(in crate::runtime) fn is_mock(&self, provider: &str) -> bool {
+        provider == crate::mock::PROVIDER
+    }
+
+    /// Whether calls of a provider are answered by scripts now.
+    pub(in crate::runtime) fn is_scripted(&self, provider: &str) -> bool {
+        self.is_mock(provider) || self.mock_is_active() || self.rehearsing.get()
+    }
+
+    /// Answers from mocks; the attempt is recorded first.
+    fn mock_answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let request = &prepared.request;
+        let mut mock = self.mock.borrow_mut();
+        let thinking = request.thinking.to_json();
+        let ask = Ask {
+            model: &request.route.model,
+            messages: &request.messages,
+            system: request.system.as_deref(),
+            tools: &request.tools,
+            thinking: &thinking,
+            cache: request.cache,
+            unechoed: crate::json::str_at(&prepared.options.raw, "done_sentinel"),
+        };
+        mock.record(&ask);
+        let answer = match mock.scripted(&ask) {
+            Some(answer) => answer?,
+            None => mock.default_answer(&ask),
+        };
+        drop(mock);
+        let mut chunks = answer.chunks.into_iter().filter(|c| !c.is_empty());
+        chunks.try_for_each(|chunk| watch(&StreamEvent::Text(chunk)))?;
+        Ok(answer.response)
+    }
+}

@@ -1,0 +1,154 @@
+//! What goes out over the network.
+
+use super::{Provider, Watch};
+use crate::error::{Category, LlmError};
+use crate::request::Request;
+use crate::response::{Response, ResponseBuilder};
+use crate::runtime::{LlmRuntime, Prepared};
+use crate::wire::encode;
+
+/// Refuses every call where calls are disabled.
+pub(super) struct Disabled<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Disabled<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        match self.runtime.refused_network(&prepared.request.route.provider) {
+            Some(refusal) => Err(LlmError::new(Category::Generic, refusal)),
+            None => self.inner.answer(prepared, watch).await,
+        }
+    }
+}
+
+/// Authorises a request that was prepared for a mock whose queue has run dry since: the key was not needed then.
+pub(super) struct Authorised<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Authorised<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let runtime = self.runtime;
+        let mut own = prepared.request.route.clone();
+        if own.key.is_none() && !runtime.transport_is_replaying() {
+            runtime.authorise(&mut own).map_err(|e| LlmError::new(Category::Auth, e.0))?;
+            if own.key.is_some() {
+                runtime.adapt_cloud_route(&mut own);
+                let mut authorised = Box::new(prepared.clone());
+                authorised.request.route = own;
+                return self.inner.answer(&authorised, watch).await;
+            }
+        }
+        self.inner.answer(prepared, watch).await
+    }
+}
+
+/// Asks the other endpoint of a server that may lack one, and once more one that answered nothing.
+pub(super) struct OtherEndpoint<P> {
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for OtherEndpoint<P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let request = &prepared.request;
+        let error = match self.inner.answer(prepared, watch).await {
+            Err(error) if request.route.provider == "ollama" => error,
+            other => return other,
+        };
+        if crate::retry::is_empty_completion(&error) {
+            return self.inner.answer(prepared, watch).await;
+        }
+        let other = crate::wire::ollama::other_endpoint(request).filter(|_| error.status == Some(404));
+        let Some(request) = other else { return Err(error) };
+        let other = Box::new(Prepared { request, ..prepared.clone() });
+        self.inner.answer(&other, watch).await.map_err(|_| error)
+    }
+}
+
+/// One exchange with the provider's server.
+pub(super) struct Exchange<'r> {
+    pub(super) runtime: &'r LlmRuntime,
+}
+
+impl Provider for Exchange<'_> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        self.runtime.exchange(&prepared.request, watch).await
+    }
+}
+
+impl LlmRuntime {
+    async fn exchange(&self, request: &Request, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let route = &request.route;
+        let wire = encode(request).map_err(|e| match e {
+            crate::error::CallError::Llm(error) => error,
+            crate::error::CallError::Option(message) => {
+                let mut error = LlmError::new(Category::Generic, message);
+                (error.kind, error.reason) = (crate::error::Kind::Terminal, "invalid_request");
+                error
+            }
+        })?;
+        for warning in &wire.warnings {
+            if warning.once { self.warn_once(&warning.text) } else { self.host.warn(&warning.text) }
+        }
+        self.log_shapes(request);
+        let mut auth = route.secret_headers();
+        auth.extend(self.sign_request(route, &wire.url, &wire.body)?);
+        let secrets: Vec<_> = auth.iter().map(|(_, secret)| secret.clone()).collect();
+        // In a box: it is handed on by value.
+        let exchange = Box::pin(self.transport.exchange(request, wire, auth, self.host.now_ms(), watch));
+        let read: Result<ResponseBuilder, LlmError> =
+            match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
+                Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await,
+                None => exchange.await,
+            };
+        let read = read.map_err(|mut error| {
+            error.message = secrets.iter().fold(error.message.clone(), |text, secret| secret.redact(&text));
+            error
+        });
+        let mut response = read?.finish(&route.provider, &route.model)?;
+        response.redact(&secrets);
+        Ok(response)
+    }
+
+    /// With `HARN_DEBUG_MESSAGE_SHAPES`: says what kinds of messages go out, never what is in them.
+    fn log_shapes(&self, request: &Request) {
+        let wanted = crate::config::env(self.host(), "HARN_DEBUG_MESSAGE_SHAPES");
+        if wanted.is_none_or(|v| v == "0" || v == "false") {
+            return;
+        }
+        let shape = |message: &serde_json::Value| {
+            let role = crate::json::str_at(message, "role").unwrap_or("user");
+            let content = match message.get("content") {
+                Some(serde_json::Value::Array(blocks)) => {
+                    let kinds: Vec<&str> =
+                        blocks.iter().map(|b| crate::json::str_at(b, "type").unwrap_or("text")).collect();
+                    kinds.join("+")
+                }
+                Some(other) => crate::json::type_name(other).to_string(),
+                None => "none".to_string(),
+            };
+            format!("{role}({content})")
+        };
+        let shapes: Vec<String> = request.messages.to_json().iter().map(shape).collect();
+        self.host.warn(&format!("message shapes to {}: {}", request.route.provider, shapes.join(" ")));
+    }
+
+    /// Says once that a local model is being loaded when its reply takes long.
+    async fn announcing_warm_up<T>(
+        &self,
+        grace: std::time::Duration,
+        model: &str,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = std::pin::pin!(work);
+        match tokio::time::timeout(grace, &mut work).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.host.progress(&format!("warming up Ollama model {model}"));
+                work.await
+            }
+        }
+    }
+}

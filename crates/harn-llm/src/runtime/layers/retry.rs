@@ -1,0 +1,52 @@
+//! Trying again when a failure may pass.
+
+use serde_json::json;
+
+use super::{Provider, Watch};
+use crate::error::LlmError;
+use crate::response::Response;
+use crate::runtime::{LlmRuntime, Prepared};
+
+/// Asks again until a reply is there, a failure is final, or the retries are used up.
+pub(super) struct Retrying<'r, P> {
+    pub(super) runtime: &'r LlmRuntime,
+    pub(super) inner: P,
+}
+
+impl<P: Provider> Provider for Retrying<'_, P> {
+    async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
+        let (runtime, options) = (self.runtime, &prepared.options);
+        let mut retries = 0;
+        loop {
+            let error = match self.inner.answer(prepared, watch).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            if !crate::retry::is_transient(&error)
+                || retries >= options.llm_retries
+                || prepared.is_committed()
+            {
+                return Err(error);
+            }
+            retries += 1;
+            let at_once = runtime.is_scripted(&prepared.request.route.provider);
+            let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms);
+            runtime.host.warn(&format!(
+                "llm_call: attempt {retries} of {} failed ({}), trying again in {} ms",
+                options.llm_retries + 1,
+                error.reason,
+                if at_once { 0 } else { wait.as_millis() }
+            ));
+            if crate::retry::is_empty_completion(&error) {
+                let iteration = options.raw.get("_iteration").cloned().unwrap_or(0.into());
+                runtime.host.trace(
+                    json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,
+                           "error": error.message}),
+                );
+            }
+            if !at_once {
+                runtime.host.sleep(wait).await;
+            }
+        }
+    }
+}

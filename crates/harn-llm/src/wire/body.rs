@@ -1,0 +1,124 @@
+//! The body of a request: JSON whose large parts are bytes that others hold, too.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::json::Object;
+
+/// Parts that are smaller than this are copied together: a packet of its own would cost more.
+const WORTH_SHARING: usize = 4 << 10;
+
+/// A JSON object on its way out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Body {
+    fields: Object,
+    /// Lists that are written already, without their brackets; their fields are null.
+    lists: Vec<(&'static str, Vec<Bytes>)>,
+}
+
+impl Body {
+    /// Makes a body of its fields.
+    pub fn new(fields: Object) -> Body {
+        Body { fields, lists: Vec::new() }
+    }
+
+    /// Puts items that are written already, with commas between them, into the place of a field that is null. A field
+    /// that holds something else (an override of the caller) stays.
+    pub(super) fn with_list(mut self, key: &'static str, items: Vec<Bytes>) -> Body {
+        if self.fields.get(key).is_some_and(Value::is_null) {
+            self.lists.push((key, items));
+        }
+        self
+    }
+
+    /// Returns the text in pieces; the large ones are shared with whoever wrote them.
+    pub fn pieces(&self) -> Vec<Bytes> {
+        let mut out = Pieces::default();
+        out.own.push(b'{');
+        for (n, (key, value)) in self.fields.iter().enumerate() {
+            if n > 0 {
+                out.own.push(b',');
+            }
+            out.json(&Value::from(key.as_str()));
+            out.own.push(b':');
+            match self.lists.iter().find(|(name, _)| name == key) {
+                None => out.json(value),
+                Some((_, items)) => {
+                    out.own.push(b'[');
+                    items.iter().for_each(|piece| out.shared(piece));
+                    out.own.push(b']');
+                }
+            }
+        }
+        out.own.push(b'}');
+        out.close();
+        out.done
+    }
+
+    /// Returns the whole text.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.pieces().concat()
+    }
+
+    /// Returns the body as a value, for records and tests.
+    pub fn to_json(&self) -> Value {
+        serde_json::from_slice(&self.to_bytes()).unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct Pieces {
+    done: Vec<Bytes>,
+    own: Vec<u8>,
+}
+
+impl Pieces {
+    fn json(&mut self, value: &Value) {
+        // A value always has a text, and a vector takes it.
+        let _ = serde_json::to_writer(&mut self.own, value);
+    }
+
+    fn shared(&mut self, piece: &Bytes) {
+        if piece.len() < WORTH_SHARING {
+            self.own.extend_from_slice(piece);
+        } else {
+            self.close();
+            self.done.push(piece.clone());
+        }
+    }
+
+    fn close(&mut self) {
+        if !self.own.is_empty() {
+            self.own.shrink_to_fit();
+            self.done.push(Bytes::from(std::mem::take(&mut self.own)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(fields: Value) -> Body {
+        Body::new(fields.as_object().cloned().unwrap_or_default())
+    }
+
+    #[test]
+    fn written_lists_stand_in_their_place() {
+        let large = Bytes::from(format!("\"{}\"", "x".repeat(WORTH_SHARING)));
+        let items = vec![Bytes::from_static(b"1,"), large.clone(), Bytes::from_static(b",2")];
+        let b = body(json!({"a": 1, "list": null, "z": null})).with_list("list", items);
+        let pieces = b.pieces();
+        assert_eq!(pieces[1].as_ptr(), large.as_ptr(), "a large piece is not copied");
+        let text = String::from_utf8(b.to_bytes()).unwrap();
+        assert!(text.starts_with("{\"a\":1,\"list\":[1,\"xx") && text.ends_with("\",2],\"z\":null}"));
+        assert_eq!(b.to_json()["list"].as_array().map(Vec::len), Some(3));
+    }
+
+    #[test]
+    fn a_field_that_holds_something_stays() {
+        let b = body(json!({"list": [7]})).with_list("list", vec![Bytes::from_static(b"1")]);
+        assert_eq!(b.to_json(), json!({"list": [7]}));
+    }
+}
