@@ -221,7 +221,7 @@ mod tests {
         let (config, caps) = (Config::builtin(), CapabilityMatrix::shipped());
         assert_eq!(
             config.resolve_model_json("local:gemma-4-e4b-it", &caps, &host()),
-            json!({"id": "gemma-4-e4b-it", "provider": "ollama", "alias": null, "tool_format": "text", "tier": "small"})
+            json!({"id": "gemma-4-e4b-it", "provider": "local", "alias": null, "tool_format": "text", "tier": "small"})
         );
         assert_eq!(config.pick_model_json("frontier", None, &host())["provider"], "anthropic");
     }
