@@ -172,7 +172,8 @@ fn computed_includes_make_every_binding_useful() {
 fn a_function_of_the_program_hides_the_builtin() {
     let project = Project::new(&[]);
     assert_eq!(project.messages("fn render(p) { p }\nrender(\"gone.prompt\")"), NONE);
-    assert_eq!(project.messages("import { render } from \"std/text\"\nrender(\"gone.prompt\")"), NONE);
+    let with_lib = Project::new(&[("lib.harn", "pub fn render(p) { p }")]);
+    assert_eq!(with_lib.messages("import { render } from \"lib\"\nrender(\"gone.prompt\")"), NONE);
     assert_eq!(
         project.messages("let p = \"gone.prompt\"\nrender(p)\nrender(\"${p}\")\nrender(...[p])"),
         NONE

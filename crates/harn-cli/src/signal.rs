@@ -34,13 +34,19 @@ pub(crate) fn stop_on_signal(interrupt: Interrupt) {
             // Asked twice: no more patience.
             end();
         }
-        interrupt.interrupt();
         std::thread::spawn(|| {
             std::thread::sleep(GRACE);
             end();
         });
-        // Last, because a terminal may keep the text waiting.
-        eprintln!("[harn] signal received, flushing state...");
+        // Before the program stops, or it may have ended by then; but a terminal that keeps the text waiting must not
+        // keep the program running.
+        let (told, is_told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            eprintln!("[harn] signal received, flushing state...");
+            let _ = told.send(());
+        });
+        let _ = is_told.recv_timeout(GRACE / 8);
+        interrupt.interrupt();
     });
 }
 

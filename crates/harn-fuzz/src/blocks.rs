@@ -142,6 +142,11 @@ impl<'a> Visitor<'a> for Values<'_> {
         }
     }
 
+    fn function(&mut self, func: &'a Function, _type_params: &'a [TypeParam]) {
+        self.fixed.extend(func.params.iter().map(|p| p.name.name.to_string()));
+        visit::walk_function(self, func);
+    }
+
     fn stmt(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
             StmtKind::Assign { target, .. } => drop(self.assigned.insert(target.root.name.to_string())),

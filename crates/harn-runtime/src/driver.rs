@@ -57,10 +57,14 @@ struct Driver {
 /// Wrong options, a model call that fails for good, or what a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
     let llm = runtime(cx);
-    let call_options = CallOptions::new(cx, given);
+    let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
     let route = llm.render_context(&call_options.json);
-    let options = call_options.json.as_object().cloned().unwrap_or_default();
+    // Tools and history are in them: the loop takes them over, nobody keeps them beside it.
+    let options = match call_options.json.take() {
+        Json::Object(options) => options,
+        _ => Map::new(),
+    };
     let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
     let sessions = cx.state::<Sessions>();
@@ -231,14 +235,7 @@ impl Driver {
                     self.remind(&agent, &moment, &prompts).await?;
                     Answer::Reminded
                 }
-                Step::CallModel(call) => {
-                    let answer = self.call_model(&agent, call).await?;
-                    // A reply may have been there at once (a mock, a replay): deadlines, cancellation and other tasks
-                    // have their turn all the same.
-                    tokio::task::yield_now().await;
-                    self.cx.check()?;
-                    answer
-                }
+                Step::CallModel(call) => self.call_model(&agent, call).await?,
                 Step::RunTools(runs) => Answer::Tools(self.run_tools(&agent, &runs).await?),
             };
             let taken = agent.answer(answer, &prompts);

@@ -41,7 +41,7 @@ const EXCEPTIONS: [(&str, &[&str]); 24] = [
     ("crates/harn-cli/src/repl/editor.rs", &["io::stdout"]),
     ("crates/harn-front/src/files.rs", &["std::fs"]),
     ("crates/harn-llm/src/host.rs", &["SystemTime::now", "env::var", "std::fs", "tokio::time"]),
-    ("crates/harn-llm/src/runtime/attempt.rs", &["tokio::time"]),
+    ("crates/harn-llm/src/runtime/layers/network.rs", &["tokio::time"]),
     ("crates/harn-llm/src/runtime/health.rs", &["Instant::now", "tokio::time"]),
     ("crates/harn-llm/src/transport.rs", &["Instant::now", "reqwest", "tokio::time"]),
     ("crates/harn-store/src/sqlite/schema.rs", &["std::fs"]),

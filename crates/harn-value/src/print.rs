@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(short(&Value::str("äöüß"), 5), "äö...");
         let shared = (0..70).fold(Value::str("x"), |d, _| Value::list(vec![d.clone(), d]));
         assert_eq!(short(&shared, 80).len(), 83);
-        assert!(short(&shared, 80).ends_with("[x, x], [x..."), "{}", short(&shared, 80));
+        assert!(short(&shared, 80).ends_with("[x, x], [x,..."), "{}", short(&shared, 80));
     }
 
     #[test]

@@ -450,7 +450,8 @@ builtins! {
         let cap = cap_of(&max, list.len(), |v| {
             Error::type_error(format!("parallel_race: max_concurrent must be an int, got {}", v.type_name()))
         })?;
-        let mut group = Group::new(Work::Items(list.to_vec().into_iter()), &f, cap);
+        let items: Vec<Value> = list.to_vec();
+        let mut group = Group::new(Work::Items(items.into_iter()), &f, cap);
         group.start(&cx).await?;
         let mut failures = Vec::new();
         while let Some((_, task)) = group.next().await {

@@ -97,7 +97,8 @@ unsafe fn at<'a>(word: *mut ()) -> &'a Variable {
     // SAFETY: only words of `Variable`s are in the lists, and a variable leaves its list when it is dropped.
     unsafe {
         let value = std::mem::ManuallyDrop::new(Value::from_raw(Tag::Cell, word));
-        &*(&raw const *value.downcast_unchecked::<Variable>())
+        let variable: *const Variable = value.downcast_unchecked::<Variable>();
+        &*variable
     }
 }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 
-use super::value::{Fun, Gen, Place, V};
+use super::value::{Fun, Gen, Place, V, Variable};
 
 /// Why evaluation does not go on with the next expression.
 pub(super) enum Exit<'p> {
@@ -83,7 +83,7 @@ async fn suspend<'p>(link: &Link<'p>, value: V<'p>) -> Done<'p, ()> {
 
 /// Variables of a block.
 struct Scope<'p> {
-    places: RefCell<Vec<(Name, Place<'p>)>>,
+    places: RefCell<Vec<Variable<'p>>>,
     up: Option<Env<'p>>,
 }
 
@@ -102,15 +102,15 @@ fn inner<'p>(up: &Env<'p>) -> Env<'p> {
     Rc::new(Scope { places: RefCell::default(), up: Some(up.clone()) })
 }
 
-fn declare<'p>(env: &Env<'p>, name: &Name, value: V<'p>) {
-    env.places.borrow_mut().push((name.clone(), Rc::new(RefCell::new(value))));
+fn declare<'p>(env: &Env<'p>, name: &Name, mutable: bool, value: V<'p>) {
+    env.places.borrow_mut().push((name.clone(), Rc::new(RefCell::new(value)), mutable));
 }
 
-fn find<'p>(env: &Env<'p>, name: &str) -> Option<Place<'p>> {
+fn find<'p>(env: &Env<'p>, name: &str) -> Option<(Place<'p>, bool)> {
     let mut scope = Some(env);
     while let Some(env) = scope {
-        if let Some((_, place)) = env.places.borrow().iter().rev().find(|(n, _)| n == name) {
-            return Some(place.clone());
+        if let Some((_, place, mutable)) = env.places.borrow().iter().rev().find(|(n, ..)| n == name) {
+            return Some((place.clone(), *mutable));
         }
         scope = env.up.as_ref();
     }
@@ -161,17 +161,14 @@ pub(super) fn run(program: &Program) -> Option<String> {
     let mut future = statements(it.clone(), &program.items, env, link);
     let Poll::Ready(end) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else { return None };
     drop(future);
-    let end = match end {
-        Ok(_) => String::new(),
-        Err(Exit::Throw(V::Str(text))) => format!("error: {text}"),
-        Err(_) => return None,
-    };
+    // How an uncaught error is shown depends on its kind, which is not kept here.
+    end.ok()?;
     // Cleanup of a dropped generator may have done something unknown.
     if it.steps.get() > STEPS {
         return None;
     }
     let out = it.out.borrow().concat();
-    Some(out + &end)
+    Some(out)
 }
 
 fn throw<'p, T>(text: impl AsRef<str>) -> Done<'p, T> {
@@ -317,6 +314,12 @@ impl<'p> Machine<'p> {
         }
     }
 
+    /// A variant must have been declared.
+    fn variant(&self, ty: &str, variant: &str) -> Done<'p, ()> {
+        let known = self.enums.get(ty).is_some_and(|d| d.variants.iter().any(|v| v.name.name == *variant));
+        if known { Ok(()) } else { self.unknown() }
+    }
+
     /// Pulls a generator.
     fn next(&self, generator: &Gen<'p>) -> Done<'p, Option<V<'p>>> {
         let Some(coroutine) = generator.coroutine.take() else { return Ok(None) };
@@ -350,7 +353,10 @@ fn closure<'p>(func: &'p Function, env: &Env<'p>) -> V<'p> {
     mentions.function(func, &[]);
     mentions.0.sort();
     mentions.0.dedup();
-    let captured = mentions.0.into_iter().filter_map(|name| Some((name.clone(), find(env, &name)?)));
+    let captured = mentions.0.into_iter().filter_map(|name| {
+        let (place, mutable) = find(env, &name)?;
+        Some((name, place, mutable))
+    });
     V::Fun(Rc::new(Fun { func, captured: captured.collect() }))
 }
 
@@ -365,7 +371,7 @@ fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
             if param.rest || param.default.is_some() || param.ty.is_some() {
                 return it.unknown();
             }
-            declare(&env, &param.name.name, args.next().unwrap_or(V::Nil));
+            declare(&env, &param.name.name, false, args.next().unwrap_or(V::Nil));
         }
         drop(args);
         let link = Rc::<Link<'p>>::default();
@@ -455,21 +461,28 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
         }
         match &stmt.kind {
             StmtKind::Expr(e) => return Ok(value!(e)),
-            StmtKind::Let { pattern, value, ty: None, .. } => {
+            StmtKind::Let { mutable, pattern, value, ty: None } => {
                 let v = value!(value);
                 match &pattern.kind {
-                    PatternKind::Name(name) => declare(&env, &name.name, v),
+                    PatternKind::Name(name) => {
+                        // What may be declared again, and where, is not looked at here.
+                        let hides = find(&env, &name.name).is_some() || it.functions.contains_key(&name.name);
+                        if !mutable && hides || name.name == "_" {
+                            return it.unknown();
+                        }
+                        declare(&env, &name.name, *mutable, v);
+                    }
                     PatternKind::List { elems, rest: None } if elems.iter().all(|e| e.default.is_none()) => {
                         let V::List(items) = v else { return it.unknown() };
                         for (i, elem) in elems.iter().enumerate() {
-                            declare(&env, &elem.name.name, items.get(i).cloned().unwrap_or(V::Nil));
+                            declare(&env, &elem.name.name, *mutable, items.get(i).cloned().unwrap_or(V::Nil));
                         }
                     }
                     _ => return it.unknown(),
                 }
             }
             StmtKind::Assign { target, op, value, .. } => {
-                let Some(place) = find(&env, &target.root.name) else { return it.unknown() };
+                let Some((place, true)) = find(&env, &target.root.name) else { return it.unknown() };
                 let mut path = Vec::new();
                 let v = match op {
                     // The value, then the indices.
@@ -525,11 +538,11 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                         let (V::Int(from), V::Int(to)) = (value!(start), value!(end)) else {
                             return it.unknown();
                         };
-                        let to = if *exclusive { to } else { to.saturating_add(1) };
+                        let to = if *exclusive { to.saturating_sub(1) } else { to };
                         if to.saturating_sub(from) > SIZE as i64 {
                             return it.unknown();
                         }
-                        V::list((from..to).map(V::Int).collect())
+                        V::list((from..=to).map(V::Int).collect())
                     }
                     _ => value!(iter),
                 };
@@ -544,7 +557,7 @@ fn statement<'p>(it: It<'p>, stmt: &'p Stmt, env: Env<'p>, link: Rc<Link<'p>>) -
                     let Some(item) = item else { break };
                     at += 1;
                     let scope = inner(&env);
-                    declare(&scope, &name.name, item);
+                    declare(&scope, &name.name, true, item);
                     let result = block(it.clone(), body, scope, link.clone()).await;
                     if let Some(end) = after_body(result) {
                         drop(source);
@@ -593,7 +606,7 @@ fn try_expr<'p>(
         }
         let scope = inner(&env);
         if let Some(name) = &catch.name {
-            declare(&scope, &name.name, error.clone());
+            declare(&scope, &name.name, false, error.clone());
         }
         drop(result);
         block(it.clone(), &catch.body, scope, link).await
@@ -612,7 +625,7 @@ fn matches<'p>(
         Ok(match (&pattern.kind, &v) {
             (MatchPatternKind::Wildcard, _) => true,
             (MatchPatternKind::Bind(name), _) => {
-                declare(&env, &name.name, v);
+                declare(&env, &name.name, false, v);
                 true
             }
             (MatchPatternKind::Value(e), _) => {
@@ -681,10 +694,7 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
             ExprKind::Str(text) => V::str(text),
             ExprKind::Paren(inner) => value!(inner),
             ExprKind::Name(name) => match (find(&env, name), it.functions.get(name)) {
-                (Some(place), _) => {
-                    let v = place.borrow().clone();
-                    v
-                }
+                (Some((place, _)), _) => place.borrow().clone(),
                 (None, Some(func)) => V::Fun(Rc::new(Fun { func, captured: Vec::new() })),
                 _ => return it.unknown(),
             },
@@ -831,6 +841,7 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
             }
             ExprKind::Member { object, name, optional: false } => {
                 if let Some(ty) = object.as_name().filter(|n| it.enums.contains_key(*n)) {
+                    it.variant(ty, &name.name)?;
                     return Ok(V::Enum(Rc::new((ty.clone(), name.name.clone(), Vec::new()))));
                 }
                 let object = value!(object);
@@ -848,6 +859,7 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
             },
             ExprKind::MethodCall { object, name, args, optional: false } => {
                 if let Some(ty) = object.as_name().filter(|n| it.enums.contains_key(*n)) {
+                    it.variant(ty, &name.name)?;
                     return Ok(V::Enum(Rc::new((ty.clone(), name.name.clone(), values!(args)))));
                 }
                 let object = value!(object);

@@ -28,10 +28,13 @@ pub(super) enum V<'p> {
 /// A variable: shared by the closures over it.
 pub(super) type Place<'p> = Rc<RefCell<V<'p>>>;
 
+/// A variable by name, and whether it may be assigned.
+pub(super) type Variable<'p> = (Name, Place<'p>, bool);
+
 /// A function with the variables it mentions.
 pub(super) struct Fun<'p> {
     pub(super) func: &'p Function,
-    pub(super) captured: Vec<(Name, Place<'p>)>,
+    pub(super) captured: Vec<Variable<'p>>,
 }
 
 /// A generator. What is left of it when it is dropped runs its cleanup blocks.
@@ -142,16 +145,16 @@ impl<'p> V<'p> {
             }
             other => return other.clone(),
         };
-        let captured = fun.captured.iter().map(|(name, place)| {
+        let captured = fun.captured.iter().map(|(name, place, mutable)| {
             let address = Rc::as_ptr(place);
             if let Some((_, copy)) = known.iter().find(|(p, _)| *p == address) {
-                return (name.clone(), copy.clone());
+                return (name.clone(), copy.clone(), *mutable);
             }
             let copy: Place<'p> = Rc::new(RefCell::new(V::Nil));
             known.push((address, copy.clone()));
             let value = place.borrow().isolated(known);
             *copy.borrow_mut() = value;
-            (name.clone(), copy)
+            (name.clone(), copy, *mutable)
         });
         let captured = captured.collect();
         V::Fun(Rc::new(Fun { func: fun.func, captured }))

@@ -15,7 +15,7 @@ use crate::message::{Message, Role};
 use crate::options::Validation;
 use crate::response::Response;
 use crate::structured::rounds::{Rounds, Verdict, failure_message};
-use crate::transcript::{CallRecord, assistant_message, of_call};
+use crate::transcript::{CallRecord, assistant_message, of_call, search_events};
 
 /// A call that came to an end with a reply.
 #[derive(Debug, Clone)]
@@ -148,15 +148,19 @@ impl LlmRuntime {
         self.llm_call_streaming(call, &mut |_| {}).await
     }
 
-    /// A call of an agent loop: the result dict whose transcript holds the model's message only. The loop has the others.
+    /// A call of an agent loop: the result dict whose transcript holds only the model's message and
+    /// the searches that the provider ran. The loop has the rest.
     ///
     /// # Errors
     /// As [`LlmRuntime::llm_call`].
     pub async fn llm_turn(&self, call: &Call) -> Result<Value, CallError> {
         let finished = self.call(call, &mut |_| {}).await?;
         let mut out = finished.response.to_json();
-        let style = finished.prepared.request.route.style;
-        out["transcript"] = json!({"messages": [assistant_message(style, &finished.response)]});
+        let request = &finished.prepared.request;
+        out["transcript"] = json!({
+            "messages": [assistant_message(request.route.style, &finished.response)],
+            "events": search_events(request, &finished.response, &|| self.host.new_id()),
+        });
         Ok(out)
     }
 

@@ -125,7 +125,7 @@ fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
 }
 
 /// Events about searches that the provider ran.
-fn search_events(request: &Request, response: &Response, ids: &Ids<'_>) -> Vec<Value> {
+pub(crate) fn search_events(request: &Request, response: &Response, ids: &Ids<'_>) -> Vec<Value> {
     // The mock speaks one format only; whose search it imitates is told by the tool it was given.
     let asked = |tool: &Value| tool["type"].as_str().is_some_and(|t| t.starts_with("tool_search_tool_"));
     let anthropic = request.route.style == WireStyle::Anthropic || request.tools.iter().any(asked);

@@ -8,6 +8,7 @@ mod events;
 mod lifecycle;
 mod messages;
 
+pub(crate) use call::search_events;
 pub use call::{CallRecord, assistant_message, of_call};
 pub use compact::{
     CompactOptions, Compacted, Strategy, apply as compact, conversation_lines, plan as compact_plan,

@@ -158,10 +158,8 @@ fn write_tools(request: &Request, thinks: bool, body: &mut Object) {
     } else if !request.tools.is_empty() {
         body.insert("tools".into(), Value::Null);
     }
-    if body.contains_key("tools") {
-        if let Some(choice) = choice {
-            body.insert("tool_choice".into(), choice);
-        }
+    if let Some(choice) = choice.filter(|_| body.contains_key("tools")) {
+        body.insert("tool_choice".into(), choice);
     }
 }
 

@@ -79,13 +79,16 @@ impl Written {
     }
 }
 
+/// Makes the items of a unit.
+type WriteUnit<'a> = dyn Fn(&[Rc<Message>]) -> Result<Vec<Value>, CallError> + 'a;
+
 /// Writes a conversation as items of a JSON list, and `last` behind them. `write` makes the items of a unit.
 pub(super) fn items(
     conversation: &Conversation,
     key: Key,
     units: Units,
     last: Option<Value>,
-    write: &dyn Fn(&[Rc<Message>]) -> Result<Vec<Value>, CallError>,
+    write: &WriteUnit<'_>,
 ) -> Result<Vec<Bytes>, CallError> {
     conversation.written(|kept| {
         if kept.key != key {

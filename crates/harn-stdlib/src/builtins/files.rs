@@ -64,7 +64,9 @@ builtins! {
         Value::bytes(bytes.map_err(|e| failed(cx, "Failed to read file", &path, &e))?)
     }
 
-    /// Lists the lines of a file without their ends. `file_lines` gives them one by one.
+    /// Lists the lines of a file without their ends.
+    ///
+    /// `file_lines` gives them one by one.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_read_lines.txt")

@@ -79,7 +79,7 @@ impl Scope {
 
     /// Places of a name, the last declaration first.
     fn places<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
-        let few = (self.locals.len() <= FEW).then(|| 0..self.locals.len()).into_iter().flatten().rev();
+        let few = (self.locals.len() <= FEW).then_some(0..self.locals.len()).into_iter().flatten().rev();
         let known = self.places.get(name).into_iter().flatten().rev().copied();
         few.filter(move |&at| self.locals[at].name == name).chain(known)
     }
