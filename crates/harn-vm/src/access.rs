@@ -19,7 +19,7 @@ use crate::task::Task;
 /// The builtins that a program may call, by name. What is no builtin (operators, methods, `spawn`) is never forbidden.
 #[derive(Debug, Clone)]
 pub enum Names {
-    /// Only these, and those of [`ALWAYS`].
+    /// Only these, and those of `ALWAYS`.
     Only(FxHashSet<String>),
     /// All but these.
     AllBut(FxHashSet<String>),

@@ -13,7 +13,7 @@
 //! collections. One looks at the variables made since the last (most die young), and at what only they hold;
 //! variables that survived are looked at again when their number or the program's memory has doubled. So the time
 //! spent is a part of the time that it took to make what is looked at, and garbage is at most as much memory again
-//! as what is in use, plus [`YOUNG_BYTES`].
+//! as what is in use, plus `YOUNG_BYTES`.
 //!
 //! Left out: cycles through the methods that an `impl` inside a function captured variables for, and through
 //! objects that do not say what they hold (a suspended native function). They count as in use.

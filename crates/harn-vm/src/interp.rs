@@ -3,7 +3,7 @@
 //!
 //! # Safety
 //! Registers, constants and code are reached through raw pointers. What makes that sound:
-//! [`Proto::verify`](crate::bytecode::Proto::verify) has checked register numbers, jumps and constant
+//! [`verify`](crate::verify::verify) has checked register numbers, jumps and constant
 //! numbers of every function; a frame's registers lie inside the stack, which grows only in calls
 //! (after which `regs` is computed anew); the VM keeps every function alive. References made from
 //! `regs` never live across an instruction that runs other code of the program.

@@ -3,9 +3,9 @@
 //! None of it is part of the grammar: a program may use each of these words as a name. Only once a text failed to
 //! parse, or a name was not found, what stands there tells what its writer had in mind:
 //!
-//! - [`lines`]: forms of a whole line (`for i, x in xs:`), answered with the line as it should be;
-//! - [`words`]: single words and signs (`elif`, `i++`, quotes of other kinds);
-//! - [`names`]: names that other languages define (`null`, `str`, `open`).
+//! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the line as it should be;
+//! - `words`: single words and signs (`elif`, `i++`, quotes of other kinds);
+//! - `names`: names that other languages define (`null`, `str`, `open`).
 
 mod lines;
 mod names;

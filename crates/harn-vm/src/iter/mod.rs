@@ -2,7 +2,7 @@
 //!
 //! A combinator (`map`, `skip`, `zip`) adds a stage. It adds it in place when nobody else holds the iterator, so that
 //! a pipeline of any length is one flat list; an iterator that somebody else holds becomes the source of a new one,
-//! and both see the same progress. [`Pull`] takes one item through the stages. It is a state machine that says what it
+//! and both see the same progress. `Pull` takes one item through the stages. It is a state machine that says what it
 //! needs (a call, a generator's next value, a wait), and so serves the interpreter's loops ([`drain`]) as well as
 //! native futures ([`Iter::next`]).
 

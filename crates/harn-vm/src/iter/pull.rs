@@ -55,7 +55,7 @@ pub(crate) struct Pull {
     /// Outermost first.
     levels: SmallVec<[Level; 1]>,
     pending: Pending,
-    /// Steps since the last pause; kept from item to item by [`Pull::again`].
+    /// Steps since the last pause.
     spent: u32,
 }
 
