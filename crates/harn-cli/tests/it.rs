@@ -23,6 +23,7 @@ mod models;
 mod paths;
 mod project;
 mod repl;
+mod rooms;
 mod signals;
 mod state;
 mod streams;

@@ -92,7 +92,7 @@ pub trait Host {
 
     /// Returns the errors of `data` against `schema`, each `at <path>: <text>`; empty when it is valid.
     fn validate_schema(&self, schema: &Value, data: &Value) -> Vec<String> {
-        crate::structured::validate::errors(schema, data)
+        harn_schema::errors(schema, data)
     }
 
     /// Reads a file of the user (only `~/.aws/credentials` is ever asked for).

@@ -88,15 +88,12 @@ fn object_schema(parameters: &Value) -> Value {
     let Some(map) = parameters.as_object() else {
         return json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
     };
-    let complete = str_at(parameters, "type").is_some_and(|word| json_type(word) == "object")
+    let complete = str_at(parameters, "type")
+        .is_some_and(|word| harn_schema::words::json_or_text(word) == "object")
         && map.get("properties").is_some_and(Value::is_object);
     if complete {
         let is_json = str_at(parameters, "type") == Some("object");
-        return if is_json {
-            parameters.clone()
-        } else {
-            crate::structured::schema::to_json_schema(parameters)
-        };
+        return if is_json { parameters.clone() } else { harn_schema::as_json_schema(parameters) };
     }
     let mut properties = Object::new();
     let mut required = Vec::new();
@@ -112,28 +109,16 @@ fn object_schema(parameters: &Value) -> Value {
 
 fn property_schema(schema: &Value) -> Value {
     match schema {
-        Value::String(word) => json!({"type": json_type(word)}),
+        Value::String(word) => json!({"type": harn_schema::words::json_or_text(word)}),
         Value::Object(map) => {
             let mut out = map.clone();
             // `required: true/false` is about the parameter, a list is about the keys of an object.
             if out.get("required").is_some_and(Value::is_boolean) {
                 out.shift_remove("required");
             }
-            crate::structured::schema::to_json_schema(&Value::Object(out))
+            harn_schema::as_json_schema(&Value::Object(out))
         }
         _ => json!({"type": "string"}),
-    }
-}
-
-/// Maps a Harn type word to JSON Schema's.
-pub fn json_type(word: &str) -> &'static str {
-    match word {
-        "int" | "integer" => "integer",
-        "float" | "number" => "number",
-        "bool" | "boolean" => "boolean",
-        "list" | "array" => "array",
-        "dict" | "object" => "object",
-        _ => "string",
     }
 }
 

@@ -108,7 +108,7 @@ proptest! {
             let _ = harn_llm::Conversation::from_json(&messages);
         }
         let _ = Mock::from_json(&value);
-        let _ = harn_llm::structured::validate::errors(&value, &value);
+        let _ = harn_schema::errors(&value, &value);
         let _ = harn_llm::transcript::from_messages(&value, &|| String::new());
     }
 

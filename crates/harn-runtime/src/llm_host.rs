@@ -271,23 +271,6 @@ impl harn_llm::Host for ProgramHost {
         })
     }
 
-    fn validate_schema(&self, schema: &Json, data: &Json) -> Vec<String> {
-        use harn_value::json::from_serde;
-        // What fits is for JSON Schema to say, which the provider was told: there 1 is a number. What is
-        // wrong is said in the words and the order of `schema_check`.
-        let errors = harn_llm::structured::validate::errors(schema, data);
-        if errors.is_empty() {
-            return errors;
-        }
-        match harn_stdlib::schema::check(&from_serde(data), &from_serde(schema), false) {
-            Ok(Err(mut own)) => {
-                own.retain(|line| !line.ends_with("expected type 'float', got 'int'"));
-                if own.is_empty() { errors } else { own }
-            }
-            _ => errors,
-        }
-    }
-
     fn read_file(&self, path: &str) -> Option<String> {
         let bytes = self.vm.upgrade()?.system().read(Path::new(path), 1 << 20).ok()?;
         String::from_utf8(bytes).ok()

@@ -3,7 +3,7 @@
 //! Every entry is written with the `builtins!` macro next to its documentation, an example that the
 //! tests run, its types and its effect; the checker, `harn explain` and the reference read the same
 //! tables. What belongs to one subject is one file: `builtins/<topic>.rs` holds functions,
-//! `methods/<type>.rs` methods, `iterators.rs` the lazy combinators behind both.
+//! `methods/<type>.rs` methods.
 //!
 //! The crate knows nothing of model calls, agents, templates or tasks; those builtins live with their
 //! subjects. Read `args.rs` first: it has the argument types the tables are written with.
@@ -16,8 +16,6 @@ mod http;
 mod jq;
 mod methods;
 mod modules;
-pub mod schema;
-mod search;
 mod sequences;
 mod sorting;
 mod state;

@@ -1,5 +1,6 @@
 //! Schemas of types: JSON Schema for tool parameters, and Harn's own schema dicts for type aliases.
 
+use harn_schema::words;
 use harn_syntax::ast::{Name, TypeExpr, TypeKind};
 use harn_value::{Dict, Value};
 use rustc_hash::FxHashMap;
@@ -31,27 +32,23 @@ fn build(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Value {
 /// The schema of a type; `None` for types that have none and accept anything.
 fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<Value> {
     let inner = |ty: &TypeExpr| build(ty, aliases, json, depth + 1);
-    let named = |harn: &'static str, schema: &'static str| {
-        Some(dict([("type", Value::str(if json { schema } else { harn }))]))
-    };
+    let word = |harn: &'static str| Value::str(if json { words::json(harn) } else { harn });
+    let named = |harn: &'static str| Some(dict([("type", word(harn))]));
     match &ty.kind {
         TypeKind::Named { name, args } => match (name.name.as_str(), &args[..]) {
-            ("int", []) => named("int", "integer"),
-            ("float", []) => named("float", "number"),
-            ("bool", []) => named("bool", "boolean"),
-            ("string", []) => named("string", "string"),
-            ("nil", []) => named("nil", "null"),
-            ("list", []) => named("list", "array"),
-            ("dict", []) => named("dict", "object"),
-            ("set", []) => named("set", "array"),
-            ("bytes", []) => named("bytes", "string"),
-            ("closure", []) if !json => named("closure", "closure"),
-            ("list", [item]) => Some(dict([
-                ("type", Value::str(if json { "array" } else { "list" })),
-                ("items", inner(item)),
-            ])),
+            ("int", []) => named("int"),
+            ("float", []) => named("float"),
+            ("bool", []) => named("bool"),
+            ("string", []) => named("string"),
+            ("nil", []) => named("nil"),
+            ("list", []) => named("list"),
+            ("dict", []) => named("dict"),
+            ("set", []) => named("set"),
+            ("bytes", []) => named("bytes"),
+            ("closure", []) if !json => named("closure"),
+            ("list", [item]) => Some(dict([("type", word("list")), ("items", inner(item))])),
             ("dict", [key, value]) => {
-                let kind = Value::str(if json { "object" } else { "dict" });
+                let kind = word("dict");
                 if !matches!(&key.kind, TypeKind::Named { name, .. } if name.name == "string") {
                     return Some(dict([("type", kind)]));
                 }
@@ -63,12 +60,12 @@ fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<V
                 _ => None,
             },
         },
-        TypeKind::Nil => named("nil", "null"),
+        TypeKind::Nil => named("nil"),
         TypeKind::Fn { .. } if json => None,
-        TypeKind::Fn { .. } => named("closure", "closure"),
+        TypeKind::Fn { .. } => named("closure"),
         TypeKind::Str(text) => Some(dict([("type", Value::str("string")), ("const", Value::str(text))])),
         TypeKind::Int(i) => {
-            let kind = Value::str(if json { "integer" } else { "int" });
+            let kind = word("int");
             Some(dict([("type", kind), ("const", Value::int(*i))]))
         }
         TypeKind::Union(members) => {
@@ -82,7 +79,7 @@ fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<V
                 TypeKind::Int(i) => Some(Value::int(*i)),
                 _ => None,
             }) {
-                let kind = Value::str(if json { "integer" } else { "int" });
+                let kind = word("int");
                 return Some(dict([("type", kind), ("enum", values)]));
             }
             let options: Option<Vec<Value>> =
@@ -93,7 +90,7 @@ fn lower(ty: &TypeExpr, aliases: &Aliases, json: bool, depth: usize) -> Option<V
             let properties: Dict = fields.iter().map(|f| (f.name.name.as_str(), inner(&f.ty))).collect();
             let required: Vec<Value> =
                 fields.iter().filter(|f| !f.optional).map(|f| Value::str(&f.name.name)).collect();
-            let kind = Value::str(if json { "object" } else { "dict" });
+            let kind = word("dict");
             let mut schema: Dict =
                 [("type", kind), ("properties", Value::dict(properties))].into_iter().collect();
             if !required.is_empty() {

@@ -124,7 +124,7 @@ fn property(declared: &Value, components: Option<&Value>) -> Value {
         Value::from(dict)
     };
     if let Some(word) = declared.as_str() {
-        return typed(harn_llm::tools::json_type(word.as_str()));
+        return typed(harn_schema::words::json_or_text(word.as_str()));
     }
     let Some(dict) = declared.as_dict() else { return typed("string") };
     let Some(target) = dict.get_str("$ref").map(Value::to_string) else { return declared.clone() };

@@ -16,7 +16,7 @@ use crate::json::{Object, str_at};
 use crate::message::{Message, Role};
 use crate::options::{CallOptions, Expected, OutputKind, Thinking, ToolFormat, notices, request_messages};
 use crate::request::{MAX_RESPONSE_BYTES, OllamaSettings, OutputChannel, OutputPlan, Request, Route};
-use crate::structured::schema::{is_strict, to_json_schema};
+use crate::structured::schema::is_strict;
 use crate::tool_vault::{SearchPlan, Situation, plan};
 use crate::tools::{NativeTools, ToolShape};
 use crate::wire::WireStyle;
@@ -346,7 +346,7 @@ impl LlmRuntime {
         if format.kind == OutputKind::Text {
             return (OutputPlan::none(), None);
         }
-        let schema = format.schema.as_ref().map(to_json_schema);
+        let schema = format.schema.as_ref().map(harn_schema::as_json_schema);
         let channel = match (route.style, route.caps.structured_output.as_deref()) {
             (WireStyle::OllamaChat, _) => OutputChannel::Format,
             (WireStyle::Bedrock, _) => OutputChannel::None,

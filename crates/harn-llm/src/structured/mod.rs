@@ -3,7 +3,6 @@
 pub mod extract;
 pub mod rounds;
 pub mod schema;
-pub mod validate;
 
 pub use extract::{Extracted, extract};
 pub use rounds::{Rounds, Verdict};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use harn_schema::words;
 use serde_json::{Map, Value, json};
 
 use super::HarnessError;
@@ -37,8 +38,7 @@ fn lower_dict(function: &str, dict: &Map<String, Value>) -> Result<Value, Harnes
 
 fn is_json_schema(dict: &Map<String, Value>) -> bool {
     let type_name = |value: &Value| {
-        let names = ["string", "number", "integer", "boolean", "array", "object", "null"];
-        value.as_str().is_some_and(|name| names.contains(&name))
+        value.as_str().is_some_and(|name| words::WORDS.iter().any(|known| known.json == name))
     };
     ["$schema", "$ref", "properties"].iter().any(|key| dict.contains_key(*key))
         || match dict.get("type") {
@@ -64,17 +64,13 @@ fn lower_type(function: &str, value: &Value) -> Result<Value, HarnessError> {
 }
 
 fn named(name: &str) -> Option<Value> {
-    let lowered = match name {
-        "string" => "string",
-        "int" => "integer",
-        "float" | "number" => "number",
-        "bool" => "boolean",
-        "list" => "array",
-        "dict" => "object",
-        "any" => return Some(json!({})),
-        _ => return None,
-    };
-    Some(json!({"type": lowered}))
+    match name {
+        "any" => Some(json!({})),
+        "string" | "int" | "float" | "number" | "bool" | "list" | "dict" => {
+            Some(json!({"type": words::json(name)}))
+        }
+        _ => None,
+    }
 }
 
 /// Inlines `#/$defs/...` references.

@@ -1,6 +1,6 @@
 //! Rendering templates.
 
-use harn_llm::structured::schema::to_json_schema;
+use harn_schema::as_json_schema;
 use harn_system::SystemExt;
 use harn_template::{
     Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
@@ -182,7 +182,7 @@ fn rendered(
 /// A schema as the request of a call carries it.
 fn json_schema(schema: &Value) -> Value {
     match schema.to_dict() {
-        Some(dict) => from_json(&to_json_schema(&to_json(&dict.into()))),
+        Some(dict) => from_json(&as_json_schema(&to_json(&dict.into()))),
         None => schema.clone(),
     }
 }

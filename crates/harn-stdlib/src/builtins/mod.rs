@@ -44,7 +44,6 @@ mod yaml;
 
 pub(crate) use files::resolve as resolve_path;
 pub(crate) use lists::entry_dicts;
-pub(crate) use regex::compiled as compiled_regex;
 
 /// The tables of all functions, in the order of the reference.
 pub fn builtins() -> Vec<&'static [Builtin]> {

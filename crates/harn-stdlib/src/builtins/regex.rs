@@ -1,16 +1,14 @@
 //! Regular expressions: linear time, no look-around and no back-references.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
+use harn_schema::search;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
-use regex::{Captures, Regex, RegexBuilder};
-use rustc_hash::FxHashMap;
+use regex::{Captures, Regex};
 
 use crate::args::{MaybeText, room_for_bytes};
-use crate::search;
 
 builtins! {
     /// Regular expressions.
@@ -117,55 +115,6 @@ fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
     dict.into()
 }
 
-const CACHED: usize = 256;
-
-/// Bytes that the patterns of the cache may take, where the allocator counts.
-const CACHED_BYTES: usize = 32 << 20;
-
-#[derive(Default)]
-struct Cache {
-    patterns: FxHashMap<(String, String), Rc<Regex>>,
-    bytes: usize,
-}
-
-thread_local! {
-    // Scripts use few patterns many times; when one uses many, the cache is emptied and starts again.
-    static CACHE: RefCell<Cache> = RefCell::default();
-}
-
-/// The compiled form of a pattern, or why it has none.
-pub(crate) fn compiled(pattern: &str, flags: &str) -> std::result::Result<Rc<Regex>, String> {
-    let key = (pattern.to_owned(), flags.to_owned());
-    if let Some(regex) = CACHE.with_borrow(|cache| cache.patterns.get(&key).cloned()) {
-        return Ok(regex);
-    }
-    let before = harn_value::memory::used();
-    let regex = Rc::new(build(pattern, flags)?);
-    let bytes = harn_value::memory::used().saturating_sub(before);
-    CACHE.with_borrow_mut(|cache| {
-        if cache.patterns.len() >= CACHED || cache.bytes + bytes > CACHED_BYTES {
-            *cache = Cache::default();
-        }
-        cache.bytes += bytes;
-        cache.patterns.insert(key, regex.clone());
-    });
-    Ok(regex)
-}
-
 fn compile(pattern: &str, flags: &str) -> Result<Rc<Regex>> {
-    compiled(pattern, flags).map_err(|reason| Error::thrown(format!("Invalid regex: {reason}")))
-}
-
-fn build(pattern: &str, flags: &str) -> std::result::Result<Regex, String> {
-    let mut builder = RegexBuilder::new(pattern);
-    for flag in flags.chars() {
-        match flag {
-            'i' => builder.case_insensitive(true),
-            'm' => builder.multi_line(true),
-            's' => builder.dot_matches_new_line(true),
-            'x' => builder.ignore_whitespace(true),
-            other => return Err(format!("unsupported regex flag '{other}', expected one of i/m/s/x")),
-        };
-    }
-    builder.build().map_err(|error| error.to_string())
+    harn_schema::compiled(pattern, flags).map_err(|reason| Error::thrown(format!("Invalid regex: {reason}")))
 }

@@ -1,10 +1,10 @@
 //! Validation against schemas, and functions that make schemas from others.
 
+use harn_schema::{Dialect, SchemaError, canonical, check, to_json_schema};
 use harn_value::{Dict, Str, Value};
 use harn_vm::{Error, Result, builtins};
 
 use crate::args::{Given, printed, with_stack};
-use crate::schema::{Dialect, SchemaError, canonical, check, to_json_schema};
 
 builtins! {
     /// Schemas.

@@ -2,7 +2,8 @@
 
 use harn_value::{Dict, Str, Value};
 
-use crate::args::with_stack;
+use crate::with_stack;
+use crate::words;
 
 /// Why a dict is no schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,19 +24,6 @@ impl std::fmt::Display for SchemaError {
 }
 
 impl std::error::Error for SchemaError {}
-
-/// Harn's name of a type that JSON Schema names differently.
-fn type_name(name: &str) -> &str {
-    match name {
-        "object" => "dict",
-        "array" => "list",
-        "integer" => "int",
-        "number" => "float",
-        "boolean" => "bool",
-        "null" => "nil",
-        other => other,
-    }
-}
 
 /// The canonical spelling of a schema key; `None` for keys that mean nothing.
 fn key_name(key: &str) -> Option<&str> {
@@ -134,7 +122,7 @@ fn canonical_dict(schema: &Dict) -> Result<Dict, SchemaError> {
 }
 
 fn canonical_type(value: &Value) -> Value {
-    value.as_str().map_or_else(|| value.clone(), |name| Value::str(type_name(name)))
+    value.as_str().map_or_else(|| value.clone(), |name| Value::str(words::harn(name)))
 }
 
 /// `{type: T}`
@@ -143,6 +131,6 @@ fn type_schema(value: &Value) -> Value {
 }
 
 /// The text of an entry that is a string.
-pub(super) fn text(value: Option<&Value>) -> Option<&str> {
+pub(crate) fn text(value: Option<&Value>) -> Option<&str> {
     value.and_then(Value::as_str).map(|text| text.as_str())
 }

@@ -22,7 +22,7 @@ const BATCH: usize = 512;
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The places of all matches, as `Regex::find_iter` gives them.
-pub(crate) fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
+pub fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
     let here = || {
         // Each match may have taken a search through the rest of the text.
         Box::new(regex.find_iter(text).inspect(|_| steps::bytes(text.len())).map(|found| found.range()))
@@ -41,7 +41,7 @@ pub(crate) fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item
 }
 
 /// The pieces of a text between the matches, as `Regex::split` gives them.
-pub(crate) fn split<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = &'t str> {
+pub fn split<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = &'t str> {
     let mut end = Some(0);
     let mut found = find(regex, text);
     std::iter::from_fn(move || {

@@ -2,10 +2,11 @@
 
 use harn_value::{Dict, Ref, Set, Str, Value, View, compare, equal};
 
-use super::canonical::{SchemaError, canonical, text};
-use crate::args::with_stack;
-use crate::builtins::compiled_regex;
-use crate::search;
+use crate::canonical::{SchemaError, canonical, text};
+use crate::complaint::Complaint;
+use crate::pattern::compiled;
+use crate::search::find;
+use crate::with_stack;
 
 /// Checks `value` against `schema`, with missing properties filled from their defaults first when
 /// `defaults` is set. Gives the normalized value, or all errors in the contract's order, each
@@ -68,8 +69,8 @@ const MAX_HOPS: usize = 64;
 type Checked = Result<Value, SchemaError>;
 
 impl Checker<'_> {
-    fn error(&mut self, path: &Path<'_>, text: impl std::fmt::Display) {
-        self.errors.push(format!("at {path}: {text}"));
+    fn error(&mut self, path: &Path<'_>, complaint: Complaint<'_>) {
+        self.errors.push(format!("at {path}: {complaint}"));
     }
 
     fn check(&mut self, value: &Value, schema: &Dict, path: &Path<'_>) -> Checked {
@@ -87,7 +88,7 @@ impl Checker<'_> {
     /// Checks the same value against another schema; `label` names it if that goes round in circles.
     fn check_same(&mut self, value: &Value, schema: &Dict, path: &Path<'_>, label: &str) -> Checked {
         if self.hops >= MAX_HOPS {
-            self.error(path, format_args!("unresolved schema reference '{label}'"));
+            self.error(path, Complaint::Reference(label));
             return Ok(value.clone());
         }
         self.hops += 1;
@@ -101,7 +102,7 @@ impl Checker<'_> {
             return match self.resolve(reference) {
                 Some(target) => self.check_same(value, &canonical(&target)?, path, reference),
                 None => {
-                    self.error(path, format_args!("unresolved schema reference '{reference}'"));
+                    self.error(path, Complaint::Reference(reference));
                     Ok(value.clone())
                 }
             };
@@ -111,7 +112,7 @@ impl Checker<'_> {
         }
         if let Some(constant) = schema.get_str("const") {
             if !equal(constant, value) {
-                self.error(path, format_args!("expected constant {constant}, got {value}"));
+                self.error(path, Complaint::Constant { expected: constant, got: value });
             }
             return Ok(value.clone());
         }
@@ -119,13 +120,13 @@ impl Checker<'_> {
             && !has_type(value, expected)
         {
             let got = value.type_name();
-            self.error(path, format_args!("expected type '{expected}', got '{got}'"));
+            self.error(path, Complaint::Type { expected, got });
             return Ok(value.clone());
         }
         if let Some(allowed) = schema.get_str("enum")
             && !allowed.as_list().is_some_and(|list| list.iter().any(|item| equal(item, value)))
         {
-            self.error(path, format_args!("value must be one of {allowed}"));
+            self.error(path, Complaint::NotOneOf(allowed));
         }
         self.check_limits(value, schema, path);
         let mut value = self.check_parts(value, schema, path)?;
@@ -150,7 +151,7 @@ impl Checker<'_> {
             }
             self.errors.truncate(before);
         }
-        self.error(path, "value did not match any union branch");
+        self.error(path, Complaint::NoBranch);
         Ok(value.clone())
     }
 
@@ -164,20 +165,20 @@ impl Checker<'_> {
         match value.view() {
             View::Int(_) | View::Float(_) => {
                 if let Some(min) = limit("min").filter(|min| compare(value, min).is_none_or(|o| o == Less)) {
-                    self.error(path, format_args!("expected value >= {min}, got {value}"));
+                    self.error(path, Complaint::Below { limit: min, got: value });
                 }
                 if let Some(max) = limit("max").filter(|max| compare(value, max).is_none_or(|o| o == Greater))
                 {
-                    self.error(path, format_args!("expected value <= {max}, got {value}"));
+                    self.error(path, Complaint::Above { limit: max, got: value });
                 }
             }
             View::Str(text) => {
                 let length = text.char_count();
                 if let Some(min) = beyond(length, "min_length", Less) {
-                    self.error(path, format_args!("expected length >= {min}, got {length}"));
+                    self.error(path, Complaint::Shorter { limit: min, got: length });
                 }
                 if let Some(max) = beyond(length, "max_length", Greater) {
-                    self.error(path, format_args!("expected length <= {max}, got {length}"));
+                    self.error(path, Complaint::Longer { limit: max, got: length });
                 }
                 self.check_pattern(text, schema, path);
             }
@@ -185,10 +186,10 @@ impl Checker<'_> {
                 let count =
                     value.as_list().map_or_else(|| value.as_set().map_or(0, |s| s.len()), |l| l.len());
                 if let Some(min) = beyond(count, "min_items", Less) {
-                    self.error(path, format_args!("expected at least {min} items, got {count}"));
+                    self.error(path, Complaint::Fewer { limit: min, got: count });
                 }
                 if let Some(max) = beyond(count, "max_items", Greater) {
-                    self.error(path, format_args!("expected at most {max} items, got {count}"));
+                    self.error(path, Complaint::More { limit: max, got: count });
                 }
             }
             _ => {}
@@ -197,10 +198,10 @@ impl Checker<'_> {
 
     fn check_pattern(&mut self, value: &str, schema: &Dict, path: &Path<'_>) {
         let Some(pattern) = text(schema.get_str("pattern")) else { return };
-        match compiled_regex(pattern, "") {
-            Ok(regex) if search::find(&regex, value).next().is_some() => {}
-            Ok(_) => self.error(path, format_args!("value does not match pattern '{pattern}'")),
-            Err(reason) => self.error(path, format_args!("invalid regex pattern '{pattern}': {reason}")),
+        match compiled(pattern, "") {
+            Ok(regex) if find(&regex, value).next().is_some() => {}
+            Ok(_) => self.error(path, Complaint::Pattern(pattern)),
+            Err(reason) => self.error(path, Complaint::BrokenPattern { pattern, reason: &reason }),
         }
     }
 
@@ -245,7 +246,7 @@ impl Checker<'_> {
             }
         }
         for key in missing {
-            self.error(path, format_args!("missing required key '{key}'"));
+            self.error(path, Complaint::Missing(&key));
         }
         let mut changes: Vec<(Str, Value)> = Vec::new();
         for (key, part_schema) in properties.into_iter().flat_map(|p| p.iter()) {
@@ -262,7 +263,7 @@ impl Checker<'_> {
         match schema.get_str("additional_properties") {
             Some(extra) if extra.as_bool() == Some(false) => {
                 for key in given.keys().filter(|key| property(key).is_none()) {
-                    self.error(path, format_args!("unexpected key '{key}'"));
+                    self.error(path, Complaint::Unexpected(key));
                 }
             }
             Some(extra) => {

@@ -2,8 +2,9 @@
 
 use harn_value::{Dict, Str, Value};
 
-use super::canonical::{SchemaError, canonical, text};
-use crate::args::with_stack;
+use crate::canonical::{SchemaError, canonical, text};
+use crate::with_stack;
+use crate::words;
 
 /// Which notation a schema is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,18 +21,6 @@ pub enum Dialect {
 /// When the schema is malformed.
 pub fn to_json_schema(schema: &Value, dialect: Dialect) -> Result<Dict, SchemaError> {
     Ok(convert(&canonical(schema)?, dialect))
-}
-
-fn json_type(name: &str) -> &str {
-    match name {
-        "dict" => "object",
-        "list" | "set" => "array",
-        "int" => "integer",
-        "float" => "number",
-        "bool" => "boolean",
-        "nil" => "null",
-        other => other,
-    }
 }
 
 fn convert(schema: &Dict, dialect: Dialect) -> Dict {
@@ -79,7 +68,7 @@ fn convert(schema: &Dict, dialect: Dialect) -> Dict {
 }
 
 fn set_type(out: &mut Dict, name: Option<&str>, nullable: bool, dialect: Dialect) {
-    let name = name.filter(|name| *name != "any").map(json_type);
+    let name = name.filter(|name| *name != "any").map(words::json);
     match (nullable, dialect) {
         (false, _) => {
             if let Some(name) = name {

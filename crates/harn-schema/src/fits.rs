@@ -1,0 +1,179 @@
+//! Validation of JSON. What fits is for JSON Schema to say, with all that it has (there 1 is a number); what is wrong is said
+//! in the words and the order of [`check()`](crate::check()), as far as that knows the matter.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use serde_json::Value;
+
+use harn_value::json::from_serde;
+
+use crate::complaint::Complaint;
+use crate::json::as_json_schema;
+use crate::{check, words};
+
+/// Returns the errors of `data`, each `at <path>: <text>`; empty when it fits. A schema that makes no sense is an error itself.
+pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
+    let errors = by_json_schema(schema, data);
+    if errors.is_empty() {
+        return errors;
+    }
+    match check(&from_serde(data), &from_serde(schema), false) {
+        Ok(Err(mut own)) => {
+            let one_for_float = Complaint::Type { expected: "float", got: "int" }.to_string();
+            own.retain(|line| !line.ends_with(&one_for_float));
+            if own.is_empty() { errors } else { own }
+        }
+        _ => errors,
+    }
+}
+
+fn by_json_schema(schema: &Value, data: &Value) -> Vec<String> {
+    let schema = as_json_schema(schema);
+    let validator = match jsonschema::validator_for(&schema) {
+        Ok(validator) => validator,
+        Err(e) => return vec![format!("at root: invalid schema: {e}")],
+    };
+    let mut found: Vec<(u8, String)> = Vec::new();
+    for error in validator.iter_errors(data) {
+        let path = path_text(&error.instance_path().to_string(), data);
+        let (rank, text) = describe(error.kind(), error.instance(), &error.to_string());
+        for text in text {
+            found.push((rank, format!("at {path}: {text}")));
+        }
+    }
+    // Missing keys are what a model must hear first.
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, text)| text).collect()
+}
+
+/// Turns a JSON pointer into `a.b[0]`, or `root`.
+fn path_text(pointer: &str, data: &Value) -> String {
+    let mut out = String::new();
+    let mut here = Some(data);
+    for part in pointer.split('/').skip(1) {
+        let key = part.replace("~1", "/").replace("~0", "~");
+        match here {
+            Some(Value::Array(items)) => {
+                out.push_str(&format!("[{key}]"));
+                here = key.parse::<usize>().ok().and_then(|n| items.get(n));
+            }
+            other => {
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(&key);
+                here = other.and_then(|v| v.get(&key));
+            }
+        }
+    }
+    if out.is_empty() { "root".to_string() } else { out }
+}
+
+/// A value as Harn prints it.
+fn display(value: &Value) -> String {
+    from_serde(value).to_string()
+}
+
+fn list_text(options: &Value) -> String {
+    let items: Vec<String> = options.as_array().map(|o| o.iter().map(display).collect()).unwrap_or_default();
+    items.join(", ")
+}
+
+fn describe(kind: &ValidationErrorKind, instance: &Value, otherwise: &str) -> (u8, Vec<String>) {
+    let one = |complaint: Complaint<'_>| (1, vec![complaint.to_string()]);
+    let length = || instance.as_str().map_or(0, |s| s.chars().count());
+    let items = || instance.as_array().map_or(0, Vec::len);
+    match kind {
+        ValidationErrorKind::Required { property } => {
+            (0, vec![Complaint::Missing(&display(property)).to_string()])
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let mut keys: Vec<&String> = unexpected.iter().collect();
+            keys.sort();
+            (2, keys.into_iter().map(|key| Complaint::Unexpected(key).to_string()).collect())
+        }
+        ValidationErrorKind::Type { kind } => {
+            let wanted = match kind {
+                TypeKind::Single(one) => words::harn(&one.to_string()).to_owned(),
+                TypeKind::Multiple(_) => return one(Complaint::NoBranch),
+            };
+            one(Complaint::Type { expected: &wanted, got: from_serde(instance).type_name() })
+        }
+        ValidationErrorKind::Constant { expected_value } => {
+            one(Complaint::Constant { expected: &display(expected_value), got: &display(instance) })
+        }
+        ValidationErrorKind::Enum { options } => {
+            one(Complaint::NotOneOf(&format_args!("[{}]", list_text(options))))
+        }
+        ValidationErrorKind::AnyOf { .. }
+        | ValidationErrorKind::OneOfNotValid { .. }
+        | ValidationErrorKind::OneOfMultipleValid { .. } => one(Complaint::NoBranch),
+        ValidationErrorKind::Minimum { limit } => one(Complaint::Below { limit, got: instance }),
+        ValidationErrorKind::Maximum { limit } => one(Complaint::Above { limit, got: instance }),
+        ValidationErrorKind::MinLength { limit } => one(Complaint::Shorter { limit, got: length() }),
+        ValidationErrorKind::MaxLength { limit } => one(Complaint::Longer { limit, got: length() }),
+        ValidationErrorKind::MinItems { limit } => one(Complaint::Fewer { limit, got: items() }),
+        ValidationErrorKind::MaxItems { limit } => one(Complaint::More { limit, got: items() }),
+        ValidationErrorKind::Pattern { pattern } => one(Complaint::Pattern(pattern)),
+        _ => (1, vec![otherwise.to_owned()]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn errors_name_place_and_cause() {
+        let schema = json!({"type": "dict", "required": ["a", "b"], "additional_properties": false, "properties": {
+            "a": {"type": "int", "min": 3}, "b": {"type": "string"},
+            "l": {"type": "list", "items": {"type": "dict", "properties": {"x": {"enum": ["p", "q"]}}}}}});
+        assert_eq!(
+            errors(&schema, &json!({"a": 1, "l": [{}, {"x": "r"}], "z": 0})),
+            [
+                "at root: missing required key 'b'",
+                "at a: expected value >= 3, got 1",
+                "at l[1].x: value must be one of [p, q]",
+                "at root: unexpected key 'z'",
+            ]
+        );
+        assert_eq!(errors(&schema, &json!([])), ["at root: expected type 'dict', got 'list'"]);
+        assert!(errors(&schema, &json!({"a": 3, "b": ""})).is_empty());
+    }
+
+    /// Both validators say the same of the same data, to the letter.
+    #[test]
+    fn programs_and_replies_hear_the_same_words() {
+        let object = |properties: Value| json!({"type": "dict", "properties": properties});
+        let cases = [
+            (json!({"type": "int"}), json!("x")),
+            (json!({"type": "string", "min_length": 2}), json!("x")),
+            (json!({"type": "string", "maxLength": 2}), json!("xyz")),
+            (json!({"type": "list", "min_items": 1}), json!([])),
+            (json!({"type": "list", "maxItems": 1}), json!([1, 2])),
+            (json!({"type": "float", "minimum": 0.5}), json!(0.25)),
+            (json!({"type": "string", "pattern": "^a+$"}), json!("b")),
+            (json!({"type": "string", "enum": ["a", "b"]}), json!("c")),
+            (json!({"const": 3}), json!(4)),
+            (json!({"union": [{"type": "int"}, {"type": "nil"}]}), json!("x")),
+            (object(json!({"a": object(json!({"b": {"type": "bool"}}))})), json!({"a": {"b": 1}})),
+        ];
+        for (schema, data) in cases {
+            let own = check(&from_serde(&data), &from_serde(&schema), false).unwrap().unwrap_err();
+            assert_eq!(own, errors(&schema, &data), "{schema}");
+            assert_eq!(own, by_json_schema(&schema, &data), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_reply_may_write_a_whole_number_for_a_float() {
+        let schema = json!({"type": "dict", "properties": {"a": {"type": "float"}, "b": {"type": "int"}}});
+        assert!(errors(&schema, &json!({"a": 1, "b": 1})).is_empty());
+        assert_eq!(errors(&schema, &json!({"a": 1, "b": "x"})), ["at b: expected type 'int', got 'string'"]);
+    }
+
+    #[test]
+    fn a_nonsensical_schema_is_an_error_not_a_panic() {
+        assert!(errors(&json!({"type": 3}), &json!(1))[0].starts_with("at root: invalid schema"));
+    }
+}

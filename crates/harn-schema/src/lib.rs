@@ -1,0 +1,37 @@
+//! Schemas: dicts that describe values, with JSON Schema spellings accepted everywhere.
+//!
+//! There is one table of type words ([`words`]), one form that every schema is brought into ([`canonical()`]), one way
+//! to write one as JSON Schema, and one set of messages about values that do not fit. Nothing here knows of the machine or of models.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `words` | the words for types, in Harn and in JSON Schema |
+//! | `canonical` | the one form of a schema |
+//! | `check` | validation of a value, with defaults |
+//! | `convert` | a canonical schema as JSON Schema or OpenAPI |
+//! | `json` | schemas that travel as JSON: to JSON Schema, as they are |
+//! | `fits` | validation of JSON by all of JSON Schema (feature `json`) |
+//! | `complaint` | what is said about a value that does not fit |
+//! | `pattern` | compiled regular expressions |
+//! | `search` | searches in large texts that can be stopped |
+
+mod canonical;
+mod check;
+mod complaint;
+mod convert;
+#[cfg(feature = "json")]
+mod fits;
+mod json;
+mod pattern;
+pub mod search;
+pub mod words;
+
+pub use canonical::{SchemaError, canonical};
+pub use check::check;
+pub use convert::{Dialect, to_json_schema};
+#[cfg(feature = "json")]
+pub use fits::errors;
+pub use json::as_json_schema;
+pub use pattern::compiled;
+
+use harn_value::with_stack;
