@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use harn_llm::Conversation;
 use harn_llm::options::Expected::{self, Any, Int};
 use harn_llm::options::shape::{self, Shape};
+use harn_prompt::prose::agent_asset;
 use harn_prompt::value::{as_foreign, display};
+use harn_prompt::{Prose, ProseError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::detect::Limits;
+use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
-use crate::tool::{LoopTool, LoopTools};
+use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 
 /// A wrong option, found before the first request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -234,6 +237,8 @@ pub struct LoopConfig {
     pub search: Option<Search>,
     /// Events that providers of reminders wait for.
     pub remind_at: BTreeSet<String>,
+    /// The skills, and how they are chosen.
+    pub skills: LoopSkills,
     /// Tokens that the model's context holds, when that is known.
     pub context_window: Option<u64>,
 }
@@ -362,9 +367,38 @@ impl LoopConfig {
             history: history(&mut options)?,
             search: None,
             remind_at: BTreeSet::new(),
+            skills: LoopSkills::from_options(&options)?,
             context_window: None,
             options,
         })
+    }
+
+    /// Adds the tool by which the model loads skills, when there are skills and no tool of that name.
+    ///
+    /// # Errors
+    /// The asset that describes the tool does not render.
+    pub fn offer_skills(&mut self, prose: &dyn Prose) -> Result<(), ProseError> {
+        let for_models = self.skills.list.iter().any(|skill| skill.for_models);
+        if !for_models || self.tool(LOAD_SKILL).is_some() {
+            return Ok(());
+        }
+        let description = prose.render(&agent_asset("load_skill_description"), &Map::new())?;
+        let entry = serde_json::json!({
+            "name": LOAD_SKILL, "description": description.trim(),
+            "parameters": {"name": "string", "require_signature": {"type": "boolean", "required": false}},
+        });
+        let mut tools = self.tools.to_vec();
+        tools.push(LoopTool {
+            name: LOAD_SKILL.to_owned(),
+            entry,
+            backend: Backend::Runtime,
+            annotations: Annotations::default(),
+            required: Vec::new(),
+            deferred: false,
+        });
+        self.tools = LoopTools::new(tools);
+        self.skills.loadable = true;
+        Ok(())
     }
 
     /// Returns the tool with this name.

@@ -75,6 +75,17 @@ pub enum AgentEvent {
         /// How many calls there were.
         tool_call_count: usize,
     },
+    /// Something that whoever runs the program should know; for standard error only.
+    Warning {
+        /// The text.
+        text: String,
+    },
+    /// A skill becomes active.
+    SkillActivated(Json),
+    /// A skill is active no longer.
+    SkillDeactivated(Json),
+    /// An active skill narrows the tools that the model sees.
+    SkillScopeTools(Json),
     /// Something happened to a reminder; for the event log only.
     Reminder(Json),
     /// The model searches deferred tools.
@@ -132,8 +143,8 @@ impl ToolProgress {
 impl AgentEvent {
     /// Whether subscribers hear of it.
     pub fn is_live(&self) -> bool {
-        use AgentEvent::{LoopIntervention, NativeToolFallback, Reminder};
-        !matches!(self, LoopIntervention { .. } | NativeToolFallback { .. } | Reminder(_))
+        use AgentEvent::{LoopIntervention, NativeToolFallback, Reminder, Warning};
+        !matches!(self, LoopIntervention { .. } | NativeToolFallback { .. } | Reminder(_) | Warning { .. })
     }
 
     /// Returns the dict that subscribers get.
@@ -141,6 +152,9 @@ impl AgentEvent {
         let mut out = match self {
             AgentEvent::ToolSearchQuery(fields) => tagged("tool_search_query", fields),
             AgentEvent::ToolSearchResult(fields) => tagged("tool_search_result", fields),
+            AgentEvent::SkillActivated(fields) => tagged("skill_activated", fields),
+            AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
+            AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),
             other => serde_json::to_value(other).unwrap_or_else(|_| json!({})),
         };
         out["session_id"] = session_id.into();

@@ -16,6 +16,7 @@ pub mod config;
 pub mod detect;
 pub mod event;
 pub mod feedback;
+pub mod loop_skill;
 pub mod microcompact;
 pub mod policy;
 pub mod registry;
@@ -26,4 +27,6 @@ pub mod tool;
 pub use config::{ConfigError, LoopConfig};
 pub use event::AgentEvent;
 pub use registry::RegistryError;
-pub use run::{AgentLoop, Answer, LoopError, ModelCall, Moment, Step, ToolReply, ToolRun, ToolStatus};
+pub use run::{
+    AgentLoop, Answer, LoopError, ModelCall, Moment, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
+};

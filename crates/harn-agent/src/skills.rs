@@ -35,6 +35,13 @@ pub fn entries(function: &str, registry: &Value) -> Result<Ref<Vec<Value>>> {
     Ok(list.cloned().unwrap_or_else(|| Ref::new(Vec::new())))
 }
 
+/// Returns the entries of the option `skills`: those of a registry, or those of a list.
+pub fn listed(value: &Value) -> Vec<Value> {
+    let list = value.as_list().cloned();
+    let list = list.or_else(|| value.as_dict()?.get_str("skills")?.as_list().cloned());
+    list.map(|list| list.to_vec()).unwrap_or_default()
+}
+
 /// Adds a skill; one of the same name is replaced where it stands. `args`: registry, name, config.
 ///
 /// # Errors

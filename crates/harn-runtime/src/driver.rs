@@ -9,8 +9,8 @@ use std::time::Duration;
 use harn_agent::config::{Format, Search, ToolErrors};
 use harn_agent::tool::Backend;
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, ModelCall, Moment, Step, ToolReply, ToolRun,
-    ToolStatus,
+    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, ModelCall, Moment, SkillHook, Step, ToolReply,
+    ToolRun, ToolStatus,
 };
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, Category, LlmRuntime};
@@ -25,7 +25,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{call_dict, failed, result_text};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
-use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, runtime};
+use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, prompts_of, runtime};
 use crate::reminders::{Reminders, tell};
 use crate::session::{Scope, Session, Sessions};
 use crate::template_state::{LlmBinding, OpenContext};
@@ -77,6 +77,9 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         Some(id) => sessions.named(id),
         None => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
+    if config.session_id.is_some() {
+        config.skills.carried = session.carried_skills();
+    }
     reminders.adopt(cx.vm(), &session.id, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
     let tools = entry(given, "tools");
     let callback =
@@ -129,6 +132,10 @@ pub(crate) fn loop_config(
 ) -> Result<LoopConfig> {
     let format = default_format(cx, llm, &options, route);
     let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
+    for name in config.skills.wanted_variables() {
+        config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
+    }
+    config.offer_skills(&prompts_of(cx)).map_err(thrown)?;
     config.tools.share(&mut cx.state::<Sessions>().tools.borrow_mut());
     config.search = search(llm, &config)?;
     Ok(config)
@@ -221,6 +228,10 @@ impl Driver {
             self.publish(&mut agent).await;
             let answer = match step? {
                 Step::Finished => break,
+                Step::RunSkillHooks(hooks) => {
+                    self.run_skill_hooks(&hooks).await?;
+                    Answer::SkillHooks
+                }
                 Step::Recite(context) => {
                     let value = self.cx.call(&self.recite, [from_json(&context)]).await?;
                     Answer::Recitation(text(&value))
@@ -245,6 +256,9 @@ impl Driver {
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         let result =
             self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
+        if !agent.config().skills.list.is_empty() {
+            self.session.carry_skills(agent.active_skills());
+        }
         self.trace(json!({
             "type": "loop_complete", "status": result["status"], "iterations": result["iterations"],
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
@@ -337,6 +351,22 @@ impl Driver {
         }
     }
 
+    /// Calls closures of skills that come or go; an error of theirs is reported and changes nothing.
+    async fn run_skill_hooks(&self, hooks: &[SkillHook]) -> Result<()> {
+        let given = entry(&self.options, "skills");
+        let skills = harn_agent::skills::listed(&given);
+        for SkillHook { skill, hook } in hooks {
+            let closure = skills.get(*skill).map(|skill| entry(skill, hook)).unwrap_or_default();
+            match self.cx.call(&closure, []).await {
+                Err(error) if error.is_catchable() => {
+                    self.cx.system().write_err(&format!("[harn] warning: {hook} of a skill: {error}\n"));
+                }
+                called => drop(called?),
+            }
+        }
+        Ok(())
+    }
+
     /// Gives the loop what `agent_inject_feedback` left for its session.
     fn hand_over_feedback(&self, agent: &mut AgentLoop) {
         for (kind, text) in self.session.take_feedback() {
@@ -348,6 +378,9 @@ impl Driver {
     async fn publish(&self, agent: &mut AgentLoop) {
         for event in agent.take_events() {
             self.trace_event(&event);
+            if let AgentEvent::Warning { text } = &event {
+                self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
+            }
             if let AgentEvent::Reminder(entry) = &event {
                 tell(self.cx.vm(), Some(&self.session.id), entry.clone());
             }

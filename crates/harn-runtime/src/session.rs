@@ -21,6 +21,8 @@ pub(crate) struct Session {
     subscribers: RefCell<Vec<Value>>,
     /// Kind and text of what waits to be told to the model.
     feedback: RefCell<Vec<(String, String)>>,
+    /// Ids of the skills that were active when its last loop ended.
+    skills: RefCell<Option<Vec<String>>>,
 }
 
 impl Session {
@@ -32,6 +34,16 @@ impl Session {
     /// The listeners, in the order in which they came.
     pub(crate) fn subscribers(&self) -> Vec<Value> {
         self.subscribers.borrow().clone()
+    }
+
+    /// Keeps the active skills for the next loop.
+    pub(crate) fn carry_skills(&self, active: &[String]) {
+        *self.skills.borrow_mut() = Some(active.to_vec());
+    }
+
+    /// The skills that were active when the last loop ended.
+    pub(crate) fn carried_skills(&self) -> Option<Vec<String>> {
+        self.skills.borrow().clone()
     }
 
     /// Queues something for the next turn.

@@ -58,6 +58,7 @@ const AGENT_PROMPTS: &[&str] = &[
     "daemon_timer_feedback",
     "daemon_watch_feedback",
     "default_nudge",
+    "load_skill_description",
     "loop_until_done_system",
     "mcp_advisory_note",
     "native_tool_contract_feedback",
@@ -176,7 +177,8 @@ fn the_text_contract_has_its_parts_in_order() {
 #[test]
 fn the_loop_contract_fits_the_loop() {
     let text = agent(
-        "loop_until_done_system",
+        "load_skill_description",
+    "loop_until_done_system",
         r#"{"loop_until_done": true, "sentinel_active": true, "done_sentinel": "FIN", "has_tools": true}"#,
     );
     assert!(

@@ -10,10 +10,7 @@ impl AgentLoop {
     pub(super) fn shaping_context(&self, system: &str) -> Json {
         let messages = &self.state.messages.to_json();
         let last = |n: usize| Json::from(messages[messages.len().saturating_sub(n)..].to_vec());
-        let latest = |role: &str| {
-            let found = messages.iter().rev().find(|m| m["role"] == role && feedback_kind(m).is_none());
-            found.and_then(text_of).map_or(Json::Null, Json::from)
-        };
+        let latest = |role: &str| latest_text(messages, role).map_or(Json::Null, Json::from);
         let (user, assistant) = (latest("user"), latest("assistant"));
         let result = messages.iter().rev().find_map(tool_result).map_or(Json::Null, Json::from);
         json!({
@@ -41,6 +38,17 @@ impl AgentLoop {
             "tools_used": self.state.tools_used,
         })
     }
+}
+
+/// The text of a user message that the runtime did not make.
+pub(super) fn said_by_a_person(message: &Json) -> Option<String> {
+    feedback_kind(message).is_none().then(|| text_of(message)).flatten()
+}
+
+/// The text of the newest message of a role that the runtime did not make.
+fn latest_text(messages: &[Json], role: &str) -> Option<String> {
+    let found = messages.iter().rev().find(|m| m["role"] == role && feedback_kind(m).is_none());
+    found.and_then(text_of)
 }
 
 /// The kind of a message that the runtime made.

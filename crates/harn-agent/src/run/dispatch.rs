@@ -9,6 +9,7 @@ use super::{AgentLoop, Step, ToolReply, ToolRun, ToolStatus};
 use crate::config::Format;
 use crate::detect::Verdict;
 use crate::event::{AgentEvent, ToolProgress};
+use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
 use crate::tool::{Backend, LoopTool};
 
@@ -62,6 +63,10 @@ impl AgentLoop {
             self.search(&call);
             return Admission::Answered;
         }
+        if call.name == LOAD_SKILL && self.config.skills.loadable {
+            self.load_skill(&call);
+            return Admission::Answered;
+        }
         let tool = self.config.tool(&call.name).cloned();
         if let Some(tool) = &tool {
             normalise(tool, &mut call.arguments);
@@ -75,6 +80,11 @@ impl AgentLoop {
             return Admission::Answered;
         }
         if let Some(tool) = &tool {
+            if !self.in_scope(tool) {
+                let reason = format!("tool '{}' is outside the tools of the active skills", call.name);
+                self.denied(&call, &reason, json!({}));
+                return Admission::Answered;
+            }
             if let Err(denial) = self.config.policy.check(tool, &call.arguments) {
                 let mut metadata = json!({});
                 if let Some(approval) = denial.approval {

@@ -16,6 +16,7 @@ mod dispatch;
 mod outcome;
 mod remind;
 mod reply;
+mod skills;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -35,12 +36,15 @@ use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
 use crate::tool::{Backend, LoopTool, Offered};
 pub use remind::Moment;
+pub use skills::SkillHook;
 pub use state::Status;
 use state::{Phase, State};
 
 /// What the loop needs next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Step {
+    /// Call these closures of skills, in order; an error of theirs is reported and changes nothing.
+    RunSkillHooks(Vec<SkillHook>),
     /// Ask the option `recitation` with this dict.
     Recite(Json),
     /// Ask `context_callback` with this dict.
@@ -137,6 +141,8 @@ pub struct ToolReply {
 /// The answer to a [`Step`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
+    /// To [`Step::RunSkillHooks`].
+    SkillHooks,
     /// To [`Step::Recite`].
     Recitation(Option<String>),
     /// To [`Step::ShapeContext`]: what the callback returned.
@@ -191,14 +197,17 @@ pub struct AgentLoop {
     state: State,
     /// Told and not yet taken.
     events: Vec<AgentEvent>,
-    /// The tools offered to the model since these were found, when some are held back.
+    /// The tools offered to the model, when some are held back.
     #[serde(skip)]
     offered: Cached,
 }
 
 /// Something that can be made again: it is no part of the loop's state.
 #[derive(Debug, Clone, Default)]
-struct Cached(RefCell<Option<(Vec<String>, Rc<Offered>)>>);
+struct Cached(RefCell<Option<(Held, Rc<Offered>)>>);
+
+/// What was found, and the skills that were active.
+type Held = (Vec<String>, Vec<String>);
 
 impl PartialEq for Cached {
     fn eq(&self, _: &Cached) -> bool {
@@ -284,7 +293,12 @@ impl AgentLoop {
             }
             match std::mem::take(&mut self.state.phase) {
                 Phase::Start => {
-                    if let Some(step) = self.start() {
+                    if let Some(step) = self.open() {
+                        break step;
+                    }
+                }
+                Phase::Begin => {
+                    if let Some(step) = self.begin() {
                         break step;
                     }
                 }
@@ -322,6 +336,8 @@ impl AgentLoop {
     pub fn answer(&mut self, answer: Answer, prose: &dyn Prose) -> Result<(), LoopError> {
         let Some(step) = self.state.asked.take() else { return Err(LoopError::Unexpected) };
         match (step, answer) {
+            // The phase behind the hooks is set already.
+            (Step::RunSkillHooks(_), Answer::SkillHooks) => {}
             (Step::Recite(_), Answer::Recitation(text)) => self.state.phase = Phase::Compose(text),
             (Step::ShapeContext(_), Answer::Context(value)) => self.shaped(&value)?,
             (Step::CallModel(_), Answer::Reply { result, duration_ms }) => {
@@ -356,14 +372,8 @@ impl AgentLoop {
         self.state.phase = Phase::Ended;
     }
 
-    /// Begins an iteration.
-    fn start(&mut self) -> Option<Step> {
-        if self.state.iterations >= self.config.max_iterations {
-            let max_iterations = Some(self.config.max_iterations);
-            self.events.push(AgentEvent::BudgetExhausted { max_iterations });
-            self.end(Status::BudgetExhausted);
-            return None;
-        }
+    /// Begins a turn.
+    fn begin(&mut self) -> Option<Step> {
         self.events.push(AgentEvent::TurnStart { iteration: self.state.iterations });
         for (kind, text) in std::mem::take(&mut self.state.queued) {
             self.feedback(&kind, &text);
@@ -416,6 +426,10 @@ impl AgentLoop {
         let format = if config.tools.is_empty() { Format::Native } else { config.format };
         options.insert("tool_format".into(), format.as_str().into());
         options.insert("recitation".into(), recitation.into());
+        let active = self.active_entries();
+        if !active.is_empty() {
+            options.insert("active_skills".into(), active.into());
+        }
         let offered = self.offered();
         options.insert("tools".into(), offered.names.clone().into());
         let mut listing = match config.format {
@@ -451,7 +465,7 @@ impl AgentLoop {
         if let Some(search) = &self.config.search {
             out.push(search.tool.clone());
         }
-        for tool in self.config.tools.iter().filter(|tool| !self.waits(tool)) {
+        for tool in self.config.tools.iter().filter(|tool| !self.waits(tool) && self.in_scope(tool)) {
             let found = self.state.promoted.contains(&tool.name);
             let mut entry = tool.entry.clone();
             if found && let Some(map) = entry.as_object_mut() {
@@ -464,16 +478,16 @@ impl AgentLoop {
 
     /// What the model is offered in this turn: shared by all loops with the same tools, unless some are held back.
     fn offered(&self) -> Rc<Offered> {
-        if self.config.search.is_none() {
+        if self.config.search.is_none() && !self.is_scoped() {
             return self.config.tools.offered().clone();
         }
-        let found = &self.state.promoted;
+        let now = (self.state.promoted.clone(), self.state.skills.active.clone());
         let mut cached = self.offered.0.borrow_mut();
         match &*cached {
-            Some((then, offered)) if then == found => offered.clone(),
+            Some((then, offered)) if *then == now => offered.clone(),
             _ => {
                 let offered = Rc::new(Offered::new(&self.visible_tools()));
-                *cached = Some((found.clone(), offered.clone()));
+                *cached = Some((now, offered.clone()));
                 offered
             }
         }

@@ -119,8 +119,8 @@ impl AgentLoop {
     /// Names that may be called in text.
     fn tool_names(&self) -> Vec<String> {
         let found = |name: &str| self.state.promoted.iter().any(|p| p == name);
-        let tools =
-            self.config.tools.iter().filter(|t| !t.deferred || found(&t.name)).map(|t| t.name.clone());
+        let tools = self.config.tools.iter().filter(|t| (!t.deferred || found(&t.name)) && self.in_scope(t));
+        let tools = tools.map(|t| t.name.clone());
         self.config.search.iter().map(|s| s.name.clone()).chain(tools).collect()
     }
 

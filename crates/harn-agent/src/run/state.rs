@@ -6,6 +6,7 @@ use harn_llm::Conversation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use super::skills::SkillState;
 use super::{ModelCall, Moment, Step, ToolStatus};
 use crate::detect::Detector;
 
@@ -41,6 +42,8 @@ pub(super) enum Phase {
     /// Before an iteration.
     #[default]
     Start,
+    /// Skills are chosen, the turn begins.
+    Begin,
     /// The system prompt is to be made, with this recitation.
     Compose(Option<String>),
     /// The model is to be called.
@@ -153,6 +156,8 @@ pub(super) struct State {
     pub(super) verified: Option<(bool, String)>,
     pub(super) promoted: Vec<String>,
     pub(super) searches: Vec<PastSearch>,
+
+    pub(super) skills: SkillState,
 
     /// A transcript with the session's reminders.
     pub(super) reminders: Json,

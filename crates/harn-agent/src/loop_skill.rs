@@ -1,0 +1,363 @@
+//! A skill as a loop needs it, and how well it fits a task.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use globset::{GlobBuilder, GlobMatcher};
+use harn_llm::json::truthy;
+use harn_llm::options::shape::Shape;
+use harn_prompt::value::{as_foreign, display};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use crate::config::ConfigError;
+use crate::policy::glob;
+
+/// The tool by which a model asks for the body of a skill.
+pub const LOAD_SKILL: &str = "load_skill";
+
+/// The environment variable that makes signatures necessary.
+pub const REQUIRE_SIGNED: &str = "HARN_REQUIRE_SIGNED_SKILLS";
+
+/// A skill of a loop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopSkill {
+    /// `namespace/name` or `name`.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its entry, closures as foreign values.
+    pub entry: Json,
+    /// Globs of files it is about.
+    pub paths: Vec<String>,
+    /// The tools that stay visible while it is active: names, `namespace:TAG` or `*`. Empty: it narrows nothing.
+    pub allowed_tools: Vec<String>,
+    /// Servers of tools that it wants.
+    pub servers: Vec<String>,
+    /// Whether the model may have it: matched or loaded.
+    pub for_models: bool,
+}
+
+impl LoopSkill {
+    fn from_entry(entry: &Json) -> Result<LoopSkill, ConfigError> {
+        let map = entry.as_object().filter(|_| as_foreign(entry).is_none());
+        let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
+        let name = field("name").and_then(Json::as_str).filter(|name| !name.trim().is_empty());
+        let Some(name) = name else {
+            return Err(no_skills());
+        };
+        let list = |keys: &[&str]| -> Vec<String> {
+            let lists = keys.iter().filter_map(|key| field(key)?.as_array());
+            lists.flatten().map(display).collect()
+        };
+        let hidden = ["disable-model-invocation", "disable_model_invocation"];
+        Ok(LoopSkill {
+            id: match field("namespace").and_then(Json::as_str).filter(|n| !n.trim().is_empty()) {
+                Some(namespace) => format!("{namespace}/{name}"),
+                None => name.to_owned(),
+            },
+            name: name.to_owned(),
+            entry: entry.clone(),
+            paths: list(&["paths"]),
+            allowed_tools: list(&["allowed_tools"]),
+            servers: list(&["mcp", "requires_mcp"]),
+            for_models: !hidden.iter().any(|key| field(key).is_some_and(truthy)),
+        })
+    }
+
+    /// Returns a text field, `""` when there is none.
+    pub fn text(&self, key: &str) -> &str {
+        self.entry.get(key).and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// Whether there is a closure to be called at this moment: `on_activate` or `on_deactivate`.
+    pub fn has_hook(&self, hook: &str) -> bool {
+        self.entry.get(hook).is_some_and(|value| as_foreign(value).is_some())
+    }
+
+    /// The instructions as they were written.
+    pub fn body(&self) -> &str {
+        match self.text("body") {
+            "" => self.text("prompt"),
+            body => body,
+        }
+    }
+
+    /// Whether a tool stays visible while this skill is active.
+    pub fn allows(&self, tool: &str, namespace: Option<&str>) -> bool {
+        self.allowed_tools.iter().any(|allowed| match allowed.strip_prefix("namespace:") {
+            Some(tag) => namespace == Some(tag),
+            None => allowed == "*" || allowed == tool,
+        })
+    }
+
+    /// Whether it goes without a signature: those that a program defines have none.
+    fn wants_signature(&self) -> bool {
+        let wanted = |key: &str| self.entry.get(key).is_some_and(truthy);
+        wanted("require_signature") || wanted("trusted_signers")
+    }
+}
+
+fn no_skills() -> ConfigError {
+    // prose-ok: diagnostic
+    ConfigError(
+        "agent_loop: skills must be a skill registry or a list of skill entries with a `name`".to_owned(),
+    )
+}
+
+/// The skills of a loop and how they are chosen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoopSkills {
+    /// In registry order.
+    pub list: Vec<LoopSkill>,
+    /// `metadata`, or a strategy that needs a host.
+    pub strategy: String,
+    /// How many may be matched.
+    pub top_n: usize,
+    /// Whether the choice of the first turn stands.
+    pub sticky: bool,
+    /// Files that the task is about.
+    pub working_files: Vec<String>,
+    /// Skills that were active when the session's last loop ended.
+    pub carried: Option<Vec<String>>,
+    /// Values of `${HARN_...}` in bodies, and [`REQUIRE_SIGNED`].
+    pub variables: BTreeMap<String, String>,
+    /// Whether the model may ask for a body.
+    pub loadable: bool,
+}
+
+const MATCH: Shape =
+    Shape::Dict(&[("strategy", Shape::Str), ("top_n", Shape::Int(1)), ("sticky", Shape::Bool)]);
+
+impl LoopSkills {
+    /// Reads the options `skills`, `skill_match` and `working_files`.
+    ///
+    /// # Errors
+    /// One of them has another shape.
+    pub fn from_options(options: &Map<String, Json>) -> Result<LoopSkills, ConfigError> {
+        let nil = Json::Null;
+        let option = |key: &str| options.get(key).unwrap_or(&nil);
+        let wrong = |e| ConfigError(format!("agent_loop: {e}"));
+        let entries: &[Json] = match option("skills") {
+            Json::Null => &[],
+            Json::Array(list) => list,
+            registry => registry.get("skills").and_then(Json::as_array).ok_or_else(no_skills)?,
+        };
+        let rules = option("skill_match");
+        MATCH.check("skill_match", rules).map_err(wrong)?;
+        Shape::Names.check("working_files", option("working_files")).map_err(wrong)?;
+        let working_files = match option("working_files") {
+            Json::String(one) => vec![one.clone()],
+            Json::Array(list) => list.iter().map(display).collect(),
+            _ => Vec::new(),
+        };
+        let strategy = rules.get("strategy").and_then(Json::as_str).unwrap_or("metadata");
+        let top_n = rules.get("top_n").and_then(Json::as_u64).unwrap_or(1);
+        Ok(LoopSkills {
+            list: entries.iter().map(LoopSkill::from_entry).collect::<Result<_, _>>()?,
+            strategy: strategy.to_owned(),
+            top_n: usize::try_from(top_n).unwrap_or(usize::MAX),
+            sticky: rules.get("sticky").and_then(Json::as_bool).unwrap_or(true),
+            working_files,
+            ..LoopSkills::default()
+        })
+    }
+
+    /// Names of the variables that bodies mention, and [`REQUIRE_SIGNED`].
+    pub fn wanted_variables(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::from([REQUIRE_SIGNED.to_owned()]);
+        for skill in &self.list {
+            for piece in skill.body().split("${").skip(1) {
+                names.extend(piece.split_once('}').map(|(name, _)| name.to_owned()));
+            }
+        }
+        names.retain(|name| name.starts_with("HARN_"));
+        names
+    }
+
+    /// Returns the skill with this id.
+    pub fn get(&self, id: &str) -> Option<&LoopSkill> {
+        self.list.iter().find(|skill| skill.id == id)
+    }
+
+    /// Returns the skill that a model means: by id, or by a name that only one skill has.
+    fn meant(&self, name: &str) -> Option<&LoopSkill> {
+        self.get(name).or_else(|| {
+            let mut named = self.list.iter().filter(|skill| skill.name == name);
+            named.next().filter(|_| named.next().is_none())
+        })
+    }
+
+    /// The skills that fit a task, best first.
+    pub fn rank(&self, query: &str) -> Vec<Candidate> {
+        let lower = query.to_lowercase();
+        let words: BTreeSet<&str> =
+            lower.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() > 2).collect();
+        let skills = self.list.iter().filter(|skill| skill.for_models);
+        let mut found: Vec<Candidate> =
+            skills.filter_map(|skill| self.score(skill, &lower, &words)).collect();
+        // Stable: equal ones stay in registry order.
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found
+    }
+
+    fn score(&self, skill: &LoopSkill, query: &str, words: &BTreeSet<&str>) -> Option<Candidate> {
+        let hits_in = |key: &str| {
+            let text = skill.text(key).to_lowercase();
+            words.iter().filter(|word| text.contains(**word)).count()
+        };
+        let hits = hits_in("description") + hits_in("when_to_use");
+        let (mut score, mut reasons) = (0.0, Vec::new());
+        if hits > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "there are as many hits as words in a prompt")]
+            let hits_as_float = hits as f64;
+            score += hits_as_float / (hits_as_float + 1.5);
+            reasons.push(format!("{hits} keyword hit(s)"));
+        }
+        if query.contains(&skill.name.to_lowercase()) {
+            score += 2.0;
+            reasons.push(format!("prompt mentions '{}'", skill.name));
+        }
+        let globs: Vec<GlobMatcher> = skill.paths.iter().filter_map(|path| path_glob(path)).collect();
+        let fitting = globs.iter().filter(|glob| self.working_files.iter().any(|f| glob.is_match(f)));
+        let fitting = fitting.count();
+        if fitting > 0 {
+            score += 1.5 * f64::from(u32::try_from(fitting).unwrap_or(u32::MAX));
+            reasons.push(format!("{fitting} path glob(s) matched"));
+        }
+        (score > 0.0).then(|| Candidate { id: skill.id.clone(), score, reason: reasons.join("; ") })
+    }
+
+    /// Answers a call of [`LOAD_SKILL`].
+    pub fn load(&self, arguments: &Json) -> Loaded<'_> {
+        let Some(name) = arguments.get("name").and_then(Json::as_str).filter(|n| !n.trim().is_empty()) else {
+            return Loaded::failed("invalid_arguments", "`name` must be the id of a skill", "");
+        };
+        let Some(skill) = self.meant(name) else {
+            let known: Vec<&str> = self.list.iter().filter(|s| s.for_models).map(|s| s.id.as_str()).collect();
+            let message = format!("there is no skill `{name}`; known: {}", known.join(", "));
+            return Loaded::failed("skill_not_found", &message, name);
+        };
+        if !skill.for_models {
+            let message = "this skill is not for models to load";
+            return Loaded::failed("skill_model_invocation_disabled", message, &skill.id);
+        }
+        let everywhere = self.variables.get(REQUIRE_SIGNED).map(String::as_str);
+        let everywhere = matches!(everywhere, Some("1" | "true" | "yes"));
+        let asked = arguments.get("require_signature").is_some_and(truthy);
+        if asked || everywhere || skill.wants_signature() {
+            let message = "a signature is required, and this skill has none";
+            return Loaded::failed("UnsignedSkillError", message, &skill.id);
+        }
+        let text = crate::skills::render(skill.body(), &[], |name| self.variables.get(name).cloned());
+        Loaded { skill: Some(skill), text }
+    }
+}
+
+/// Reads a glob over paths: `*` stays in a folder, `**` does not.
+fn path_glob(pattern: &str) -> Option<GlobMatcher> {
+    GlobBuilder::new(pattern).literal_separator(true).build().ok().map(|glob| glob.compile_matcher())
+}
+
+/// A skill that fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// The skill.
+    pub id: String,
+    /// More than 0; compares with those of other skills only.
+    pub score: f64,
+    /// What fits.
+    pub reason: String,
+}
+
+/// The answer to a call of [`LOAD_SKILL`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded<'a> {
+    /// The skill, when there is nothing against it.
+    pub skill: Option<&'a LoopSkill>,
+    /// Its rendered body, or the error as JSON.
+    pub text: String,
+}
+
+impl Loaded<'_> {
+    fn failed(code: &str, message: &str, skill: &str) -> Self {
+        let error = json!({"error": code, "message": message, "skill": skill});
+        Loaded { skill: None, text: serde_json::to_string_pretty(&error).unwrap_or_default() }
+    }
+}
+
+/// Whether a tool belongs to the runtime, which no skill hides.
+pub fn is_runtime_tool(name: &str) -> bool {
+    name == LOAD_SKILL || glob("__harn_*", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skills(entries: Json, more: Json) -> LoopSkills {
+        let mut options = more.as_object().cloned().unwrap();
+        options.insert("skills".into(), entries);
+        LoopSkills::from_options(&options).unwrap()
+    }
+
+    fn ranked(entries: Json, more: Json, query: &str) -> Vec<(String, String)> {
+        let found = skills(entries, more).rank(query);
+        found.into_iter().map(|c| (c.id, format!("{:.2} {}", c.score, c.reason))).collect()
+    }
+
+    #[test]
+    fn words_names_and_files_count() {
+        let entries = json!([
+            {"name": "deploy", "description": "Deploy a service to production", "when_to_use": "shipping a service"},
+            {"name": "sql", "description": "Write queries", "paths": ["db/**/*.sql", "*.md"]},
+            {"name": "secret", "description": "Deploy service", "disable-model-invocation": true},
+        ]);
+        let pairs = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+        };
+        assert_eq!(
+            ranked(entries.clone(), json!({}), "Please deploy the service"),
+            pairs(&[("deploy", "2.67 3 keyword hit(s); prompt mentions 'deploy'")])
+        );
+        assert_eq!(
+            ranked(entries.clone(), json!({"working_files": ["db/a/b.sql", "docs/x.md"]}), "go on"),
+            pairs(&[("sql", "1.50 1 path glob(s) matched")])
+        );
+        assert!(ranked(entries, json!({}), "xyz").is_empty());
+    }
+
+    #[test]
+    fn a_skill_is_meant_by_its_id_or_a_name_of_its_own() {
+        let set = skills(
+            json!([{"name": "a", "namespace": "x"}, {"name": "a", "namespace": "y"}, {"name": "b", "prompt": "B"}]),
+            json!({}),
+        );
+        let code = |arguments: Json| {
+            let text = set.load(&arguments).text;
+            serde_json::from_str::<Json>(&text).ok().and_then(|e| Some(e["error"].as_str()?.to_owned()))
+        };
+        assert_eq!(code(json!({"name": "a"})).as_deref(), Some("skill_not_found"));
+        assert_eq!(code(json!({"name": "x/a"})), None);
+        assert_eq!(code(json!({})).as_deref(), Some("invalid_arguments"));
+        assert_eq!(
+            code(json!({"name": "b", "require_signature": true})).as_deref(),
+            Some("UnsignedSkillError")
+        );
+        assert_eq!(set.load(&json!({"name": "b"})).text, "B");
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let error = |options: Json| LoopSkills::from_options(options.as_object().unwrap()).unwrap_err().0;
+        assert_eq!(
+            error(json!({"skills": 3})),
+            "agent_loop: skills must be a skill registry or a list of skill entries with a `name`"
+        );
+        assert_eq!(
+            error(json!({"skill_match": {"top": 3}})),
+            "agent_loop: skill_match has no field `top`; did you mean `top_n`?"
+        );
+        assert!(error(json!({"skill_match": {"top_n": 0}})).contains("skill_match.top_n must be an int"));
+        assert!(error(json!({"working_files": 3})).contains("working_files must be"));
+    }
+}

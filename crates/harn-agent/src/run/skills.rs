@@ -1,0 +1,196 @@
+//! Skills of a loop: which are active, what they show of the tools, and what happens when one comes or goes.
+
+use harn_llm::Role;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::state::{Answered, Call, Note, Phase};
+use super::{AgentLoop, Status, Step, ToolStatus};
+use crate::event::AgentEvent;
+use crate::loop_skill::{Candidate, is_runtime_tool};
+use crate::tool::LoopTool;
+
+/// Closures of a skill that are to be called, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillHook {
+    /// Place of the skill in [`crate::loop_skill::LoopSkills::list`].
+    pub skill: usize,
+    /// `on_activate` or `on_deactivate`.
+    pub hook: String,
+}
+
+/// The skills of a running loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct SkillState {
+    /// Ids, the best first.
+    pub(super) active: Vec<String>,
+    /// Ids that the model asked for; they stay.
+    loaded: Vec<String>,
+    /// Whether the first pass is over.
+    matched: bool,
+}
+
+impl AgentLoop {
+    /// The ids of the active skills, the best first.
+    pub fn active_skills(&self) -> &[String] {
+        &self.state.skills.active
+    }
+
+    /// Opens an iteration: skills are matched where that is due.
+    pub(super) fn open(&mut self) -> Option<Step> {
+        if self.state.iterations >= self.config.max_iterations {
+            let max_iterations = Some(self.config.max_iterations);
+            self.events.push(AgentEvent::BudgetExhausted { max_iterations });
+            self.end(Status::BudgetExhausted);
+            return None;
+        }
+        self.state.phase = Phase::Begin;
+        if self.config.skills.list.is_empty() {
+            return None;
+        }
+        let hooks = self.choose_skills();
+        (!hooks.is_empty()).then_some(Step::RunSkillHooks(hooks))
+    }
+
+    /// Decides which skills are active, and tells of those that come and go.
+    fn choose_skills(&mut self) -> Vec<SkillHook> {
+        let skills = &self.config.skills;
+        let first = !std::mem::replace(&mut self.state.skills.matched, true);
+        let mut chosen: Vec<Candidate> = Vec::new();
+        let mut wanted: Vec<String> = self.state.skills.active.clone();
+        if first || !skills.sticky {
+            chosen = skills.rank(&self.query());
+            let candidates: Vec<Json> =
+                chosen.iter().map(|c| json!({"name": c.id, "score": c.score, "reason": c.reason})).collect();
+            let strategy = self.matching_strategy(first);
+            let skills = &self.config.skills;
+            let metadata = json!({
+                "strategy": strategy, "iteration": self.state.iterations, "reassess": !first,
+                "candidates": candidates, "working_files": skills.working_files,
+            });
+            chosen.truncate(skills.top_n);
+            wanted = chosen.iter().map(|c| c.id.clone()).collect();
+            if let Some(carried) = skills.carried.as_ref().filter(|_| first && skills.sticky) {
+                // They are active already: the session goes on, so nothing is told again.
+                wanted = carried.iter().filter(|id| skills.get(id).is_some()).cloned().collect();
+                self.state.skills.active.clone_from(&wanted);
+            }
+            self.state.notes.push(Note::internal("skill_matched", "system", "", metadata));
+        }
+        for id in &self.state.skills.loaded {
+            if !wanted.contains(id) {
+                wanted.push(id.clone());
+            }
+        }
+        let before = std::mem::replace(&mut self.state.skills.active, wanted.clone());
+        let mut hooks = Vec::new();
+        for id in before.iter().filter(|id| !wanted.contains(id)) {
+            self.leaves(id, &mut hooks);
+        }
+        for id in wanted.iter().filter(|id| !before.contains(id)) {
+            let candidate = chosen.iter().find(|c| c.id == *id);
+            self.enters(id, candidate, &mut hooks);
+        }
+        hooks
+    }
+
+    /// What the task is now: the last thing that a person said.
+    fn query(&self) -> String {
+        let newest_first = self.state.messages.iter().rev().filter(|message| message.role == Role::User);
+        let text = newest_first.filter_map(|message| super::context::said_by_a_person(&message.to_json()));
+        text.into_iter().next().unwrap_or_else(|| self.config.prompt.clone())
+    }
+
+    /// The strategy that is used. Others than `metadata` need a host.
+    fn matching_strategy(&mut self, first: bool) -> &'static str {
+        let wanted = self.config.skills.strategy.as_str();
+        if wanted != "metadata" && first {
+            let text = match wanted {
+                "host" | "embedding" => format!(
+                    "skill_match: strategy `{wanted}` needs a host that answers `skill/match`; `metadata` is used"
+                ), // prose-ok: diagnostic
+                other => format!("skill_match: unknown strategy `{other}`; `metadata` is used"),
+            };
+            self.events.push(AgentEvent::Warning { text });
+        }
+        "metadata"
+    }
+
+    fn leaves(&mut self, id: &str, hooks: &mut Vec<SkillHook>) {
+        let fields = json!({"name": id, "iteration": self.state.iterations});
+        self.tell_skill("skill_deactivated", fields.clone());
+        self.events.push(AgentEvent::SkillDeactivated(fields));
+        self.hook(id, "on_deactivate", hooks);
+    }
+
+    fn enters(&mut self, id: &str, candidate: Option<&Candidate>, hooks: &mut Vec<SkillHook>) {
+        let Some(skill) = self.config.skills.get(id).cloned() else { return };
+        let fields = json!({
+            "name": id, "description": skill.text("description"), "iteration": self.state.iterations,
+            "score": candidate.map(|c| c.score),
+            "reason": candidate.map_or("loaded by the model", |c| c.reason.as_str()),
+            "allowed_tools": skill.allowed_tools,
+        });
+        self.tell_skill("skill_activated", fields.clone());
+        self.events.push(AgentEvent::SkillActivated(fields));
+        if !skill.allowed_tools.is_empty() {
+            let fields = json!({"name": id, "allowed_tools": skill.allowed_tools});
+            self.tell_skill("skill_scope_tools", fields.clone());
+            self.events.push(AgentEvent::SkillScopeTools(fields));
+        }
+        for server in &skill.servers {
+            let error = "this version starts no tool servers";
+            let fields = json!({"skill": id, "server": server, "error": error});
+            self.tell_skill("skill_mcp_bind_failed", fields);
+            let text = format!("skill `{id}`: server `{server}` is not bound: {error}");
+            self.events.push(AgentEvent::Warning { text });
+        }
+        self.hook(id, "on_activate", hooks);
+    }
+
+    fn hook(&self, id: &str, hook: &str, hooks: &mut Vec<SkillHook>) {
+        let at = self.config.skills.list.iter().position(|skill| skill.id == id && skill.has_hook(hook));
+        hooks.extend(at.map(|skill| SkillHook { skill, hook: hook.to_owned() }));
+    }
+
+    fn tell_skill(&mut self, kind: &str, fields: Json) {
+        self.state.notes.push(Note::internal(kind, "system", "", fields));
+    }
+
+    /// Whether the active skills leave a tool visible.
+    pub(super) fn in_scope(&self, tool: &LoopTool) -> bool {
+        if self.state.skills.active.is_empty() || is_runtime_tool(&tool.name) {
+            return true;
+        }
+        let skills = self.state.skills.active.iter().filter_map(|id| self.config.skills.get(id));
+        let mut narrowing = skills.filter(|skill| !skill.allowed_tools.is_empty()).peekable();
+        let namespace = tool.entry.get("namespace").and_then(Json::as_str);
+        narrowing.peek().is_none() || narrowing.any(|skill| skill.allows(&tool.name, namespace))
+    }
+
+    /// Whether the active skills hide some tool.
+    pub(super) fn is_scoped(&self) -> bool {
+        !self.state.skills.active.is_empty() && self.config.tools.iter().any(|tool| !self.in_scope(tool))
+    }
+
+    /// The entries of the active skills, for prompt assembly.
+    pub(super) fn active_entries(&self) -> Vec<Json> {
+        let skills = self.state.skills.active.iter().filter_map(|id| self.config.skills.get(id));
+        skills.map(|skill| skill.entry.clone()).collect()
+    }
+
+    /// Answers a call of the tool that loads skills.
+    pub(super) fn load_skill(&mut self, call: &Call) {
+        let loaded = self.config.skills.load(&call.arguments);
+        let (text, id) = (loaded.text, loaded.skill.map(|skill| skill.id.clone()));
+        let status = if id.is_some() { ToolStatus::Ok } else { ToolStatus::Error };
+        if let Some(id) = id {
+            let fields =
+                json!({"skill_id": id, "signer_fingerprint": null, "signed": false, "trusted": false});
+            self.tell_skill("skill.loaded", fields);
+            super::state::add_once(&mut self.state.skills.loaded, &id);
+        }
+        let (id, name) = (call.id.clone(), call.name.clone());
+        self.state.turn.answered.push(Answered { id, name, text, status, executed: false });
+    }
+}
