@@ -11,6 +11,7 @@ use harn_prompt::{Prose, ProseError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::compaction::Compaction;
 use crate::detect::Limits;
 use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
@@ -24,10 +25,16 @@ pub struct ConfigError(pub String);
 /// The options of a loop that mean nothing to a single call, and what they must be.
 pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
+    ("auto_compact", Any),
     ("break_unless_phase", Any),
     ("command_policy", Any),
+    ("compact_callback", Any),
+    ("compact_keep_first", Any),
+    ("compact_keep_last", Any),
+    ("compact_strategy", Any),
     ("compact_threshold", Any),
     ("compaction", Any),
+    ("compress_callback", Any),
     ("consolidate_on_idle", Any),
     ("context_callback", Any),
     ("context_filter", Any),
@@ -35,11 +42,14 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("deliverables", Any),
     ("done_sentinel", Any),
     ("exit_when_verified", Any),
+    ("hard_limit_strategy", Any),
+    ("hard_limit_tokens", Any),
     ("idle_watchdog_attempts", Int),
     ("llm_caller", Any),
     ("loop_detect_block", Any),
     ("loop_detect_skip", Any),
     ("loop_detect_warn", Any),
+    ("mask_callback", Any),
     ("max_iterations", Any),
     ("max_nudges", Any),
     ("mcp_servers", Any),
@@ -60,6 +70,7 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("skill_match", Any),
     ("skills", Any),
     ("stop_after_successful_tools", Any),
+    ("summarize_prompt", Any),
     ("task_ledger", Any),
     ("token_budget", Any),
     ("tool_backoff_ms", Any),
@@ -75,7 +86,6 @@ pub const OPTIONS: &[(&str, Expected)] = &[
 
 /// Options of which a wrong value is refused, because it limits, protects or changes what is run.
 const CHECKED: &[(&str, Shape)] = &[
-    ("compact_threshold", Shape::Int(0)),
     ("done_sentinel", Shape::Str),
     ("exit_when_verified", Shape::Bool),
     ("loop_detect_block", Shape::Int(0)),
@@ -237,6 +247,8 @@ pub struct LoopConfig {
     pub search: Option<Search>,
     /// Events that providers of reminders wait for.
     pub remind_at: BTreeSet<String>,
+    /// How the history is kept small.
+    pub compaction: Compaction,
     /// The skills, and how they are chosen.
     pub skills: LoopSkills,
     /// Tokens that the model's context holds, when that is known.
@@ -278,7 +290,6 @@ impl LoopConfig {
             let value = options.get(*key).unwrap_or(&Json::Null);
             shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
         }
-        compaction(options.get("compaction"))?;
         if present(&options, "command_policy").is_some()
             || present(&options, "policy").is_some_and(|policy| policy.get("command_policy").is_some())
         {
@@ -368,6 +379,7 @@ impl LoopConfig {
             search: None,
             remind_at: BTreeSet::new(),
             skills: LoopSkills::from_options(&options)?,
+            compaction: Compaction::from_options(&options)?,
             context_window: None,
             options,
         })
@@ -438,49 +450,6 @@ fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError>
         Some(value) if as_foreign(value).is_some() => Ok(true),
         Some(_) => Err(ConfigError(format!("{key} must be a closure"))),
     }
-}
-
-/// Checks the option `compaction`: a strategy, a dict with one, a switch.
-fn compaction(value: Option<&Json>) -> Result<(), ConfigError> {
-    const STRATEGIES: &[&str] = &[
-        "none",
-        "truncate",
-        "summarize_middle",
-        "summarize_all",
-        "hybrid",
-        "summarize",
-        "llm",
-        "custom",
-        "observation_mask",
-    ];
-    let word = match value {
-        None | Some(Json::Null | Json::Bool(_)) => return Ok(()),
-        Some(Json::String(word)) => word.as_str(),
-        Some(value @ Json::Object(map)) if as_foreign(value).is_none() => {
-            let fields = Shape::Dict(&[
-                ("strategy", Shape::Str),
-                ("type", Shape::Str),
-                ("kind", Shape::Str),
-                ("keep_first_n", Shape::Int(0)),
-                ("keep_last_n", Shape::Int(0)),
-            ]);
-            fields.check("compaction", value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
-            let word = ["strategy", "type", "kind"].iter().find_map(|key| map.get(*key)?.as_str());
-            word.unwrap_or("hybrid")
-        }
-        Some(_) => {
-            return Err(ConfigError(
-                "agent_loop: compaction must be a string, dict, bool, or nil".to_owned(),
-            ));
-        }
-    };
-    if STRATEGIES.contains(&word) {
-        return Ok(());
-    }
-    Err(ConfigError(format!(
-        // prose-ok: diagnostic
-        "agent_loop: unknown compaction strategy '{word}' (expected none, truncate, summarize_middle, summarize_all, or hybrid)"
-    )))
 }
 
 fn turn_policy(value: Option<&Json>) -> TurnPolicy {

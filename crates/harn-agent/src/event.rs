@@ -86,6 +86,8 @@ pub enum AgentEvent {
     SkillDeactivated(Json),
     /// An active skill narrows the tools that the model sees.
     SkillScopeTools(Json),
+    /// Older messages gave way to a summary.
+    TranscriptCompacted(Json),
     /// Something happened to a reminder; for the event log only.
     Reminder(Json),
     /// The model searches deferred tools.
@@ -152,6 +154,7 @@ impl AgentEvent {
         let mut out = match self {
             AgentEvent::ToolSearchQuery(fields) => tagged("tool_search_query", fields),
             AgentEvent::ToolSearchResult(fields) => tagged("tool_search_result", fields),
+            AgentEvent::TranscriptCompacted(fields) => tagged("transcript_compacted", fields),
             AgentEvent::SkillActivated(fields) => tagged("skill_activated", fields),
             AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
             AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),

@@ -12,6 +12,7 @@
 //! call) and `config.rs` (the options).
 #![forbid(unsafe_code)]
 
+pub mod compaction;
 pub mod config;
 pub mod detect;
 pub mod event;
@@ -28,5 +29,5 @@ pub use config::{ConfigError, LoopConfig};
 pub use event::AgentEvent;
 pub use registry::RegistryError;
 pub use run::{
-    AgentLoop, Answer, LoopError, ModelCall, Moment, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
+    AgentLoop, Answer, Archive, LoopError, ModelCall, Moment, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };

@@ -6,13 +6,15 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use harn_agent::compaction::Engine;
 use harn_agent::config::{Format, Search, ToolErrors};
 use harn_agent::tool::Backend;
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, LoopConfig, LoopError, ModelCall, Moment, SkillHook, Step, ToolReply,
-    ToolRun, ToolStatus,
+    AgentEvent, AgentLoop, Answer, Archive, LoopConfig, LoopError, ModelCall, Moment, SkillHook, Step,
+    ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::tools::ToolShape;
+use harn_llm::transcript::extra_events;
 use harn_llm::{Call, Category, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
@@ -24,6 +26,7 @@ use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{call_dict, failed, result_text};
+use crate::compact::{Writer, compress, llm_options};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, prompts_of, runtime};
 use crate::reminders::{Reminders, tell};
@@ -42,6 +45,8 @@ struct Driver {
     options: Value,
     session: Rc<Session>,
     sessions: Rc<Sessions>,
+    /// How many messages of the loop its session has, when it keeps them.
+    stored: Cell<Option<usize>>,
     /// The iteration that runs.
     iteration: Cell<u32>,
     handlers: BTreeMap<String, Value>,
@@ -73,12 +78,18 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     (providers, config.remind_at) =
         reminders.select(config.options.get("reminders").unwrap_or(&Json::Null)).or_throw()?;
     config.context_window = context_window(&llm, &providers, route.as_ref().ok());
+    config.compaction.fit(config.context_window);
     let session = match &config.session_id {
         Some(id) => sessions.named(id),
         None => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
+    let mut stored = None;
     if config.session_id.is_some() {
         config.skills.carried = session.carried_skills();
+        let mut history = session.history.borrow().messages.clone();
+        stored = Some(history.len());
+        config.history.iter().for_each(|message| history.push(message));
+        config.history = history;
     }
     reminders.adopt(cx.vm(), &session.id, &pending(config.options.get("transcript").unwrap_or(&Json::Null)));
     let tools = entry(given, "tools");
@@ -93,6 +104,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         options: given.clone(),
         session: session.clone(),
         sessions: sessions.clone(),
+        stored: Cell::new(stored),
         iteration: Cell::new(0),
         handlers: handlers(&tools),
         caller: callback(["llm_caller", "llm_caller"]),
@@ -228,6 +240,7 @@ impl Driver {
             self.publish(&mut agent).await;
             let answer = match step? {
                 Step::Finished => break,
+                Step::Compact(archive) => self.write_summary(&agent, &archive).await?,
                 Step::RunSkillHooks(hooks) => {
                     self.run_skill_hooks(&hooks).await?;
                     Answer::SkillHooks
@@ -247,15 +260,28 @@ impl Driver {
                     Answer::Reminded
                 }
                 Step::CallModel(call) => self.call_model(&agent, call).await?,
-                Step::RunTools(runs) => Answer::Tools(self.run_tools(&agent, &runs).await?),
+                Step::RunTools(runs) => {
+                    let mut replies = self.run_tools(&agent, &runs).await?;
+                    for (run, reply) in runs.iter().zip(&mut replies) {
+                        self.compress(&agent, &run.name, reply).await?;
+                    }
+                    Answer::Tools(replies)
+                }
             };
             let taken = agent.answer(answer, &prompts);
+            self.keep(&agent);
             self.publish(&mut agent).await;
             taken.map_err(|e| broken(&e))?;
         }
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         let result =
             self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
+        if self.stored.get().is_some() {
+            if let Some(summary) = result["transcript"]["summary"].as_str() {
+                self.session.history.borrow_mut().summary = Some(summary.to_owned());
+            }
+            self.session.history.borrow_mut().events.extend(extra_events(&result["transcript"]));
+        }
         if !agent.config().skills.list.is_empty() {
             self.session.carry_skills(agent.active_skills());
         }
@@ -351,6 +377,12 @@ impl Driver {
         }
     }
 
+    /// Lets the session keep what was said since the last time.
+    fn keep(&self, agent: &AgentLoop) {
+        let kept = self.stored.get().map(|stored| self.session.keep(agent.messages(), stored));
+        self.stored.set(kept);
+    }
+
     /// Calls closures of skills that come or go; an error of theirs is reported and changes nothing.
     async fn run_skill_hooks(&self, hooks: &[SkillHook]) -> Result<()> {
         let given = entry(&self.options, "skills");
@@ -423,6 +455,50 @@ impl Driver {
         };
         let duration_ms = millis(self.cx.system().monotonic().saturating_sub(started));
         Ok(Answer::Reply { result, duration_ms })
+    }
+
+    /// Lets `compress_callback` shorten an output that is too long.
+    async fn compress(&self, agent: &AgentLoop, tool: &str, reply: &mut ToolReply) -> Result<()> {
+        if is_callable(&entry(&self.options, "compress_callback")) {
+            let (text, limit) = (std::mem::take(&mut reply.text), agent.config().output_max_chars);
+            reply.text = compress(&self.cx, &self.options, tool, text, limit).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the text that stands for messages that give way. A loop does not end because nobody could write it.
+    async fn write_summary(&self, agent: &AgentLoop, archive: &Archive) -> Result<Answer> {
+        let config = agent.config();
+        let writer = Writer {
+            function: "agent_loop",
+            options: &self.options,
+            custom: "compact_callback",
+            summarize_prompt: config.compaction.summarize_prompt.as_deref(),
+        };
+        let options = llm_options(&Json::Object(config.options.clone()));
+        let ask = |prompt: String| async move {
+            if is_callable(&self.caller) {
+                let mut call = options.as_object().cloned().unwrap_or_default();
+                call.insert("messages".to_owned(), json!([{"role": "user", "content": prompt}]));
+                let reply = to_json(&self.cx.call(&self.caller, [call_dict(call)]).await?);
+                let said = reply["visible_text"].as_str().or_else(|| reply["text"].as_str());
+                return Ok(said.unwrap_or_default().to_owned());
+            }
+            calling(&self.cx, &options, self.llm.ask_plainly(prompt, &options)).await.map_err(|e| failed(&e))
+        };
+        match writer.write(&self.cx, archive, ask).await {
+            Ok(text) => Ok(Answer::Summary(Some(text))),
+            Err(error) if !error.is_catchable() => Err(error),
+            Err(error) if over_budget(&to_json(&error.caught())) => Ok(Answer::OverBudget),
+            // What a callback of the program throws is the program's business.
+            Err(error) if archive.engine != Engine::Llm => Err(error),
+            Err(error) => {
+                let text =
+                    format!("[harn] warning: compaction: no summary, texts are cut instead: {error}\n");
+                self.cx.system().write_err(&text);
+                Ok(Answer::Summary(None))
+            }
+        }
     }
 
     async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {

@@ -17,10 +17,11 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
-//! `session.rs` holds what belongs to a loop, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `rehearsal.rs` shows the prompts of a run without models.
+//! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `rehearsal.rs` shows the prompts of a run without models.
 
 mod assets;
 mod builtins;
+mod compact;
 mod convert;
 mod driver;
 mod listing;

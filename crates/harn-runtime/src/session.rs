@@ -3,14 +3,36 @@
 //! Nothing about a loop is global to the program: whoever asks (a tool handler, a template, a loop within) asks for the
 //! session of the task it runs in, so loops that run at the same time do not see each other.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use harn_agent::tool::WeakTools;
+use harn_llm::Conversation;
 use harn_value::Value;
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
+use serde_json::{Value as Json, json};
+
+/// Sessions with a history that are kept when nothing else holds on to them.
+const MAX_KEPT: usize = 128;
+
+/// What was said in a session, and where it comes from.
+#[derive(Default)]
+pub(crate) struct History {
+    /// The messages.
+    pub(crate) messages: Conversation,
+    /// What stands for messages that are gone.
+    pub(crate) summary: Option<String>,
+    /// Transcript events besides those of messages.
+    pub(crate) events: Vec<Json>,
+    /// The session it was copied from.
+    pub(crate) parent: Option<String>,
+    /// The sessions that were copied from it.
+    pub(crate) children: Vec<String>,
+    /// How many messages of its parent it began with, when it was copied at a place.
+    pub(crate) branched_at: Option<usize>,
+}
 
 /// What is known of a session, from its first mention on.
 #[derive(Default)]
@@ -23,9 +45,43 @@ pub(crate) struct Session {
     feedback: RefCell<Vec<(String, String)>>,
     /// Ids of the skills that were active when its last loop ended.
     skills: RefCell<Option<Vec<String>>>,
+    /// What was said.
+    pub(crate) history: RefCell<History>,
+    /// When it was asked for last, on a clock that counts requests.
+    used: Cell<u64>,
 }
 
 impl Session {
+    /// Adds what a loop has said since `stored` messages were kept, and returns how many are now.
+    pub(crate) fn keep(&self, loop_messages: &Conversation, stored: usize) -> usize {
+        let own = &mut self.history.borrow_mut().messages;
+        if own.len() == stored && own.is_prefix_of(loop_messages) {
+            // The list is shared: nothing is copied.
+            *own = loop_messages.clone();
+        } else {
+            // Another loop of the session has said something in between.
+            loop_messages.iter().skip(stored).for_each(|message| own.push(message));
+        }
+        loop_messages.len()
+    }
+
+    /// The session as a transcript, with its place among its relatives.
+    pub(crate) fn snapshot(&self, ids: &dyn Fn() -> String) -> Json {
+        let history = self.history.borrow();
+        let messages = history.messages.to_json();
+        let mut events = harn_llm::transcript::message_events(&messages, ids);
+        events.extend(history.events.iter().cloned());
+        let mut out = json!({
+            "_type": "transcript", "version": 2, "id": self.id, "messages": messages, "events": events, "assets": [],
+            "state": "active", "parent_id": history.parent, "child_ids": history.children,
+            "branched_at_event_index": history.branched_at,
+        });
+        if let Some(summary) = &history.summary {
+            out["summary"] = summary.as_str().into();
+        }
+        out
+    }
+
     /// Adds a listener.
     pub(crate) fn subscribe(&self, listener: Value) {
         self.subscribers.borrow_mut().push(listener);
@@ -69,6 +125,8 @@ pub(crate) struct Running {
 #[derive(Default)]
 pub(crate) struct Sessions {
     named: RefCell<BTreeMap<String, Rc<Session>>>,
+    /// Requests so far.
+    clock: Cell<u64>,
     running: TaskScope<Rc<Running>>,
     /// Tools that loops are being run with.
     pub(crate) tools: RefCell<Vec<WeakTools>>,
@@ -81,8 +139,54 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// The session of a name; it comes into being when it is first named.
     pub(crate) fn named(&self, id: &str) -> Rc<Session> {
-        let new = || Rc::new(Session { id: id.to_owned(), ..Session::default() });
-        self.named.borrow_mut().entry(id.to_owned()).or_insert_with(new).clone()
+        if let Some(session) = self.known(id) {
+            return session;
+        }
+        let session = Sessions::unnamed(id.to_owned());
+        session.used.set(self.tick());
+        self.named.borrow_mut().insert(id.to_owned(), session.clone());
+        self.evict();
+        session
+    }
+
+    /// The session of a name that was named before.
+    pub(crate) fn known(&self, id: &str) -> Option<Rc<Session>> {
+        let session = self.named.borrow().get(id).cloned()?;
+        session.used.set(self.tick());
+        Some(session)
+    }
+
+    /// Forgets a session; a loop that runs in it goes on.
+    pub(crate) fn close(&self, id: &str) {
+        self.named.borrow_mut().remove(id);
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// Forgets the sessions that were not asked for the longest, beyond those that are kept. One that runs, that somebody
+    /// listens to or has left something for, stays.
+    fn evict(&self) {
+        let mut named = self.named.borrow_mut();
+        if named.len() <= MAX_KEPT {
+            return;
+        }
+        let idle = |session: &Rc<Session>| {
+            Rc::strong_count(session) == 1
+                && session.subscribers.borrow().is_empty()
+                && session.feedback.borrow().is_empty()
+        };
+        let mut kept: Vec<(u64, String)> = named
+            .iter()
+            .filter(|(_, session)| idle(session))
+            .map(|(id, session)| (session.used.get(), id.clone()))
+            .collect();
+        kept.sort_unstable();
+        for (_, id) in kept.iter().take(kept.len().saturating_sub(MAX_KEPT)) {
+            named.remove(id);
+        }
     }
 
     /// A session that nobody can name before it runs.

@@ -8,19 +8,22 @@ use crate::feedback;
 impl AgentLoop {
     /// The argument of `context_callback`.
     pub(super) fn shaping_context(&self, system: &str) -> Json {
-        let messages = &self.state.messages.to_json();
-        let last = |n: usize| Json::from(messages[messages.len().saturating_sub(n)..].to_vec());
-        let latest = |role: &str| latest_text(messages, role).map_or(Json::Null, Json::from);
-        let (user, assistant) = (latest("user"), latest("assistant"));
-        let result = messages.iter().rev().find_map(tool_result).map_or(Json::Null, Json::from);
+        let visible = &self.seen().to_json();
+        let recorded =
+            &if self.state.seen.is_some() { self.state.messages.to_json() } else { visible.clone() };
+        let last = |list: &[Json], n: usize| Json::from(list[list.len().saturating_sub(n)..].to_vec());
+        let latest = |list, role| latest_text(list, role).map_or(Json::Null, Json::from);
+        let result = |list: &[Json]| list.iter().rev().find_map(tool_result).map_or(Json::Null, Json::from);
         json!({
             "iteration": self.state.iterations,
             "system": if system.is_empty() { Json::Null } else { system.into() },
-            "messages": messages, "visible_messages": messages, "recorded_messages": messages,
-            "recent_visible_messages": last(8), "recent_recorded_messages": last(12),
-            "latest_visible_user_message": user, "latest_recorded_user_message": user,
-            "latest_visible_assistant_message": assistant, "latest_recorded_assistant_message": assistant,
-            "latest_tool_result": result, "latest_recorded_tool_result": result,
+            "messages": visible, "visible_messages": visible, "recorded_messages": recorded,
+            "recent_visible_messages": last(visible, 8), "recent_recorded_messages": last(recorded, 12),
+            "latest_visible_user_message": latest(visible, "user"),
+            "latest_recorded_user_message": latest(recorded, "user"),
+            "latest_visible_assistant_message": latest(visible, "assistant"),
+            "latest_recorded_assistant_message": latest(recorded, "assistant"),
+            "latest_tool_result": result(visible), "latest_recorded_tool_result": result(recorded),
         })
     }
 
@@ -34,7 +37,7 @@ impl AgentLoop {
     /// The argument of a `recitation` closure.
     pub(super) fn recitation_context(&self) -> Json {
         json!({
-            "iteration": self.state.iterations, "messages": self.state.messages.to_json(),
+            "iteration": self.state.iterations, "messages": self.seen().to_json(),
             "tools_used": self.state.tools_used,
         })
     }

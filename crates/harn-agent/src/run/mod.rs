@@ -11,6 +11,7 @@
 //! turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `outcome.rs` the result.
 //! Providers of reminders may be asked before any state.
 
+mod compact;
 mod context;
 mod dispatch;
 mod outcome;
@@ -35,6 +36,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
 use crate::tool::{Backend, LoopTool, Offered};
+pub use compact::Archive;
 pub use remind::Moment;
 pub use skills::SkillHook;
 pub use state::Status;
@@ -43,6 +45,8 @@ use state::{Phase, State};
 /// What the loop needs next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Step {
+    /// Write the text that stands for these messages.
+    Compact(Archive),
     /// Call these closures of skills, in order; an error of theirs is reported and changes nothing.
     RunSkillHooks(Vec<SkillHook>),
     /// Ask the option `recitation` with this dict.
@@ -141,6 +145,8 @@ pub struct ToolReply {
 /// The answer to a [`Step`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
+    /// To [`Step::Compact`]: what a model or callback wrote, or the layout of the engine; nothing when that failed.
+    Summary(Option<String>),
     /// To [`Step::RunSkillHooks`].
     SkillHooks,
     /// To [`Step::Recite`].
@@ -154,7 +160,7 @@ pub enum Answer {
         /// Milliseconds the call took.
         duration_ms: i64,
     },
-    /// To [`Step::CallModel`]: a budget refused the call.
+    /// To [`Step::CallModel`] or [`Step::Compact`]: a budget refused the call.
     OverBudget,
     /// To [`Step::RunTools`], in the same order.
     Tools(Vec<ToolReply>),
@@ -233,7 +239,7 @@ impl AgentLoop {
     pub fn call(&self, call: &ModelCall) -> harn_llm::Call {
         harn_llm::Call {
             options: (*call.options).clone(),
-            messages: Some(call.messages.clone().unwrap_or_else(|| self.state.messages.clone())),
+            messages: Some(call.messages.clone().unwrap_or_else(|| self.seen().clone())),
             tools: (!self.config.tools.is_empty()).then(|| self.offered().set.clone()),
             ..harn_llm::Call::default()
         }
@@ -242,7 +248,7 @@ impl AgentLoop {
     /// The same as one option dict, for callers that take the place of `llm_call`.
     pub fn call_options(&self, call: &ModelCall) -> Map<String, Json> {
         let mut options = call.options.as_object().cloned().unwrap_or_default();
-        let messages = call.messages.as_ref().unwrap_or(&self.state.messages);
+        let messages = call.messages.as_ref().unwrap_or_else(|| self.seen());
         options.insert("messages".into(), messages.to_json().into());
         if options.contains_key("tools") {
             options.insert("tools".into(), self.visible_tools().into());
@@ -254,13 +260,18 @@ impl AgentLoop {
     fn tell_model(&mut self, message: Json) {
         // Only pictures can be wrong, and the loop writes none; a message that cannot be read is not sent either.
         if let Err(error) = self.state.messages.push_json(message) {
-            self.state.notes.push(state::Note::internal(
-                "unreadable_message",
-                "system",
-                &error.0,
-                Json::Null,
-            ));
+            let note = state::Note::internal("unreadable_message", "system", &error.0, Json::Null);
+            self.state.notes.push(note);
+            return;
         }
+        if let (Some(seen), Some(message)) = (&mut self.state.seen, self.state.messages.last()) {
+            seen.push(message);
+        }
+    }
+
+    /// Returns what was said so far.
+    pub fn messages(&self) -> &Conversation {
+        &self.state.messages
     }
 
     /// Returns the settings.
@@ -318,7 +329,9 @@ impl AgentLoop {
                         break step;
                     }
                 }
-                Phase::Close => self.close_turn(prose)?,
+                Phase::Compact(compacting) => break self.ask_for_summary(compacting),
+                Phase::Close => self.close_turn(),
+                Phase::Finish => self.finish_turn(prose)?,
                 Phase::Ended => {
                     self.state.phase = Phase::Ended;
                     return Ok(Step::Finished);
@@ -343,7 +356,8 @@ impl AgentLoop {
             (Step::CallModel(_), Answer::Reply { result, duration_ms }) => {
                 self.reply(&result, duration_ms, prose)?;
             }
-            (Step::CallModel(_), Answer::OverBudget) => {
+            (Step::Compact(_), Answer::Summary(written)) => self.compacted(written),
+            (Step::CallModel(_) | Step::Compact(_), Answer::OverBudget) => {
                 self.events.push(AgentEvent::BudgetExhausted { max_iterations: None });
                 self.end(Status::BudgetExhausted);
             }
@@ -374,6 +388,7 @@ impl AgentLoop {
 
     /// Begins a turn.
     fn begin(&mut self) -> Option<Step> {
+        self.state.preflighted = false;
         self.events.push(AgentEvent::TurnStart { iteration: self.state.iterations });
         for (kind, text) in std::mem::take(&mut self.state.queued) {
             self.feedback(&kind, &text);
@@ -394,7 +409,11 @@ impl AgentLoop {
 
     /// Makes the options of the model call.
     fn compose(&mut self, recitation: Option<String>, prose: &dyn Prose) -> Result<Option<Step>, LoopError> {
-        let fragments = self.turn_fragments(recitation, None, prose)?;
+        let fragments = self.turn_fragments(recitation.clone(), None, prose)?;
+        let system_bytes = fragments.iter().map(|fragment| fragment.body.len()).sum();
+        if self.compact_before_call(system_bytes, || Phase::Compose(recitation)) {
+            return Ok(None);
+        }
         let options = self.options_of_call(&fragments);
         let active = self.config.shapes_context.then(|| {
             let (tools, caps) = (harn_prompt::active_tools(&options), harn_prompt::active_caps(&options));
@@ -542,7 +561,7 @@ impl AgentLoop {
             };
             let list = value.as_array().filter(|list| list.iter().all(Json::is_object));
             let list = list.ok_or_else(|| wrong("messages must be a list of message dicts"))?;
-            self.state.messages.with_same(list).map_err(|e| wrong(&e.0))
+            self.seen().with_same(list).map_err(|e| wrong(&e.0))
         };
         match value {
             Json::Null => {}

@@ -44,7 +44,8 @@ impl AgentLoop {
             "trace": {
                 "status": natural, "iterations": state.iterations, "total_duration_ms": duration_ms,
                 "llm_calls": counts.llm_calls, "tool_executions": counts.executions,
-                "tool_rejections": counts.rejections, "interventions": counts.interventions, "compactions": 0,
+                "tool_rejections": counts.rejections, "interventions": counts.interventions,
+                "compactions": counts.compactions,
                 "native_text_tool_fallbacks": counts.fallbacks,
                 "native_text_tool_fallback_rejections": counts.fallback_rejections,
                 "empty_completion_retries": 0,
@@ -70,9 +71,11 @@ impl AgentLoop {
             "_type": "transcript", "version": 2, "id": id, "messages": messages, "events": events,
             "assets": [], "state": if self.status() == Some(Status::Done) { "active" } else { "paused" },
         });
-        let summary = self.config.options.get("transcript").and_then(|t| t.get("summary"));
-        if let Some(summary) = summary.filter(|s| !s.is_null()) {
-            out["summary"] = summary.clone();
+        let given = self.config.options.get("transcript").and_then(|t| t.get("summary"));
+        let given = given.filter(|s| !s.is_null()).map(harn_prompt::value::display);
+        let parts: Vec<String> = given.into_iter().chain(state.summary.clone()).collect();
+        if !parts.is_empty() {
+            out["summary"] = parts.join("\n\n").into();
         }
         out
     }

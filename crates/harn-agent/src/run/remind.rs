@@ -1,7 +1,7 @@
 //! Reminders of a loop: the moments at which providers are asked, what a call shows, and how life spans count down.
 
 use harn_prompt::reminder::providers::pressure_level;
-use harn_prompt::reminder::{Lifecycle, mark_fired, pending, post_turn, transcript_of};
+use harn_prompt::reminder::{Lifecycle, compact, mark_fired, pending, post_turn, transcript_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -61,7 +61,7 @@ impl AgentLoop {
     /// added since.
     fn used_tokens(&self) -> u64 {
         let (counted, messages_then) = self.state.counted.unwrap_or_default();
-        u64::try_from(counted + self.state.messages.tokens_from(messages_then)).unwrap_or(0)
+        u64::try_from(counted + self.seen().tokens_from(messages_then)).unwrap_or(0)
     }
 
     /// Puts the pending reminders into the options of a call.
@@ -87,6 +87,14 @@ impl AgentLoop {
 
     fn tell(&mut self, lifecycle: &[Lifecycle]) {
         self.events.extend(lifecycle.iter().map(|entry| AgentEvent::Reminder(entry.to_json())));
+    }
+
+    /// Older messages have given way: only the reminders that ask for it outlive that.
+    pub(super) fn reminders_survive(&mut self, archived: usize, summary: &str) {
+        let survivors = compact(&self.state.reminders);
+        self.state.reminders = survivors.transcript;
+        self.tell(&survivors.lifecycle);
+        self.moment("post_compact", |_| json!({"archived_messages": archived, "summary": summary}));
     }
 
     /// The end of a turn, whichever way it went: the reminders that the model has seen count down.

@@ -135,7 +135,7 @@ impl AgentLoop {
         counts.llm_ms += duration_ms;
         // The assistant's message is about to become the next one.
         let tokens = int("input_tokens") + int("output_tokens");
-        self.state.counted = Some((tokens, self.state.messages.len() + 1));
+        self.state.counted = Some((tokens, self.seen().len() + 1));
         let calls: Vec<Json> = reply
             .calls
             .iter()

@@ -6,6 +6,7 @@ use harn_llm::Conversation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use super::compact::Compacting;
 use super::skills::SkillState;
 use super::{ModelCall, Moment, Step, ToolStatus};
 use crate::detect::Detector;
@@ -50,10 +51,14 @@ pub(super) enum Phase {
     Call(ModelCall),
     /// Calls are to be taken from the queue.
     Dispatch,
+    /// Older messages are to give way.
+    Compact(Box<Compacting>),
     /// All calls are answered.
     EndTurn,
     /// The turn's callbacks are asked.
     Close,
+    /// The turn is over, whether the loop goes on is to be decided.
+    Finish,
     /// The loop is over.
     Ended,
 }
@@ -138,7 +143,18 @@ pub(super) struct State {
     pub(super) turn: Turn,
     pub(super) status: Option<Status>,
 
+    /// Everything that was said.
     pub(super) messages: Conversation,
+    /// What the model sees of it, when older messages have given way.
+    pub(super) seen: Option<Conversation>,
+    /// What stands for them.
+    pub(super) summary: Option<String>,
+    /// The compaction that waits for its summary.
+    pub(super) compacting: Option<Box<Compacting>>,
+    /// Whether this turn has looked at the size of its request.
+    pub(super) preflighted: bool,
+    /// Bytes of the last system prompt.
+    pub(super) system_bytes: i64,
     pub(super) notes: Vec<Note>,
     pub(super) queued: Vec<(String, String)>,
 
@@ -187,6 +203,7 @@ pub(super) struct Counts {
     pub(super) executions: u32,
     pub(super) rejections: u32,
     pub(super) interventions: u32,
+    pub(super) compactions: u32,
     pub(super) fallbacks: u32,
     pub(super) fallback_rejections: u32,
 }

@@ -70,12 +70,17 @@ impl AgentLoop {
         }
     }
 
-    /// Decides whether the loop goes on after a turn with tools.
-    pub(super) fn close_turn(&mut self, prose: &dyn Prose) -> Result<(), LoopError> {
+    /// Ends a turn with tools when a stop was asked for; else the history may have to get shorter.
+    pub(super) fn close_turn(&mut self) {
         if self.state.turn.stop {
             self.end(Status::Done);
-            return Ok(());
+        } else if self.state.turn.finished || !self.compact_after_turn(Phase::Finish) {
+            self.state.phase = Phase::Finish;
         }
+    }
+
+    /// Decides whether the loop goes on after a turn with tools.
+    pub(super) fn finish_turn(&mut self, prose: &dyn Prose) -> Result<(), LoopError> {
         let violations = std::mem::take(&mut self.state.turn.violations);
         self.violations(violations, true, prose)?;
         let errors = std::mem::take(&mut self.state.turn.parse_errors);

@@ -61,12 +61,9 @@ impl LlmRuntime {
         let removed = &list_at(transcript, "messages")[..archived.unwrap_or(0)];
         let written = match (parsed.strategy, archived) {
             (Strategy::Llm, Some(count)) => {
-                let bindings =
-                    json!({"formatted_messages": conversation_lines(removed), "archived_count": count});
-                let prompt = match &parsed.summarize_prompt {
-                    Some(template) => prompt_of(template, &bindings).map_err(CallError::Option)?,
-                    None => self.host.prose("llm/transcript_summarize", &bindings),
-                };
+                debug_assert_eq!(removed.len(), count);
+                let template = parsed.summarize_prompt.as_deref();
+                let prompt = self.summary_prompt(removed, template, prompt_of)?;
                 Some(self.ask_plainly(prompt, options).await?)
             }
             _ => None,
@@ -75,8 +72,29 @@ impl LlmRuntime {
         Ok(compact(transcript, &parsed, archived, &text, &|| self.host.new_id()))
     }
 
+    /// The prompt by which a model is asked for a summary of messages; `template` is rendered by `prompt_of`.
+    ///
+    /// # Errors
+    /// The template does not render.
+    pub fn summary_prompt(
+        &self,
+        messages: &[Value],
+        template: Option<&str>,
+        prompt_of: &dyn Fn(&str, &Value) -> Result<String, String>,
+    ) -> Result<String, CallError> {
+        let bindings =
+            json!({"formatted_messages": conversation_lines(messages), "archived_count": messages.len()});
+        match template {
+            Some(template) => prompt_of(template, &bindings).map_err(CallError::Option),
+            None => Ok(self.host.prose("llm/transcript_summarize", &bindings)),
+        }
+    }
+
     /// Makes a call of its own with the call options among `options`, and returns the visible text.
-    async fn ask_plainly(&self, prompt: String, options: &Value) -> Result<String, CallError> {
+    ///
+    /// # Errors
+    /// As [`LlmRuntime::llm_call`].
+    pub async fn ask_plainly(&self, prompt: String, options: &Value) -> Result<String, CallError> {
         let mut own: Object = options.as_object().cloned().unwrap_or_default();
         for key in ["prompt", "messages", "transcript", "keep_last", "summary", "strategy", "system", "tools"]
         {

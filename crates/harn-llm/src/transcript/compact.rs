@@ -1,5 +1,7 @@
 //! Compaction: older messages give way to one that sums them up.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 
 use super::{Ids, add_asset, event, is_transcript, with_messages};
@@ -85,14 +87,42 @@ fn message_text(message: &Value) -> String {
     }
 }
 
-fn tokens_of(messages: &[Value]) -> i64 {
+/// Estimates the tokens of messages.
+pub fn tokens_of(messages: &[Value]) -> i64 {
     messages.iter().map(|m| estimate_tokens(&message_text(m))).sum()
 }
 
 fn is_result(message: &Value) -> bool {
     let is_block = |b: &Value| str_at(b, "type") == Some("tool_result");
-    matches!(str_at(message, "role"), Some("tool" | "tool_result"))
-        || message.get("content").and_then(Value::as_array).is_some_and(|blocks| blocks.iter().any(is_block))
+    match message.get("content") {
+        Some(Value::Array(blocks)) if blocks.iter().any(is_block) => true,
+        // Results of calls in text travel as feedback of the runtime.
+        Some(Value::String(text)) if text.starts_with("<runtime_feedback kind=\"tool_results\"") => true,
+        _ => matches!(str_at(message, "role"), Some("tool" | "tool_result")),
+    }
+}
+
+/// Returns which messages give way when the first `keep_first` and the last `keep_last` stay; `None` when none do.
+///
+/// What stays at the end begins with a message of the user where there is one, and never in the middle of a turn with
+/// tools.
+pub fn archivable(messages: &[Value], keep_first: usize, keep_last: usize) -> Option<Range<usize>> {
+    let wanted = messages.len().checked_sub(keep_last).filter(|end| *end > keep_first)?;
+    let starts =
+        |n: &usize| messages.get(*n).is_some_and(|m| str_at(m, "role") == Some("user") && !is_result(m));
+    let at_user = (keep_first + 1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts);
+    let mut end = at_user.unwrap_or(wanted);
+    // Results stay with the turn that asked for them.
+    while end > keep_first && messages.get(end).is_some_and(is_result) {
+        end -= 1;
+    }
+    (end > keep_first).then_some(keep_first..end)
+}
+
+/// Whether a message is a long result, which masking shortens.
+pub fn is_long_result(message: &Value) -> bool {
+    let text = message_text(message);
+    str_at(message, "role") != Some("assistant") && text.len() >= 500 && text.lines().count() > 3
 }
 
 /// Returns how many messages at the beginning give way; `None` when the transcript stays as it is.
@@ -108,15 +138,7 @@ pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize
     if small || messages.len() <= options.keep_last {
         return Ok(None);
     }
-    let wanted = messages.len() - options.keep_last;
-    let starts =
-        |n: &usize| messages.get(*n).is_some_and(|m| str_at(m, "role") == Some("user") && !is_result(m));
-    let mut start = (1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts).unwrap_or(wanted);
-    // Results stay with the turn that asked for them.
-    while start > 0 && messages.get(start).is_some_and(is_result) {
-        start -= 1;
-    }
-    Ok(Some(start).filter(|n| *n > 0))
+    Ok(archivable(messages, 0, options.keep_last).map(|range| range.end))
 }
 
 /// Returns the `ROLE: content` lines of messages.
@@ -132,6 +154,16 @@ const LINES: usize = 15;
 
 /// Renders the message that stands for the removed ones; `written` is the text of a model.
 pub fn render(removed: &[Value], strategy: Strategy, written: Option<&str>) -> String {
+    render_masked(removed, strategy, written, &|_| None)
+}
+
+/// As [`render`]; `mask` may choose what is shown of the long result at a place.
+pub fn render_masked(
+    removed: &[Value],
+    strategy: Strategy,
+    written: Option<&str>,
+    mask: &dyn Fn(usize) -> Option<String>,
+) -> String {
     let count = removed.len();
     let role = |m: &Value| str_at(m, "role").unwrap_or("user").to_string();
     match strategy {
@@ -148,15 +180,15 @@ pub fn render(removed: &[Value], strategy: Strategy, written: Option<&str>) -> S
         }
         Strategy::ObservationMask => {
             let mut out = format!("[auto-compacted {count} older messages via observation masking]");
-            for message in removed {
+            for (at, message) in removed.iter().enumerate() {
                 let (role, text) = (role(message), message_text(message));
-                let lines = text.lines().count();
-                let masked = role != "assistant" && text.len() >= 500 && lines > 3;
-                let shown = if masked {
-                    let first = text.lines().next().unwrap_or_default();
-                    format!("{first}... [{lines} lines, {} chars masked]", text.chars().count())
-                } else {
-                    text
+                let shown = match mask(at) {
+                    Some(shown) => shown,
+                    None if is_long_result(message) => {
+                        let (first, lines) = (text.lines().next().unwrap_or_default(), text.lines().count());
+                        format!("{first}... [{lines} lines, {} chars masked]", text.chars().count())
+                    }
+                    None => text,
                 };
                 out.push_str(&format!("\n[{role}] {shown}"));
             }

@@ -27,10 +27,13 @@ builtins! {
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
     Llm async fn llm_call(cx, prompt: Value, system: Value, options: Value) -> "dict" {
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let (runtime, mut options) = (runtime(&cx), CallOptions::new(&cx, &options));
         check_system("llm_call", &system)?;
+        let session = super::session::begin(&cx, &mut options.json);
         let result = calling(&cx, &options.json, runtime.llm_call(&call(&prompt, &system, &options))).await;
-        from_json(&result.map_err(|e| failed(&e))?)
+        let result = result.map_err(|e| failed(&e))?;
+        super::session::end(session, &result)?;
+        from_json(&result)
     }
 
     /// Calls a model and returns `{ok, response, error}` instead of throwing.

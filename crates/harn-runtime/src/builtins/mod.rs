@@ -9,6 +9,7 @@ mod mock;
 mod models;
 mod prompt;
 mod reminder;
+mod session;
 mod skill;
 mod template;
 mod tool;
@@ -27,6 +28,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         tool::TOOLS,
         skill::SKILLS,
         agent::AGENTS,
+        session::SESSIONS,
         transcript::TRANSCRIPTS,
         reminder::REMINDERS,
     ]
@@ -38,4 +40,5 @@ pub(crate) fn methods() -> MethodTable {
 }
 
 pub(crate) use llm::{call_dict, failed};
+pub(crate) use template::file;
 pub(crate) use tool::result_text;

@@ -280,6 +280,18 @@ builtins! {
         from_json(&result.map_err(|e| failed(&e))?.transcript)
     }
 
+    /// Replaces the older messages of a list by one that stands for them, whatever its size.
+    ///
+    /// ```harn
+    /// var list = []
+    /// for n in 1 to 5 { list = add_user(list, "message ${n}") }
+    /// let short = transcript_auto_compact(list, {keep_last: 1, compact_callback: { old -> "${old.count()} gone" }})
+    /// println(short[0].content.lines()) // -> [[auto-compacted 4 older messages], 4 gone]
+    /// ```
+    Llm async fn transcript_auto_compact(cx, messages: Value, options: Value) -> "list<dict>" {
+        crate::compact::list(&cx, &messages, &options).await?
+    }
+
     /// Estimates the tokens of messages: bytes of their text divided by four.
     ///
     /// ```harn

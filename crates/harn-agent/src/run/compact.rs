@@ -1,0 +1,155 @@
+//! Older messages give way to a summary: what the model sees gets shorter, the record does not.
+
+use harn_llm::transcript::{archivable, render, tokens_of};
+use harn_llm::{Conversation, Message, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use std::rc::Rc;
+
+use super::state::{Note, Phase};
+use super::{AgentLoop, Step};
+use crate::compaction::Engine;
+use crate::event::AgentEvent;
+
+/// Messages that give way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Archive {
+    /// The messages, oldest first.
+    pub messages: Vec<Json>,
+    /// Who writes the summary.
+    pub engine: Engine,
+}
+
+/// A compaction under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Compacting {
+    archive: Archive,
+    /// Messages in front of the summary.
+    keep_first: usize,
+    mode: String,
+    /// Whether it is the second pass, since the first one left too much.
+    second: bool,
+    tokens_before: i64,
+    /// What comes next.
+    resume: Phase,
+}
+
+/// Less than this part of the threshold is not worth a summary: a loop whose last messages alone are too large would ask for
+/// one in every turn.
+const WORTH_IT: i64 = 20;
+
+impl AgentLoop {
+    /// The messages that the model sees.
+    pub(super) fn seen(&self) -> &Conversation {
+        self.state.seen.as_ref().unwrap_or(&self.state.messages)
+    }
+
+    /// Estimated tokens of the next request without its tools.
+    fn estimate(&self) -> i64 {
+        self.seen().tokens_from(0) + self.state.system_bytes / 4
+    }
+
+    /// Before a call: true when the loop has to go another way first.
+    pub(super) fn compact_before_call(
+        &mut self,
+        system_bytes: usize,
+        resume: impl FnOnce() -> Phase,
+    ) -> bool {
+        self.state.system_bytes = i64::try_from(system_bytes).unwrap_or(i64::MAX);
+        let first = !std::mem::replace(&mut self.state.preflighted, true);
+        first
+            && self.estimate() >= self.config.compaction.threshold
+            && self.begin_compaction("preflight", resume())
+    }
+
+    /// After a turn with tools: true when the loop has to go another way first.
+    pub(super) fn compact_after_turn(&mut self, resume: Phase) -> bool {
+        self.estimate() > self.config.compaction.threshold && self.begin_compaction("auto", resume)
+    }
+
+    fn begin_compaction(&mut self, mode: &str, resume: Phase) -> bool {
+        let compaction = &self.config.compaction;
+        let Some(engine) = compaction.engine else { return false };
+        let (keep_first, keep_last) = (compaction.keep_first, compaction.keep_last);
+        self.plan_compaction(mode, engine, keep_first, keep_last, false, resume)
+    }
+
+    fn plan_compaction(
+        &mut self,
+        mode: &str,
+        engine: Engine,
+        keep_first: usize,
+        keep_last: usize,
+        second: bool,
+        resume: Phase,
+    ) -> bool {
+        let messages = self.seen().to_json();
+        let Some(range) = archivable(&messages, keep_first, keep_last) else { return false };
+        let archived = &messages[range];
+        // A summary of a summary alone says nothing new.
+        if archived.len() < 2 && !second
+            || tokens_of(archived).saturating_mul(WORTH_IT) < self.config.compaction.threshold
+        {
+            return false;
+        }
+        let archive = Archive { messages: archived.to_vec(), engine };
+        let (mode, tokens_before) = (mode.to_owned(), self.estimate());
+        let compacting = Compacting { archive, keep_first, mode, second, tokens_before, resume };
+        self.state.phase = Phase::Compact(Box::new(compacting));
+        true
+    }
+
+    /// Asks for the summary.
+    pub(super) fn ask_for_summary(&mut self, compacting: Box<Compacting>) -> Step {
+        let archive = compacting.archive.clone();
+        self.state.compacting = Some(compacting);
+        Step::Compact(archive)
+    }
+
+    /// Takes the text that stands for the archived messages; `None`: nobody could write one, so texts are cut.
+    pub(super) fn compacted(&mut self, written: Option<String>) {
+        let Some(compacting) = self.state.compacting.take() else { return };
+        let Compacting { archive, keep_first, mode, second, tokens_before, resume } = *compacting;
+        let written = written.filter(|text| !text.trim().is_empty());
+        let used = if written.is_some() { archive.engine } else { Engine::Truncate };
+        let text = written.unwrap_or_else(|| render(&archive.messages, Engine::Truncate.layout(), None));
+        let archived = archive.messages.len();
+        let mut seen = Conversation::new();
+        let summary = Rc::new(Message::text_of(Role::User, text.clone()));
+        let old = self.seen().clone();
+        old.iter().take(keep_first).for_each(|message| seen.push(message));
+        seen.push(summary);
+        old.iter().skip(keep_first + archived).for_each(|message| seen.push(message));
+        self.state.seen = Some(seen);
+        // What the provider counted was another history.
+        self.state.counted = None;
+        self.state.counts.compactions += 1;
+        self.state.summary = Some(match self.state.summary.take() {
+            Some(old) => format!("{old}\n\n{text}"),
+            None => text.clone(),
+        });
+        let compaction = &self.config.compaction;
+        let metadata = json!({
+            "mode": mode, "strategy": compaction.strategy, "engine_strategy": used.as_str(),
+            "archived_messages": archived, "estimated_tokens_before": tokens_before,
+            "estimated_tokens_after": self.estimate(), "keep_first": keep_first, "keep_last": compaction.keep_last,
+        });
+        let (limit, hard_engine, keep_last) =
+            (compaction.hard_limit, compaction.hard_engine, compaction.keep_last);
+        self.state.notes.push(Note::internal(
+            "compaction",
+            "system",
+            "transcript compacted",
+            metadata.clone(),
+        ));
+        self.events.push(AgentEvent::TranscriptCompacted(metadata));
+        self.reminders_survive(archived, &text);
+        let too_large = limit.is_some_and(|limit| self.estimate() > limit);
+        if second
+            || !too_large
+            || !self.plan_compaction(&mode, hard_engine, keep_first, keep_last, true, resume.clone())
+        {
+            self.state.phase = resume;
+        }
+    }
+}

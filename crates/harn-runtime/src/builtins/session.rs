@@ -1,0 +1,281 @@
+//! Sessions: named conversations of the program that loops and calls go on with.
+
+use std::rc::Rc;
+
+use harn_llm::Conversation;
+use harn_value::{Dict, Value};
+use harn_vm::{Cx, Error, Result, builtins};
+use serde_json::Value as Json;
+
+use crate::convert::{entry, from_json, thrown, to_json};
+use crate::llm_host::new_id;
+use crate::session::{Session, Sessions};
+
+builtins! {
+    /// Sessions.
+    pub(crate) static SESSIONS: "sessions";
+
+    /// Opens a session, or finds the one of that name, and returns its id.
+    ///
+    /// A loop with that `session_id` begins with what was said before, and adds to it.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("support")
+    /// agent_loop("My name is Ada.", nil, {provider: "mock", session_id: s})
+    /// println(agent_session_length(s)) // -> 2
+    /// ```
+    Random fn agent_session_open(cx, id: Value) -> "string" {
+        let id = match id.as_str() {
+            Some(id) => id.to_string(),
+            None if id.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
+            None => return Err(thrown("agent_session_open: `id` must be a string or nil")),
+        };
+        cx.state::<Sessions>().named(&id);
+        id
+    }
+
+    /// Returns whether there is a session of that name.
+    ///
+    /// ```harn
+    /// println(agent_session_exists("nobody")) // -> false
+    /// ```
+    State fn agent_session_exists(cx, id: Value) -> "bool" {
+        let id = named("agent_session_exists", &id)?;
+        cx.state::<Sessions>().known(&id).is_some()
+    }
+
+    /// Returns the number of messages of a session.
+    ///
+    /// ```harn
+    /// println(agent_session_length(agent_session_open("new"))) // -> 0
+    /// ```
+    State fn agent_session_length(cx, id: Value) -> "int" {
+        known(cx, "agent_session_length", &id)?.history.borrow().messages.len()
+    }
+
+    /// Returns a session as a transcript with `parent_id`, `child_ids` and `branched_at_event_index`; nil when there is
+    /// none of that name.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// agent_session_inject(s, {role: "user", content: "Hi"})
+    /// println(agent_session_snapshot(s).messages) // -> [{content: Hi, role: user}]
+    /// ```
+    Random fn agent_session_snapshot(cx, id: Value) -> "dict | nil" {
+        let id = named("agent_session_snapshot", &id)?;
+        let session = cx.state::<Sessions>().known(&id);
+        session.map(|session| from_json(&session.snapshot(&|| new_id(cx.vm()))))
+    }
+
+    /// Returns `{parent_id, child_ids, root_id}` of a session; nil when there is none of that name.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("root")
+    /// println(agent_session_ancestry(agent_session_fork(s, "copy")).root_id) // -> root
+    /// ```
+    State fn agent_session_ancestry(cx, id: Value) -> "dict | nil" {
+        let id = named("agent_session_ancestry", &id)?;
+        let sessions = cx.state::<Sessions>();
+        sessions.known(&id).map(|session| {
+            let history = session.history.borrow();
+            let children: Vec<Value> = history.children.iter().map(|id| id.as_str().into()).collect();
+            let mut out = Dict::new();
+            out.insert("parent_id", history.parent.as_deref().map_or(Value::NIL, Value::from));
+            out.insert("child_ids", children);
+            out.insert("root_id", root(&sessions, &session).as_str());
+            Value::from(out)
+        })
+    }
+
+    /// Forgets what was said in a session.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// agent_session_inject(s, {role: "user", content: "Hi"})
+    /// agent_session_reset(s)
+    /// println(agent_session_length(s)) // -> 0
+    /// ```
+    State fn agent_session_reset(cx, id: Value) -> "nil" {
+        let session = known(cx, "agent_session_reset", &id)?;
+        let mut history = session.history.borrow_mut();
+        history.messages = Conversation::new();
+        history.events.clear();
+        history.summary = None;
+    }
+
+    /// Copies a session, without those who listen to it, and returns the id of the copy.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// println(agent_session_fork(s, "other")) // -> other
+    /// ```
+    Random fn agent_session_fork(cx, src: Value, dst: Value) -> "string" {
+        fork(cx, "agent_session_fork", &src, None, &dst)?
+    }
+
+    /// Copies the first messages of a session and returns the id of the copy.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
+    /// println(agent_session_length(agent_session_fork_at(s, 2))) // -> 2
+    /// ```
+    Random fn agent_session_fork_at(cx, src: Value, keep_first: Value, dst: Value) -> "string" {
+        let keep = size("agent_session_fork_at", "keep_first", &keep_first)?;
+        fork(cx, "agent_session_fork_at", &src, Some(keep), &dst)?
+    }
+
+    /// Keeps the newest messages of a session and returns how many that are.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
+    /// println(agent_session_trim(s, 1)) // -> 1
+    /// ```
+    State fn agent_session_trim(cx, id: Value, keep_last: Value) -> "int" {
+        let session = known(cx, "agent_session_trim", &id)?;
+        let keep = size("agent_session_trim", "keep_last", &keep_last)?;
+        let mut history = session.history.borrow_mut();
+        let gone = history.messages.len().saturating_sub(keep);
+        let mut kept = Conversation::new();
+        history.messages.iter().skip(gone).for_each(|message| kept.push(message));
+        history.messages = kept;
+        history.messages.len()
+    }
+
+    /// Adds a message to a session.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// agent_session_inject(s, {role: "assistant", content: "Hello."})
+    /// println(agent_session_length(s)) // -> 1
+    /// ```
+    State fn agent_session_inject(cx, id: Value, message: Value) -> "nil" {
+        let function = "agent_session_inject";
+        let session = known(cx, function, &id)?;
+        if message.is_nil() {
+            return Err(thrown(format!("{function}: `message` required")));
+        }
+        if message.to_dict().is_none() {
+            return Err(thrown(format!("{function}: message must be a dict")));
+        }
+        let role = entry(&message, "role").as_str().map(ToString::to_string);
+        if !role.is_some_and(|role| ["user", "assistant", "tool_result", "system"].contains(&role.as_str())) {
+            return Err(thrown(format!(
+                "{function}: message must have a string `role` (user|assistant|tool_result|system)"
+            )));
+        }
+        let mut history = session.history.borrow_mut();
+        history.messages.push_json(to_json(&message)).map_err(|e| thrown(format!("{function}: {e}")))?;
+    }
+
+    /// Replaces the older messages of a session by a summary and returns how many messages it has then.
+    ///
+    /// ```harn
+    /// let s = agent_session_open("s")
+    /// for n in 1 to 6 { agent_session_inject(s, {role: "user", content: "message ${n}"}) }
+    /// println(agent_session_compact(s, {keep_last: 2, compact_strategy: "truncate"})) // -> 3
+    /// ```
+    Llm async fn agent_session_compact(cx, id: Value, opts: Value) -> "int" {
+        crate::compact::session(&cx, &known(&cx, "agent_session_compact", &id)?, &opts).await?
+    }
+
+    /// Forgets a session.
+    ///
+    /// ```harn
+    /// agent_session_close(agent_session_open("s"))
+    /// println(agent_session_exists("s")) // -> false
+    /// ```
+    State fn agent_session_close(cx, id: Value) -> "nil" {
+        let session = known(cx, "agent_session_close", &id)?;
+        cx.state::<Sessions>().close(&session.id);
+    }
+}
+
+fn named(function: &str, id: &Value) -> Result<String> {
+    id.as_str().map(ToString::to_string).ok_or_else(|| thrown(format!("{function}: `id` must be a string")))
+}
+
+fn known(cx: &Cx, function: &str, id: &Value) -> Result<Rc<Session>> {
+    let id = named(function, id)?;
+    cx.state::<Sessions>().known(&id).ok_or_else(|| thrown(format!("{function}: unknown session id '{id}'")))
+}
+
+fn size(function: &str, key: &str, value: &Value) -> Result<usize> {
+    let n = value.as_int().ok_or_else(|| thrown(format!("{function}: `{key}` must be an int")))?;
+    usize::try_from(n).map_err(|_| thrown(format!("{function}: `{key}` must be >= 0")))
+}
+
+/// The oldest ancestor that is still known by name.
+fn root(sessions: &Sessions, session: &Rc<Session>) -> String {
+    let mut at = session.clone();
+    // A copy may be made onto the name of a closed ancestor: whoever was met before ends the walk.
+    let mut met = vec![at.id.clone()];
+    loop {
+        let parent = at.history.borrow().parent.clone();
+        match parent {
+            Some(parent) if !met.contains(&parent) => {
+                met.push(parent.clone());
+                match sessions.known(&parent) {
+                    Some(session) => at = session,
+                    None => return parent,
+                }
+            }
+            _ => return at.id.clone(),
+        }
+    }
+}
+
+fn fork(cx: &Cx, function: &str, src: &Value, keep: Option<usize>, dst: &Value) -> Result<String> {
+    let source = known(cx, function, src)?;
+    let id = match dst.as_str() {
+        Some(id) => id.to_string(),
+        None if dst.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
+        None => return Err(thrown(format!("{function}: `dst` must be a string or nil"))),
+    };
+    if id == source.id {
+        return Err(thrown(format!("{function}: a session cannot be copied onto itself")));
+    }
+    let sessions = cx.state::<Sessions>();
+    if sessions.known(&id).is_some_and(|session| !session.history.borrow().messages.is_empty()) {
+        return Err(thrown(format!("{function}: session '{id}' has messages already; close it first")));
+    }
+    let copy = sessions.named(&id);
+    let mut from = source.history.borrow_mut();
+    let mut to = copy.history.borrow_mut();
+    to.messages = from.messages.clone();
+    to.messages.truncate(keep.unwrap_or(usize::MAX));
+    to.summary.clone_from(&from.summary);
+    if keep.is_none() {
+        to.events.clone_from(&from.events);
+    }
+    to.branched_at = keep;
+    to.parent = Some(source.id.clone());
+    if !from.children.contains(&id) {
+        from.children.push(id.clone());
+    }
+    Ok(id)
+}
+
+/// Puts what was said in the session of a single call in front of the call, when it names one.
+pub(crate) fn begin(cx: &Cx, options: &mut Json) -> Option<Rc<Session>> {
+    let id = options.get("session_id").and_then(Json::as_str).filter(|id| !id.is_empty())?;
+    let session = cx.state::<Sessions>().named(id);
+    let mut messages = session.history.borrow().messages.to_json();
+    if !messages.is_empty() {
+        let given = options.get("messages").and_then(Json::as_array).cloned().unwrap_or_default();
+        messages.extend(given);
+        options["messages"] = messages.into();
+    }
+    Some(session)
+}
+
+/// Keeps what a single call has said.
+pub(crate) fn end(session: Option<Rc<Session>>, result: &Json) -> std::result::Result<(), Error> {
+    let (Some(session), Some(messages)) = (session, result["transcript"]["messages"].as_array()) else {
+        return Ok(());
+    };
+    let mut history = session.history.borrow_mut();
+    history.messages = history.messages.with_same(messages).map_err(|e| thrown(e.0))?;
+    Ok(())
+}
