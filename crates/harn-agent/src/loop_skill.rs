@@ -98,10 +98,7 @@ impl LoopSkill {
 }
 
 fn no_skills() -> ConfigError {
-    // prose-ok: diagnostic
-    ConfigError(
-        "agent_loop: skills must be a skill registry or a list of skill entries with a `name`".to_owned(),
-    )
+    ConfigError("agent_loop: skills must be a skill registry or a list of skill entries with a `name`".into()) // prose-ok: diagnostic
 }
 
 /// The skills of a loop and how they are chosen.
@@ -355,7 +352,7 @@ mod tests {
         );
         assert_eq!(
             error(json!({"skill_match": {"top": 3}})),
-            "agent_loop: skill_match has no field `top`; did you mean `top_n`?"
+            "agent_loop: skill_match has no field `top`; it has strategy, top_n, sticky"
         );
         assert!(error(json!({"skill_match": {"top_n": 0}})).contains("skill_match.top_n must be an int"));
         assert!(error(json!({"working_files": 3})).contains("working_files must be"));

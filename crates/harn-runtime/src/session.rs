@@ -184,7 +184,8 @@ impl Sessions {
             .map(|(id, session)| (session.used.get(), id.clone()))
             .collect();
         kept.sort_unstable();
-        for (_, id) in kept.iter().take(kept.len().saturating_sub(MAX_KEPT)) {
+        // The new one is held by whoever asked for it, so it is not among them.
+        for (_, id) in kept.iter().take((kept.len() + 1).saturating_sub(MAX_KEPT)) {
             named.remove(id);
         }
     }

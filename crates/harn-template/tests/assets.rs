@@ -177,8 +177,7 @@ fn the_text_contract_has_its_parts_in_order() {
 #[test]
 fn the_loop_contract_fits_the_loop() {
     let text = agent(
-        "load_skill_description",
-    "loop_until_done_system",
+        "loop_until_done_system",
         r#"{"loop_until_done": true, "sentinel_active": true, "done_sentinel": "FIN", "has_tools": true}"#,
     );
     assert!(
