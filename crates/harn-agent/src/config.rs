@@ -9,12 +9,13 @@ use harn_prompt::prose::agent_asset;
 use harn_prompt::value::{as_foreign, display};
 use harn_prompt::{Prose, ProseError};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::compaction::Compaction;
 use crate::detect::Limits;
 use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
+use crate::run::{LEDGER, Ledger};
 use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 
 /// A wrong option, found before the first request.
@@ -104,6 +105,18 @@ const CHECKED: &[(&str, Shape)] = &[
     ("tool_output_max_chars", Shape::Int(1)),
     ("tool_retries", Shape::Int(0)),
     ("turn_policy", shape::TURN_POLICY),
+];
+
+/// Options of the contract that nothing here can do yet. They are refused: one that is accepted is relied on.
+const NOT_YET: &[&str] = &[
+    "consolidate_on_idle",
+    "daemon",
+    "idle_watchdog_attempts",
+    "mcp_servers",
+    "persist_path",
+    "resume_path",
+    "wake_interval_ms",
+    "watch_paths",
 ];
 
 /// How tool calls travel.
@@ -249,6 +262,8 @@ pub struct LoopConfig {
     pub remind_at: BTreeSet<String>,
     /// How the history is kept small.
     pub compaction: Compaction,
+    /// What is to be delivered.
+    pub ledger: Option<Ledger>,
     /// The skills, and how they are chosen.
     pub skills: LoopSkills,
     /// Tokens that the model's context holds, when that is known.
@@ -298,6 +313,13 @@ impl LoopConfig {
                 "agent_loop: command_policy is not enforced by this version; use `policy`, `approval_policy` or `permissions`" // prose-ok: diagnostic
                     .to_owned(),
             ));
+        }
+        for key in NOT_YET {
+            let off = matches!(options.get(*key), None | Some(Json::Null | Json::Bool(false)));
+            let empty = options.get(*key).and_then(Json::as_array).is_some_and(Vec::is_empty);
+            if !off && !empty {
+                return Err(ConfigError(format!("agent_loop: {key} is not available in this version")));
+            }
         }
         let word = text(&options, "profile").unwrap_or_else(|| "tool_using".to_owned());
         let Some((iterations, nudges, schema_retries)) = profile(&word) else {
@@ -380,28 +402,28 @@ impl LoopConfig {
             remind_at: BTreeSet::new(),
             skills: LoopSkills::from_options(&options)?,
             compaction: Compaction::from_options(&options)?,
+            ledger: Ledger::from_options(&options)?,
             context_window: None,
             options,
         })
     }
 
-    /// Adds the tool by which the model loads skills, when there are skills and no tool of that name.
-    ///
-    /// # Errors
-    /// The asset that describes the tool does not render.
-    pub fn offer_skills(&mut self, prose: &dyn Prose) -> Result<(), ProseError> {
-        let for_models = self.skills.list.iter().any(|skill| skill.for_models);
-        if !for_models || self.tool(LOAD_SKILL).is_some() {
-            return Ok(());
+    /// Adds a tool of the runtime that the model may call in this loop, unless there is one of that name.
+    fn offer(
+        &mut self,
+        name: &str,
+        asset: &str,
+        parameters: Json,
+        prose: &dyn Prose,
+    ) -> Result<bool, ProseError> {
+        if self.tool(name).is_some() {
+            return Ok(false);
         }
-        let description = prose.render(&agent_asset("load_skill_description"), &Map::new())?;
-        let entry = serde_json::json!({
-            "name": LOAD_SKILL, "description": description.trim(),
-            "parameters": {"name": "string", "require_signature": {"type": "boolean", "required": false}},
-        });
+        let description = prose.render(&agent_asset(asset), &Map::new())?;
+        let entry = json!({"name": name, "description": description.trim(), "parameters": parameters});
         let mut tools = self.tools.to_vec();
         tools.push(LoopTool {
-            name: LOAD_SKILL.to_owned(),
+            name: name.to_owned(),
             entry,
             backend: Backend::Runtime,
             annotations: Annotations::default(),
@@ -409,7 +431,38 @@ impl LoopConfig {
             deferred: false,
         });
         self.tools = LoopTools::new(tools);
-        self.skills.loadable = true;
+        Ok(true)
+    }
+
+    /// Adds the tool by which the model keeps the ledger, when there is one.
+    ///
+    /// # Errors
+    /// The asset that describes the tool does not render.
+    pub fn offer_ledger(&mut self, prose: &dyn Prose) -> Result<(), ProseError> {
+        if self.ledger.is_none() {
+            return Ok(());
+        }
+        let optional = |kind: &str| json!({"type": kind, "required": false});
+        let parameters = json!({
+            "action": {"type": "string", "enum": ["add", "mark", "rationale", "note", "seed_plan"]},
+            "text": optional("string"), "id": optional("string"),
+            "status": {"type": "string", "enum": ["open", "done", "blocked", "dropped"], "required": false},
+            "note": optional("string"),
+            "items": {"type": "array", "items": {"type": "string"}, "required": false},
+        });
+        self.offer(LEDGER, "ledger_description", parameters, prose).map(drop)
+    }
+
+    /// Adds the tool by which the model loads skills, when there are skills and no tool of that name.
+    ///
+    /// # Errors
+    /// The asset that describes the tool does not render.
+    pub fn offer_skills(&mut self, prose: &dyn Prose) -> Result<(), ProseError> {
+        if self.skills.list.iter().any(|skill| skill.for_models) {
+            let signature = json!({"type": "boolean", "required": false});
+            let parameters = json!({"name": "string", "require_signature": signature});
+            self.skills.loadable = self.offer(LOAD_SKILL, "load_skill_description", parameters, prose)?;
+        }
         Ok(())
     }
 

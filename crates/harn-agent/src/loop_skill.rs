@@ -284,7 +284,7 @@ impl Loaded<'_> {
 
 /// Whether a tool belongs to the runtime, which no skill hides.
 pub fn is_runtime_tool(name: &str) -> bool {
-    name == LOAD_SKILL || glob("__harn_*", name)
+    name == LOAD_SKILL || name == crate::run::LEDGER || glob("__harn_*", name)
 }
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ pub(crate) fn loop_config(
         config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
     }
     config.offer_skills(&prompts_of(cx)).map_err(thrown)?;
+    config.offer_ledger(&prompts_of(cx)).map_err(thrown)?;
     config.tools.share(&mut cx.state::<Sessions>().tools.borrow_mut());
     config.search = search(llm, &config)?;
     Ok(config)

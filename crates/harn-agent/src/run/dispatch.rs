@@ -5,7 +5,7 @@ use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
 use serde_json::{Value as Json, json};
 
 use super::state::{Answered, Call, Note, PastSearch, Phase, add_once};
-use super::{AgentLoop, Step, ToolReply, ToolRun, ToolStatus};
+use super::{AgentLoop, LEDGER, Step, ToolReply, ToolRun, ToolStatus};
 use crate::config::Format;
 use crate::detect::Verdict;
 use crate::event::{AgentEvent, ToolProgress};
@@ -68,6 +68,10 @@ impl AgentLoop {
             return Admission::Answered;
         }
         let tool = self.config.tool(&call.name).cloned();
+        if call.name == LEDGER && tool.as_ref().is_none_or(|tool| tool.backend == Backend::Runtime) {
+            self.answer_ledger(&call);
+            return Admission::Answered;
+        }
         if let Some(tool) = &tool {
             normalise(tool, &mut call.arguments);
         }

@@ -14,6 +14,7 @@
 mod compact;
 mod context;
 mod dispatch;
+mod ledger;
 mod outcome;
 mod remind;
 mod reply;
@@ -37,6 +38,7 @@ use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
 use crate::tool::{Backend, LoopTool, Offered};
 pub use compact::Archive;
+pub use ledger::{LEDGER, Ledger};
 pub use remind::Moment;
 pub use skills::SkillHook;
 pub use state::Status;
@@ -227,7 +229,8 @@ impl AgentLoop {
         let reminders = pending(config.options.get("transcript").unwrap_or(&Json::Null));
         let reminders = transcript_of(&reminders);
         let messages = std::mem::take(&mut config.history);
-        let mut state = State { messages, reminders, ..State::default() };
+        let ledger = config.ledger.take();
+        let mut state = State { messages, reminders, ledger, ..State::default() };
         if !config.prompt.is_empty() || state.messages.is_empty() {
             state.messages.push(Rc::new(Message::text_of(Role::User, config.prompt.clone())));
         }
@@ -352,7 +355,7 @@ impl AgentLoop {
             // The phase behind the hooks is set already.
             (Step::RunSkillHooks(_), Answer::SkillHooks) => {}
             (Step::Recite(_), Answer::Recitation(text)) => self.state.phase = Phase::Compose(text),
-            (Step::ShapeContext(_), Answer::Context(value)) => self.shaped(&value)?,
+            (Step::ShapeContext(_), Answer::Context(value)) => self.shaped(&value, prose)?,
             (Step::CallModel(_), Answer::Reply { result, duration_ms }) => {
                 self.reply(&result, duration_ms, prose)?;
             }
@@ -421,7 +424,7 @@ impl AgentLoop {
         });
         let call = ModelCall { options: Rc::new(Json::Object(options)), messages: None };
         let Some(system) = active else {
-            self.state.phase = Phase::Call(call);
+            self.call_next(call, prose)?;
             return Ok(None);
         };
         self.state.composed = Some(call);
@@ -553,7 +556,7 @@ impl AgentLoop {
         options
     }
 
-    fn shaped(&mut self, value: &Json) -> Result<(), LoopError> {
+    fn shaped(&mut self, value: &Json, prose: &dyn Prose) -> Result<(), LoopError> {
         let Some(mut call) = self.state.composed.take() else { return Err(LoopError::Unexpected) };
         let messages = |value: &Json| -> Result<Conversation, LoopError> {
             let wrong = |what: &str| {
@@ -582,6 +585,16 @@ impl AgentLoop {
                     harn_prompt::value::type_name(other)
                 )));
             }
+        }
+        self.call_next(call, prose)
+    }
+
+    /// The call is made; the ledger is shown in this one only.
+    fn call_next(&mut self, mut call: ModelCall, prose: &dyn Prose) -> Result<(), LoopError> {
+        if let Some(message) = self.ledger_message(prose)? {
+            let mut messages = call.messages.take().unwrap_or_else(|| self.seen().clone());
+            messages.push_json(message).map_err(|e| LoopError::Callback(e.0))?;
+            call.messages = Some(messages);
         }
         self.state.phase = Phase::Call(call);
         Ok(())

@@ -39,8 +39,8 @@ impl AgentLoop {
             "deferred_user_messages": [],
             "daemon_state": "active",
             "daemon_snapshot_path": null,
-            "task_ledger": {"root_task": "", "deliverables": [], "observations": [], "rationale": ""},
-            "ledger_done_rejections": 0,
+            "task_ledger": state.ledger.clone().unwrap_or_default().to_json(),
+            "ledger_done_rejections": state.ledger_refusals,
             "trace": {
                 "status": natural, "iterations": state.iterations, "total_duration_ms": duration_ms,
                 "llm_calls": counts.llm_calls, "tool_executions": counts.executions,

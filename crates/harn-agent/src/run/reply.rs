@@ -50,6 +50,7 @@ impl AgentLoop {
         }
         let finished = match self.refusal(finished) {
             Some((kind, asset, bindings)) if finished => {
+                self.state.ledger_refusals += u32::from(kind == "ledger_not_satisfied");
                 self.assistant(&reply);
                 // A refusal asks for another turn as a nudge does, so it counts as one.
                 if reply.calls.is_empty() && self.count_nudge(&reply) {
@@ -216,6 +217,9 @@ impl AgentLoop {
             let bindings =
                 bindings([("done_sentinel", json!(self.config.sentinel)), ("last_result", json!(last))]);
             return Some(("verification_gate", "verification_gate_feedback", bindings));
+        }
+        if let Some(bindings) = self.ledger_refusal() {
+            return Some(("ledger_not_satisfied", "ledger_not_satisfied_feedback", bindings));
         }
         let acted = !self.state.tools_used.is_empty();
         if self.config.turn_policy.require_action && !self.config.tools.is_empty() && !acted {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::compact::Compacting;
+use super::ledger::Ledger;
 use super::skills::SkillState;
 use super::{ModelCall, Moment, Step, ToolStatus};
 use crate::detect::Detector;
@@ -174,6 +175,9 @@ pub(super) struct State {
     pub(super) searches: Vec<PastSearch>,
 
     pub(super) skills: SkillState,
+    pub(super) ledger: Option<Ledger>,
+    /// How often the ledger has refused the sentinel.
+    pub(super) ledger_refusals: u32,
 
     /// A transcript with the session's reminders.
     pub(super) reminders: Json,
