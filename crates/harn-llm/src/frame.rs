@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 
 /// Names of the tags by which runtime and model talk to each other.
-pub const TAGS: [&str; 7] = [
+pub const TAGS: [&str; 8] = [
     "runtime_feedback",
+    "runtime_injection",
     "system-reminder",
     "tool_call",
     "tool_result",

@@ -1,6 +1,5 @@
 //! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
 
-use harn_llm::frame::quote;
 use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
 use serde_json::{Value as Json, json};
 
@@ -248,7 +247,7 @@ impl AgentLoop {
         }
         self.events.push(AgentEvent::ToolCallUpdate(progress));
         let (id, name) = (call.id.clone(), call.name.clone());
-        self.state.turn.answered.push(Answered { id, name, text, status, executed });
+        self.state.turn.answered.push(Answered { id, name, text, status, executed, quoted: false });
     }
 
     /// Puts the results of the turn into the history, in the form that the assistant's message calls for.
@@ -257,7 +256,7 @@ impl AgentLoop {
         let assistant = &turn.assistant;
         if self.config.format == Format::Text || assistant.is_null() {
             let results: Vec<(String, String)> =
-                turn.answered.iter().map(|a| (a.name.clone(), a.text.clone())).collect();
+                turn.answered.iter().map(|a| (a.name.clone(), a.shown())).collect();
             self.tell_model(crate::feedback::tool_results(&results));
             return;
         }
@@ -267,7 +266,7 @@ impl AgentLoop {
             let results: Vec<Json> = turn
                 .answered
                 .iter()
-                .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": quote(&a.text)}))
+                .map(|a| json!({"type": "tool_result", "tool_use_id": a.id, "content": a.shown()}))
                 .collect();
             self.tell_model(json!({"role": "user", "content": results}));
             return;
@@ -275,9 +274,9 @@ impl AgentLoop {
         let by_name = assistant["tool_calls"][0]["function"]["index"].is_number();
         for answered in self.state.turn.answered.clone() {
             self.tell_model(if by_name {
-                json!({"role": "tool", "tool_name": answered.name, "content": quote(&answered.text)})
+                json!({"role": "tool", "tool_name": answered.name, "content": answered.shown()})
             } else {
-                json!({"role": "tool", "tool_call_id": answered.id, "content": quote(&answered.text)})
+                json!({"role": "tool", "tool_call_id": answered.id, "content": answered.shown()})
             });
         }
     }
@@ -316,8 +315,14 @@ impl AgentLoop {
         self.state.notes.push(Note::internal("tool_search_query", "assistant", "", found.query_event));
         self.state.notes.push(Note::internal("tool_search_result", "tool", "", found.result_event));
         let (id, name) = (call.id.clone(), call.name.clone());
-        let answered =
-            Answered { id, name, text: found.result_text, status: ToolStatus::Ok, executed: false };
+        let answered = Answered {
+            id,
+            name,
+            text: found.result_text,
+            status: ToolStatus::Ok,
+            executed: false,
+            quoted: false,
+        };
         self.state.turn.answered.push(answered);
     }
 }

@@ -76,7 +76,7 @@ impl Ledger {
         };
         for (at, item) in list.iter().enumerate() {
             let place = format!("{place}deliverables[{at}]");
-            ledger.add_given(item).map_err(|what| wrong(format!("{place} {what}")))?;
+            ledger.add_given(item, &place).map_err(wrong)?;
         }
         if !map.contains_key("deliverables") && place.is_empty() {
             return Ok(Some(ledger));
@@ -90,7 +90,7 @@ impl Ledger {
     }
 
     /// Adds a deliverable of the options: its text, or a dict.
-    fn add_given(&mut self, item: &Json) -> Result<(), String> {
+    fn add_given(&mut self, item: &Json, place: &str) -> Result<(), String> {
         let fields = Shape::Dict(&[
             ("id", Shape::Text),
             ("text", Shape::Text),
@@ -101,14 +101,14 @@ impl Ledger {
         let (id, text) = match item {
             Json::String(text) if !text.trim().is_empty() => (None, text.clone()),
             Json::Object(_) if as_foreign(item).is_none() => {
-                fields.check("", item).map_err(|e| e.to_string().trim().to_owned())?;
-                (field("id"), field("text").ok_or("must have a `text`")?)
+                fields.check(place, item).map_err(|e| e.to_string())?;
+                (field("id"), field("text").ok_or_else(|| format!("{place} must have a `text`"))?)
             }
-            _ => return Err("must be a string or a dict with a `text`".to_owned()),
+            _ => return Err(format!("{place} must be a string or a dict with a `text`")),
         };
         let id = id.unwrap_or_else(|| self.next_id());
         if self.deliverables.iter().any(|d| d.id == id) {
-            return Err(format!("has the id '{id}' of another one"));
+            return Err(format!("{place} has the id '{id}' of another one"));
         }
         let status = field("status").unwrap_or_else(|| "open".to_owned());
         self.deliverables.push(Deliverable { id, text, status, note: field("note") });
@@ -206,7 +206,7 @@ impl AgentLoop {
         };
         let text = format!("<tool_result>{}</tool_result>", quote(&said));
         let (id, name) = (call.id.clone(), call.name.clone());
-        self.state.turn.answered.push(Answered { id, name, text, status, executed: false });
+        self.state.turn.answered.push(Answered { id, name, text, status, executed: false, quoted: true });
     }
 
     /// The message that shows the ledger in one call.

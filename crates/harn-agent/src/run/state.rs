@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use harn_llm::Conversation;
+use harn_llm::frame::quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -81,6 +82,16 @@ pub(super) struct Answered {
     pub(super) status: ToolStatus,
     /// Whether it reached execution: only then callbacks hear of it.
     pub(super) executed: bool,
+    /// The runtime made the text, with what comes from others quoted in it.
+    #[serde(default)]
+    pub(super) quoted: bool,
+}
+
+impl Answered {
+    /// The text as the model may read it.
+    pub(super) fn shown(&self) -> String {
+        if self.quoted { self.text.clone() } else { quote(&self.text).into_owned() }
+    }
 }
 
 /// The turn under way.
