@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 
-use super::value::{Fun, Gen, Place, V, Variable};
+use super::value::{Copies, Fun, Gen, Place, V, Variable};
 
 /// Why evaluation does not go on with the next expression.
 pub(super) enum Exit<'p> {
@@ -187,6 +187,23 @@ impl<'p> Machine<'p> {
         Err(Exit::Unknown)
     }
 
+    /// The printed form.
+    fn show(&self, v: &V<'p>) -> Done<'p, String> {
+        if v.is_small() { Ok(v.show()) } else { self.unknown() }
+    }
+
+    /// Whether two values are equal.
+    fn equal(&self, a: &V<'p>, b: &V<'p>) -> Done<'p, bool> {
+        if a.is_small() || b.is_small() { Ok(a.equals(b)) } else { self.unknown() }
+    }
+
+    /// A function as a task gets it.
+    fn isolated(&self, func: &V<'p>) -> Done<'p, V<'p>> {
+        let mut copies = Copies::new();
+        let copy = func.isolated(&mut copies);
+        if copies.too_many() { self.unknown() } else { Ok(copy) }
+    }
+
     fn print(&self, text: &str) {
         if let Some(out) = self.out.borrow_mut().last_mut() {
             out.push_str(text);
@@ -214,8 +231,8 @@ impl<'p> Machine<'p> {
         let zero = |b: i64| if b == 0 { throw("Division by zero") } else { Ok(b) };
         Ok(match (op, &a, &b) {
             (BinaryOp::Add, ..) => return self.add(a, b),
-            (BinaryOp::Eq, ..) => V::Bool(a.equals(&b)),
-            (BinaryOp::Ne, ..) => V::Bool(!a.equals(&b)),
+            (BinaryOp::Eq, ..) => V::Bool(self.equal(&a, &b)?),
+            (BinaryOp::Ne, ..) => V::Bool(!self.equal(&a, &b)?),
             (BinaryOp::Sub, V::Int(x), V::Int(y)) => V::Int(x.wrapping_sub(*y)),
             (BinaryOp::Mul, V::Int(x), V::Int(y)) => V::Int(x.wrapping_mul(*y)),
             (BinaryOp::Div, V::Int(x), V::Int(y)) => V::Int(x.wrapping_div(zero(*y)?)),
@@ -228,7 +245,12 @@ impl<'p> Machine<'p> {
             (BinaryOp::Le, V::Str(x), V::Str(y)) => V::Bool(x <= y),
             (BinaryOp::Gt, V::Str(x), V::Str(y)) => V::Bool(x > y),
             (BinaryOp::Ge, V::Str(x), V::Str(y)) => V::Bool(x >= y),
-            (BinaryOp::In, _, V::List(items)) => V::Bool(items.iter().any(|v| v.equals(&a))),
+            (BinaryOp::In, _, V::List(items)) => {
+                if !a.is_small() {
+                    return self.unknown();
+                }
+                V::Bool(items.iter().any(|v| v.equals(&a)))
+            }
             (BinaryOp::Sub, ..) => {
                 let (a, b) = (a.type_name(), b.type_name());
                 return throw(format!("Type error: Cannot subtract {b} from {a}"));
@@ -629,8 +651,8 @@ fn matches<'p>(
                 true
             }
             (MatchPatternKind::Value(e), _) => {
-                let other = expr(it, e, env, link).await?;
-                v.equals(&other)
+                let other = expr(it.clone(), e, env, link).await?;
+                it.equal(&v, &other)?
             }
             (MatchPatternKind::List { items, rest: None }, V::List(list)) => {
                 if list.len() < items.len() {
@@ -703,7 +725,10 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
                 for part in parts {
                     match part {
                         StrPart::Text(t) => text.push_str(t),
-                        StrPart::Expr(e) => text.push_str(&value!(e).show()),
+                        StrPart::Expr(e) => {
+                            let v = value!(e);
+                            text.push_str(&it.show(&v)?);
+                        }
                     }
                 }
                 if text.len() > SIZE {
@@ -879,7 +904,7 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
                 let mut values = Vec::new();
                 let mut outputs = Vec::new();
                 for item in items.iter() {
-                    let child = func.isolated(&mut Vec::new());
+                    let child = it.isolated(&func)?;
                     let (result, output) = task(&it, child, vec![item.clone()]).await;
                     // What becomes of the others when one fails depends on time.
                     values.push(match result {
@@ -916,7 +941,7 @@ async fn builtin<'p>(
 ) -> Done<'p, V<'p>> {
     // `await(spawn { .. })`: a task that nothing runs beside.
     if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, .. }]) = (name, args) {
-        let (result, output) = task(it, closure(func, env).isolated(&mut Vec::new()), Vec::new()).await;
+        let (result, output) = task(it, it.isolated(&closure(func, env))?, Vec::new()).await;
         it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
         return result;
     }
@@ -924,14 +949,14 @@ async fn builtin<'p>(
     let v = expr(it.clone(), &arg.value, env.clone(), link.clone()).await?;
     Ok(match (name, v) {
         ("println", v) => {
-            it.print(&v.show());
+            it.print(&it.show(&v)?);
             V::Nil
         }
         ("len", V::List(items)) => V::Int(items.len() as i64),
         ("len", V::Str(text)) => V::Int(text.chars().count() as i64),
         ("is_ok", V::Enum(e)) if e.0 == "Result" => V::Bool(e.1 == "Ok"),
         ("unwrap", V::Enum(e)) if e.0 == "Result" && e.1 == "Ok" => e.2[0].clone(),
-        ("to_string", v) => V::str(&v.show()),
+        ("to_string", v) => V::str(&it.show(&v)?),
         _ => return it.unknown(),
     })
 }

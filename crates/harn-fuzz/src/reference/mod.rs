@@ -89,6 +89,26 @@ mod tests {
         }
     }
 
+    /// As far as the reference knows what they do, it agrees with the conformance programs.
+    #[test]
+    fn conformance_programs_hold() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+        let programs = crate::corpus::read(&root, "reference", ".harn");
+        let found: Vec<String> =
+            programs.iter().filter_map(|text| difference(&String::from_utf8_lossy(text))).collect();
+        assert!(found.is_empty(), "{} programs differ:\n\n{}", found.len(), found.join("\n=====\n"));
+    }
+
+    /// What shares its parts is small in memory and endless in print.
+    #[test]
+    fn shared_data_is_given_up() {
+        for end in ["println(d)", "println(d == [d, d])", "println(d in [d])", "println(await(spawn { d }))"]
+        {
+            let text = format!("var d = [\"x\"]\nfor i in 0 to 70 {{ d = [d, d] }}\n{end}");
+            assert_eq!(expected(&text), None, "{end}");
+        }
+    }
+
     #[test]
     fn random_programs_hold() {
         for index in 0..300 {

@@ -8,6 +8,27 @@ use harn_syntax::ast::{Function, Name};
 
 use super::eval::Coroutine;
 
+/// Parts of a value beyond which a program is given up: a walk here counts shared parts as often as it meets them,
+/// and `d = [d, d]` in a loop needs few steps to make more of them than anybody can walk over.
+const PARTS: usize = 20_000;
+
+/// The copies that a task got of captured variables.
+pub(super) struct Copies<'p> {
+    known: Vec<(*const RefCell<V<'p>>, Place<'p>)>,
+    left: usize,
+}
+
+impl Copies<'_> {
+    pub(super) fn new() -> Self {
+        Copies { known: Vec::new(), left: PARTS }
+    }
+
+    /// Whether there was too much to copy.
+    pub(super) fn too_many(&self) -> bool {
+        self.left == 0
+    }
+}
+
 /// A value.
 #[derive(Clone)]
 pub(super) enum V<'p> {
@@ -134,25 +155,45 @@ impl<'p> V<'p> {
         }
     }
 
+    /// Whether the value is small enough to be printed and compared.
+    pub(super) fn is_small(&self) -> bool {
+        fn walk(v: &V<'_>, left: &mut usize) -> bool {
+            *left = left.saturating_sub(1);
+            *left > 0
+                && match v {
+                    V::List(items) => items.iter().all(|v| walk(v, left)),
+                    V::Dict(d) => d.values().all(|v| walk(v, left)),
+                    V::Struct(s) => s.1.iter().all(|(_, v)| walk(v, left)),
+                    V::Enum(e) => e.2.iter().all(|v| walk(v, left)),
+                    _ => true,
+                }
+        }
+        walk(self, &mut PARTS.clone())
+    }
+
     /// As a task sees it: with copies of the variables of closures in it.
-    pub(super) fn isolated(&self, known: &mut Vec<(*const RefCell<V<'p>>, Place<'p>)>) -> V<'p> {
+    pub(super) fn isolated(&self, copies: &mut Copies<'p>) -> V<'p> {
+        copies.left = copies.left.saturating_sub(1);
+        if copies.too_many() {
+            return V::Nil;
+        }
         let fun = match self {
             V::Fun(fun) => fun,
-            V::List(items) => return V::list(items.iter().map(|v| v.isolated(known)).collect()),
+            V::List(items) => return V::list(items.iter().map(|v| v.isolated(copies)).collect()),
             V::Dict(d) => {
-                let copy = d.iter().map(|(k, v)| (k.clone(), v.isolated(known)));
+                let copy = d.iter().map(|(k, v)| (k.clone(), v.isolated(copies)));
                 return V::Dict(Rc::new(copy.collect()));
             }
             other => return other.clone(),
         };
         let captured = fun.captured.iter().map(|(name, place, mutable)| {
             let address = Rc::as_ptr(place);
-            if let Some((_, copy)) = known.iter().find(|(p, _)| *p == address) {
+            if let Some((_, copy)) = copies.known.iter().find(|(p, _)| *p == address) {
                 return (name.clone(), copy.clone(), *mutable);
             }
             let copy: Place<'p> = Rc::new(RefCell::new(V::Nil));
-            known.push((address, copy.clone()));
-            let value = place.borrow().isolated(known);
+            copies.known.push((address, copy.clone()));
+            let value = place.borrow().isolated(copies);
             *copy.borrow_mut() = value;
             (name.clone(), copy, *mutable)
         });
