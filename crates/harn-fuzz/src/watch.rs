@@ -10,9 +10,12 @@ use crate::rng::Rng;
 use crate::target::Target;
 use crate::{corpus, mutate};
 
-/// A single input that takes longer has hung: if it does so again when it is tried alone, for the machine may have
-/// had other things to do.
+/// A single input that takes longer has hung: if it does so again when it is tried alone. It is time of the processor, for
+/// the machine may have other things to do.
 const HANG: Duration = Duration::from_secs(20);
+
+/// An input that waits for something that never comes takes no time of the processor.
+const STUCK: Duration = Duration::from_secs(300);
 
 /// More resident memory than this is growth without bound: the largest input has 64 KiB.
 const MAX_RESIDENT_BYTES: u64 = 3 << 30;
@@ -116,7 +119,7 @@ impl std::fmt::Display for Finding {
 fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -> Result<(), Finding> {
     let mut child = start(target, seed, first, counter)
         .map_err(|e| Finding::Fault(format!("cannot start a child: {e}")))?;
-    let mut last = (u64::MAX, Instant::now());
+    let mut last = (u64::MAX, Watch::start(child.id()));
     let finding = loop {
         std::thread::sleep(Duration::from_millis(50));
         if let Ok(Some(status)) = child.try_wait() {
@@ -125,15 +128,15 @@ fn watch(target: &Target, seed: u64, first: u64, counter: &Path, end: Instant) -
         }
         let tried = read_counter(counter);
         if tried != last.0 {
-            last = (tried, Instant::now());
+            last = (tried, Watch::start(child.id()));
         }
         if resident_bytes(child.id()) > MAX_RESIDENT_BYTES {
             break Err(Finding::Fault("memory grows without bound".to_owned()));
         }
-        if last.1.elapsed() > HANG {
+        if last.1.hangs() {
             break Err(Finding::Hang);
         }
-        if Instant::now() > end && last.1.elapsed() < HANG / 4 {
+        if Instant::now() > end && !last.1.is_slow() {
             break Ok(());
         }
     };
@@ -152,8 +155,8 @@ fn ends_alone(target: &Target, input: &Path) -> bool {
         .stderr(Stdio::null())
         .spawn();
     let Ok(mut child) = child else { return false };
-    let end = Instant::now() + HANG;
-    while Instant::now() < end {
+    let watch = Watch::start(child.id());
+    while !watch.hangs() {
         if let Ok(Some(status)) = child.try_wait() {
             return status.success();
         }
@@ -190,6 +193,42 @@ fn read_counter(path: &Path) -> u64 {
     let mut bytes = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
     if read.is_ok() { u64::from_le_bytes(bytes) } else { 0 }
+}
+
+/// Since when a process works on one input.
+struct Watch {
+    process: u32,
+    begin: Instant,
+    cpu: Duration,
+}
+
+impl Watch {
+    fn start(process: u32) -> Watch {
+        Watch { process, begin: Instant::now(), cpu: cpu_time(process).unwrap_or_default() }
+    }
+
+    /// What it took of the processor; where the system does not say, what has passed.
+    fn taken(&self) -> Duration {
+        cpu_time(self.process).map_or_else(|| self.begin.elapsed(), |now| now.saturating_sub(self.cpu))
+    }
+
+    fn hangs(&self) -> bool {
+        self.taken() > HANG || self.begin.elapsed() > STUCK
+    }
+
+    /// Whether it may turn out to hang.
+    fn is_slow(&self) -> bool {
+        self.taken() > HANG / 4
+    }
+}
+
+/// Processor time of a process so far.
+fn cpu_time(process: u32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the name in parentheses: the state and ten numbers, then ticks of 10 ms in the program and in the kernel.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis(10 * (ticks()? + ticks()?)))
 }
 
 /// Resident memory of a process; 0 where the system does not say.
