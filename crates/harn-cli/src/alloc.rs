@@ -1,19 +1,23 @@
 //! The allocator of the binary: mimalloc, counting bytes per thread for `--max-memory`.
 //!
+//! Large blocks are the system allocator's (see `LARGE`).
+//!
 //! mimalloc asks the system for huge pages. They make programs with much data up to a quarter faster, but a program
 //! of one line would take 12 MiB instead of 7. So they are off until something large is allocated.
 
-use std::alloc::{GlobalAlloc, Layout};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A sanitizer or valgrind watches the system's allocator.
+#[cfg(feature = "system-allocator")]
+use System as MiMalloc;
 use harn_value::memory::{allocated, freed, large};
 #[cfg(not(feature = "system-allocator"))]
 use mimalloc::MiMalloc;
-/// A sanitizer or valgrind watches the system's allocator.
-#[cfg(feature = "system-allocator")]
-use std::alloc::System as MiMalloc;
 
-/// An allocation of this many bytes means that the program has much data.
+/// An allocation of this many bytes means that the program has much data. It is left to the system's allocator, which grows
+/// large blocks by moving pages instead of copying them to fresh ones: a list or text that grows by doubling would
+/// otherwise have the kernel clear three times the memory that it ends with.
 const LARGE: usize = 1 << 20;
 
 static SMALL: AtomicBool = AtomicBool::new(true);
@@ -55,7 +59,8 @@ fn huge_pages(_on: bool) {}
 /// mimalloc that tells [`harn_value::memory`] what each thread takes and gives back.
 pub(crate) struct Counting;
 
-// SAFETY: every call goes to mimalloc with the same arguments; counting touches only two thread-local cells, which
+// SAFETY: every call goes to mimalloc or, by the size of the block, to the system's allocator, with the same arguments. Who
+// gives a block back says its size, so it goes to where it came from. Counting touches only two thread-local cells, which
 // need no allocation themselves (they are const-initialised and have no destructor).
 unsafe impl GlobalAlloc for Counting {
     #[inline]
@@ -63,8 +68,10 @@ unsafe impl GlobalAlloc for Counting {
         allocated(layout.size());
         if layout.size() >= LARGE {
             grown();
+            // SAFETY: the caller's contract is that of both allocators.
+            return unsafe { System.alloc(layout) };
         }
-        // SAFETY: the caller's contract is mimalloc's.
+        // SAFETY: as above.
         unsafe { MiMalloc.alloc(layout) }
     }
 
@@ -73,6 +80,8 @@ unsafe impl GlobalAlloc for Counting {
         allocated(layout.size());
         if layout.size() >= LARGE {
             grown();
+            // SAFETY: as above.
+            return unsafe { System.alloc_zeroed(layout) };
         }
         // SAFETY: as above.
         unsafe { MiMalloc.alloc_zeroed(layout) }
@@ -81,18 +90,47 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         freed(layout.size());
+        if layout.size() >= LARGE {
+            // SAFETY: as above.
+            return unsafe { System.dealloc(at, layout) };
+        }
         // SAFETY: as above.
         unsafe { MiMalloc.dealloc(at, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        freed(layout.size());
-        allocated(size);
-        if size >= LARGE {
-            grown();
+        if layout.size() < LARGE && size < LARGE {
+            freed(layout.size());
+            allocated(size);
+            // SAFETY: as above.
+            return unsafe { MiMalloc.realloc(at, layout, size) };
         }
         // SAFETY: as above.
-        unsafe { MiMalloc.realloc(at, layout, size) }
+        unsafe { self.realloc_large(at, layout, size) }
+    }
+}
+
+impl Counting {
+    /// As `realloc`, where the block is large before or after.
+    #[cold]
+    unsafe fn realloc_large(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if layout.size() >= LARGE && size >= LARGE {
+            freed(layout.size());
+            allocated(size);
+            grown();
+            // SAFETY: by contract; the block came from there.
+            return unsafe { System.realloc(at, layout, size) };
+        }
+        // From one allocator to the other.
+        // SAFETY: by contract: `size` with the same alignment makes a layout, and both blocks have room for what is copied.
+        unsafe {
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(at, layout.size().min(size));
+                self.dealloc(at, layout);
+            }
+            new
+        }
     }
 }
