@@ -237,7 +237,7 @@ builtins! {
 }
 
 fn without(mut set: Ref<Set>, value: &Value) -> Value {
-    if set.contains(value) {
+    if set.is_unique() || set.contains(value) {
         set.make_mut().remove(value);
     }
     set.into()
