@@ -2,7 +2,7 @@
 //! as tool registries.
 
 use harn_prompt::turn::CatalogEntry;
-use harn_value::{Dict, Ref, Value};
+use harn_value::{Dict, List, Ref, Value};
 
 use crate::registry::{Result, fail, is_tagged, tagged, text_of, with_items};
 
@@ -25,14 +25,14 @@ pub fn is_registry(value: &Value) -> bool {
 ///
 /// # Errors
 /// `<function>: argument must be a skill registry (created with skill_registry())`
-pub fn entries(function: &str, registry: &Value) -> Result<Ref<Vec<Value>>> {
+pub fn entries(function: &str, registry: &Value) -> Result<Ref<List>> {
     if !is_registry(registry) {
         return fail(format!(
             "{function}: argument must be a skill registry (created with skill_registry())"
         ));
     }
     let list = registry.as_dict().and_then(|d| d.get_str("skills")).and_then(Value::as_list);
-    Ok(list.cloned().unwrap_or_else(|| Ref::new(Vec::new())))
+    Ok(list.cloned().unwrap_or_else(|| Ref::new(List::new())))
 }
 
 /// Returns the entries of the option `skills`: those of a registry, or those of a list.

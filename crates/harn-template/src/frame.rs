@@ -1,7 +1,7 @@
 //! What a template sees while it renders: names from outside, loop variables, loop counters, and for
 //! an included template the frame of the one that includes it.
 
-use harn_value::{Dict, Ref, Set, Str, Value, View};
+use harn_value::{Dict, List, Ref, Set, Str, Value, View};
 
 use crate::error::{ErrorKind, Fail};
 use crate::expr::{LoopField, Name};
@@ -100,7 +100,7 @@ pub(crate) struct LoopState {
 }
 
 enum Items {
-    List(Ref<Vec<Value>>),
+    List(Ref<List>),
     Dict(Ref<Dict>),
     Set(Ref<Set>),
     /// First element of a range.

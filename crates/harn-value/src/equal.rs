@@ -181,8 +181,8 @@ fn hash_leaf(value: &Value, state: &mut impl Hasher) -> bool {
             state.write_i64(r.end);
         }
         View::Native(n) => state.write(n.name.as_bytes()),
-        // Handles are equal by identity or by a rule of their own: the type is all that is safe to hash.
-        View::Foreign(f) => state.write(f.type_name().as_bytes()),
+        // Never shown to a program: sets keep the order in which their items came.
+        View::Foreign(f) => state.write_usize(f.identity()),
         // Sets are equal in any order: the size is the only cheap thing that agrees.
         View::Set(s) => state.write_usize(s.len()),
         View::List(_) | View::Dict(_) | View::Pair(_) | View::Enum(_) | View::Struct(_) => return false,

@@ -16,6 +16,11 @@ pub trait Foreign: std::any::Any {
     /// Whether two objects are equal by `==`. `other` is of the same Rust type.
     fn equals(&self, other: &dyn Foreign) -> bool;
 
+    /// A number for hashing: the same for objects that are equal.
+    fn identity(&self) -> usize {
+        self.address()
+    }
+
     /// Visits the values that the object holds, each counted reference at most once. What is left out counts as
     /// referenced from outside: cycles through it are never freed, but nothing in use ever is.
     fn trace(&self, visit: &mut dyn FnMut(&Value)) {

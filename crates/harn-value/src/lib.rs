@@ -19,8 +19,8 @@
 //! ```
 //!
 //! Read `value.rs` first (the layout), then `text.rs` and `dict.rs`. The crate knows nothing of
-//! source text, bytecode or I/O. `unsafe` is confined to `object.rs`, `text.rs`, `value.rs` and
-//! `foreign.rs`. Values are not `Send`: a program lives in one thread.
+//! source text, bytecode or I/O. `unsafe` is confined to `object.rs`, `list.rs`,
+//! `text.rs`, `value.rs` and `foreign.rs`. Values are not `Send`: a program lives in one thread.
 
 mod char_index;
 mod compound;
@@ -28,6 +28,7 @@ mod dict;
 mod equal;
 mod foreign;
 pub mod json;
+mod list;
 pub mod memory;
 mod object;
 mod print;
@@ -41,6 +42,7 @@ pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, St
 pub use dict::Dict;
 pub use equal::{compare, equal, hash_structure, identical, with_stack};
 pub use foreign::Foreign;
+pub use list::List;
 pub use object::Ref;
 pub use print::{print, print_duration, print_float, print_int, short};
 pub use set::Set;

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use crate::foreign::{Foreign, ForeignObject};
 use crate::object::{Object, Ref};
 use crate::text::StrHeader;
-use crate::{Dict, EnumValue, Pair, Range, Set, Str, StructValue};
+use crate::{Dict, EnumValue, List, Pair, Range, Set, Str, StructValue};
 
 /// What kind of value a [`Value`] holds. The order is part of the layout: everything from [`Tag::Str`]
 /// on is a counted pointer, and has bit 3 or 4 set, so that the OR of many tags tells whether any is one.
@@ -94,7 +94,7 @@ pub enum View<'a> {
     /// bytes
     Bytes(&'a Ref<Vec<u8>>),
     /// list
-    List(&'a Ref<Vec<Value>>),
+    List(&'a Ref<List>),
     /// dict
     Dict(&'a Ref<Dict>),
     /// set
@@ -163,7 +163,7 @@ impl Value {
 
     /// A list.
     pub fn list(items: Vec<Value>) -> Value {
-        Ref::new(items).into()
+        Ref::new(List::from(items)).into()
     }
 
     /// A dict.
@@ -346,14 +346,14 @@ impl Value {
 
     /// The list, if it is one.
     #[inline(always)]
-    pub fn as_list(&self) -> Option<&Ref<Vec<Value>>> {
+    pub fn as_list(&self) -> Option<&Ref<List>> {
         // SAFETY: tag checked.
         (self.tag == Tag::List).then(|| unsafe { self.body() })
     }
 
     /// The list for writing (through [`Ref::get_mut`] or [`Ref::make_mut`]).
     #[inline(always)]
-    pub fn as_list_mut(&mut self) -> Option<&mut Ref<Vec<Value>>> {
+    pub fn as_list_mut(&mut self) -> Option<&mut Ref<List>> {
         // SAFETY: tag checked.
         if self.tag == Tag::List { Some(unsafe { self.body_mut() }) } else { None }
     }
@@ -712,7 +712,7 @@ unsafe fn free_now(tag: Tag, word: *mut ()) {
     unsafe {
         match tag {
             Tag::Bytes => drop_object::<Vec<u8>>(word),
-            Tag::List => drop_object::<Vec<Value>>(word),
+            Tag::List => drop_object::<List>(word),
             Tag::Dict => drop_object::<Dict>(word),
             Tag::Set => drop_object::<Set>(word),
             Tag::Range => drop_object::<Range>(word),
@@ -757,9 +757,9 @@ from_body! {
     Struct: StructValue,
 }
 
-impl From<Ref<Vec<Value>>> for Value {
+impl From<Ref<List>> for Value {
     #[inline(always)]
-    fn from(body: Ref<Vec<Value>>) -> Value {
+    fn from(body: Ref<List>) -> Value {
         Value::raw(Tag::List, body.into_raw())
     }
 }

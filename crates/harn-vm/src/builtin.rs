@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use harn_value::{Dict, NativeHeader, Ref, Set, Str, Value};
+use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Value};
 
 use crate::call_loop::CallLoop;
 use crate::cx::Cx;
@@ -245,7 +245,7 @@ from_arg! {
     bool, "bool", v => v.as_bool();
     f64, "float", v => v.as_number();
     Str, "string", v => v.as_str().cloned();
-    Ref<Vec<Value>>, "list", v => v.as_list().cloned();
+    Ref<List>, "list", v => v.as_list().cloned();
     Ref<Dict>, "dict", v => v.to_dict();
     Ref<Set>, "set", v => v.as_set().cloned();
     Callable, "function", v => crate::closure::is_callable(&v).then(|| Callable(v.clone()));
@@ -386,7 +386,7 @@ into_result!(
     Dict,
     Set,
     Ref<Dict>,
-    Ref<Vec<Value>>
+    Ref<List>
 );
 
 impl<T: Into<Value>> IntoResult for Option<T> {

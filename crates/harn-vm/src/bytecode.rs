@@ -260,6 +260,8 @@ ops! {
     JumpNotVariant,
     /// jump by c unless `R[a]` is the variant of the enum value `R[b]`
     JumpNotVariantOf,
+    /// jump by c unless `R[a] + R[b]` appends text to text, list to list or dict to dict, and is sure to succeed
+    JumpNotAppends,
     /// `R[a]` = payload value c of the enum value `R[b]`
     EnumField,
     // Errors.

@@ -5,8 +5,9 @@
 //! calls in a way of its own is an async builtin instead.
 
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
-use harn_value::{Ref, Value};
+use harn_value::{List, Ref, Value};
 
 use crate::bytecode::Proto;
 use crate::closure::Closure;
@@ -64,7 +65,7 @@ impl CallLoop {
     /// result. `end` makes the result when all items are through.
     pub fn over<S: 'static>(
         callee: Value,
-        items: Ref<Vec<Value>>,
+        items: Ref<List>,
         state: S,
         step: impl FnMut(&mut S, &Value, Value) -> ControlFlow<Value> + 'static,
         end: impl FnOnce(S) -> Value + 'static,
@@ -85,7 +86,7 @@ impl CallLoop {
 }
 
 struct PerItem<S, Step, End> {
-    items: Ref<Vec<Value>>,
+    items: Ref<List>,
     /// Position behind the item that the function was called with last.
     at: usize,
     step: Step,
@@ -132,14 +133,23 @@ impl Fiber {
     /// # Errors
     /// What the loop or the call ends with; the loop's frame is still there.
     pub(crate) fn advance_loop(&mut self, reply: Option<Value>) -> Result<Advance> {
-        let (Some(Native::Loop(this)), Some(frame)) = (self.co.natives.last_mut(), self.co.frames.last())
-        else {
+        let Some(frame) = self.co.frames.last() else {
             return Err(Error::runtime("internal error: no loop to advance"));
         };
         // The register before the callee's is the one its own result goes to, which nobody reads.
         let base = frame.base as usize + 1;
-        let mut slots = [Value::NIL, Value::NIL];
-        let (callee, count) = match this.steps.next(reply, &mut slots)? {
+        if base + MAX_ARGS > self.co.stack.len() {
+            self.co.grow(base + MAX_ARGS)?;
+        }
+        // The arguments go to where the function expects them.
+        let Some(slots) = self.co.stack.get_mut(base..).and_then(<[Value]>::first_chunk_mut::<MAX_ARGS>)
+        else {
+            return Err(stack_overflow());
+        };
+        let Some(Native::Loop(this)) = self.co.natives.last_mut() else {
+            return Err(Error::runtime("internal error: no loop to advance"));
+        };
+        let (callee, count) = match this.steps.next(reply, slots)? {
             Turn::Call(count) => (None, count),
             Turn::CallOther(callee, count) => (Some(callee), count),
             Turn::Done(value) => return Ok(Advance::Done(value)),
@@ -159,9 +169,8 @@ impl Fiber {
             }
         };
         let function = callee.as_ref().unwrap_or(&this.callee);
-        let plain = Closure::of(function).filter(|closure| !closure.proto.generator);
-        let Some(closure) = plain else {
-            let args = slots.into_iter().take(count).collect();
+        let Some(closure) = Closure::of(function).filter(|c| c.hot.plain || !c.proto.generator) else {
+            let args = slots.iter_mut().take(count).map(Value::take).collect();
             let function = function.clone();
             self.call_from_native(function, args);
             return Ok(Advance::Native);
@@ -169,11 +178,10 @@ impl Fiber {
         if self.co.frames.len() >= MAX_FRAMES {
             return Err(stack_overflow());
         }
-        let proto: *const Proto = &raw const *closure.proto;
+        let hot = closure.hot;
+        let proto: *const Proto = Rc::as_ptr(&closure.proto);
         let closure: *const Closure = closure;
-        // SAFETY: the VM keeps functions alive.
-        let target = unsafe { &*proto };
-        let top = base + (target.registers as usize).max(MAX_ARGS) + 1;
+        let top = base + (hot.registers as usize).max(MAX_ARGS) + 1;
         if top > self.co.stack.len() {
             self.co.grow(top)?;
         }
@@ -181,15 +189,17 @@ impl Fiber {
             // The loop keeps its own function alive; another one lives in the register before its frame.
             self.co.stack[base - 1].put(callee);
         }
-        for (slot, value) in self.co.stack[base..].iter_mut().zip(slots).take(count) {
-            slot.put(value);
+        if !hot.plain || count != hot.params as usize {
+            // SAFETY: the VM keeps functions alive; the stack has room for the registers and the arguments.
+            unsafe { bind_args(&*proto, self.co.stack.as_mut_ptr().add(base), count) };
         }
-        if count != target.params as usize || target.rest {
-            // SAFETY: the stack has room for the registers and the arguments.
-            unsafe { bind_args(target, self.co.stack.as_mut_ptr().add(base), count) };
-        }
-        let pc = target.code.as_ptr();
-        self.co.frames.push(Frame { proto, closure, pc, base: base as u32, flags: TO_NATIVE | LOOP });
+        self.co.frames.push(Frame {
+            proto,
+            closure,
+            pc: hot.code,
+            base: base as u32,
+            flags: TO_NATIVE | LOOP,
+        });
         Ok(Advance::Frame)
     }
 

@@ -5,7 +5,7 @@
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 
-use harn_value::{Ref, StructValue, Tag, Value, View, memory, short};
+use harn_value::{List, Ref, StructValue, Tag, Value, View, memory, short};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{MethodSite, Proto};
@@ -323,7 +323,7 @@ impl Fiber {
     ) -> Result<(*mut Value, usize)> {
         // SAFETY: the list lies in the frame.
         let items = unsafe { (*regs.add(list)).take() };
-        let items = items.as_list().cloned().unwrap_or_else(|| Ref::new(Vec::new()));
+        let items = items.as_list().cloned().unwrap_or_else(|| Ref::new(List::new()));
         let offset = unsafe { regs.offset_from(self.co.stack.as_ptr()) } as usize;
         let top = offset + from + items.len() + 2;
         if top > self.co.stack.len() {

@@ -246,6 +246,19 @@ impl Foreign for Channel {
         let other: &dyn std::any::Any = other;
         other.downcast_ref::<Channel>().is_some_and(|other| self.is(other))
     }
+
+    fn identity(&self) -> usize {
+        Rc::as_ptr(&self.0).addr()
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        // A queue that another object refers to as well would be visited twice.
+        if Rc::strong_count(&self.0) == 1
+            && let Ok(queue) = self.0.queue.try_borrow()
+        {
+            queue.iter().for_each(visit);
+        }
+    }
 }
 
 struct ChannelSource(Channel);
@@ -288,5 +301,9 @@ impl Foreign for StreamValue {
 
     fn equals(&self, _other: &dyn Foreign) -> bool {
         false
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(self.0.as_value());
     }
 }

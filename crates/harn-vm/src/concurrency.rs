@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harn_value::{Dict, EnumValue, Foreign, Ref, Value, View};
+use harn_value::{Dict, EnumValue, Foreign, List, Ref, Value, View};
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -36,6 +36,10 @@ impl Foreign for TaskHandle {
     fn equals(&self, other: &dyn Foreign) -> bool {
         let other: &dyn std::any::Any = other;
         other.downcast_ref::<TaskHandle>().is_some_and(|other| Rc::ptr_eq(&self.task, &other.task))
+    }
+
+    fn identity(&self) -> usize {
+        Rc::as_ptr(&self.task).addr()
     }
 }
 
@@ -660,7 +664,7 @@ builtins! {
     }
 
     /// Chooses a case of a `select` block: `[index, value]`.
-    State async fn select = "__select"(cx, sources: Ref<Vec<Value>>, timeout: Value, has_default: bool) -> "list" {
+    State async fn select = "__select"(cx, sources: Ref<List>, timeout: Value, has_default: bool) -> "list" {
         let channels: Option<Vec<Channel>> = sources.iter().map(|c| c.downcast::<Channel>().cloned()).collect();
         let Some(channels) = channels else {
             return Err(Error::thrown("select: case source must be a channel"));

@@ -146,7 +146,7 @@ impl Cx {
         let iter = self.iter(value)?;
         let mut items = Vec::new();
         while let Some(item) = iter.next(self).await? {
-            crate::iter::drain::room_for_one(&items)?;
+            crate::iter::drain::room_for_one(items.len(), items.capacity())?;
             items.push(item);
             if items.len() % 4096 == 0 {
                 self.give_way().await?;

@@ -16,9 +16,11 @@
 //! as what is in use, plus `YOUNG_BYTES`.
 //!
 //! Left out: cycles through the methods that an `impl` inside a function captured variables for, and through
-//! objects that do not say what they hold (a suspended native function). They count as in use.
+//! objects that do not say what they hold (a suspended native function, an iterator that is being pulled, a channel with
+//! several handles). They count as in use.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 
 use harn_value::{Tag, Value, memory};
 use rustc_hash::FxHashMap;
@@ -96,7 +98,7 @@ thread_local! {
 unsafe fn at<'a>(word: *mut ()) -> &'a Variable {
     // SAFETY: only words of `Variable`s are in the lists, and a variable leaves its list when it is dropped.
     unsafe {
-        let value = std::mem::ManuallyDrop::new(Value::from_raw(Tag::Cell, word));
+        let value = ManuallyDrop::new(Value::from_raw(Tag::Cell, word));
         let variable: *const Variable = value.downcast_unchecked::<Variable>();
         &*variable
     }
@@ -219,8 +221,7 @@ pub fn collect(all: bool) -> Collected {
 /// Handles of the young variables, which become old ones, or of all.
 fn suspects(state: &State, all: bool) -> Vec<Value> {
     // SAFETY (all): the words are in the lists; a handle holds a count of its own.
-    let handle =
-        |word: *mut ()| unsafe { (*std::mem::ManuallyDrop::new(Value::from_raw(Tag::Cell, word))).clone() };
+    let handle = |word: *mut ()| unsafe { (*ManuallyDrop::new(Value::from_raw(Tag::Cell, word))).clone() };
     let mut suspects = Vec::new();
     let old = state.old.get();
     let (mut word, mut last) = (state.young.get(), std::ptr::null_mut());
@@ -249,8 +250,8 @@ fn suspects(state: &State, all: bool) -> Vec<Value> {
 
 /// An object that was met.
 struct Node {
-    /// A value that refers to it: a suspect, or a place inside another node.
-    value: *const Value,
+    /// The object, without a count: a suspect, or what another node holds.
+    value: ManuallyDrop<Value>,
     /// References to it that no opened node holds.
     outside: usize,
     /// Whether what it holds was subtracted: it is a suspect, or all references to it come from opened nodes.
@@ -258,8 +259,13 @@ struct Node {
     live: bool,
 }
 
-/// What suspects hold. Nothing of the program runs or changes while a graph exists, so that the pointers into its
-/// values stay what they are.
+/// A value without a count of its own, for as long as nothing is dropped.
+fn seen(value: &Value) -> ManuallyDrop<Value> {
+    // SAFETY: it is never dropped, and a graph is gone before anything of the program is.
+    ManuallyDrop::new(unsafe { Value::from_raw(value.tag(), value.word()) })
+}
+
+/// What suspects hold. Nothing of the program runs or changes while a graph exists, so that the objects in it live.
 #[derive(Default)]
 struct Graph {
     /// Node numbers by address.
@@ -275,20 +281,19 @@ impl Graph {
         let number = self.nodes.len() as u32;
         self.numbers.insert(address, number);
         // The handle itself is not a reference of the program.
-        self.nodes.push(Node { value, outside: count - 1, open: true, live: false });
+        self.nodes.push(Node { value: seen(value), outside: count - 1, open: true, live: false });
         self.work.push(number);
     }
 
     /// Opens the suspects and what only they refer to.
     fn subtract(&mut self) {
         while let Some(number) = self.work.pop() {
-            // SAFETY: see the type.
-            let value = unsafe { &*self.nodes[number as usize].value };
+            let value = seen(&self.nodes[number as usize].value);
             let Graph { numbers, nodes, work } = self;
             value.children(&mut |child| {
                 let Some((address, count)) = child.holder() else { return };
                 let number = *numbers.entry(address).or_insert_with(|| {
-                    nodes.push(Node { value: child, outside: count, open: false, live: false });
+                    nodes.push(Node { value: seen(child), outside: count, open: false, live: false });
                     nodes.len() as u32 - 1
                 });
                 let node = &mut nodes[number as usize];
@@ -312,8 +317,7 @@ impl Graph {
             }
         }
         while let Some(number) = work.pop() {
-            // SAFETY: see the type.
-            let value = unsafe { &*self.nodes[number as usize].value };
+            let value = seen(&self.nodes[number as usize].value);
             let Graph { numbers, nodes, .. } = self;
             value.children(&mut |child| {
                 let number = child.holder().and_then(|(address, _)| numbers.get(&address));
@@ -330,8 +334,7 @@ impl Graph {
     }
 
     fn dead(&self) -> impl Iterator<Item = &Value> {
-        // SAFETY: see the type.
-        self.nodes.iter().filter(|n| n.open && !n.live).map(|n| unsafe { &*n.value })
+        self.nodes.iter().filter(|n| n.open && !n.live).map(|n| &*n.value)
     }
 
     /// Has objects in garbage hand out their cleanup; whether any did.

@@ -885,7 +885,7 @@ impl Fiber {
                                 let mut items = list;
                                 while let Some(item) = iter.next(&cx).await? {
                                     if let Some(list) = items.as_list_mut() {
-                                        crate::iter::drain::room_for_one(list)?;
+                                        crate::iter::drain::room_for_one(list.len(), list.capacity())?;
                                         list.make_mut().push(item);
                                         if list.len() % 4096 == 0 {
                                             cx.give_way().await?;
@@ -1018,6 +1018,15 @@ impl Fiber {
                     reg!(ins.a()).put(v);
                 }
                 Op::GetIndex => {
+                    let index = &*reg!(ins.c());
+                    if index.tag() == Tag::Int
+                        && let Some(items) = reg!(ins.b()).as_list()
+                        && let Some(item) = items.get(index.int_bits() as usize)
+                    {
+                        let item = item.clone();
+                        reg!(ins.a()).put(item);
+                        continue;
+                    }
                     let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
                     let v = match v {
                         Some(v) => v,
@@ -1042,8 +1051,12 @@ impl Fiber {
                 }
                 Op::Slice => {
                     save_pc!();
-                    let v = check!(ops::slice(reg!(ins.b()), reg!(ins.c()), reg!(ins.c() + 1)));
-                    reg!(ins.a()).put(v);
+                    if ins.a() == ins.b() {
+                        check!(ops::slice_in_place(reg!(ins.a()), reg!(ins.c()), reg!(ins.c() + 1)));
+                    } else {
+                        let v = check!(ops::slice(reg!(ins.b()), reg!(ins.c()), reg!(ins.c() + 1)));
+                        reg!(ins.a()).put(v);
+                    }
                 }
                 Op::SetField => {
                     let k = ins.c();
@@ -1175,6 +1188,10 @@ impl Fiber {
                         (Some(v), Some(model)) => same_variant(v, model),
                         _ => false,
                     };
+                    branch!(ins, !hit);
+                }
+                Op::JumpNotAppends => {
+                    let hit = ops::appends(reg!(ins.a()), reg!(ins.b()));
                     branch!(ins, !hit);
                 }
                 Op::EnumField => {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harn_value::{Dict, Range, Ref, Str, Tag, Value, View, compare, memory};
+use harn_value::{Dict, List, Range, Ref, Str, Tag, Value, View, compare, memory};
 
 use crate::bytecode::PathStep;
 use crate::closure::Variable;
@@ -127,7 +127,7 @@ pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
                         let mut items = Vec::with_capacity(list.len() + tail.len());
                         items.extend_from_slice(list);
                         items.extend_from_slice(tail);
-                        *list = Ref::new(items);
+                        *list = Ref::new(items.into());
                     }
                 }
                 return Ok(());
@@ -149,7 +149,7 @@ pub(crate) fn add_assign(place: &mut Value, r: &Value) -> Result<()> {
 
 /// Checks that there is memory for one more item of a long list, before anything is changed.
 #[cold]
-pub(crate) fn room_to_push(list: &mut Ref<Vec<Value>>) -> Result<()> {
+pub(crate) fn room_to_push(list: &mut Ref<List>) -> Result<()> {
     let grows = list.get_mut().is_none_or(|items| items.len() == items.capacity());
     if grows {
         memory::check(list.len() * size_of::<Value>())?;
@@ -159,11 +159,12 @@ pub(crate) fn room_to_push(list: &mut Ref<Vec<Value>>) -> Result<()> {
 
 /// Room for `more` items, in large lists not beyond the memory limit.
 #[inline]
-fn make_room(items: &mut Vec<Value>, more: usize) {
+fn make_room(items: &mut List, more: usize) {
     let needed = items.len() + more;
     if needed > items.capacity() && needed > 1 << 16 {
         let bytes = memory::growth(items.capacity() * size_of::<Value>(), needed * size_of::<Value>());
-        items.reserve_exact(bytes / size_of::<Value>() - items.len());
+        let more = bytes / size_of::<Value>() - items.len();
+        items.with_vec(|items| items.reserve_exact(more));
     }
 }
 
@@ -327,8 +328,8 @@ pub(crate) fn get_index(v: &Value, index: &Value) -> Result<Value> {
     })
 }
 
-/// `v[start:end]`
-pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
+/// The places that `v[start:end]` covers.
+fn slice_bounds(v: &Value, start: &Value, end: &Value) -> Result<(usize, usize)> {
     let len = match v.view() {
         View::List(items) => items.len(),
         View::Str(s) => s.char_count(),
@@ -342,18 +343,39 @@ pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
     };
     let from = bound(start, 0, "start")?;
     let to = bound(end, len, "end")?;
+    Ok((from, to.max(from)))
+}
+
+/// `v[start:end]`
+pub(crate) fn slice(v: &Value, start: &Value, end: &Value) -> Result<Value> {
+    let (from, to) = slice_bounds(v, start, end)?;
     Ok(match v.view() {
         View::List(items) if from < to => {
             memory::check((to - from) * size_of::<Value>())?;
             Value::list(items[from..to].to_vec())
         }
         View::Str(s) => {
-            let part = s.char_range(from, to.max(from));
+            let part = s.char_range(from, to);
             memory::check(part.len())?;
             Value::str(part)
         }
         _ => Value::list(Vec::new()),
     })
+}
+
+/// `place = place[start:end]`: a list that nothing else refers to loses the other items. After an error it is what it was.
+pub(crate) fn slice_in_place(place: &mut Value, start: &Value, end: &Value) -> Result<()> {
+    if place.as_list().is_some_and(Ref::is_unique) {
+        let (from, to) = slice_bounds(place, start, end)?;
+        if let Some(items) = place.as_list_mut().and_then(Ref::get_mut) {
+            items.truncate(to);
+            items.remove_front(from);
+        }
+        return Ok(());
+    }
+    let part = slice(place, start, end)?;
+    place.put(part);
+    Ok(())
 }
 
 /// The value that a place register stands for: its own, or that of the cell in it.

@@ -239,7 +239,7 @@ impl Check<'_> {
                 self.jump(ins)?;
                 self.registers([a, b])
             }
-            Op::JumpNotVariantOf | Op::JumpNotCaught | Op::Propagate => {
+            Op::JumpNotVariantOf | Op::JumpNotCaught | Op::JumpNotAppends | Op::Propagate => {
                 self.jump(ins)?;
                 self.registers([a, b])
             }

@@ -4,7 +4,10 @@
 use std::rc::Rc;
 
 use harn_system::Memory;
+use harn_value::Str;
+use harn_vm::channel::Channel;
 use harn_vm::cycles::{collect, live_variables};
+use harn_vm::iter::Stage;
 use harn_vm::{Source, Value, Vm, VmBuilder, block_on, builtins, load};
 
 builtins! {
@@ -16,6 +19,28 @@ builtins! {
     }
     /// Captured variables alive, without a collection.
     Pure fn alive_now(cx) -> "int" { live_variables() }
+    /// An iterator over `source`, and with a function one with a stage of that kind.
+    Pure fn pipe(cx, source: Value, kind: Value, f: Value) -> "iter" {
+        let iter = cx.iter(&source)?;
+        let staged = match kind.as_str().map(Str::as_str) {
+            Some("map") => iter.then(Stage::Map(f)),
+            Some("filter") => iter.then(Stage::Filter(f)),
+            Some("zip") => iter.then(Stage::Zip { other: cx.iter(&f)?, first: None }),
+            Some("chain") => iter.chain(cx.iter(&f)?),
+            Some("flat_map") => iter.then(Stage::FlatMap { f, inner: None }),
+            Some("scan") => iter.then(Stage::Scan { accumulator: f.clone(), f }),
+            _ => iter,
+        };
+        staged.into_value()
+    }
+    /// The next item of an iterator over what is at hand.
+    Pure fn next(cx, iter: Value) -> "any" { cx.iter(&iter)?.try_next()?.flatten() }
+    /// A channel with a value in it.
+    State async fn channel(cx, value: Value) -> "any" {
+        let channel = Channel::new("c", 1);
+        channel.send(value).await;
+        channel.into_value()
+    }
     /// Prints.
     Output fn println(cx, x: Value) -> "nil" {
         cx.print(&format!("{x}\n"))?;
@@ -68,6 +93,25 @@ fn cycles_through_every_kind_of_container_are_freed() {
         fn long(n) { var v = nil\nvar w = { -> v }\nfor i in 1 to n { let u = w\nw = { -> u } }\nv = w }\n\
         for i in 1 to 10 { list()\ndict()\ninstance()\nvariant()\nlong(1000) }\nreturn alive()";
     assert_eq!(run(text), "0");
+}
+
+#[test]
+fn cycles_through_iterators_are_freed() {
+    for kind in ["map", "filter", "zip", "chain", "flat_map", "scan"] {
+        let f = if matches!(kind, "zip" | "chain") { "[{ -> v }]" } else { "{ x -> v }" };
+        let text = format!(
+            "fn t() {{ var v = nil\nv = pipe([1, 2], \"{kind}\", {f}) }}\n\
+             for i in 1 to 10 {{ t() }}\nreturn alive()"
+        );
+        assert_eq!(run(&text), "0", "{kind}");
+    }
+    let text = "fn t() { var v = nil\nv = [pipe([{ -> v }, 1]), pipe({a: { -> v }}), pipe(pipe([1], \"map\", { x -> v }))] }\n\
+                fn u() { var v = nil\nv = channel({ -> v }) }\n\
+                for i in 1 to 10 { t()\nu() }\nreturn alive()";
+    assert_eq!(run(text), "0");
+    let text = "fn t() { var v = nil\nv = pipe([{ -> v }, 2])\nv }\n\
+                let kept = t()\nlet before = alive()\nlet f = next(kept)\nreturn [before, alive(), f() == kept, next(kept)]";
+    assert_eq!(run(text), "[1, 1, true, 2]");
 }
 
 #[test]

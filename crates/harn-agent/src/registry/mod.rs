@@ -4,7 +4,7 @@
 mod define;
 mod describe;
 
-use harn_value::{Dict, Ref, Value};
+use harn_value::{Dict, List, Ref, Value};
 
 pub(crate) use define::RUNTIME_TOOLS;
 pub use define::define;
@@ -59,11 +59,11 @@ pub fn empty() -> Value {
 ///
 /// # Errors
 /// `<function>: argument must be a tool registry (created with tool_registry())`
-pub fn entries(function: &str, registry: &Value) -> Result<Ref<Vec<Value>>> {
+pub fn entries(function: &str, registry: &Value) -> Result<Ref<List>> {
     let list = registry.as_dict().and_then(|d| d.get_str("tools")).and_then(Value::as_list);
     match list {
         Some(list) if is_tagged(registry, TYPE) => Ok(list.clone()),
-        None if is_tagged(registry, TYPE) => Ok(Ref::new(Vec::new())),
+        None if is_tagged(registry, TYPE) => Ok(Ref::new(List::new())),
         _ => fail(format!("{function}: argument must be a tool registry (created with tool_registry())")),
     }
 }

@@ -237,7 +237,7 @@ fn set_child(parent: &mut Value, step: &str, new: Value) {
 fn delete_child(parent: &mut Value, step: &str) {
     if let Some(list) = parent.as_list_mut() {
         if let Some(at) = index(step).filter(|at| *at < list.len()) {
-            list.make_mut().remove(at);
+            list.make_mut().with_vec(|items| items.remove(at));
         }
     } else if let Some(dict) = parent.as_dict_mut()
         && dict.contains(step)

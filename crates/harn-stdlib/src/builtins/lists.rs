@@ -1,6 +1,6 @@
 //! Functions on lists and dicts. Most have a method of the same name; these take the collection first.
 
-use harn_value::{Dict, Ref, Structural, Value};
+use harn_value::{Dict, List, Ref, Structural, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Error, Result, builtins};
 
@@ -139,7 +139,7 @@ pub(crate) fn entry_dicts(dict: &Dict) -> Vec<Value> {
         .collect()
 }
 
-fn list(name: &str, items: Given) -> Result<Ref<Vec<Value>>> {
+fn list(name: &str, items: Given) -> Result<Ref<List>> {
     let Some(items) = items.0 else {
         return Err(Error::runtime(format!("{name}: first argument must be a list")));
     };
@@ -148,7 +148,7 @@ fn list(name: &str, items: Given) -> Result<Ref<Vec<Value>>> {
     })
 }
 
-fn list_and_callback(name: &str, items: Given, f: Given) -> Result<(Ref<Vec<Value>>, Value)> {
+fn list_and_callback(name: &str, items: Given, f: Given) -> Result<(Ref<List>, Value)> {
     let items = list(name, items)?;
     let Some(f) = f.0 else {
         return Err(Error::runtime(format!("{name}: callback is required")));

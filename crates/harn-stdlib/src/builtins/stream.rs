@@ -87,7 +87,7 @@ builtins! {
             if out.len() >= max {
                 return Err(Error::runtime(format!("stream.collect: max cap {max} exceeded")));
             }
-            room_for_one(out)?;
+            room_for_one(out.len(), out.capacity())?;
             out.push(item);
             Ok(())
         };

@@ -14,7 +14,7 @@ use crate::sequences::{self, Groups, splice};
 use crate::sorting::{extreme, sort, sort_keyed};
 use crate::text;
 
-type List = Ref<Vec<Value>>;
+type List = Ref<harn_value::List>;
 
 builtins! {
     /// Methods of lists.
@@ -297,10 +297,10 @@ fn part(mut list: List, start: usize, end: usize) -> List {
     let start = start.min(end);
     if let Some(items) = list.get_mut() {
         items.truncate(end);
-        items.drain(..start);
+        items.remove_front(start);
         return list;
     }
-    Ref::new(list[start..end].to_vec())
+    Ref::new(list[start..end].to_vec().into())
 }
 
 /// Where something was found, or -1.

@@ -10,6 +10,7 @@
 //! `break`, `return`), `pattern`, `decl` (functions and other declarations), and `effects`: what evaluating an
 //! expression may do to variables that were read before.
 
+mod assign;
 mod call;
 mod control;
 mod decl;

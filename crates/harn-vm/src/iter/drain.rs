@@ -117,22 +117,22 @@ struct Collect<End> {
     end: Option<End>,
 }
 
-/// Refuses to let a full vector grow beyond the memory limit.
+/// Refuses to let a full vector or list grow beyond the memory limit.
 ///
 /// # Errors
 /// The memory limit.
 #[inline]
-pub fn room_for_one(out: &Vec<Value>) -> Result<()> {
-    if out.len() == out.capacity() && out.len() >= 4096 {
-        // The next push doubles the vector.
-        harn_value::memory::check(out.len() * 2 * size_of::<Value>()).map_err(Error::from)?;
+pub fn room_for_one(len: usize, capacity: usize) -> Result<()> {
+    if len == capacity && len >= 4096 {
+        // The next push doubles it.
+        harn_value::memory::check(len * 2 * size_of::<Value>()).map_err(Error::from)?;
     }
     Ok(())
 }
 
 impl<End: FnOnce(Vec<Value>) -> Result<Value>> Sink for Collect<End> {
     fn item(&mut self, item: Value, _: &mut Slots) -> Result<Flow> {
-        room_for_one(&self.out)?;
+        room_for_one(self.out.len(), self.out.capacity())?;
         self.out.push(item);
         Ok(Flow::More)
     }

@@ -100,6 +100,10 @@ impl Iter {
         }))
     }
 
+    pub(crate) fn as_value(&self) -> &Value {
+        &self.0
+    }
+
     fn state(&self) -> &State {
         // SAFETY: `Iter::new` and `Iter::over` are the only makers, and the object is a `State` in both.
         unsafe { self.0.downcast_unchecked::<State>() }
@@ -380,5 +384,15 @@ impl Foreign for State {
 
     fn equals(&self, other: &dyn Foreign) -> bool {
         std::ptr::addr_eq(&raw const *self, &raw const *other)
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        // While an item is on its way, who waits for it has a part of the body.
+        if !self.busy.get()
+            && let Ok(body) = self.body.try_borrow()
+        {
+            body.items.trace(visit);
+            body.stages.iter().for_each(|stage| stage.trace(visit));
+        }
     }
 }

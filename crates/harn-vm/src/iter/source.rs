@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use harn_value::{Dict, Range, Ref, Set, Str, Value};
+use harn_value::{Dict, List, Range, Ref, Set, Str, Value};
 
 use super::Iter;
 use crate::cx::Cx;
@@ -32,7 +33,7 @@ pub trait Source {
 /// Items of a value that is at hand, or of something that is pulled.
 pub(super) enum Items {
     /// The list, the next place, and the place behind the last one.
-    List(Ref<Vec<Value>>, usize, usize),
+    List(Ref<List>, usize, usize),
     Set(Ref<Set>, usize, usize),
     /// Pairs `(key, value)` in key order.
     Dict(Ref<Dict>, usize, usize),
@@ -46,6 +47,15 @@ pub(super) enum Items {
     /// A source that is waited for: it is with the future that waits.
     OnLoan,
     Done,
+}
+
+/// Shows a reference as the value that it is.
+fn lend<T>(held: &Ref<T>, visit: &mut dyn FnMut(&Value))
+where
+    Value: From<Ref<T>>,
+{
+    // SAFETY: the copy is not dropped, so the count stays what it is.
+    visit(&ManuallyDrop::new(Value::from(unsafe { std::ptr::read(held) })));
 }
 
 const NOTHING: Range = Range { start: 1, end: 0, exclusive: false };
@@ -84,6 +94,18 @@ impl Items {
             Items::Done => None,
             Items::Generator(_) | Items::Shared(_) | Items::Source(_) | Items::OnLoan => return None,
         })
+    }
+
+    /// Visits the values that are held. A source of another crate does not say what it holds.
+    pub(super) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        match self {
+            Items::List(list, ..) => lend(list, visit),
+            Items::Set(set, ..) => lend(set, visit),
+            Items::Dict(dict, ..) => lend(dict, visit),
+            Items::Generator(generator) => visit(generator),
+            Items::Shared(iter) => visit(iter.as_value()),
+            Items::Text(..) | Items::Range(_) | Items::Source(_) | Items::OnLoan | Items::Done => {}
+        }
     }
 
     /// Whether items lie in memory, so that places can be passed over without a look.

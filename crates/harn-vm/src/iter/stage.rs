@@ -87,6 +87,35 @@ pub struct Parts {
     pub(super) begun: bool,
 }
 
+impl Stage {
+    /// Visits the values that the stage holds.
+    pub(super) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        match self {
+            Stage::Map(f)
+            | Stage::Filter(f)
+            | Stage::Tap(f)
+            | Stage::TakeWhile { f, .. }
+            | Stage::SkipWhile { f, .. } => visit(f),
+            Stage::Scan { accumulator, f } => {
+                visit(accumulator);
+                visit(f);
+            }
+            Stage::FlatMap { f, inner } => {
+                visit(f);
+                inner.iter().for_each(|inner| visit(inner.as_value()));
+            }
+            Stage::Zip { other, first } => {
+                visit(other.as_value());
+                first.iter().for_each(visit);
+            }
+            Stage::Chain(parts) => parts.rest.iter().for_each(|part| visit(part.as_value())),
+            Stage::Chunks { chunk, .. } => chunk.iter().for_each(visit),
+            Stage::Windows { window, .. } => window.iter().for_each(visit),
+            Stage::Take(_) | Stage::Skip(_) | Stage::Enumerate(_) => {}
+        }
+    }
+}
+
 impl Parts {
     pub(super) fn calls(&self) -> bool {
         self.rest.iter().any(|part| part.state().calls.get())

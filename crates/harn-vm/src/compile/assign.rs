@@ -1,0 +1,546 @@
+//! Assignments, and when they change a value in place.
+
+use harn_syntax::ast::*;
+
+use super::Compiler;
+use super::effects::Effects;
+use super::expr::is_number;
+use super::facts::mentions;
+use super::scope::{Binding, Reg};
+use crate::bytecode::{FailKind, Op, PathStep, TAKE};
+
+impl<'a> Compiler<'a> {
+    pub(super) fn assign(
+        &mut self,
+        target: &'a harn_syntax::ast::Target,
+        op: Option<BinaryOp>,
+        op_span: harn_syntax::Span,
+        value: &'a Expr,
+    ) {
+        let name = &target.root.name;
+        let Some(binding) = self.resolve(name) else {
+            let t = self.f().temp();
+            self.expr(value, t);
+            self.f().at(target.root.span);
+            let text = format!("Undefined variable: {name}{}", self.hint(name));
+            self.fail(FailKind::Plain, &text);
+            return;
+        };
+        let mutable = match binding {
+            Binding::Local { mutable, .. }
+            | Binding::Up { mutable, .. }
+            | Binding::Global { mutable, .. } => mutable,
+            _ => false,
+        };
+        if !mutable {
+            let t = self.f().temp();
+            self.expr(value, t);
+            self.f().at(target.root.span);
+            let text = format!("Cannot assign to immutable binding: {name}");
+            self.fail(FailKind::Plain, &text);
+            return;
+        }
+        if target.path.is_empty() {
+            self.assign_variable(name, &binding, op, op_span, value);
+        } else {
+            self.assign_path(target, &binding, op, op_span, value);
+        }
+    }
+
+    fn assign_variable(
+        &mut self,
+        name: &Name,
+        binding: &Binding,
+        op: Option<BinaryOp>,
+        span: harn_syntax::Span,
+        value: &'a Expr,
+    ) {
+        if let Binding::Local { reg, cell: false, .. } = *binding {
+            match op {
+                Some(op) => {
+                    if let Some(number) = Self::number(value) {
+                        self.f().at(span);
+                        self.arithmetic_with(op, reg, reg, &number);
+                        return;
+                    }
+                    let old = if Effects::of(value).assigns(name) {
+                        let t = self.f().temp();
+                        self.f().emit(Op::Move, t, reg, 0);
+                        t
+                    } else {
+                        reg
+                    };
+                    let r = self.operand(value);
+                    self.f().at(span);
+                    self.arithmetic(op, reg, old, r);
+                    if op != BinaryOp::Add {
+                        self.used_up(r);
+                    }
+                }
+                None => self.assign_local(name, reg, value),
+            }
+            return;
+        }
+        // Captured and module variables: `x += e` and `x = x + e` append in place.
+        let added = match (op, &value.kind) {
+            (Some(BinaryOp::Add), _) => Some(value),
+            (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if lhs.as_name() == Some(name) => {
+                Some(&**rhs)
+            }
+            _ => None,
+        };
+        match (op, added) {
+            (_, Some(added))
+                if matches!(binding, Binding::Local { .. } | Binding::Up { .. })
+                    && self.is_at_hand(added) =>
+            {
+                let right = self.operand(added);
+                let k = self.text_constant(name);
+                self.f().at(span);
+                match *binding {
+                    Binding::Up { index, .. } => self.f().emit(Op::AddUpCell, index, right, k),
+                    Binding::Local { reg, .. } => self.f().emit(Op::AddCell, reg, right, k),
+                    _ => return,
+                };
+            }
+            (_, Some(added)) if !matches!(added.kind, ExprKind::Int(_) | ExprKind::Float(_)) => {
+                let cell = self.cell_of(binding);
+                let old = self.f().temp();
+                self.load_binding(name, binding, old);
+                let t = self.f().temp();
+                self.expr(added, t);
+                self.f().at(span);
+                self.f().emit(Op::AddToCell, cell, old, u32::from(t));
+                self.f().emit(Op::Clear, t, 0, 0);
+            }
+            (Some(op), _) => {
+                let old = self.f().temp();
+                self.load_binding(name, binding, old);
+                if let Some(number) = Self::number(value) {
+                    self.f().at(span);
+                    self.arithmetic_with(op, old, old, &number);
+                } else {
+                    let r = self.operand(value);
+                    self.f().at(span);
+                    self.arithmetic(op, old, old, r);
+                }
+                self.set_binding(binding, old);
+            }
+            (None, _) => {
+                let t = self.f().temp();
+                self.expr(value, t);
+                self.f().at(span);
+                self.set_binding(binding, t);
+                self.f().emit(Op::Clear, t, 0, 0);
+            }
+        }
+    }
+
+    /// Whether evaluating `e` does nothing but read what cannot change or fail: then it does not matter whether it is
+    /// evaluated before or after a variable is read.
+    fn is_at_hand(&mut self, e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Str(_) => true,
+            ExprKind::Paren(inner) => self.is_at_hand(inner),
+            ExprKind::Name(name) if name != "_" => matches!(
+                self.resolve(name),
+                Some(Binding::Local { cell: false, .. } | Binding::Up { cell: false, .. })
+            ),
+            _ => false,
+        }
+    }
+
+    fn arithmetic(&mut self, op: BinaryOp, dst: Reg, l: Reg, r: Reg) {
+        let op = match op {
+            BinaryOp::Add => Op::Add,
+            BinaryOp::Sub => Op::Sub,
+            BinaryOp::Mul => Op::Mul,
+            BinaryOp::Div => Op::Div,
+            _ => Op::Rem,
+        };
+        self.f().emit(op, dst, l, u32::from(r));
+    }
+
+    /// `x = e` for a variable in a register of its own.
+    fn assign_local(&mut self, name: &Name, reg: Reg, value: &'a Expr) {
+        match &value.kind {
+            // x = x + a + b: append one after the other.
+            ExprKind::Binary { op: BinaryOp::Add, lhs, .. }
+                if matches!(lhs.kind, ExprKind::Binary { op: BinaryOp::Add, .. }) =>
+            {
+                let mut parts = Vec::new();
+                let mut left = value;
+                while let ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, op_span } = &left.kind {
+                    parts.push((&**rhs, *op_span));
+                    left = lhs;
+                }
+                let is_first = left.as_name() == Some(name);
+                if is_first && self.may_take(name, parts.iter().map(|(e, _)| *e)) {
+                    for (part, span) in parts.into_iter().rev() {
+                        let mark = self.f().next;
+                        let r = self.operand(part);
+                        self.f().at(span);
+                        self.f().emit(Op::Add, reg, reg, u32::from(r));
+                        self.f().next = mark;
+                    }
+                    return;
+                }
+                parts.reverse();
+                if is_first && parts.iter().all(|(e, _)| !Effects::of(e).assigns(name)) {
+                    self.append_together(reg, &parts);
+                    return;
+                }
+            }
+            // x = f(x): the variable's last use is the argument.
+            ExprKind::Call { callee, args, .. } if args.iter().all(|a| !a.spread) => {
+                let is_name = |a: &&Arg| a.value.as_name() == Some(name);
+                let others = || args.iter().filter(|a| !is_name(a)).map(|a| &a.value);
+                if args.iter().filter(is_name).count() == 1
+                    && !mentions(callee, name)
+                    && self.may_take(name, others())
+                {
+                    self.moved = Some(reg);
+                }
+            }
+            // x = x.push(y): the same for the receiver.
+            ExprKind::MethodCall { object, name: method, args, optional: false }
+                if object.as_name() == Some(name) && args.iter().all(|a| !a.spread) =>
+            {
+                if self.may_take(name, args.iter().map(|a| &a.value)) {
+                    self.moved = Some(reg);
+                } else if let [arg] = &args[..]
+                    && !Effects::of(&arg.value).assigns(name)
+                    && (method.name == "push"
+                        || method.name == "skip" && matches!(arg.value.kind, ExprKind::Int(n) if n >= 0))
+                {
+                    self.change_in_place(reg, method, &arg.value);
+                    return;
+                }
+            }
+            // x = {...x, k: v}
+            ExprKind::Dict(items)
+                if spreads_first(items, name)
+                    && self.may_take(name, items.iter().skip(1).flat_map(parts_of)) =>
+            {
+                self.moved = Some(reg);
+            }
+            _ => {}
+        }
+        self.expr(value, reg);
+        self.moved = None;
+    }
+
+    /// Whether a plain variable that is about to be assigned may lose its old value before `rest` is evaluated and the
+    /// new value is there: nothing reads it meanwhile, and if that never happens, nobody looks at the variable again.
+    fn may_take<'e>(&mut self, name: &Name, rest: impl Iterator<Item = &'e Expr> + Clone) -> bool {
+        rest.clone().all(|e| !mentions(e, name))
+            && !Effects::of_all(rest).leaves()
+            && !self.survives_error(name)
+    }
+
+    /// `x = x + a + b` where an error must leave `x` as it was. If `x` and `a` are both texts, lists or dicts, the other
+    /// parts are joined and appended at once; otherwise the sum is made beside `x`.
+    fn append_together(&mut self, reg: Reg, parts: &[(&'a Expr, harn_syntax::Span)]) {
+        let [(first, span), rest @ ..] = parts else { return };
+        let (sum, appends) = (self.f().temp(), self.f().temp());
+        self.expr(first, sum);
+        self.f().at(*span);
+        self.f().emit(Op::LoadBool, appends, 1, 0);
+        let other = self.f().jump(Op::JumpNotAppends, reg, sum);
+        let joined = self.f().jump(Op::Jump, 0, 0);
+        self.f().land(other);
+        self.f().emit(Op::LoadBool, appends, 0, 0);
+        self.f().emit(Op::Add, sum, reg, u32::from(sum));
+        self.f().land(joined);
+        for (part, span) in rest {
+            let mark = self.f().next;
+            let right = self.operand(part);
+            self.f().at(*span);
+            self.f().emit(Op::Add, sum, sum, u32::from(right));
+            self.f().next = mark;
+        }
+        self.f().at(*span);
+        let beside = self.f().jump(Op::JumpIfNot, appends, 0);
+        self.f().emit(Op::Add, reg, reg, u32::from(sum));
+        let done = self.f().jump(Op::Jump, 0, 0);
+        self.f().land(beside);
+        self.f().emit(Op::Take, reg, sum, 0);
+        self.f().land(done);
+        self.f().emit(Op::Clear, sum, 0, 0);
+    }
+
+    /// `x = x.push(e)` or `x = x.skip(2)` where an error must leave `x` as it was. A list is changed in place once nothing
+    /// can fail any more; for anything else the method is called.
+    fn change_in_place(&mut self, reg: Reg, method: &'a Ident, value: &'a Expr) {
+        let t = self.f().temp();
+        self.expr(value, t);
+        self.f().at(method.span);
+        let other = self.f().jump(Op::JumpNotList, reg, 0);
+        if method.name == "push" {
+            self.f().emit(Op::ListPush, reg, t, 0);
+        } else {
+            let to = self.f().temp();
+            self.load_nil(to);
+            self.f().emit(Op::Slice, reg, reg, u32::from(t));
+        }
+        let done = self.f().jump(Op::Jump, 0, 0);
+        self.f().land(other);
+        let base = self.f().temp();
+        let (receiver, arg) = (self.f().temp(), self.f().temp());
+        self.f().emit(Op::Move, receiver, reg, 0);
+        self.f().emit(Op::Take, arg, t, 0);
+        let site = self.method_site(&method.name, false);
+        self.f().emit(Op::CallMethod, base, 2, site);
+        self.f().emit(Op::Take, reg, base, 0);
+        self.f().land(done);
+    }
+
+    /// A register that holds the cell of a captured or module variable.
+    fn cell_of(&mut self, binding: &Binding) -> Reg {
+        match *binding {
+            Binding::Local { reg, .. } => reg,
+            Binding::Up { index, .. } => {
+                let t = self.f().temp();
+                self.f().emit(Op::GetUp, t, index, 0);
+                t
+            }
+            Binding::Global { module, index, .. } => {
+                let t = self.f().temp();
+                self.f().emit(Op::GetGlobal, t, module as u16, index);
+                t
+            }
+            _ => self.f().temp(),
+        }
+    }
+
+    fn set_binding(&mut self, binding: &Binding, value: Reg) {
+        match *binding {
+            Binding::Local { reg, cell: true, .. } => drop(self.f().emit(Op::SetCell, reg, value, 0)),
+            Binding::Local { reg, .. } => drop(self.f().emit(Op::Move, reg, value, 0)),
+            Binding::Up { index, .. } => drop(self.f().emit(Op::SetUpCell, index, value, 0)),
+            Binding::Global { module, index, .. } => {
+                self.f().emit(Op::SetGlobalVar, value, module as u16, index);
+            }
+            _ => {}
+        }
+    }
+
+    /// `root.a[i].b = e` and its compound forms.
+    fn assign_path(
+        &mut self,
+        target: &'a harn_syntax::ast::Target,
+        binding: &Binding,
+        op: Option<BinaryOp>,
+        span: harn_syntax::Span,
+        value: &'a Expr,
+    ) {
+        let place = self.cell_of(binding);
+        let added = match (op, &value.kind) {
+            (Some(_), _) => Some((value, op.unwrap_or(BinaryOp::Add))),
+            // p = p + e with the same path: as p += e.
+            (None, ExprKind::Binary { op: BinaryOp::Add, lhs, rhs, .. }) if same_place(target, lhs) => {
+                Some((&**rhs, BinaryOp::Add))
+            }
+            _ => None,
+        };
+        let Some((operand, op)) = added else {
+            let v = self.operand(value);
+            let indices = || {
+                Effects::of_all(target.path.iter().filter_map(|step| match step {
+                    TargetStep::Index { index, .. } => Some(index),
+                    TargetStep::Member(_) => None,
+                }))
+            };
+            let v = self.settled(value, v, indices);
+            let take = if self.f().is_variable(v) { 0 } else { TAKE };
+            self.f().dirty.retain(|r| *r != v);
+            self.store_path(target, place, v, take);
+            return;
+        };
+        if let ([step], Binding::Local { cell: false, .. }) = (&target.path[..], binding) {
+            self.update_part(step, place, operand, op, span);
+            return;
+        }
+        // Indices once, then the old value, then the right side.
+        let steps = self.path_steps(target);
+        let path = self.path(steps);
+        let old = self.f().temp();
+        let right = self.f().temp();
+        self.f().at(target.span);
+        self.f().emit(Op::GetPath, old, place, path);
+        self.expr(operand, right);
+        self.f().at(span);
+        if op == BinaryOp::Add {
+            self.f().emit(Op::ReleasePath, place, old, path);
+        }
+        self.arithmetic(op, old, old, right);
+        self.f().at(target.path.last().map_or(target.span, TargetStep::span));
+        self.f().emit(Op::SetPath, place, old, path | TAKE);
+        self.f().emit(Op::Clear, right, 0, 0);
+    }
+
+    /// `place.name op= e` and `place[i] op= e` for a variable in a register of its own.
+    fn update_part(
+        &mut self,
+        step: &'a TargetStep,
+        place: Reg,
+        operand: &'a Expr,
+        op: BinaryOp,
+        span: harn_syntax::Span,
+    ) {
+        let field = match step {
+            TargetStep::Member(name) => Err(self.text_constant(&name.name)),
+            TargetStep::Index { index, .. } => {
+                let i = self.operand(index);
+                let i = self.settled(index, i, || Effects::of(operand));
+                Ok(if i == place { self.copied(i) } else { i })
+            }
+        };
+        let old = self.f().temp();
+        self.f().at(step.span());
+        match field {
+            Ok(i) => self.f().emit(Op::GetIndex, old, place, u32::from(i)),
+            Err(k) => self.f().emit(Op::GetField, old, place, k),
+        };
+        let number = is_number(operand);
+        if let Some(literal) = Self::number(operand) {
+            self.f().at(span);
+            self.arithmetic_with(op, old, old, &literal);
+            self.set_part(field, step, place, old);
+            return;
+        }
+        let right = if op == BinaryOp::Add && !number {
+            let right = self.f().temp();
+            self.expr(operand, right);
+            let path = self.path(vec![match (field, step) {
+                (Ok(i), _) => PathStep::Index(i),
+                (_, TargetStep::Member(name)) => PathStep::Field(self.vm.intern(&name.name)),
+                _ => return,
+            }]);
+            self.f().at(span);
+            self.f().emit(Op::ReleasePath, place, old, path);
+            right
+        } else {
+            self.operand(operand)
+        };
+        self.f().at(span);
+        self.arithmetic(op, old, old, right);
+        self.set_part(field, step, place, old);
+        if !number && op == BinaryOp::Add {
+            self.f().dirty.push(right);
+        } else {
+            self.used_up(right);
+        }
+    }
+
+    /// Stores the new value of a field (its name's constant) or element (its index).
+    fn set_part(&mut self, field: Result<Reg, u32>, step: &TargetStep, place: Reg, value: Reg) {
+        self.f().at(step.span());
+        match field {
+            Ok(i) => self.f().emit(Op::SetIndex, place, i, u32::from(value) | TAKE),
+            Err(k) => self.f().emit(Op::SetField, place, value, k | TAKE),
+        };
+    }
+
+    fn store_path(&mut self, target: &'a harn_syntax::ast::Target, place: Reg, value: Reg, take: u32) {
+        match &target.path[..] {
+            [TargetStep::Member(name)] => {
+                self.f().at(name.span);
+                let k = self.text_constant(&name.name);
+                self.f().emit(Op::SetField, place, value, k | take);
+            }
+            [TargetStep::Index { index, span }] => {
+                let i = self.operand(index);
+                // `x[x] = v`: the place is written while the index is read.
+                let i = if i == place { self.copied(i) } else { i };
+                self.f().at(*span);
+                self.f().emit(Op::SetIndex, place, i, u32::from(value) | take);
+            }
+            _ => {
+                let steps = self.path_steps(target);
+                let path = self.path(steps);
+                self.f().at(target.path.last().map_or(target.span, TargetStep::span));
+                self.f().emit(Op::SetPath, place, value, path | take);
+            }
+        }
+    }
+
+    /// A copy of a register, until the end of the statement.
+    fn copied(&mut self, reg: Reg) -> Reg {
+        let t = self.f().temp();
+        self.f().emit(Op::Move, t, reg, 0);
+        self.f().dirty.push(t);
+        t
+    }
+
+    fn path_steps(&mut self, target: &'a harn_syntax::ast::Target) -> Vec<PathStep> {
+        target
+            .path
+            .iter()
+            .map(|step| match step {
+                TargetStep::Member(name) => PathStep::Field(self.vm.intern(&name.name)),
+                TargetStep::Index { index, .. } => {
+                    let t = self.f().temp();
+                    self.expr(index, t);
+                    PathStep::Index(t)
+                }
+            })
+            .collect()
+    }
+
+    fn path(&mut self, steps: Vec<PathStep>) -> u32 {
+        self.f().paths.push(steps.into());
+        self.f().paths.len() as u32 - 1
+    }
+}
+
+/// Whether `e` reads exactly the place that `target` assigns, with steps that have no effects.
+fn same_place(target: &harn_syntax::ast::Target, e: &Expr) -> bool {
+    let mut e = e;
+    for step in target.path.iter().rev() {
+        match (step, &e.kind) {
+            (TargetStep::Member(name), ExprKind::Member { object, name: other, optional: false })
+                if name.name == other.name =>
+            {
+                e = object;
+            }
+            (
+                TargetStep::Index { index, .. },
+                ExprKind::Index { object, index: other, optional: false, .. },
+            ) if same_simple(index, other) => {
+                e = object;
+            }
+            _ => return false,
+        }
+    }
+    e.as_name() == Some(&target.root.name)
+}
+
+fn same_simple(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Name(x), ExprKind::Name(y)) => x == y,
+        (ExprKind::Int(x), ExprKind::Int(y)) => x == y,
+        (ExprKind::Str(x), ExprKind::Str(y)) => x == y,
+        (ExprKind::Paren(x), _) => same_simple(x, b),
+        (_, ExprKind::Paren(y)) => same_simple(a, y),
+        (
+            ExprKind::Member { object: x, name: n, optional: false },
+            ExprKind::Member { object: y, name: m, optional: false },
+        ) => n.name == m.name && same_simple(x, y),
+        _ => false,
+    }
+}
+
+/// Whether a dict begins with `...name`.
+fn spreads_first(items: &[DictItem], name: &Name) -> bool {
+    matches!(items, [DictItem::Spread(first), ..] if first.as_name() == Some(name))
+}
+
+/// The expressions of an item of a dict.
+fn parts_of(item: &DictItem) -> impl Iterator<Item = &Expr> + Clone {
+    let (key, value) = match item {
+        DictItem::Entry { value, .. } | DictItem::Spread(value) => (None, value),
+        DictItem::Computed { key, value } => (Some(key), value),
+    };
+    key.into_iter().chain([value])
+}
