@@ -76,7 +76,7 @@ bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, 
 bench-quick: build ## the same, roughly
 	python3 benches/run.py --harn $(HARN) --quick
 
-fuzz: ## fuzz lexer, parser, templates and VM; S=seconds each, T=target for one of them
+fuzz: ## fuzz all that reads text from outside; S=seconds each, T=target for one of them
 	$(CARGO) run --release --package harn-fuzz -- --seconds $(S) $(T)
 
 asan: ## run conformance, random programs (COUNT) and the VM fuzzer (S seconds) under a memory checker

@@ -4,18 +4,23 @@
 //! One run of a target is a child process: so that a stack overflow or an abort is a finding too, not the end of
 //! the run. Input number `i` depends on the seed, on `i` and on the kept corpus alone, so the parent can write down
 //! any input a child died on. Files: `generate.rs` makes programs, `mutate.rs` breaks texts, `corpus.rs` keeps
-//! inputs, `blocks.rs` rewrites programs without changing them, `reference` is a second interpreter, `target.rs` says
-//! what must hold, `watch.rs` is the parent.
+//! inputs, `blocks.rs` rewrites programs without changing them, `reference` is a second interpreter, `replies.rs`,
+//! `documents.rs`, `values.rs` and `files.rs` hold targets for text from outside, `target.rs` says what must hold, `watch.rs` is
+//! the parent.
 
 mod alloc;
 mod blocks;
 mod corpus;
+mod documents;
+mod files;
 mod generate;
 mod machine;
 mod mutate;
 mod reference;
+mod replies;
 mod rng;
 mod target;
+mod values;
 mod watch;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use harn_template::{RenderContext, Template};
 use harn_value::{Dict, Value};
 
 use crate::rng::Rng;
-use crate::{generate, machine, reference};
+use crate::{documents, files, generate, machine, reference, replies, values};
 
 /// A part of Harn that reads text from outside.
 pub(crate) struct Target {
@@ -48,6 +48,62 @@ pub(crate) static TARGETS: &[Target] = &[
         extension: ".harn",
         generate: reference::generate,
         check: reference::check,
+    },
+    Target {
+        name: "sse",
+        corpus: "sse",
+        extension: ".txt",
+        generate: replies::generate_sse,
+        check: replies::check_sse,
+    },
+    Target {
+        name: "stream",
+        corpus: "stream",
+        extension: ".txt",
+        generate: replies::generate_stream,
+        check: replies::check_stream,
+    },
+    Target {
+        name: "json",
+        corpus: "json",
+        extension: ".txt",
+        generate: replies::generate_json,
+        check: replies::check_json,
+    },
+    Target {
+        name: "tagged",
+        corpus: "tagged",
+        extension: ".txt",
+        generate: replies::generate_tagged,
+        check: replies::check_tagged,
+    },
+    Target {
+        name: "manifest",
+        corpus: "manifest",
+        extension: ".toml",
+        generate: documents::generate_manifest,
+        check: documents::check_manifest,
+    },
+    Target {
+        name: "transcript",
+        corpus: "transcript",
+        extension: ".json",
+        generate: documents::generate_transcript,
+        check: documents::check_transcript,
+    },
+    Target {
+        name: "values",
+        corpus: "values",
+        extension: ".harn.prompt",
+        generate: values::generate,
+        check: values::check,
+    },
+    Target {
+        name: "files",
+        corpus: "files",
+        extension: ".txt",
+        generate: files::generate,
+        check: files::check,
     },
 ];
 

@@ -4,10 +4,10 @@
 
 use std::process::Command;
 
-/// Runs each target for five seconds.
+/// Runs each target for three seconds.
 #[test]
 fn a_short_run_finds_nothing() {
-    let output = Command::new(env!("CARGO_BIN_EXE_harn-fuzz")).args(["--seconds", "5"]).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_harn-fuzz")).args(["--seconds", "3"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.lines().count() > 1 && text.lines().all(|line| line.ends_with("nothing found")), "{text}");

@@ -1,0 +1,401 @@
+//! All builtins that touch files, in random sequences with hostile arguments: beside a canary, and on a disk that is full at
+//! random moments.
+//!
+//! The tree is in memory, or a scratch folder of this machine. There a layer at the bottom ends the process before anything
+//! outside of the working directory is changed.
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use harn_system::{Ceiling, Draft, Facts, Layer, Memory, MoveError, Real, System};
+use harn_vm::{Effect, Source, block_on, load};
+
+use crate::rng::Rng;
+
+/// Paths; `@` stands for the folder that holds project, home and canary.
+const PATHS: &[&str] = &[
+    "",
+    ".",
+    "..",
+    "/",
+    "./",
+    "../",
+    "//",
+    "a",
+    "b",
+    "./a",
+    "a/",
+    "sub",
+    "sub/",
+    "sub/x",
+    "sub/..",
+    "sub/../..",
+    "sub/../../..",
+    "../work",
+    "../../project",
+    "@/project",
+    "@/project/work",
+    "@/home",
+    "@",
+    "link",
+    "up",
+    "up/work",
+    "self",
+    "self/self/a",
+    "out",
+    "out/keep",
+    "hole",
+    "loop",
+    "@/project/harn.toml",
+    "new/deep",
+    "a/b",
+    "@/canary",
+    "@/canary/keep",
+    "../../canary/keep",
+    "@/canary/new",
+    "sub/../../../canary",
+    "twin",
+    "out/../canary/new",
+    "/dev/null",
+    "/etc",
+    "~",
+    "*",
+    "**/*",
+    "{a,b}",
+    "a\\0b",
+    "nul\u{0}",
+    "-rf",
+    "harn.toml",
+    ".harn",
+    ".harn/store.json",
+    "é\u{202e}",
+];
+
+/// Arguments that are no paths.
+const OTHERS: &[&str] = &[
+    "nil",
+    "true",
+    "-1",
+    "0",
+    "1.5",
+    "[]",
+    "{}",
+    "\"text\"",
+    "\"x\".repeat(5000)",
+    "bytes_from_hex(\"00ff\")",
+    "{follow_symlinks: true}",
+    "{max_depth: -1}",
+    "{max_depth: 2}",
+    "{a: [1, {b: 2}]}",
+    "{ x -> x }",
+    "[\"a\", \"../b\"]",
+    "9223372036854775807",
+];
+
+/// The names of the builtins, sorted.
+static BUILTINS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let all = harn_runtime::tables().into_iter().flatten().filter(|builtin| builtin.effect == Effect::Fs);
+    let mut names: Vec<&str> = all.map(|builtin| builtin.name()).collect();
+    names.sort_unstable();
+    names
+});
+
+/// Builtins that change files come more often.
+const CHANGING: &[&str] = &[
+    "write_file",
+    "write_file_bytes",
+    "append_file",
+    "copy_file",
+    "move_file",
+    "delete_file",
+    "mkdir",
+    "store_set",
+    "checkpoint",
+    "store_clear",
+];
+
+/// Lines of calls; the first line holds the seed of the disk.
+pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
+    let mut out = format!("{}\n", rng.bits());
+    let path = |rng: &mut Rng| format!("\"{}\"", rng.pick(PATHS));
+    for _ in 0..1 + rng.below(12) {
+        let name = if rng.chance(70) { rng.pick(CHANGING) } else { rng.pick(&BUILTINS) };
+        let mut arguments = Vec::new();
+        for _ in 0..rng.below(4) {
+            arguments.push(if rng.chance(80) { path(rng) } else { rng.pick(OTHERS).to_owned() });
+        }
+        out.push_str(&format!("{name}({})\n", arguments.join(", ")));
+    }
+    out.into_bytes()
+}
+
+/// The system below the programs: with faults and a guard.
+struct Disk {
+    /// The scratch folder, unless the tree is in memory.
+    scratch: Option<tempfile::TempDir>,
+    inner: Rc<dyn System>,
+    /// What holds project, home and canary; empty in memory.
+    top: PathBuf,
+    rng: RefCell<Rng>,
+    faults: Cell<bool>,
+}
+
+impl Disk {
+    fn new(real: bool, seed: u64) -> Rc<Disk> {
+        let rng = RefCell::new(Rng::new(seed, 1));
+        let files = [
+            ("project/harn.toml", ""),
+            ("project/work/a", "content of a"),
+            ("project/work/b", "content of b"),
+            ("project/work/sub/x", "inner"),
+            ("home/mine", "mine"),
+            ("canary/keep", "canary"),
+        ];
+        let links = [
+            ("a", "link"),
+            ("..", "up"),
+            (".", "self"),
+            ("@/canary", "out"),
+            ("@/canary/hole", "hole"),
+            ("loop", "loop"),
+        ];
+        let faults = Cell::new(false);
+        if !real {
+            let mut memory = Memory::new().with_cwd("/project/work").with_env("HOME", "/home");
+            for (path, text) in files {
+                memory = memory.with_file(&format!("/{path}"), text);
+            }
+            for (target, path) in links {
+                memory = memory.with_link(&target.replace('@', ""), &format!("/project/work/{path}"));
+            }
+            return Rc::new(Disk { scratch: None, inner: Rc::new(memory), top: PathBuf::new(), rng, faults });
+        }
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let top = scratch.path().canonicalize().expect("a path");
+        for (path, text) in files {
+            let path = top.join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+            fs::write(path, text).expect("a file");
+        }
+        for (target, path) in links {
+            let target = target.replace('@', &top.to_string_lossy());
+            std::os::unix::fs::symlink(target, top.join("project/work").join(path)).expect("a link");
+        }
+        fs::hard_link(top.join("project/work/a"), top.join("project/work/twin")).expect("a link");
+        Rc::new(Disk { scratch: Some(scratch), inner: Rc::new(Real::new()), top, rng, faults })
+    }
+
+    fn work(&self) -> PathBuf {
+        if self.scratch.is_some() { self.top.join("project/work") } else { PathBuf::from("/project/work") }
+    }
+
+    /// Fails now and then.
+    fn fault(&self) -> io::Result<()> {
+        if self.faults.get() && self.rng.borrow_mut().chance(25) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        Ok(())
+    }
+
+    /// Panics when a change would go outside of the working directory. Knows nothing of how permissions are checked.
+    fn guard(&self, path: &Path, follow: bool) {
+        if self.scratch.is_none() {
+            return;
+        }
+        let mut path = path.to_owned();
+        if follow {
+            for _ in 0..50 {
+                let Ok(next) = fs::read_link(&path) else { break };
+                path = path.parent().unwrap_or(Path::new("/")).join(next);
+            }
+        }
+        let mut above = path.parent();
+        let real = loop {
+            let Some(folder) = above else { break PathBuf::from("/") };
+            match folder.canonicalize() {
+                Ok(real) => break real,
+                Err(_) => above = folder.parent(),
+            }
+        };
+        // The state of the runtime lies beside the manifest.
+        let inside = real.starts_with(self.work()) || real.starts_with(self.top.join("project/.harn"));
+        assert!(inside, "a change outside of the working directory: {}", path.display());
+    }
+
+    /// Everything below a folder, as text.
+    fn content(&self, folder: &Path, out: &mut String) {
+        for name in self.inner.names(folder).expect("a folder") {
+            let path = folder.join(name);
+            // The state of the runtime: no file of the program.
+            if path.ends_with("project/.harn") {
+                continue;
+            }
+            let facts = self.inner.link_facts(&path).expect("an entry");
+            out.push_str(&format!("{}: {:?} ", path.display(), facts.kind));
+            if facts.is_file() {
+                let bytes = self.inner.read(&path, u64::MAX).expect("a file");
+                out.push_str(&format!("{:?}", String::from_utf8_lossy(&bytes)));
+            }
+            out.push('\n');
+            if facts.is_dir() {
+                self.content(&path, out);
+            }
+        }
+    }
+
+    fn all(&self) -> String {
+        let mut out = String::new();
+        let top = if self.top.as_os_str().is_empty() { Path::new("/") } else { &self.top };
+        self.content(top, &mut out);
+        out
+    }
+}
+
+/// A draft on a disk that may become full.
+struct Faulty {
+    inner: Box<dyn Draft>,
+    full: bool,
+}
+
+impl Write for Faulty {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.full {
+            // A part still fits.
+            self.inner.write_all(&bytes[..bytes.len() / 2])?;
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl Draft for Faulty {
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        self.inner.commit()
+    }
+}
+
+impl Layer for Disk {
+    fn inner(&self) -> &dyn System {
+        &*self.inner
+    }
+
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Ok(self.work())
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        match name {
+            "HOME" => {
+                Some(self.top.join("home").display().to_string()).filter(|_| !self.top.as_os_str().is_empty())
+            }
+            _ if self.scratch.is_some() => None,
+            _ => self.inner.env(name),
+        }
+    }
+
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        self.inner.link_facts(path)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.guard(path, true);
+        self.fault()?;
+        self.inner.replace(path, bytes)
+    }
+
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.guard(path, true);
+        let inner = self.inner.draft(path)?;
+        Ok(Box::new(Faulty { inner, full: self.fault().is_err() }))
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.guard(path, true);
+        self.fault()?;
+        self.inner.append(path, bytes)
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.guard(&path.join("x"), true);
+        self.fault()?;
+        self.inner.make_dirs(path)
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.guard(&path.join("x"), true);
+        self.fault()?;
+        self.inner.make_dir(path)
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.guard(to, true);
+        self.fault()?;
+        self.inner.copy(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        self.guard(from, false);
+        self.guard(to, false);
+        self.fault().map_err(MoveError::NotMoved)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.guard(path, false);
+        self.inner.remove(path)
+    }
+}
+
+/// Runs one call; gives the text of its error.
+fn run(disk: &Rc<Disk>, call: &str) -> Result<(), String> {
+    let ceiling = Ceiling { roots: Some(vec![disk.work()]), ..Ceiling::default() };
+    let vm = harn_runtime::vm_builder(disk.clone()).limit(ceiling).build();
+    let source = Source { name: "fuzz.harn".to_owned(), text: call.to_owned(), dir: disk.work() };
+    let Ok(program) = load(&vm, &source) else { return Err("no program".to_owned()) };
+    disk.faults.set(true);
+    let outcome = block_on(program.run(&vm, None, &[])).map_err(|error| error.to_string());
+    disk.faults.set(false);
+    outcome?.result.map(|_| ()).map_err(|error| error.uncaught_text())
+}
+
+/// Nothing outside of the working directory changes, what the run stands on stays, and a call that fails changes nothing.
+pub(crate) fn check(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    let seed = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0_u64);
+    let disk = Disk::new(seed % 2 == 1, seed);
+    let work = format!("{}/", disk.work().display());
+    let outside = |all: &str| {
+        all.lines()
+            .filter(|line| !line.starts_with(&work))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let mut before = disk.all();
+    let kept = outside(&before);
+    for line in lines.take(40) {
+        // Only calls of these builtins: mutated text must not reach for others.
+        let Some((name, rest)) = line.split_once('(') else { continue };
+        let plain = !rest.contains(['(', '$']) || OTHERS.iter().any(|other| rest.contains(other));
+        if !BUILTINS.contains(&name) || !plain || line.len() > 400 {
+            continue;
+        }
+        let call = line.replace('@', &disk.top.to_string_lossy());
+        let result = run(&disk, &call);
+        let after = disk.all();
+        assert_eq!(outside(&after), kept, "{call} changed something outside of the working directory");
+        if let Err(error) = result {
+            assert!(!error.is_empty(), "{call} fails without a text");
+            assert_eq!(after, before, "{call} failed ({error}) and changed something");
+        }
+        before = after;
+    }
+}
