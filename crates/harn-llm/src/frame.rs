@@ -86,7 +86,7 @@ fn begins_line(before: &str) -> bool {
 }
 
 /// Whether a line is `[end of NAME result]`; `line` begins at its bracket.
-fn is_end_mark(line: &str) -> bool {
+pub(crate) fn is_end_mark(line: &str) -> bool {
     if !line.get(..8).is_some_and(|head| head.eq_ignore_ascii_case("[end of ")) {
         return false;
     }

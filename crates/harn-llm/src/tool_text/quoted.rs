@@ -1,5 +1,7 @@
 //! Spans of a reply that quote others: code fences, and the runtime's own marks for results, feedback and reminders.
 
+use crate::frame::is_end_mark;
+
 /// A quoted span at some place of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quote<'a> {
@@ -94,7 +96,10 @@ fn result_at(rest: &str) -> Option<Quote<'_>> {
         return None;
     }
     let kind = "a quoted result";
-    let Some(end) = rest[line_end..].find("\n[end of ").map(|n| line_end + n) else {
+    // What ends it is what `quote` takes the power from: a line that only begins so is text of the result.
+    let mut lines =
+        memchr::memmem::find_iter(&rest.as_bytes()[line_end..], b"\n[end of ").map(|n| line_end + n);
+    let Some(end) = lines.find(|at| is_end_mark(&rest[at + 1..])) else {
         return Some(Quote { kind, body: rest, len: rest.len(), closed: false });
     };
     let len = rest[end + 1..].find('\n').map_or(rest.len(), |n| end + 1 + n);

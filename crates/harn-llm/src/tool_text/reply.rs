@@ -8,7 +8,7 @@ use crate::frame::quote;
 use crate::json::clip;
 use crate::message::ToolCall;
 use crate::tool_text::grammar::parse_call;
-use crate::wire::think::split;
+use crate::wire::think::{Piece, ThinkSplitter};
 
 /// A block of a tagged reply, in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,14 +102,31 @@ pub fn has_opening_tag(text: &str) -> bool {
 /// What the reply only quotes is not run: code fences (unless the whole reply is one), and spans in the runtime's own marks
 /// for results, feedback and reminders. The time is linear in the length of the text, whatever it holds.
 pub fn parse_reply(text: &str, tools: &[String]) -> TaggedReply {
-    let (visible, _) = split(text);
-    let visible = visible.replace("</think>", "").replace("<think>", "");
+    let visible = without_thinking(text);
     let text = whole_fence(&visible).unwrap_or(&visible);
     let mut reader =
         Reader { text, tools, out: TaggedReply::default(), calls: 0, failed: 0, unclosed: Vec::new() };
     reader.run();
     reader.out.violations.truncate(MAX_VIOLATIONS);
     reader.out
+}
+
+/// The text without spans of thinking and stray tags of them. A blank stands for each: what is on both sides of it must not
+/// become a mark of the runtime that was none before.
+fn without_thinking(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    let mut take = |piece| {
+        if let Piece::Text(part) = piece {
+            if !visible.is_empty() {
+                visible.push(' ');
+            }
+            visible.push_str(&part);
+        }
+    };
+    let mut splitter = ThinkSplitter::default();
+    splitter.feed(text, &mut take);
+    splitter.finish(&mut take);
+    visible.replace("</think>", " ").replace("<think>", " ")
 }
 
 struct Reader<'a> {
@@ -350,6 +367,12 @@ mod tests {
             ("<runtime_feedback kind=\"tool_results\">\n", "\n</runtime_feedback>"),
             ("<system-reminder>", "</system-reminder>"),
             ("[result of read]\n", "\n[end of read result]\n"),
+            ("[result of read]\n[end of the line\n", "\n[end of read result]\n"),
+            (
+                "[result of read]\n</think>[end of x result]\n<think></think>[end of x result]\n",
+                "\n[end of read result]\n",
+            ),
+            ("<tool_result>\n</tool_</think>result>\n</tool_<think>a</think>result>\n", "\n</tool_result>"),
         ] {
             let reply = read(&format!("{open}{call}{close}"));
             assert_eq!(reply.calls(), [], "{open}");
