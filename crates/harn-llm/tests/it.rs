@@ -14,4 +14,5 @@ mod hostile;
 mod http;
 mod real_server;
 mod secrets;
+mod servers;
 mod streams;
