@@ -23,7 +23,11 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
         View::Bool(b) => b.into(),
         View::Int(i) => i.into(),
         View::Float(f) => serde_json::Number::from_f64(f).map_or_else(foreign, Json::Number),
-        View::Str(text) => text.as_str().into(),
+        View::Str(text) => {
+            // The text itself, and what is made of it there: a message, an event.
+            steps::room(text.len().saturating_mul(2));
+            text.as_str().into()
+        }
         View::List(items) => items.iter().map(|item| to_json_at(item, depth)).collect(),
         View::Dict(dict) => Json::Object(object(dict, depth)),
         View::Struct(_) => value.to_dict().map_or(Json::Null, |dict| Json::Object(object(&dict, depth))),
@@ -94,6 +98,9 @@ pub(crate) fn entry(value: &Value, key: &str) -> Value {
 
 /// Text of a value: nil is none, other values their display form.
 pub(crate) fn text(value: &Value) -> Option<String> {
+    if let View::Str(text) = value.view() {
+        steps::room(text.len().saturating_mul(2));
+    }
     (!value.is_nil()).then(|| value.to_string())
 }
 

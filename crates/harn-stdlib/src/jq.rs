@@ -366,7 +366,7 @@ impl Expr {
     /// All results for an input.
     pub(crate) fn results(&self, input: &Value) -> Vec<Value> {
         let mut out = Vec::new();
-        self.eval(input, &mut |value| out.push(value));
+        self.eval(input, &mut |value| steps::push(&mut out, value));
         out
     }
 

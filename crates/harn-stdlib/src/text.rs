@@ -51,6 +51,7 @@ pub(crate) fn join<'a>(items: impl Iterator<Item = &'a Value>, separator: &str) 
             Some(text) => {
                 steps::bytes(text.len() + separator.len());
                 steps::step();
+                steps::reserve(&mut out, text.len());
                 out.push_str(text);
             }
             None => harn_value::print(item, &mut out),

@@ -20,7 +20,10 @@ pub(crate) fn text_of(value: &Value) -> Cow<'_, str> {
 pub(crate) fn write_value(value: &Value, out: &mut String) {
     match value.view() {
         View::Nil => {}
-        View::Str(s) => out.push_str(s),
+        View::Str(s) => {
+            harn_value::steps::reserve(out, s.len());
+            out.push_str(s);
+        }
         View::Int(i) => harn_value::print_int(i, out),
         _ => harn_value::print(value, out),
     }

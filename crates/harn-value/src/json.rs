@@ -439,7 +439,7 @@ fn write_float(f: f64, out: &mut String) {
 /// Appends `text` as a JSON string: quote, backslash and control characters escaped, the rest as it is.
 pub fn write_string(text: &str, out: &mut String) {
     steps::bytes(text.len());
-    out.reserve(text.len() + 2);
+    steps::reserve(out, text.len() + 2);
     out.push('"');
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < 0x20) {

@@ -9,7 +9,7 @@
 use std::cell::Cell;
 
 /// Largest single string or list when no limit was set, in bytes.
-const DEFAULT_LIMIT: usize = 4 << 30;
+pub const DEFAULT_LIMIT: usize = 4 << 30;
 
 thread_local! {
     static USED: Cell<isize> = const { Cell::new(0) };

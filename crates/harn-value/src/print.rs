@@ -83,6 +83,7 @@ impl Printer<'_> {
 
     fn text(&mut self, text: &str) {
         steps::bytes(text.len());
+        steps::reserve(self.out, text.len().min(self.end.saturating_sub(self.out.len())));
         match self.end.saturating_sub(self.out.len()) {
             room if room >= text.len() => self.out.push_str(text),
             room => self.out.push_str(&text[..text.ceil_char_boundary(room + 1)]),

@@ -65,6 +65,54 @@ pub fn room(bytes: usize) {
     }
 }
 
+/// Room for `more` bytes at the end of a text. Near the memory limit a large one gets little more than it needs, and the
+/// work ends where that is not left.
+#[inline]
+pub fn reserve(text: &mut String, more: usize) {
+    let needed = text.len().saturating_add(more);
+    if needed > text.capacity() && needed >= LARGE {
+        text.reserve_exact(grown(text.capacity(), needed) - text.len());
+    }
+}
+
+/// Adds an item to a list, as a step and with room as [`reserve`] gives it to a text.
+#[inline]
+pub fn push<T>(items: &mut Vec<T>, item: T) {
+    step();
+    let size = size_of_val(&items[..]);
+    if items.len() == items.capacity() && size >= LARGE {
+        let size = grown(size, size + size_of::<T>());
+        items.reserve_exact(size / size_of::<T>() - items.len());
+    }
+    items.push(item);
+}
+
+/// The new size in bytes of something large that grows from `size` to at least `needed`: by a part of what it is, so that
+/// many small pieces cost no more than one large one.
+#[cold]
+fn grown(size: usize, needed: usize) -> usize {
+    let doubled = needed.max(size.saturating_mul(2));
+    if crate::memory::check(doubled - size).is_ok() {
+        return doubled;
+    }
+    // While it grows it is there twice.
+    let least = needed.max(size + size / 32);
+    if crate::memory::check(least).is_err() {
+        crate::memory::want(least);
+        look();
+        // Nobody looked.
+        crate::memory::want(0);
+    }
+    crate::memory::growth(size, needed).max(least)
+}
+
+/// The items of an iterator as a list, each of them a step.
+pub fn gather<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut out = Vec::new();
+    items.for_each(|item| push(&mut out, item));
+    out
+}
+
 /// The items of an iterator, each of them a step.
 pub fn each<I: IntoIterator>(items: I) -> impl Iterator<Item = I::Item> {
     items.into_iter().inspect(|_| step())

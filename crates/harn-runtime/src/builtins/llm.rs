@@ -331,7 +331,7 @@ fn with_defaults(call: &Value, defaults: &Value) -> Value {
 
 /// A prompt: text, a list of messages, or anything else in its display form.
 fn prompt_json(prompt: &Value) -> Json {
-    if prompt.is_nil() || prompt.as_list().is_some() { to_json(prompt) } else { prompt.to_string().into() }
+    if prompt.is_nil() || prompt.as_list().is_some() { to_json(prompt) } else { text(prompt).into() }
 }
 
 fn given(value: &Value) -> Option<Json> {

@@ -164,6 +164,8 @@ fn write_row(cells: impl Iterator<Item = Str>, options: &Options, out: &mut Stri
         if i > 0 {
             out.push(options.delimiter);
         }
+        steps::bytes(cell.len());
+        steps::reserve(out, cell.len() + 3);
         if cell.contains([options.delimiter, '"', '\n', '\r']) {
             out.push('"');
             out.push_str(&cell.replace('"', "\"\""));

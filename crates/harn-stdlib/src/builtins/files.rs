@@ -60,7 +60,7 @@ builtins! {
     /// ```
     Fs fn read_file_bytes(cx, path: PathArg) -> "bytes" {
         let path = resolve(cx, &path);
-        let bytes = cx.system().read(&path, harn_value::memory::left() as u64);
+        let bytes = read_bytes(cx, &path);
         Value::bytes(bytes.map_err(|e| failed(cx, "Failed to read file", &path, &e))?)
     }
 
@@ -431,8 +431,19 @@ fn failed(cx: &Cx, what: &str, path: &Path, error: &io::Error) -> Error {
     cx.refusal(error).unwrap_or_else(|| Error::thrown(format!("{what} {}: {error}", show(path))))
 }
 
+/// The bytes of a file that fits into the memory limit.
+fn read_bytes(cx: &Cx, path: &Path) -> io::Result<Vec<u8>> {
+    cx.system().read(path, harn_value::memory::left() as u64).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("{error}, which is what the memory limit leaves (see --max-memory)"),
+        ),
+        _ => error,
+    })
+}
+
 fn read_utf8(cx: &Cx, path: &Path) -> io::Result<String> {
-    let bytes = cx.system().read(path, harn_value::memory::left() as u64)?;
+    let bytes = read_bytes(cx, path)?;
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use harn_system::{Command, Finished, SystemExt};
-use harn_value::{Dict, Value};
+use harn_value::{Dict, Value, memory};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
 
@@ -149,34 +149,44 @@ async fn run(
     failure: &str,
 ) -> Result<Dict> {
     let system = cx.system();
+    // The output is there twice for a moment, as bytes and as text.
+    let room = (memory::left() / 2) as u64;
     // What was printed so far belongs before what the program writes to a shared terminal.
     let _ = system.flush();
     let command = Command {
         arguments,
         dir: Some(dir.to_owned()),
         timeout: limits.timeout,
-        max_output: limits.max_output,
+        max_output: limits.max_output.min(room),
         ..Command::new(program)
     };
     let ran = system.run(command).await.map_err(|error| {
         cx.refusal(&error).unwrap_or_else(|| match error.kind() {
+            std::io::ErrorKind::FileTooLarge if room < limits.max_output => {
+                memory::check(usize::MAX).err().map_or_else(|| Error::thrown(failure), Error::from)
+            }
             std::io::ErrorKind::FileTooLarge => {
                 Error::thrown(format!("{failure}: {error} (option max_output_bytes)"))
             }
             _ => Error::thrown(format!("{failure}: process spawn failed: {error}")),
         })
     })?;
-    let mut outcome = outcome(&ran);
+    let timed_out = ran.timed_out;
+    let mut outcome = outcome(ran);
     if limits.timeout.is_some() {
-        outcome.insert("timed_out", ran.timed_out);
+        outcome.insert("timed_out", timed_out);
     }
     Ok(outcome)
 }
 
-fn outcome(ran: &Finished) -> Dict {
+fn outcome(ran: Finished) -> Dict {
+    // Text that is UTF-8 stays where it is.
+    let text = |bytes: Vec<u8>| {
+        String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+    };
     let mut dict = Dict::new();
-    dict.insert("stdout", String::from_utf8_lossy(&ran.stdout).into_owned());
-    dict.insert("stderr", String::from_utf8_lossy(&ran.stderr).into_owned());
+    dict.insert("stdout", text(ran.stdout));
+    dict.insert("stderr", text(ran.stderr));
     dict.insert("status", i64::from(ran.code.unwrap_or(-1)));
     dict.insert("success", ran.code == Some(0));
     dict

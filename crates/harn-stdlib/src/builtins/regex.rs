@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use harn_schema::search;
-use harn_value::{Dict, Value};
+use harn_value::{Dict, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
 use regex::{Captures, Regex};
@@ -27,7 +27,7 @@ builtins! {
     Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list | nil" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::NIL) };
         let regex = compile(&pattern, &flags)?;
-        let matches: Vec<Value> = search::find(&regex, &s).map(|found| Value::str(&s[found])).collect();
+        let matches = steps::gather(search::find(&regex, &s).map(|found| Value::str(&s[found])));
         (!matches.is_empty()).then_some(matches)
     }
 
@@ -64,7 +64,7 @@ builtins! {
     Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list" {
         let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::list(Vec::new())) };
         let regex = compile(&pattern, "")?;
-        captures(&regex, &s).map(|found| capture(&regex, &found)).collect::<Vec<_>>()
+        steps::gather(captures(&regex, &s).map(|found| capture(&regex, &found)))
     }
 
     /// Splits text at every match of a pattern; the text comes first.
@@ -75,7 +75,7 @@ builtins! {
     Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list" {
         let (Some(s), Some(pattern)) = (s.0, pattern.0) else { return Ok(Value::NIL) };
         let regex = compile(&pattern, &flags)?;
-        search::split(&regex, &s).map(Value::str).collect::<Vec<_>>()
+        steps::gather(search::split(&regex, &s).map(Value::str))
     }
 }
 

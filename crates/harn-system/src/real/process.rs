@@ -1,6 +1,7 @@
 //! Running programs. Each gets a process group of its own, so that it ends with everything it has started:
 //! when its time is over, when it writes too much, and when the future that runs it is dropped.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -99,24 +100,26 @@ pub async fn run(command: Command) -> io::Result<Finished> {
             }
             () = tokio::time::sleep(QUIET), if ended => break,
         }
-        if (out.bytes.len() + err.bytes.len()) as u64 > command.max_output {
+        if (out.len + err.len) as u64 > command.max_output {
             let text = format!("the output is larger than {} bytes", command.max_output);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
     }
-    (finished.stdout, finished.stderr) = (out.bytes, err.bytes);
+    (finished.stdout, finished.stderr) = (out.whole(), err.whole());
     Ok(finished)
 }
 
 /// One stream of output, and what was read of it.
 struct Stream<R> {
     from: Option<R>,
-    bytes: Vec<u8>,
+    /// In pieces: one buffer that grows would be there twice whenever it does.
+    pieces: VecDeque<Vec<u8>>,
+    len: usize,
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
     fn new(from: Option<R>) -> Stream<R> {
-        Stream { from, bytes: Vec::new() }
+        Stream { from, pieces: VecDeque::new(), len: 0 }
     }
 
     fn is_open(&self) -> bool {
@@ -126,11 +129,26 @@ impl<R: AsyncRead + Unpin> Stream<R> {
     /// Reads what has come. Nothing is lost when the future is dropped before it is ready.
     async fn next(&mut self) -> io::Result<()> {
         let Some(from) = &mut self.from else { return Ok(()) };
-        self.bytes.reserve(CHUNK.min(self.bytes.len().max(4096)));
-        if from.read_buf(&mut self.bytes).await? == 0 {
+        if self.pieces.back().is_none_or(|piece| piece.len() == piece.capacity()) {
+            self.pieces.push_back(Vec::with_capacity(CHUNK.min(self.len.max(4096))));
+        }
+        let Some(piece) = self.pieces.back_mut() else { return Ok(()) };
+        let read = from.read_buf(piece).await?;
+        self.len += read;
+        if read == 0 {
             self.from = None;
         }
         Ok(())
+    }
+
+    /// All that was read.
+    fn whole(mut self) -> Vec<u8> {
+        let mut out = self.pieces.pop_front().unwrap_or_default();
+        out.reserve_exact(self.len - out.len());
+        while let Some(piece) = self.pieces.pop_front() {
+            out.extend_from_slice(&piece);
+        }
+        out
     }
 }
 
