@@ -32,6 +32,7 @@ static SMALL: AtomicBool = AtomicBool::new(true);
 static BEFORE_ALL: extern "C" fn() = {
     extern "C" fn start_small() {
         huge_pages(false);
+        crate::limits::look_at_output();
     }
     start_small
 };

@@ -15,6 +15,34 @@ pub(crate) fn raise_open_files() {
     }
 }
 
+/// Notes whether standard output is closed, before Rust's start-up puts the null device in its place.
+#[cfg(target_os = "linux")]
+pub(crate) fn look_at_output() {
+    // SAFETY: asks for the flags of a descriptor by number and changes nothing.
+    if unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1 {
+        harn_system::real::output::set_closed();
+    }
+}
+
+/// The most memory that data may take when nothing is said: less than the default where the system gives the process less
+/// (`ulimit -v`). A list that grows is there twice for a moment, and the allocator takes some for itself.
+#[cfg(target_os = "linux")]
+pub(crate) fn default_memory() -> Option<usize> {
+    // SAFETY: gets a pointer to a struct of plain numbers on this stack frame; zeros are a valid value of it.
+    let limit = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        (libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0).then_some(limit.rlim_cur)?
+    };
+    let third = usize::try_from(limit).ok()? / 3;
+    (limit != libc::RLIM_INFINITY && third < harn_value::memory::DEFAULT_LIMIT).then_some(third)
+}
+
+/// Elsewhere the default stays.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn default_memory() -> Option<usize> {
+    None
+}
+
 /// Other systems have their own ways; there the limit stays.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn raise_open_files() {}

@@ -32,6 +32,9 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 fn main() -> ExitCode {
     harn_vm::quiet_panics();
     limits::raise_open_files();
+    if let Some(bytes) = limits::default_memory() {
+        harn_value::memory::set_limit(bytes);
+    }
     let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
     let code = match cli.command {
         Command::Run(args) => cmd::run::run(args),

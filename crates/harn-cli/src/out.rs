@@ -4,6 +4,8 @@
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
+use harn_system::real::output;
+
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Standard output.
@@ -11,7 +13,8 @@ pub(crate) struct Out;
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stdout().write(bytes).map_err(remember)
+        let open = if bytes.is_empty() { Ok(()) } else { output::check_open() };
+        open.and_then(|()| io::stdout().write(bytes)).map_err(remember)
     }
 
     fn flush(&mut self) -> io::Result<()> {

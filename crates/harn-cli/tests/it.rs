@@ -14,6 +14,7 @@ mod examples;
 mod exit_codes;
 mod explain;
 mod explain_prompt;
+mod hardened;
 mod hostile_trees;
 mod imports;
 mod limits;

@@ -3,7 +3,7 @@
 pub mod files;
 mod http;
 pub(crate) mod input;
-mod output;
+pub mod output;
 pub mod process;
 mod replace;
 

@@ -2,6 +2,27 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether standard output was closed when the process began.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Says that standard output was closed when the process began: what is written to it is lost. Rust's start-up opens the
+/// null device in its place, so only who looked before can know.
+pub fn set_closed() {
+    CLOSED.store(true, Ordering::Relaxed);
+}
+
+/// The error of writing to standard output when it was closed from the beginning.
+///
+/// # Errors
+/// The system's error for a closed stream.
+pub fn check_open() -> io::Result<()> {
+    if CLOSED.load(Ordering::Relaxed) {
+        return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
+    }
+    Ok(())
+}
 
 /// Bytes that are gathered.
 const PIECE: usize = 8192;
@@ -34,7 +55,8 @@ impl Output {
             return Ok(());
         }
         let mut out = io::stdout().lock();
-        out.write_all(&bytes).and_then(|()| out.flush()).inspect_err(|error| {
+        let written = check_open().and_then(|()| out.write_all(&bytes)).and_then(|()| out.flush());
+        written.inspect_err(|error| {
             self.broken.set(true);
             *self.failed.borrow_mut() = Some((error.kind(), error.to_string()));
         })

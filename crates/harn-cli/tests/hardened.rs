@@ -1,0 +1,281 @@
+//! Limits of memory and disk as a program meets them: what passes them is an error, and leaves nothing half done.
+
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Ran, command, finish, folder};
+
+/// Calls that want more than 100 MB each. `big` is a text of 20 MB, `all` a list that holds it sixty times.
+const GREEDY: &str = r#"
+(1 to 30000000).windows(15000000).next()
+(1 to 10000000000).chunks(10000000000).next()
+",".repeat(60000000).split(",").len()
+"\n".repeat(60000000).lines().len()
+unicode_graphemes("é".repeat(30000000)).len()
+"ß".repeat(45000000).upper().len()
+"ß".repeat(45000000).reverse().len()
+unicode_normalize("\u{FDFA}".repeat(20000000), "NFKD").len()
+format("{}{}", "x".repeat(60000000), "y".repeat(60000000)).len()
+all.join("").len()
+path_join("x".repeat(60000000), "y".repeat(60000000)).len()
+to_string(all).len()
+"${all}".len()
+json_stringify(all).len()
+json_pretty(all).len()
+yaml_stringify(all).len()
+toml_stringify({a: all}).len()
+csv_stringify(all.map({ x -> [x] })).len()
+json_parse("[" + "1,".repeat(20000000) + "1]").len()
+yaml_parse("- 1\n".repeat(9000000)).len()
+yaml_parse("[" + "1,".repeat(20000000) + "1]").len()
+toml_parse("a = [" + "1,".repeat(20000000) + "1]").a.len()
+csv_parse(",".repeat(60000000)).len()
+parse_junit_xml("<testsuite>" + "<testcase name='a'/>".repeat(2000000) + "</testsuite>")
+query_parse((1 to 3000000).map({ x -> "a${x}=1" }).to_list().join("&")).len()
+regex_match("a", "a".repeat(20000000)).len()
+regex_captures("(a)(a)?", "a".repeat(5000000)).len()
+regex_split("a".repeat(20000000), "a").len()
+regex_replace("a", big, "a".repeat(100)).len()
+base64_encode("x".repeat(90000000)).len()
+hex_encode("x".repeat(60000000)).len()
+url_encode("é".repeat(30000000)).len()
+sha256(all)
+jq(1, "(.,.)" + "|(.,.)".repeat(40)).len()
+shell("head -c 1500000000 /dev/zero").stdout.len()
+shell("head -c 1500000000 /dev/zero", {max_output_bytes: 4000000000}).stdout.len()
+exec("head", "-c", "1500000000", "/dev/zero").stdout.len()
+read_file("sparse").len()
+read_file_bytes("sparse").len()
+read_lines("sparse").len()
+parallel 1000000000 { 1 }
+(1 to 30000000).to_list().unique().len()
+(1 to 30000000).tally().len()
+(1 to 30000000).to_set().len()
+(1 to 30000000).to_list().sort().len()
+(1 to 30000000).map({ x -> "k${x}" }).to_list().len()
+render_string("{{ for a in xs }}{{ b }}{{ end }}", {xs: (1 to 60).to_list(), b: big}).len()
+path_segments("a/".repeat(40000000)).len()
+big.replace("x", big).len()
+big.pad_left(2000000000).len()
+"x".repeat(2000000000).len()
+(1 to 1000000000).to_list().len()
+{ -> var s = ""; while true { s = s + big } }()
+{ -> for i in 1 to 1000 { event_log.emit("t", "k", "x".repeat(1000000)) } }()
+to_string(shared).len()
+json_stringify(shared).len()
+yaml_stringify(shared).len()
+big.chars().len()
+(1 to 30000000).flat_map({ x -> [x, x] }).to_list().len()
+(1 to 30000000).group_by({ x -> x % 3 }).len()
+(1 to 30000000).enumerate().to_list().len()
+store_set("k", all)
+llm_call(big + big, nil, {provider: "mock"}).text.len()
+add_user(transcript(), big + big)
+"#;
+
+/// Most megabytes that a program may have taken, with a limit of 100 for its data.
+const PEAK: u64 = 200;
+
+fn attempt(scratch: &Path, call: &str) -> Result<(), String> {
+    let call = call.replace("; ", "\n");
+    let program = format!(
+        "let big = \"x\".repeat(20000000)\nlet all = (1 to 60).map({{ x -> big }}).to_list()\nvar shared = [\"x\"]\n\
+         for i in 1 to 60 {{ shared = [shared, shared] }}\nlet result = try {{ {call} }}\nprintln(is_err(result))\n\
+         println(to_string(result).substring(0, 200))\n\
+         println(read_lines(\"/proc/self/status\").filter({{ l -> l.starts_with(\"VmHWM\") }})[0])\n"
+    );
+    std::fs::write(scratch.join("main.harn"), program).unwrap();
+    let mut harn = command(&["run", "--max-memory", "100M", "main.harn"]);
+    harn.current_dir(scratch);
+    let ran = finish(harn, b"");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    let peak = lines.last().and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    let peak = peak.ok_or_else(|| ran.shown())? / 1024;
+    if lines.first() != Some(&"true") {
+        return Err("it succeeded".to_owned());
+    }
+    if !lines.get(1).is_some_and(|text| text.contains("memory limit")) {
+        return Err(format!("another error: {}", lines[1]));
+    }
+    if peak > PEAK { Err(format!("it took {peak} MB")) } else { Ok(()) }
+}
+
+#[test]
+fn memory_is_limited_in_every_builtin() {
+    let scratch = folder(&[]);
+    std::fs::File::create(scratch.path().join("sparse")).unwrap().set_len(20 << 30).unwrap();
+    let calls: Vec<&str> = GREEDY.lines().filter(|line| !line.is_empty()).collect();
+    assert!(calls.len() > 60);
+    let failed = |call: &&str| attempt(scratch.path(), call).err().map(|what| format!("{call}: {what}"));
+    let wrong: Vec<String> = calls.iter().filter_map(failed).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs a command line of the shell in which `harn` is the binary.
+fn in_shell(scratch: &Path, line: &str) -> Ran {
+    let mut shell = Command::new("sh");
+    let binary = env!("CARGO_BIN_EXE_harn");
+    shell.args(["-c", &line.replace("harn", binary)]).current_dir(scratch).env("NO_COLOR", "1");
+    finish(shell, b"")
+}
+
+#[test]
+fn less_memory_of_the_system_lowers_the_default() {
+    let scratch = folder(&[("main.harn", "println(try { (1 to 10000000000).chunks(10000000000).next() })")]);
+    let ran = in_shell(scratch.path(), "ulimit -v 4000000; exec harn run main.harn");
+    assert!(ran.code == 0 && ran.out.contains("memory limit exceeded"), "{}", ran.shown());
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Files may be 8 KiB long: every write of more breaks off in the middle, as on a full disk.
+#[test]
+fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
+    for call in [
+        "write_file(\"kept\", big)",
+        "write_file_bytes(\"kept\", bytes_from_string(big))",
+        "append_file(\"kept\", big)",
+        "copy_file(\"long\", \"kept\")",
+        "store_set(\"k\", big)",
+        "checkpoint(\"k\", big)",
+        "write_file(\"new\", big)",
+        "copy_file(\"long\", \"new\")",
+    ] {
+        let program = format!("let big = \"x\".repeat(300000)\nprintln(is_err(try {{ {call} }}))");
+        let long = "y".repeat(100_000);
+        let scratch = folder(&[("main.harn", &program), ("kept", "ORIGINAL"), ("long", &long)]);
+        let line = "ulimit -f 8; trap '' XFSZ; exec harn run main.harn";
+        let ran = in_shell(scratch.path(), line);
+        assert_eq!(ran.out, "true\n", "{call}: {}", ran.shown());
+        assert_eq!(std::fs::read_to_string(scratch.path().join("kept")).unwrap(), "ORIGINAL", "{call}");
+        let mut left = names(scratch.path());
+        left.retain(|name| name != ".harn");
+        assert_eq!(left, ["kept", "long", "main.harn"], "{call}");
+        if scratch.path().join(".harn").is_dir() {
+            let state = names(&scratch.path().join(".harn"));
+            assert!(
+                !state.iter().any(|name| name.contains("tmp") || name.contains("new")),
+                "{call}: {state:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn output_that_is_closed_is_noticed() {
+    let scratch = folder(&[("main.harn", "println(\"data\")"), ("quiet.harn", "let x = 1")]);
+    for (line, code) in [
+        ("harn run main.harn >&-", 1),
+        ("harn run --json main.harn >&-", 1),
+        ("harn models --json >&-", 1),
+        ("harn check main.harn >&-", 1),
+        ("harn run quiet.harn >&-", 0),
+        ("harn run main.harn > /dev/null", 0),
+    ] {
+        let ran = in_shell(scratch.path(), line);
+        assert_eq!(ran.code, code, "{line}: {}", ran.shown());
+        assert_eq!(ran.err.contains("cannot write to standard output"), code == 1, "{line}: {}", ran.shown());
+    }
+}
+
+/// Whatever a program in a sandbox tries, nothing outside of its folder is read, changed, run or called.
+#[test]
+fn a_sandbox_holds_against_a_program_that_wants_out() {
+    const ATTEMPTS: &[&str] = &[
+        "read_file(\"../secret\")",
+        "read_file(\"SECRET\")",
+        "read_file(\"out/secret\")",
+        "read_file(\"/proc/self/cwd/../secret\")",
+        "read_file(\"./sub/../../secret\")",
+        "read_file_bytes(\"../secret\")",
+        "read_lines(\"../secret\")",
+        "file_lines(\"../secret\").to_list()",
+        "read_file_result(\"../secret\").unwrap()",
+        "copy_file(\"../secret\", \"mine\")",
+        "copy_file(\"main.harn\", \"../new\")",
+        "move_file(\"../secret\", \"mine\")",
+        "move_file(\"main.harn\", \"out/new\")",
+        "write_file(\"../new\", \"x\")",
+        "write_file(\"out/new\", \"x\")",
+        "write_file(\"hole\", \"x\")",
+        "append_file(\"../secret\", \"x\")",
+        "delete_file(\"../secret\")",
+        "delete_file(\"out/secret\")",
+        "mkdir(\"../new\")",
+        "list_dir(\"..\")",
+        "stat(\"../secret\")",
+        "walk_dir(\"..\")",
+        "glob(\"*\", \"..\")",
+        "glob(\"../*\", \".\").find({ p -> p.contains(\"secret\") }).len()",
+        "render(\"../secret\", {})",
+        "render_string(\"{{ include \\\"../secret\\\" }}\", {})",
+        "exec(\"cat\", \"../secret\")",
+        "exec_at(\"..\", \"cat\", \"secret\")",
+        "shell(\"cat ../secret\")",
+        "shell_at(\"..\", \"cat secret\")",
+        "http_get(\"http://127.0.0.1:1/\").status",
+        "http_download(\"http://127.0.0.1:1/\", \"../new\")",
+        "llm_call(\"x\", nil, {provider: \"ollama\", base_url: \"http://127.0.0.1:1\"})",
+        "prompt_library_load(\"../secret\")",
+        "project_context_profile(\"..\")",
+        "project_fingerprint(\"..\")",
+    ];
+    for attempt in ATTEMPTS {
+        for wrapped in [
+            format!("{attempt}"),
+            format!("await(spawn {{ {attempt} }})"),
+            format!("(parallel 1 {{ {attempt} }})[0]"),
+            format!("[1].map({{ x -> {attempt} }})[0]"),
+            format!("{{ -> defer {{ {attempt} }}\nthrow 1 }}()"),
+        ] {
+            let program =
+                format!("let result = try {{ {wrapped} }}\nprintln(is_err(result))\nprintln(result)");
+            let scratch = folder(&[("secret", "TREASURE"), ("work/main.harn", &program), ("work/sub/x", "")]);
+            let work = scratch.path().join("work");
+            std::os::unix::fs::symlink("..", work.join("out")).unwrap();
+            std::os::unix::fs::symlink("../new", work.join("hole")).unwrap();
+            let mut harn = command(&["run", "--sandbox", "main.harn"]);
+            harn.current_dir(&work);
+            let ran = finish(harn, b"");
+            assert!(ran.out.starts_with("true\n"), "{wrapped}: {}", ran.shown());
+            assert!(!format!("{}{}", ran.out, ran.err).contains("TREASURE"), "{wrapped}: {}", ran.shown());
+            assert_eq!(names(scratch.path()), ["secret", "work"], "{wrapped}");
+            assert_eq!(
+                std::fs::read_to_string(scratch.path().join("secret")).unwrap(),
+                "TREASURE",
+                "{wrapped}"
+            );
+            assert!(work.join("main.harn").exists(), "{wrapped}");
+        }
+    }
+}
+
+#[test]
+fn malformed_limits_are_refused_before_anything_runs() {
+    for args in [
+        &["--sandbox=moon"][..],
+        &["--sandbox="],
+        &["--allow", "read_fiel"],
+        &["--deny", "Exec"],
+        &["--max-memory", "lots"],
+        &["--max-memory", "-1"],
+        &["--max-memory", "100X"],
+        &["--max-memory", ""],
+    ] {
+        let scratch = folder(&[("main.harn", "write_file(\"ran\", \"\")")]);
+        let mut harn = command(&[&["run"], args, &["main.harn"]].concat());
+        harn.current_dir(scratch.path());
+        let ran = finish(harn, b"");
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.shown());
+        assert!(!scratch.path().join("ran").exists(), "{args:?}");
+    }
+}
