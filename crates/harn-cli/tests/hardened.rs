@@ -225,9 +225,7 @@ fn a_sandbox_holds_against_a_program_that_wants_out() {
         "http_get(\"http://127.0.0.1:1/\").status",
         "http_download(\"http://127.0.0.1:1/\", \"../new\")",
         "llm_call(\"x\", nil, {provider: \"ollama\", base_url: \"http://127.0.0.1:1\"})",
-        "prompt_library_load(\"../secret\")",
         "project_context_profile(\"..\")",
-        "project_fingerprint(\"..\")",
     ];
     for attempt in ATTEMPTS {
         for wrapped in [
@@ -255,6 +253,41 @@ fn a_sandbox_holds_against_a_program_that_wants_out() {
                 "{wrapped}"
             );
             assert!(work.join("main.harn").exists(), "{wrapped}");
+        }
+    }
+}
+
+/// At the lower levels nothing is written, or not even read.
+#[test]
+fn levels_of_a_sandbox_hold_for_templates_and_kept_values() {
+    for (level, calls) in [
+        (
+            "none",
+            &[
+                "read_file(\"t.prompt\")",
+                "render(\"t.prompt\", {})",
+                "render_string(\"{{ include \\\"t.prompt\\\" }}\", {})",
+            ][..],
+        ),
+        (
+            "read_only",
+            &[
+                "store_set(\"k\", 1)",
+                "store_delete(\"k\")",
+                "checkpoint(\"k\", 1)",
+                "checkpoint_clear()",
+                "delete_file(\"t.prompt\")",
+            ],
+        ),
+    ] {
+        for call in calls {
+            let program = format!("println(is_err(try {{ {call} }}))");
+            let scratch = folder(&[("main.harn", &program), ("t.prompt", "text")]);
+            let mut harn = command(&["run", &format!("--sandbox={level}"), "main.harn"]);
+            harn.current_dir(scratch.path());
+            let ran = finish(harn, b"");
+            assert_eq!(ran.out, "true\n", "{level}: {call}: {}", ran.shown());
+            assert_eq!(names(scratch.path()), ["main.harn", "t.prompt"], "{level}: {call}");
         }
     }
 }

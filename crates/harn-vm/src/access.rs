@@ -47,6 +47,17 @@ pub(crate) const ALWAYS: [&str; 18] = [
     "runtime_context_set",
 ];
 
+/// The builtins by which a program keeps values beyond its end.
+const KEEPING: [&str; 7] = [
+    "store_set",
+    "store_delete",
+    "store_clear",
+    "store_save",
+    "checkpoint",
+    "checkpoint_delete",
+    "checkpoint_clear",
+];
+
 impl Names {
     fn allow(&self, name: &str) -> bool {
         // What the compiler calls for the language itself has a name that no program can write.
@@ -162,9 +173,15 @@ impl Cx {
         self.task().access()?.data.clone()?.downcast().ok()
     }
 
-    /// The folders that files must lie in; `None` without a limit, an empty list allows none.
+    /// The folders that files must lie in; `None` without a limit, an empty list allows none, as where nothing may be read.
     pub fn roots(&self) -> Option<Vec<PathBuf>> {
         let access = self.task().access()?;
+        let reads = |ceiling: &Rc<Ceiling>| {
+            ceiling.level >= Level::ReadOnly && ceiling.allows("workspace", "read_text")
+        };
+        if !access.ceilings.iter().all(reads) {
+            return Some(Vec::new());
+        }
         let limits = access.ceilings.iter().filter_map(|ceiling| ceiling.roots.clone());
         limits.reduce(|outer, inner| inner.iter().flat_map(|root| narrowed(root, &outer)).collect())
     }
@@ -207,6 +224,10 @@ impl Cx {
             }
             if builtin.effect == Effect::Net && ceiling.level < Level::Network {
                 return Err(self.refused(&Refusal::Ceiling("network")));
+            }
+            // The runtime's own files are not the program's, but what the program keeps there changes them.
+            if KEEPING.contains(&name) && ceiling.level < Level::WorkspaceWrite {
+                return Err(self.refused(&Refusal::Ceiling("workspace write")));
             }
             if name == "host_call"
                 && let Some((capability, operation)) =
