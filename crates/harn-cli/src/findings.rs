@@ -284,7 +284,11 @@ fn print_text(files: &[Findings], wording: &Wording) {
     for file in files {
         if file.problems.is_empty() {
             let said = if file.repeated == 0 { wording.clean } else { "see the findings in what it uses" };
-            let _ = writeln!(crate::out::Out, "{}: {said}", file.path.display());
+            let _ = writeln!(
+                crate::out::Out,
+                "{}: {said}",
+                harn_syntax::printable(&file.path.display().to_string())
+            );
         }
         for problem in &file.problems {
             let _ = writeln!(std::io::stderr(), "{}", problem.draw(colour));

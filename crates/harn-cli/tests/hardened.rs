@@ -312,3 +312,52 @@ fn malformed_limits_are_refused_before_anything_runs() {
         assert!(!scratch.path().join("ran").exists(), "{args:?}");
     }
 }
+
+#[test]
+fn what_a_terminal_would_obey_is_shown_as_text() {
+    let hostile = "a\u{1b}[31mb\u{9b}c\u{202e}d\u{7}";
+    let files = [
+        ("main.harn", format!("let x = \"{hostile}\" + nope\n")),
+        ("thrown.harn", format!("throw \"{hostile}\"\n")),
+        ("name.harn", "import \"./no\u{1b}[2Jfile\"\n".to_owned()),
+        ("two.harn", format!("// {hostile}\nlet x = (\n  [1, \"{hostile}\"\n")),
+    ];
+    let texts: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let scratch = folder(&texts);
+    for (name, _) in texts {
+        for verb in ["run", "check"] {
+            let mut harn = command(&[verb, name]);
+            harn.current_dir(scratch.path());
+            let ran = finish(harn, b"");
+            let bad = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
+            assert!(!format!("{}{}", ran.out, ran.err).contains(bad), "{verb} {name}: {:?}", ran.err);
+            assert!(verb == "check" || ran.code == 1, "{}", ran.shown());
+        }
+    }
+    let mut harn = command(&["run", "main.harn"]);
+    harn.current_dir(scratch.path());
+    let ran = finish(harn, b"");
+    assert!(ran.err.contains("\\u{1b}[31mb\\u{9b}c\\u{202e}d\\u{7}"), "{}", ran.err);
+    let lines: Vec<&str> = ran.err.lines().collect();
+    let (source, mark) = (
+        lines.iter().find(|l| l.contains("nope") && l.contains("let")),
+        lines.iter().find(|l| l.contains('^')),
+    );
+    let places = (source.and_then(|l| l.find("nope")), mark.and_then(|l| l.find('^')));
+    assert!(places.0.is_some() && places.0 == places.1, "the mark stands below its word: {}", ran.err);
+}
+
+#[test]
+fn one_case_that_cannot_be_read_spoils_no_other() {
+    let scratch = folder(&[
+        ("conformance/good.harn", "println(1)"),
+        ("conformance/good.expected", "1\n"),
+        ("conformance/bad.harn", "println(2)"),
+    ]);
+    std::fs::write(scratch.path().join("conformance/bad.expected"), b"\xff\xfe").unwrap();
+    let mut harn = command(&["test", "conformance"]);
+    harn.current_dir(scratch.path());
+    let ran = finish(harn, b"");
+    assert!(ran.code == 1 && ran.out.contains("1 passed, 1 failed, 2 total"), "{}", ran.shown());
+    assert!(ran.out.contains("bad.expected: stream did not contain valid UTF-8"), "{}", ran.shown());
+}

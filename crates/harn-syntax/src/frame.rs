@@ -14,6 +14,7 @@
 //! Several places of one file at once are drawn by `ariadne`; places in other files follow in frames of their own, whose
 //! arrow is `:::`.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use ariadne::{CharSet, Config, IndexType, Label, Report, ReportKind, Source};
@@ -46,16 +47,58 @@ impl Paint {
     }
 }
 
+/// Whether a character has power over a terminal, or over the order of what is read there.
+fn is_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || c.is_control() && !matches!(c, '\n' | '\t')
+}
+
+/// Text from sources, values and file names as it may go to a terminal: control characters other than line feed and tab,
+/// and those of bidirectional text, are written `\u{..}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().fold(String::with_capacity(text.len() + 16), |mut out, c| {
+        match is_control(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
+        out
+    }))
+}
+
+/// How many columns [`printable`] gives a character.
+fn width_of(c: char) -> usize {
+    if is_control(c) { c.escape_unicode().len() } else { 1 }
+}
+
+/// A source text for a drawing that counts bytes: control characters become others of the same length.
+fn same_length(text: &str) -> Cow<'_, str> {
+    let harmful = |c: char| is_control(c) && c != '\r';
+    if !text.contains(harmful) {
+        return Cow::Borrowed(text);
+    }
+    let instead = |c: char| match (harmful(c), c.len_utf8()) {
+        (false, _) => c,
+        (true, 1) => '?',
+        (true, 2) => '\u{bf}',
+        (true, _) => char::REPLACEMENT_CHARACTER,
+    };
+    Cow::Owned(text.chars().map(instead).collect())
+}
+
 /// Draws a diagnostic; without file (or place) only its texts.
 pub(crate) fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> String {
     let paint = Paint { on: color };
     let word = paint.severity(diagnostic.severity, diagnostic.severity.word());
-    let mut out = format!("{word}: {}\n", paint.wrap("1", &diagnostic.message));
+    let mut out = format!("{word}: {}\n", paint.wrap("1", &printable(&diagnostic.message)));
     let mut width = 1;
     if let (Some(file), Some(span)) = (file, diagnostic.span) {
         let (line, column) = file.line_column(span.start);
         width = line.to_string().len();
-        let _ = writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame("-->"), file.name());
+        let _ =
+            writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame("-->"), printable(file.name()));
         if diagnostic.labels.len() > 1 {
             out.push_str(&several_places(diagnostic, file, color));
         } else {
@@ -66,15 +109,16 @@ pub(crate) fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: 
     for Elsewhere { file, span, text } in &diagnostic.elsewhere {
         let (line, column) = file.line_column(span.start);
         width = width.max(line.to_string().len());
-        let _ = writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame(":::"), file.name());
+        let _ =
+            writeln!(out, "{:width$} {} {}:{line}:{column}", "", paint.frame(":::"), printable(file.name()));
         one_place(&mut out, Severity::Info, file, *span, Some((*span, text)), width, &paint);
     }
     // Notes stand under the arrow, the help line under the gutter.
     for note in &diagnostic.notes {
-        let _ = writeln!(out, "{:width$} {} note: {note}", "", paint.frame("="));
+        let _ = writeln!(out, "{:width$} {} note: {}", "", paint.frame("="), printable(note));
     }
     if let Some(help) = &diagnostic.help {
-        let _ = writeln!(out, "{:width$}  {} help: {help}", "", paint.frame("="));
+        let _ = writeln!(out, "{:width$}  {} help: {}", "", paint.frame("="), printable(help));
     }
     out
 }
@@ -100,7 +144,7 @@ fn one_place(
         && file.line(label_span.start) == line
     {
         let (blanks, carets) = shown.carets(label_span);
-        let marks = paint.severity(severity, format!("{carets} {label}").trim_end());
+        let marks = paint.severity(severity, format!("{carets} {}", printable(label)).trim_end());
         let _ = writeln!(out, "{:width$}  {bar} {blanks}{marks}", "");
     }
 }
@@ -139,7 +183,8 @@ impl<'s> Excerpt<'s> {
 
     fn text(&self) -> String {
         let mark = |cut: bool| if cut { CUT } else { "" };
-        format!("{}{}{}", mark(self.cut_before), self.span.slice(self.source), mark(self.cut_after))
+        let shown = printable(self.span.slice(self.source).trim_end_matches('\r'));
+        format!("{}{shown}{}", mark(self.cut_before), mark(self.cut_after))
     }
 
     /// The blanks before the carets (tabs stay tabs, so that they line up) and the carets.
@@ -147,9 +192,14 @@ impl<'s> Excerpt<'s> {
         let start = span.start.clamp(self.span.start, self.span.end);
         let before = Span::new(self.span.start, start).slice(self.source);
         let mut blanks = if self.cut_before { " ".repeat(CUT.len()) } else { String::new() };
-        blanks.extend(before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }));
+        for c in before.chars() {
+            match c {
+                '\t' => blanks.push('\t'),
+                c => blanks.extend(std::iter::repeat_n(' ', width_of(c))),
+            }
+        }
         let marked = Span::new(start, span.end.clamp(start, self.span.end)).slice(self.source);
-        (blanks, "^".repeat(marked.chars().count().max(1)))
+        (blanks, "^".repeat(marked.chars().map(width_of).sum::<usize>().max(1)))
     }
 }
 
@@ -175,12 +225,12 @@ fn several_places(diagnostic: &Diagnostic, file: &SourceFile, color: bool) -> St
         let end = span.start as usize + span.slice(file.text()).trim_end().len();
         let mut label = Label::new(span.start as usize..end).with_order(order as i32);
         if !text.is_empty() {
-            label = label.with_message(text);
+            label = label.with_message(printable(text));
         }
         report = report.with_label(label);
     }
     let mut bytes = Vec::new();
-    if report.finish().write(Source::from(file.text()), &mut bytes).is_err() {
+    if report.finish().write(Source::from(same_length(file.text())), &mut bytes).is_err() {
         return String::new();
     }
     let drawn = String::from_utf8_lossy(&bytes);

@@ -29,6 +29,7 @@ pub mod visit;
 
 pub use diagnostic::{Diagnostic, Elsewhere, Severity};
 pub use error::{Stage, SyntaxError, SyntaxErrorKind};
+pub use frame::printable;
 pub use source_map::{SourceFile, SourceMap};
 pub use span::{FileId, Span};
 

@@ -16,7 +16,7 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
     let paths = match findings::collect(&args.targets, findings::is_program, false) {
         Ok(paths) => paths,
         Err(text) => {
-            eprintln!("error: {text}");
+            eprintln!("error: {}", harn_syntax::printable(&text));
             return 1;
         }
     };

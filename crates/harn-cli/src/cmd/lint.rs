@@ -18,7 +18,7 @@ pub(crate) fn lint(args: &LintArgs) -> u8 {
     let paths = match findings::collect(&args.targets, wanted, true) {
         Ok(paths) => paths,
         Err(text) => {
-            eprintln!("error: {text}");
+            eprintln!("error: {}", harn_syntax::printable(&text));
             return 1;
         }
     };

@@ -92,7 +92,7 @@ impl Sink {
 
     fn unreadable(&self, text: &str) -> u8 {
         match self {
-            Sink::Text => eprintln!("{text}"),
+            Sink::Text => eprintln!("{}", harn_syntax::printable(text)),
             Sink::Events(events) => drop(events.fail("unreadable", text, Value::Null)),
         }
         1

@@ -30,7 +30,7 @@ pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
     programs.sort();
     let mut cases = Vec::new();
     for path in programs {
-        if let Some(expectation) = expectation(&path)? {
+        if let Some(expectation) = expectation(&path).unwrap_or_else(|why| Some(Expectation::Unclear(why))) {
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             let mock = Some(path.with_extension("llm-mock.jsonl")).filter(|p| p.is_file());
             cases.push(Case { name, path, expectation, mock });

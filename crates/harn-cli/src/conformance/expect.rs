@@ -9,6 +9,8 @@ pub(crate) enum Expectation {
     Output(String),
     /// Fail with a message that one of these patterns matches.
     Error(Vec<String>),
+    /// Nothing that can be told: why its file is of no use. The case fails, and with it no other one.
+    Unclear(String),
 }
 
 /// What a case did.
@@ -31,6 +33,7 @@ impl Expectation {
     /// `None` if the outcome is as expected, else what to show.
     pub(crate) fn mismatch(&self, path: &str, outcome: &Outcome) -> Option<String> {
         match (self, &outcome.error) {
+            (Expectation::Unclear(why), _) => Some(why.clone()),
             (Expectation::Output(_), Some(error)) => Some(format!("{path}: runtime error: {error}")),
             (Expectation::Output(expected), None) => difference(expected, &outcome.output),
             (Expectation::Error(patterns), None) => Some(format!(
