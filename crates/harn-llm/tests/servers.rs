@@ -203,7 +203,7 @@ fn formats() -> Vec<(&'static str, Value)> {
         ("openai", json!({"api_mode": "responses", "model": "gpt-5.4"})),
         ("anthropic", json!({})),
         ("ollama", json!({"ollama": {"num_ctx": 1}})),
-        ("gemini", json!({})),
+        ("gemini", json!({"model": "gemini-2.5-flash"})),
     ]
 }
 

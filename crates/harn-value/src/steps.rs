@@ -21,6 +21,9 @@ const BYTES_PER_STEP: usize = 64;
 /// Bytes of a large piece of memory.
 pub const LARGE: usize = 1 << 20;
 
+/// Bytes that a large text gets beside those that it was asked to hold.
+const BETWEEN: usize = LARGE / 16;
+
 /// What a stopped walk unwinds with.
 pub struct Stopped;
 
@@ -71,7 +74,8 @@ pub fn room(bytes: usize) {
 pub fn reserve(text: &mut String, more: usize) {
     let needed = text.len().saturating_add(more);
     if needed > text.capacity() && needed >= LARGE {
-        text.reserve_exact(grown(text.capacity(), needed) - text.len());
+        // What is written between such pieces fits, too: the text would double for a comma.
+        text.reserve_exact(grown(text.capacity(), needed + BETWEEN) - text.len());
     }
 }
 
