@@ -271,6 +271,20 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
+/// Whether two values have an order: numbers, strings, durations, and pairs as far as they are compared.
+pub fn has_order(a: &Value, b: &Value) -> bool {
+    match (a.view(), b.view()) {
+        (View::Int(_) | View::Float(_), View::Int(_) | View::Float(_))
+        | (View::Str(_), View::Str(_))
+        | (View::Duration(_), View::Duration(_)) => true,
+        (View::Pair(x), View::Pair(y)) => with_stack(|| {
+            has_order(&x.first, &y.first)
+                && (compare(&x.first, &y.first) != Some(Ordering::Equal) || has_order(&x.second, &y.second))
+        }),
+        _ => false,
+    }
+}
+
 fn compare_int_float(i: i64, f: f64) -> Option<Ordering> {
     if f.is_nan() {
         return None;

@@ -141,8 +141,10 @@ impl Fiber {
             ($ins:expr, $r:expr, $op:ident, $int:ident, $float:tt) => {{
                 let l = &*reg!($ins.b());
                 let r = &*$r;
-                if l.tag() == Tag::Int && r.tag() == Tag::Int {
-                    let v = l.int_bits().$int(r.int_bits());
+                if l.tag() == Tag::Int
+                    && r.tag() == Tag::Int
+                    && let Some(v) = l.int_bits().$int(r.int_bits())
+                {
                     reg!($ins.a()).set_int(v);
                 } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
                     let v = l.float_bits() $float r.float_bits();
@@ -158,8 +160,10 @@ impl Fiber {
             ($ins:expr, $r:expr) => {{
                 let l = &*reg!($ins.b());
                 let r = $r;
-                if l.tag() == Tag::Int && r.tag() == Tag::Int {
-                    let v = l.int_bits().wrapping_add(r.int_bits());
+                if l.tag() == Tag::Int
+                    && r.tag() == Tag::Int
+                    && let Some(v) = l.int_bits().checked_add(r.int_bits())
+                {
                     reg!($ins.a()).set_int(v);
                 } else if l.tag() == Tag::Float && r.tag() == Tag::Float {
                     let v = l.float_bits() + r.float_bits();
@@ -178,8 +182,10 @@ impl Fiber {
             ($ins:expr, $r:expr, $op:ident, $int:ident, $float:tt) => {{
                 let l = &*reg!($ins.b());
                 let r = &*$r;
-                if l.tag() == Tag::Int && r.tag() == Tag::Int && r.int_bits() != 0 {
-                    let v = l.int_bits().$int(r.int_bits());
+                if l.tag() == Tag::Int
+                    && r.tag() == Tag::Int
+                    && let Some(v) = l.int_bits().$int(r.int_bits())
+                {
                     reg!($ins.a()).set_int(v);
                 } else if l.tag() == Tag::Float && r.tag() == Tag::Float && (r.float_bits() != 0.0 || stringify!($op) == "Div") {
                     let v = l.float_bits() $float r.float_bits();
@@ -194,8 +200,9 @@ impl Fiber {
         macro_rules! arith_int {
             ($ins:expr, $op:ident, $int:ident) => {{
                 let l = &*reg!($ins.b());
-                if l.tag() == Tag::Int {
-                    let v = l.int_bits().$int($ins.sc() as i64);
+                if l.tag() == Tag::Int
+                    && let Some(v) = l.int_bits().$int($ins.sc() as i64)
+                {
                     reg!($ins.a()).set_int(v);
                 } else {
                     let v = check!(ops::arith(Arith::$op, l, &Value::int($ins.sc() as i64)));
@@ -220,7 +227,12 @@ impl Fiber {
         macro_rules! compare_int {
             ($ins:expr, $op:tt, $slow:expr) => {{
                 let l = &*reg!($ins.a());
-                if l.tag() == Tag::Int { l.int_bits() $op $ins.sb() } else { $slow(l, &Value::int($ins.sb())) }
+                if l.tag() == Tag::Int {
+                    l.int_bits() $op $ins.sb()
+                } else {
+                    save_pc!();
+                    check!($slow(l, &Value::int($ins.sb())))
+                }
             }};
         }
         macro_rules! compare {
@@ -232,7 +244,7 @@ impl Fiber {
                     l.float_bits() $op r.float_bits()
                 } else {
                     save_pc!();
-                    $slow(l, r)
+                    check!($slow(l, r))
                 }
             }};
         }
@@ -395,8 +407,10 @@ impl Fiber {
                     // SAFETY: no other reference into the cell is held; the sum runs no code of the program.
                     let place = unsafe { &mut *cell.place() };
                     let right = &*reg!(ins.b());
-                    if place.tag() == Tag::Int && right.tag() == Tag::Int {
-                        let sum = place.int_bits().wrapping_add(right.int_bits());
+                    if place.tag() == Tag::Int
+                        && right.tag() == Tag::Int
+                        && let Some(sum) = place.int_bits().checked_add(right.int_bits())
+                    {
                         place.set_int(sum);
                     } else if place.is_absent() {
                         throw!(undefined(constant!(ins.c())));
@@ -441,17 +455,17 @@ impl Fiber {
 
                 Op::Add => add!(ins, &*reg!(ins.c())),
                 Op::AddK => add!(ins, constant!(ins.c())),
-                Op::Sub => arith!(ins, reg!(ins.c()), Sub, wrapping_sub, -),
-                Op::SubK => arith!(ins, constant!(ins.c()), Sub, wrapping_sub, -),
-                Op::Mul => arith!(ins, reg!(ins.c()), Mul, wrapping_mul, *),
-                Op::MulK => arith!(ins, constant!(ins.c()), Mul, wrapping_mul, *),
-                Op::Div => divide!(ins, reg!(ins.c()), Div, wrapping_div, /),
-                Op::DivK => divide!(ins, constant!(ins.c()), Div, wrapping_div, /),
-                Op::Rem => divide!(ins, reg!(ins.c()), Rem, wrapping_rem, %),
-                Op::RemK => divide!(ins, constant!(ins.c()), Rem, wrapping_rem, %),
-                Op::AddI => arith_int!(ins, Add, wrapping_add),
-                Op::SubI => arith_int!(ins, Sub, wrapping_sub),
-                Op::MulI => arith_int!(ins, Mul, wrapping_mul),
+                Op::Sub => arith!(ins, reg!(ins.c()), Sub, checked_sub, -),
+                Op::SubK => arith!(ins, constant!(ins.c()), Sub, checked_sub, -),
+                Op::Mul => arith!(ins, reg!(ins.c()), Mul, checked_mul, *),
+                Op::MulK => arith!(ins, constant!(ins.c()), Mul, checked_mul, *),
+                Op::Div => divide!(ins, reg!(ins.c()), Div, checked_div, /),
+                Op::DivK => divide!(ins, constant!(ins.c()), Div, checked_div, /),
+                Op::Rem => divide!(ins, reg!(ins.c()), Rem, checked_rem, %),
+                Op::RemK => divide!(ins, constant!(ins.c()), Rem, checked_rem, %),
+                Op::AddI => arith_int!(ins, Add, checked_add),
+                Op::SubI => arith_int!(ins, Sub, checked_sub),
+                Op::MulI => arith_int!(ins, Mul, checked_mul),
                 Op::DivI => divide_int!(ins, Div, wrapping_div),
                 Op::RemI => divide_int!(ins, Rem, wrapping_rem),
                 Op::Pow => {
@@ -524,8 +538,8 @@ impl Fiber {
                 Op::JumpNotLeI => branch!(ins, !compare_int!(ins, <=, ops::less_equal)),
                 Op::JumpNotGtI => branch!(ins, !compare_int!(ins, >, greater)),
                 Op::JumpNotGeI => branch!(ins, !compare_int!(ins, >=, greater_equal)),
-                Op::JumpEqI => branch!(ins, compare_int!(ins, ==, Value::eq)),
-                Op::JumpNeI => branch!(ins, !compare_int!(ins, ==, Value::eq)),
+                Op::JumpEqI => branch!(ins, compare_int!(ins, ==, same)),
+                Op::JumpNeI => branch!(ins, !compare_int!(ins, ==, same)),
 
                 Op::RangePrep => {
                     let a = ins.a();
@@ -1001,14 +1015,23 @@ impl Fiber {
                     let Some(name) = constant!(ins.c()).as_str() else { continue };
                     let v = match reg!(ins.b()).view() {
                         View::Struct(s) => s.get(name).cloned().unwrap_or_default(),
-                        View::Dict(d) => d.get(name).cloned().unwrap_or_default(),
-                        _ => check!(ops::get_field(reg!(ins.b()), name)),
+                        View::Dict(d) => match d.get(name) {
+                            Some(v) => v.clone(),
+                            None => check!(self.no_field(reg!(ins.b()), name)),
+                        },
+                        _ => match ops::get_field(reg!(ins.b()), name) {
+                            Ok(v) => v,
+                            Err(_) => check!(self.no_field(reg!(ins.b()), name)),
+                        },
                     };
                     reg!(ins.a()).put(v);
                 }
                 Op::GetFieldTake => {
                     let Some(name) = constant!(ins.c()).as_str() else { continue };
-                    let v = check!(ops::get_field(reg!(ins.b()), name));
+                    let v = match ops::get_field(reg!(ins.b()), name) {
+                        Ok(v) if !v.is_nil() => v,
+                        _ => check!(self.no_field(reg!(ins.b()), name)),
+                    };
                     reg!(ins.b()).put(Value::NIL);
                     reg!(ins.a()).put(v);
                 }
@@ -1117,8 +1140,10 @@ impl Fiber {
                     // SAFETY: used at once.
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     let old = reg!(ins.b());
-                    if old.tag() == Tag::Int && reg!(right).tag() == Tag::Int {
-                        let sum = old.int_bits().wrapping_add(reg!(right).int_bits());
+                    if old.tag() == Tag::Int
+                        && reg!(right).tag() == Tag::Int
+                        && let Some(sum) = old.int_bits().checked_add(reg!(right).int_bits())
+                    {
                         place.set_int(sum);
                         continue;
                     }
@@ -1434,13 +1459,19 @@ enum Next {
 }
 
 #[inline(never)]
-fn greater(l: &Value, r: &Value) -> bool {
+fn greater(l: &Value, r: &Value) -> Result<bool> {
     ops::less(r, l)
 }
 
 #[inline(never)]
-fn greater_equal(l: &Value, r: &Value) -> bool {
+fn greater_equal(l: &Value, r: &Value) -> Result<bool> {
     ops::less_equal(r, l)
+}
+
+#[inline(never)]
+#[allow(clippy::unnecessary_wraps, reason = "used where comparisons may fail")]
+fn same(l: &Value, r: &Value) -> Result<bool> {
+    Ok(l == r)
 }
 
 #[cold]

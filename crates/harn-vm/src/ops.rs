@@ -77,10 +77,14 @@ pub(crate) fn arith(op: Arith, l: &Value, r: &Value) -> Result<Value> {
             memory::check(text.len().saturating_mul(n))?;
             Ok(Value::from(text.repeat(n)))
         }
-        (Arith::Add, View::Duration(a), View::Duration(b)) => Ok(Value::duration(a.wrapping_add(b))),
-        (Arith::Sub, View::Duration(a), View::Duration(b)) => Ok(Value::duration(a.wrapping_sub(b))),
+        (Arith::Add, View::Duration(a), View::Duration(b)) => {
+            a.checked_add(b).map(Value::duration).ok_or_else(|| overflow("Duration", l, "+", r))
+        }
+        (Arith::Sub, View::Duration(a), View::Duration(b)) => {
+            a.checked_sub(b).map(Value::duration).ok_or_else(|| overflow("Duration", l, "-", r))
+        }
         (Arith::Mul, View::Duration(a), View::Int(b)) | (Arith::Mul, View::Int(b), View::Duration(a)) => {
-            Ok(Value::duration(a.wrapping_mul(b)))
+            a.checked_mul(b).map(Value::duration).ok_or_else(|| overflow("Duration", l, "*", r))
         }
         (Arith::Div, View::Duration(a), View::Duration(b)) => Ok(Value::float(a as f64 / b as f64)),
         _ => Err(wrong_types(op, l, r)),
@@ -88,18 +92,36 @@ pub(crate) fn arith(op: Arith, l: &Value, r: &Value) -> Result<Value> {
 }
 
 fn int_arith(op: Arith, x: i64, y: i64) -> Result<Value> {
-    Ok(match op {
-        Arith::Add => Value::int(x.wrapping_add(y)),
-        Arith::Sub => Value::int(x.wrapping_sub(y)),
-        Arith::Mul => Value::int(x.wrapping_mul(y)),
+    let (result, sign) = match op {
+        Arith::Add => (x.checked_add(y), "+"),
+        Arith::Sub => (x.checked_sub(y), "-"),
+        Arith::Mul => (x.checked_mul(y), "*"),
         Arith::Div | Arith::Rem if y == 0 => return Err(division_by_zero()),
-        Arith::Div => Value::int(x.wrapping_div(y)),
-        Arith::Rem => Value::int(x.wrapping_rem(y)),
-        Arith::Pow => match u32::try_from(y) {
-            Ok(y) => Value::int(x.wrapping_pow(y)),
-            Err(_) => Value::float((x as f64).powf(y as f64)),
+        // The smallest int divided by -1 is itself, as the language says.
+        Arith::Div => (Some(x.wrapping_div(y)), "/"),
+        Arith::Rem => (Some(x.wrapping_rem(y)), "%"),
+        Arith::Pow if y < 0 => return Ok(Value::float((x as f64).powf(y as f64))),
+        Arith::Pow => (power(x, y), "**"),
+    };
+    result.map(Value::int).ok_or_else(|| overflow("Integer", &Value::int(x), sign, &Value::int(y)))
+}
+
+/// `x ** y` for a `y` that is not negative.
+fn power(x: i64, y: i64) -> Option<i64> {
+    match u32::try_from(y) {
+        Ok(y) => x.checked_pow(y),
+        Err(_) => match x {
+            0 | 1 => Some(x),
+            -1 => Some(if y % 2 == 0 { 1 } else { -1 }),
+            _ => None,
         },
-    })
+    }
+}
+
+/// `Integer overflow: A + B`
+#[cold]
+fn overflow(kind: &str, l: &Value, sign: &str, r: &Value) -> Error {
+    Error::runtime(format!("{kind} overflow: {l} {sign} {r}"))
 }
 
 /// `place = place + r`, appending in place when `place` holds the only reference. `r` is another register
@@ -193,23 +215,45 @@ pub(crate) fn appends(l: &Value, r: &Value) -> bool {
 
 pub(crate) fn negate(v: &Value) -> Result<Value> {
     match v.view() {
-        View::Int(i) => Ok(Value::int(i.wrapping_neg())),
+        View::Int(i) => {
+            let negative = i.checked_neg().map(Value::int);
+            negative.ok_or_else(|| Error::runtime(format!("Integer overflow: -({i})")))
+        }
         View::Float(f) => Ok(Value::float(-f)),
-        View::Duration(ms) => Ok(Value::duration(ms.wrapping_neg())),
+        View::Duration(ms) => {
+            let negative = ms.checked_neg().map(Value::duration);
+            negative.ok_or_else(|| Error::runtime(format!("Duration overflow: -({v})")))
+        }
         _ => Err(Error::runtime(format!("Cannot negate value of type {}", v.type_name()))),
     }
 }
 
 /// `l < r`
 #[inline(never)]
-pub(crate) fn less(l: &Value, r: &Value) -> bool {
-    compare(l, r) == Some(Ordering::Less)
+pub(crate) fn less(l: &Value, r: &Value) -> Result<bool> {
+    match compare(l, r) {
+        Some(Ordering::Less) => Ok(true),
+        Some(Ordering::Greater) => Ok(false),
+        _ => need_order(l, r).map(|()| false),
+    }
 }
 
-/// `l <= r`: combinations without an order compare as equal.
+/// `l <= r`
 #[inline(never)]
-pub(crate) fn less_equal(l: &Value, r: &Value) -> bool {
-    matches!(compare(l, r), Some(Ordering::Less | Ordering::Equal))
+pub(crate) fn less_equal(l: &Value, r: &Value) -> Result<bool> {
+    match compare(l, r) {
+        Some(Ordering::Less) => Ok(true),
+        Some(Ordering::Greater) => Ok(false),
+        order => need_order(l, r).map(|()| order.is_some()),
+    }
+}
+
+fn need_order(l: &Value, r: &Value) -> Result<()> {
+    if harn_value::has_order(l, r) {
+        Ok(())
+    } else {
+        Err(Error::type_error(format!("cannot order {} and {}", l.type_name(), r.type_name())))
+    }
 }
 
 /// `x in c`
@@ -262,12 +306,12 @@ pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
             "empty" => Value::bool(items.is_empty()),
             "first" => items.first().cloned().unwrap_or_default(),
             "last" => items.last().cloned().unwrap_or_default(),
-            _ => Value::NIL,
+            _ => return Err(no_property(v, name)),
         },
         View::Str(s) => match name.as_str() {
             "count" => Value::int(s.char_count() as i64),
             "empty" => Value::bool(s.is_empty()),
-            _ => Value::NIL,
+            _ => return Err(no_property(v, name)),
         },
         View::Enum(e) => match name.as_str() {
             "variant" => e.variant_name().into(),
@@ -283,8 +327,14 @@ pub(crate) fn get_field(v: &Value, name: &Str) -> Result<Value> {
                 )));
             }
         },
-        _ => return Err(Error::type_error(format!("cannot access property `{name}` on {}", v.type_name()))),
+        _ => return Err(no_property(v, name)),
     })
+}
+
+/// ``cannot access property `x` on int``
+#[cold]
+pub(crate) fn no_property(v: &Value, name: &Str) -> Error {
+    Error::type_error(format!("cannot access property `{name}` on {}", v.type_name()))
 }
 
 /// Position in a sequence of `len` items; negative from the end.

@@ -175,6 +175,11 @@ fn throw<'p, T>(text: impl AsRef<str>) -> Done<'p, T> {
     Err(Exit::Throw(V::str(text.as_ref())))
 }
 
+/// The result of arithmetic on ints, or the error that it does not fit.
+fn fits<'p>(result: Option<i64>, x: &i64, sign: &str, y: &i64) -> Done<'p, i64> {
+    result.map_or_else(|| throw(format!("Runtime error: Integer overflow: {x} {sign} {y}")), Ok)
+}
+
 impl<'p> Machine<'p> {
     fn tick(&self) -> Done<'p, ()> {
         self.steps.set(self.steps.get() + 1);
@@ -213,7 +218,7 @@ impl<'p> Machine<'p> {
 
     fn add(&self, a: V<'p>, b: V<'p>) -> Done<'p, V<'p>> {
         Ok(match (&a, &b) {
-            (V::Int(x), V::Int(y)) => V::Int(x.wrapping_add(*y)),
+            (V::Int(x), V::Int(y)) => V::Int(fits(x.checked_add(*y), x, "+", y)?),
             (V::Str(x), V::Str(y)) if x.len() + y.len() <= SIZE => V::str(&format!("{x}{y}")),
             (V::List(x), V::List(y)) if x.len() + y.len() <= SIZE => {
                 V::list(x.iter().chain(&**y).cloned().collect())
@@ -233,8 +238,8 @@ impl<'p> Machine<'p> {
             (BinaryOp::Add, ..) => return self.add(a, b),
             (BinaryOp::Eq, ..) => V::Bool(self.equal(&a, &b)?),
             (BinaryOp::Ne, ..) => V::Bool(!self.equal(&a, &b)?),
-            (BinaryOp::Sub, V::Int(x), V::Int(y)) => V::Int(x.wrapping_sub(*y)),
-            (BinaryOp::Mul, V::Int(x), V::Int(y)) => V::Int(x.wrapping_mul(*y)),
+            (BinaryOp::Sub, V::Int(x), V::Int(y)) => V::Int(fits(x.checked_sub(*y), x, "-", y)?),
+            (BinaryOp::Mul, V::Int(x), V::Int(y)) => V::Int(fits(x.checked_mul(*y), x, "*", y)?),
             (BinaryOp::Div, V::Int(x), V::Int(y)) => V::Int(x.wrapping_div(zero(*y)?)),
             (BinaryOp::Rem, V::Int(x), V::Int(y)) => V::Int(x.wrapping_rem(zero(*y)?)),
             (BinaryOp::Lt, V::Int(x), V::Int(y)) => V::Bool(x < y),
@@ -823,7 +828,10 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
             }
             ExprKind::Unary { op: UnaryOp::Not, operand, .. } => V::Bool(!value!(operand).truthy()),
             ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => match value!(operand) {
-                V::Int(i) => V::Int(i.wrapping_neg()),
+                V::Int(i) => match i.checked_neg() {
+                    Some(i) => V::Int(i),
+                    None => return throw(format!("Runtime error: Integer overflow: -({i})")),
+                },
                 _ => return it.unknown(),
             },
             ExprKind::Binary { op, lhs, rhs, .. } => {
