@@ -23,6 +23,9 @@ codes! {
     YIELD_INSIDE = "E0102", "`yield` stands inside a `gen fn`, whose values go out with `emit`.";
     UNKNOWN_STRUCT = "E0103", "A struct literal names a struct that is neither declared nor imported.";
     STREAM_RESULT = "E0104", "The annotated result of a `gen fn` is no stream.";
+    WRONG_COUNT = "E0105", "A builtin or method is called with too few or too many arguments.";
+    WRONG_ARGUMENT = "E0106", "An argument of a builtin or method is of a type that it does not take, or an option that it does not have.";
+    UNKNOWN_METHOD = "E0107", "A method that values of this type do not have.";
     ARGUMENT_COUNT = "W0100", "A call gives a function too few arguments (missing ones are nil) or too many (ignored).";
     UNREACHABLE = "W0101", "A statement behind `return`, `throw`, `break` or `continue` never runs.";
     NOT_EXECUTED = "W0102", "Of a file with pipelines only declarations and `let`/`var` run at top level.";
@@ -41,6 +44,12 @@ codes! {
     MANIFEST_SYNTAX = "P0107", "The `harn.toml` cannot be parsed; defaults are used.";
     MANIFEST_ENTRY = "P0108", "A key or table of `harn.toml` is unknown, or its value is of the wrong kind; it is ignored.";
     UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.";
+}
+
+/// Whether a finding with this code is an error for `harn check`, also where running a program leaves it to the moment
+/// when the place is reached.
+pub fn is_certain(code: &str) -> bool {
+    [WRONG_COUNT, WRONG_ARGUMENT, UNKNOWN_METHOD].contains(&code)
 }
 
 #[cfg(test)]

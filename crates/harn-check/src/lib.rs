@@ -27,7 +27,7 @@ mod suggest;
 mod walk;
 mod world;
 
-pub use codes::{CODES, CodeDoc};
+pub use codes::{CODES, CodeDoc, is_certain};
 pub use lints::lint_template_file;
 pub use preflight::{Located, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};

@@ -5,7 +5,7 @@ use harn_syntax::{Diagnostic, Severity};
 use rustc_hash::FxHashSet;
 
 use crate::checks::{argument_count, assign_to_let, attribute, call_target, deprecated, not_executed};
-use crate::checks::{stream_emit, stream_result, struct_literal, unreachable};
+use crate::checks::{stream_emit, stream_result, struct_literal, unreachable, wrong_call};
 use crate::scope::{Kind, Scopes};
 use crate::world::{Source, World};
 use harn_syntax::visit::{self, Visitor};
@@ -37,6 +37,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) unknown: Vec<call_target::Unknown<'a>>,
     /// Findings about the arguments of functions that a pipeline may still override.
     pub(crate) argument_counts: Vec<(&'a str, Diagnostic)>,
+    /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
+    pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
     opaque: u32,
     out: Vec<Diagnostic>,
@@ -54,6 +56,7 @@ impl<'a> Pass<'a> {
             overridden: FxHashSet::default(),
             unknown: Vec::new(),
             argument_counts: Vec::new(),
+            wrong_calls: Vec::new(),
             opaque: 0,
             out: Vec::new(),
         }
@@ -79,6 +82,17 @@ impl<'a> Pass<'a> {
 
     fn finish(mut self) -> Vec<Diagnostic> {
         call_target::settle(&mut self);
+        let wrong = std::mem::take(&mut self.wrong_calls);
+        if !wrong.is_empty() {
+            // Without its imports nobody can tell what a name of this file stands for.
+            let imported = crate::imports::names(self.source, self.world);
+            let is_builtin = |name: &str| {
+                !self.declared.contains(name) && imported.as_ref().is_some_and(|names| !names.contains(name))
+            };
+            let certain: Vec<Diagnostic> =
+                wrong.into_iter().filter(|(name, _)| is_builtin(name)).map(|(_, d)| d).collect();
+            self.out.extend(certain);
+        }
         let overridden = std::mem::take(&mut self.overridden);
         let counts = std::mem::take(&mut self.argument_counts);
         self.out.extend(counts.into_iter().filter(|(name, _)| !overridden.contains(name)).map(|(_, d)| d));
@@ -127,6 +141,12 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// The name of a builtin such as `stream.map`, and the part before the point.
+fn namespaced<'a>(object: &'a Expr, name: &Ident) -> Option<(&'a str, String)> {
+    let ExprKind::Name(space) = &object.kind else { return None };
+    Some((space.as_str(), format!("{space}.{}", name.name)))
+}
+
 impl<'a> Visitor<'a> for Pass<'a> {
     fn block(&mut self, block: &'a Block) {
         self.scoped(|pass| {
@@ -163,6 +183,18 @@ impl<'a> Visitor<'a> for Pass<'a> {
                     let found = call_target::check(self, name, callee.span);
                     argument_count::check(self, expr, args, &found);
                     deprecated::check(self, expr, &found);
+                    wrong_call::builtin(self, name, expr, args, &found);
+                }
+            }
+            ExprKind::MethodCall { object, name, args, .. } => {
+                match namespaced(object, name).filter(|(space, _)| {
+                    matches!(self.scopes.look_up(space, expr.span.start), crate::scope::Lookup::Missing)
+                }) {
+                    Some((_, full)) => {
+                        let found = crate::scope::Lookup::Missing;
+                        wrong_call::builtin(self, &full, expr, args, &found);
+                    }
+                    None => wrong_call::method(self, object, name, expr, args),
                 }
             }
             ExprKind::StructLit { name, items } => struct_literal::check(self, name, items),

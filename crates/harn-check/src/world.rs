@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use harn_syntax::ast::Program;
+use harn_syntax::signature::Signature;
 
 /// The names that exist without declaration.
 pub trait Signatures {
@@ -11,6 +12,21 @@ pub trait Signatures {
 
     /// All such names, for suggestions. Called only after something is wrong.
     fn builtin_names(&self) -> Vec<&str>;
+
+    /// What is known of calls of a builtin.
+    fn builtin(&self, _name: &str) -> Option<Signature> {
+        None
+    }
+
+    /// What is known of calls of a method of values of a type.
+    fn method(&self, _type_name: &'static str, _name: &str) -> Option<Signature> {
+        None
+    }
+
+    /// The methods of values of a type, for suggestions.
+    fn method_names(&self, _type_name: &'static str) -> Vec<&str> {
+        Vec::new()
+    }
 }
 
 /// The surroundings of a check: names of builtins, and what is embedded.

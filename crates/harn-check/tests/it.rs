@@ -9,3 +9,4 @@ mod preflight;
 mod program;
 mod properties;
 mod templates;
+mod wrong_calls;

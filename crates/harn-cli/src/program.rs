@@ -177,7 +177,12 @@ impl Program {
             let skip = code[imports..].len()
                 - code[imports..].trim_start_matches([';', ' ', '\t', '\r', '\n']).len();
             let at = if imports == 0 { 0 } else { imports + skip };
-            (format!("{}{INLINE_HEAD}{}\n}}", &code[..at], &code[at..]), Some(at as u32))
+            let separator = match code[..at].chars().last() {
+                None => "",
+                Some(';' | '\n') => " ",
+                Some(_) => ";",
+            };
+            (format!("{}{separator}{INLINE_HEAD}{}\n}}", &code[..at], &code[at..]), Some(at as u32))
         };
         Program { source: Source { name: INLINE.to_owned(), text, dir: PathBuf::new() }, file, head }
     }
@@ -185,7 +190,8 @@ impl Program {
     /// A span of the text that runs as one of the text the user wrote.
     fn original(&self, span: Span) -> Span {
         let Some(at) = self.head else { return span };
-        let head = INLINE_HEAD.len() as u32;
+        // Behind imports there is a separator.
+        let head = INLINE_HEAD.len() as u32 + u32::from(at > 0);
         let end = self.file.text().len() as u32;
         let back =
             |offset: u32| if offset > at { offset.saturating_sub(head).max(at).min(end) } else { offset };
@@ -198,6 +204,7 @@ impl Program {
         for (span, _) in &mut diagnostic.labels {
             *span = self.original(*span);
         }
+        crate::report::add_neighbours(&mut diagnostic);
         Problem { diagnostic, file: Some(self.file.clone()), plain, calls: Vec::new() }
     }
 
@@ -225,6 +232,11 @@ impl Program {
             Err(errors) => return errors,
         };
         let mut problems = self.findings(&vm, &tree);
+        for problem in &mut problems {
+            if harn_check::is_certain(problem.diagnostic.code) {
+                problem.diagnostic.severity = Severity::Error;
+            }
+        }
         if let Err(errors) = self.compile(&vm, tree.clone()) {
             let known: Vec<_> = problems.iter().filter(|p| is_error(p)).map(Problem::start).collect();
             problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
@@ -317,6 +329,18 @@ impl harn_check::Signatures for Names<'_> {
 
     fn builtin_names(&self) -> Vec<&str> {
         self.0.builtin_names().collect()
+    }
+
+    fn builtin(&self, name: &str) -> Option<harn_syntax::signature::Signature> {
+        self.0.builtin(name).map(harn_vm::Builtin::check_signature)
+    }
+
+    fn method(&self, type_name: &'static str, name: &str) -> Option<harn_syntax::signature::Signature> {
+        self.0.method(type_name, name).map(harn_vm::Builtin::check_signature)
+    }
+
+    fn method_names(&self, type_name: &'static str) -> Vec<&str> {
+        self.0.method_names(type_name)
     }
 }
 
@@ -477,7 +501,12 @@ pub(crate) fn run_captured(
             ..RunOptions::default()
         },
         Rc::new(system),
-        |problem| warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message)),
+        |problem| {
+            // What is certain to fail when it is reached, `harn check` reports; here the failure itself shows.
+            if !harn_check::is_certain(problem.diagnostic.code) {
+                warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
+            }
+        },
         |interrupt| ready(&interrupt),
     );
     let output = warnings.into_inner() + &out.borrow();

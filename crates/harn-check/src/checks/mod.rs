@@ -10,3 +10,4 @@ pub(crate) mod stream_emit;
 pub(crate) mod stream_result;
 pub(crate) mod struct_literal;
 pub(crate) mod unreachable;
+pub(crate) mod wrong_call;

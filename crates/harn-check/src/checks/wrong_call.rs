@@ -1,0 +1,118 @@
+//! Calls of builtins and methods whose arguments cannot fit: too few, too many, literals of a wrong type, unknown
+//! options. What a parameter takes comes from the table of builtins, and so do the words.
+
+use harn_syntax::ast::{Arg, DictItem, Expr, ExprKind, Ident, UnaryOp};
+use harn_syntax::signature::{self, Kinds, Parameter, Signature};
+use harn_syntax::{Diagnostic, Span};
+
+use crate::codes::{UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::scope::Lookup;
+use crate::suggest::nearest;
+use crate::walk::Pass;
+
+/// Looks at the call of a name that no scope knows.
+pub(crate) fn builtin(pass: &mut Pass<'_>, name: &str, call: &Expr, args: &[Arg], found: &Lookup<'_>) {
+    if matches!(found, Lookup::Missing)
+        && !pass.declared.contains(name)
+        && !pass.is_opaque()
+        && let Some(signature) = pass.world.signatures.builtin(name)
+    {
+        let wrong = arguments(&signature, call.span, args);
+        pass.wrong_calls.extend(wrong.into_iter().map(|d| (name.to_owned(), d)));
+    }
+}
+
+/// Looks at the call of a method of a literal.
+pub(crate) fn method(pass: &mut Pass<'_>, object: &Expr, name: &Ident, call: &Expr, args: &[Arg]) {
+    let Some((_, word)) = kind(object) else { return };
+    // What a dict holds may be called like a method, and nil has none.
+    if word == "nil" {
+        return;
+    }
+    match pass.world.signatures.method(word, &name.name) {
+        Some(signature) => {
+            arguments(&signature, call.span, args).into_iter().for_each(|d| pass.report(d));
+        }
+        None if word != "dict" => {
+            let message = format!("unknown method `{}` on {word}", name.name);
+            let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_METHOD).at(name.span);
+            let names = pass.world.signatures.method_names(word);
+            diagnostic.help = nearest(&name.name, names).map(|near| format!("did you mean `{near}`?"));
+            pass.report(diagnostic);
+        }
+        None => {}
+    }
+}
+
+/// What is wrong with the arguments.
+fn arguments(signature: &Signature, call: Span, args: &[Arg]) -> Vec<Diagnostic> {
+    if args.iter().any(|arg| arg.spread) {
+        return Vec::new();
+    }
+    if let Some(text) = signature.wrong_count(args.len()) {
+        return vec![Diagnostic::warning(text).with_code(WRONG_COUNT).at(call)];
+    }
+    let pairs = args.iter().enumerate();
+    let pairs = pairs.filter_map(|(at, arg)| Some((signature.parameter(at)?, &arg.value)));
+    pairs.flat_map(|(parameter, value)| argument(signature.name, parameter, value)).collect()
+}
+
+/// What is wrong with one argument.
+fn argument(name: &str, parameter: &Parameter, value: &Expr) -> Vec<Diagnostic> {
+    let Some((got, word)) = kind(value) else { return Vec::new() };
+    let nothing = got == Kinds::NIL && parameter.optional;
+    if !nothing && !Kinds::of(parameter.ty).meets(got) {
+        return vec![wrong(signature::wrong_type(name, parameter.name, parameter.ty, word), value.span)];
+    }
+    match (&value.kind, signature::call_arguments(parameter.ty)) {
+        (ExprKind::Closure { func, .. }, Some(gets)) => {
+            let needed = func.params.iter().take_while(|p| p.default.is_none() && !p.rest).count();
+            if needed > gets as usize {
+                return vec![wrong(signature::wrong_function(name, needed, gets as usize), value.span)];
+            }
+        }
+        (ExprKind::Dict(items), _) if parameter.ty.starts_with('{') => {
+            return items.iter().filter_map(|item| option(name, parameter.ty, item)).collect();
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// What is wrong with an entry of a dict of options.
+fn option(name: &str, ty: &str, item: &DictItem) -> Option<Diagnostic> {
+    let DictItem::Entry { key, value } = item else { return None };
+    let (key, span) = (key.name.as_str(), key.span);
+    // Of a value that is only known later, the name can be wrong.
+    let known = kind(value);
+    let (got, word) = known.unwrap_or((Kinds::NIL, "nil"));
+    match signature::wrong_option(name, ty, key, got, word)? {
+        signature::WrongOption::Unknown(text) => Some(wrong(text, span)),
+        signature::WrongOption::Type(text) => Some(wrong(text, value.span)),
+    }
+}
+
+fn wrong(text: String, span: Span) -> Diagnostic {
+    Diagnostic::warning(text).with_code(WRONG_ARGUMENT).at(span)
+}
+
+/// The kind of a literal, and the word for it.
+fn kind(e: &Expr) -> Option<(Kinds, &'static str)> {
+    Some(match &e.kind {
+        ExprKind::Nil => (Kinds::NIL, "nil"),
+        ExprKind::Bool(_) | ExprKind::Unary { op: UnaryOp::Not, .. } => (Kinds::BOOL, "bool"),
+        ExprKind::Int(_) => (Kinds::INT, "int"),
+        ExprKind::Float(_) => (Kinds::FLOAT, "float"),
+        ExprKind::Duration(_) => (Kinds::DURATION, "duration"),
+        ExprKind::Str(_) | ExprKind::Interp(_) => (Kinds::STRING, "string"),
+        ExprKind::List(_) => (Kinds::LIST, "list"),
+        ExprKind::Dict(_) => (Kinds::DICT, "dict"),
+        ExprKind::Range { .. } => (Kinds::RANGE, "range"),
+        ExprKind::Closure { .. } => (Kinds::CLOSURE, "closure"),
+        ExprKind::Paren(inner) => return kind(inner),
+        ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => {
+            return kind(operand).filter(|(_, word)| matches!(*word, "int" | "float" | "duration"));
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,267 @@
+//! Every builtin and method refuses calls that cannot be right: too many arguments, too few, a value of a wrong type in
+//! each place, options that it does not have. The calls are made from the table of builtins, so that a new builtin is
+//! covered by itself; more, written by hand, are in `wrong_calls.txt`.
+//!
+//! Each call is an error when it runs, and the checker finds it before, in the same words.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use harn_check::{Signatures, Source, World, check_program, is_certain};
+use harn_syntax::signature::{self, Kinds, Parameter, Signature};
+use harn_vm::{Builtin, Vm};
+
+/// The table of a machine, as the command line passes it on.
+struct Table(Rc<Vm>);
+
+impl Signatures for Table {
+    fn is_builtin(&self, name: &str) -> bool {
+        self.0.builtin(name).is_some() || self.0.global(name).is_some()
+    }
+
+    fn builtin_names(&self) -> Vec<&str> {
+        self.0.builtin_names().collect()
+    }
+
+    fn builtin(&self, name: &str) -> Option<Signature> {
+        self.0.builtin(name).map(Builtin::check_signature)
+    }
+
+    fn method(&self, type_name: &'static str, name: &str) -> Option<Signature> {
+        self.0.method(type_name, name).map(Builtin::check_signature)
+    }
+
+    fn method_names(&self, type_name: &'static str) -> Vec<&str> {
+        self.0.method_names(type_name)
+    }
+}
+
+fn machine() -> Rc<Vm> {
+    harn_runtime::vm_builder(Rc::new(harn_system::Memory::new())).build()
+}
+
+/// A call and what is known of it.
+struct Call {
+    /// Its source.
+    source: String,
+    /// What the message has to name.
+    names: Vec<String>,
+    /// The whole message, where it comes from the table.
+    text: Option<String>,
+    /// Whether the checker can see it: the receiver and the wrong argument are literals.
+    literal: bool,
+}
+
+/// Literals, and for kinds without one the shortest source.
+const VALUES: [(&str, Kinds, bool); 16] = [
+    ("\"x\"", Kinds::STRING, true),
+    ("1", Kinds::INT, true),
+    ("[]", Kinds::LIST, true),
+    ("{}", Kinds::DICT, true),
+    ("{ -> 1 }", Kinds::CLOSURE, true),
+    ("5s", Kinds::DURATION, true),
+    ("1.5", Kinds::FLOAT, true),
+    ("true", Kinds::BOOL, true),
+    ("(1 to 2)", Kinds::RANGE, true),
+    ("nil", Kinds::NIL, true),
+    ("bytes_from_hex(\"00\")", Kinds::BYTES, false),
+    ("set()", Kinds::SET, false),
+    ("rng_seed(1)", Kinds::RNG, false),
+    ("channel()", Kinds::CHANNEL, false),
+    ("atomic(1)", Kinds::ATOMIC, false),
+    ("iter([])", Kinds::ITER, false),
+];
+
+/// A value that fits.
+fn fitting(parameter: &Parameter) -> &'static str {
+    let kinds = Kinds::of(parameter.ty);
+    VALUES.iter().find(|(_, kind, _)| kinds.meets(*kind)).map_or("1", |(source, ..)| source)
+}
+
+/// A literal that does not fit, and the word for its kind.
+fn unfitting(parameter: &Parameter) -> Option<(&'static str, &'static str)> {
+    const WORDS: [(&str, &str, Kinds); 7] = [
+        ("{ -> 1 }", "closure", Kinds::CLOSURE),
+        ("[]", "list", Kinds::LIST),
+        ("{}", "dict", Kinds::DICT),
+        ("1", "int", Kinds::INT),
+        ("\"x\"", "string", Kinds::STRING),
+        ("5s", "duration", Kinds::DURATION),
+        ("nil", "nil", Kinds::NIL),
+    ];
+    let kinds = Kinds::of(parameter.ty);
+    let found = WORDS.iter().find(|(_, _, kind)| !kinds.meets(*kind));
+    found.map(|(source, word, _)| (*source, *word))
+}
+
+/// All wrong calls of one builtin. `head` is what stands before the bracket.
+fn wrong_calls(entry: &'static Builtin, head: &str, literal: bool, calls: &mut Vec<Call>) {
+    let known = entry.check_signature();
+    let name = known.name.to_owned();
+    // A receiver is the first parameter of the entry.
+    let own: Vec<bool> =
+        entry.params.iter().skip(usize::from(entry.is_method())).map(|p| p.own_missing).collect();
+    let fit: Vec<&str> = known.parameters.iter().filter(|p| !p.rest).map(fitting).collect();
+    let mut add = |args: &[&str], names: Vec<String>, text: Option<String>, literal: bool| {
+        calls.push(Call { source: format!("{head}({})", args.join(", ")), names, text, literal });
+    };
+    if !known.parameters.iter().any(|p| p.rest) {
+        let mut args = fit.clone();
+        args.push("1");
+        let text = signature::too_many(known.name, fit.len(), args.len());
+        add(&args, vec![name.clone()], Some(text), literal);
+    }
+    if let Some(text) = known.wrong_count(0) {
+        // Where the builtin has words of its own for an argument that is missing, those are said.
+        let says_itself = own.iter().any(|own| *own);
+        let names = if says_itself { Vec::new() } else { vec![name.clone()] };
+        add(&[], names, (!says_itself).then_some(text), literal);
+    }
+    for (at, parameter) in known.parameters.iter().enumerate() {
+        let Some((wrong, word)) = unfitting(parameter) else { continue };
+        if at > 0 && own[..at].iter().any(|own| *own) && own[at] {
+            continue;
+        }
+        let mut args: Vec<&str> = fit.iter().copied().take(at).collect();
+        args.push(wrong);
+        args.extend(fit.iter().copied().skip(at + 1));
+        let text = signature::wrong_type(known.name, parameter.name, parameter.ty, word);
+        if own[at] {
+            add(&args, Vec::new(), None, literal);
+        } else {
+            add(&args, vec![name.clone(), parameter.name.to_owned()], Some(text), literal);
+        }
+        let options: Vec<(&str, &str)> = signature::options(parameter.ty).collect();
+        let mut with = |given: String, names: Vec<String>| {
+            let mut args: Vec<&str> = fit.iter().copied().take(at).collect();
+            args.push(&given);
+            calls.push(Call { source: format!("{head}({})", args.join(", ")), names, text: None, literal });
+        };
+        if let (Some(_), false) = (options.first(), parameter.ty.contains("...")) {
+            with("{no_such_option: 1}".to_owned(), vec![name.clone(), "no_such_option".to_owned()]);
+        }
+        for (option, ty) in options {
+            let kind = Parameter { name: option, ty: "any", optional: true, rest: false };
+            if let Some((wrong, _)) = unfitting(&Parameter { ty: leak(ty), ..kind }) {
+                with(format!("{{{option}: {wrong}}}"), vec![name.clone(), option.to_owned()]);
+            }
+        }
+    }
+}
+
+fn leak(text: &str) -> &'static str {
+    Box::leak(text.to_owned().into_boxed_str())
+}
+
+/// The wrong calls of the whole table.
+fn from_the_table(vm: &Vm) -> Vec<Call> {
+    let mut calls = Vec::new();
+    let mut names: Vec<&str> = vm.builtin_names().filter(|name| !name.starts_with("__")).collect();
+    names.sort_unstable();
+    for name in names {
+        let entry = vm.builtin(name).expect("a name from the table");
+        wrong_calls(entry, name, true, &mut calls);
+    }
+    let receivers = [
+        ("string", "\"ab\"", true),
+        ("list", "[1]", true),
+        ("dict", "({a: 1})", true),
+        ("range", "(1 to 3)", true),
+    ];
+    let others = [("set", "set(1)", false), ("iter", "iter([1])", false)];
+    for (kind, receiver, literal) in receivers.into_iter().chain(others) {
+        let mut names = vm.method_names(kind);
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let entry = vm.method(kind, name).expect("a name from the table");
+            if entry.name() != "to_string" {
+                wrong_calls(entry, &format!("{receiver}.{name}"), literal, &mut calls);
+            }
+        }
+    }
+    calls
+}
+
+/// The calls that are written by hand: `CALL => PART OF THE MESSAGE`.
+fn by_hand() -> Vec<Call> {
+    let lines = include_str!("wrong_calls.txt").lines().filter(|line| line.contains(" => "));
+    let call = |line: &str| {
+        let (source, part) = line.split_once(" => ").expect("an arrow");
+        let literal = !source.starts_with('~');
+        let source = source.trim_start_matches("~ ").to_owned();
+        Call { source, names: vec![part.trim().to_owned()], text: None, literal }
+    };
+    lines.map(call).collect()
+}
+
+/// What each call gives when it runs: the error's text, or nothing for a value.
+fn run(calls: &[Call]) -> Vec<Option<String>> {
+    let mut program = String::from("let results = [\n");
+    for call in calls {
+        program.push_str(&format!("  {{ -> {} }},\n", call.source));
+    }
+    program.push_str("]\nfor call in results {\n  let end = try { call() }\n");
+    program.push_str("  println(is_err(end) ? \"!\" + replace(to_string(unwrap_err(end)), \"\\n\", \" \") : \"value\")\n}\n");
+    let system = Rc::new(harn_system::Memory::new());
+    let vm = harn_runtime::vm_builder(system.clone()).build();
+    let source = harn_vm::Source { name: "calls.harn".into(), text: program, dir: "/".into() };
+    let program = harn_vm::load(&vm, &source).unwrap_or_else(|error| panic!("{error:?}"));
+    let outcome = harn_vm::block_on(program.run(&vm, None, &[]));
+    let text = system.output();
+    let found: Vec<Option<String>> =
+        text.lines().map(|line| line.strip_prefix('!').map(str::to_owned)).collect();
+    assert_eq!(found.len(), calls.len(), "the program ended early: {:?}", outcome.err());
+    found
+}
+
+/// What the checker says of one call.
+fn found_by_the_checker(call: &Call, world: &World<'_>) -> Vec<String> {
+    let parsed = harn_syntax::parse(&call.source);
+    assert!(parsed.errors.is_empty(), "{}: {:?}", call.source, parsed.errors);
+    let source = Source { name: "call.harn", dir: Path::new(""), text: &call.source, tree: &parsed.program };
+    let found = check_program(&source, world);
+    found.into_iter().filter(|d| is_certain(d.code)).map(|d| d.message).collect()
+}
+
+fn all_are_refused(calls: &[Call]) {
+    let table = Table(machine());
+    let world = World { signatures: &table, std_module: |_| None, prompt_asset: |_| None };
+    let mut failures = Vec::new();
+    for (call, result) in calls.iter().zip(run(calls)) {
+        let source = &call.source;
+        let Some(text) = result else {
+            failures.push(format!("{source} gives a value"));
+            continue;
+        };
+        if let Some(missing) = call.names.iter().find(|name| !text.contains(name.as_str())) {
+            failures.push(format!("{source} does not name {missing}: {text}"));
+        }
+        if let Some(expected) = &call.text
+            && !text.ends_with(expected.as_str())
+        {
+            failures.push(format!("{source} says: {text}\n    instead of: {expected}"));
+        }
+        if call.literal {
+            let said = found_by_the_checker(call, &world);
+            if said.is_empty() {
+                failures.push(format!("{source} is not found by the checker"));
+            } else if call.text.as_ref().is_some_and(|text| !said.contains(text)) {
+                failures.push(format!("{source}: the checker says {said:?}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), calls.len(), failures.join("\n"));
+}
+
+#[test]
+fn every_builtin_and_method_refuses_wrong_calls() {
+    let calls = from_the_table(&machine());
+    assert!(calls.len() > 1000, "only {} calls", calls.len());
+    all_are_refused(&calls);
+}
+
+#[test]
+fn calls_written_by_hand_are_refused() {
+    all_are_refused(&by_hand());
+}
