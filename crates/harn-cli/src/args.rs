@@ -297,8 +297,8 @@ pub(crate) struct DemoArgs {
 
 /// Puts `run` in front of a single argument that names a program.
 pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
-    if let [_, only] = args.as_slice() {
-        let name = only.to_string_lossy();
+    if let [_, first, ..] = args.as_slice() {
+        let name = first.to_string_lossy();
         if name.ends_with(".harn") && !name.starts_with('-') {
             args.insert(1, "run".into());
         }

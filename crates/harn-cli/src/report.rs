@@ -30,6 +30,24 @@ pub(crate) struct Call {
     pub(crate) line: usize,
 }
 
+/// Says which modules there are where one is named that is not.
+pub(crate) fn add_neighbours(diagnostic: &mut Diagnostic) {
+    let Some((_, rest)) = diagnostic.message.split_once("Unknown stdlib module: std/") else { return };
+    if diagnostic.help.is_some() {
+        return;
+    }
+    let name = rest.split([' ', '\n']).next().unwrap_or_default();
+    let names = harn_runtime::std_module_names();
+    let near = harn_vm::suggest::nearest(name, names.iter().copied());
+    diagnostic.help = Some(match near {
+        Some(near) => format!("did you mean `std/{near}`?"),
+        None => {
+            let all: Vec<String> = names.iter().map(|name| format!("std/{name}")).collect();
+            format!("there are {}", all.join(", "))
+        }
+    });
+}
+
 impl Problem {
     /// A finding about one of the files that a program needs.
     pub(crate) fn located(found: Located) -> Problem {
@@ -63,6 +81,14 @@ impl Problem {
             })
             .collect();
         let plain = diagnostic.message.clone();
+        // The drawn form shows the place, and once is enough.
+        if let (Some(_), Some(at)) = (diagnostic.span, plain.rfind(" (line "))
+            && plain.ends_with(')')
+            && error.shows_line()
+        {
+            diagnostic.message.truncate(at);
+        }
+        add_neighbours(&mut diagnostic);
         Problem { diagnostic, file: file.map(Rc::new), plain, calls }
     }
 

@@ -7,7 +7,7 @@ use harn_vm::closure::is_callable;
 use harn_vm::iter::Iter;
 use harn_vm::{Error, Result};
 
-/// An argument that may be left out; an explicit nil counts as given.
+/// An argument that the body looks at itself; an explicit nil counts as given.
 pub(crate) struct Given(pub(crate) Option<Value>);
 
 impl Given {
@@ -19,7 +19,8 @@ impl Given {
 
 impl FromArg for Given {
     const TYPE: &'static str = "any";
-    const OPTIONAL: bool = true;
+    const OWN_TYPE: bool = true;
+    const OWN_MISSING: bool = true;
     fn from_arg(value: Value, _what: &ArgName) -> Result<Given> {
         Ok(Given(Some(value)))
     }
@@ -28,7 +29,7 @@ impl FromArg for Given {
     }
 }
 
-/// An int where anything else, also a missing argument, means the default.
+/// An int that may be left out.
 #[derive(Clone, Copy)]
 pub(crate) struct Int(pub(crate) Option<i64>);
 
@@ -45,11 +46,38 @@ impl Int {
 }
 
 impl FromArg for Int {
-    const TYPE: &'static str = "int";
-    const OPTIONAL: bool = true;
+    const TYPE: &'static str = "int?";
     fn from_arg(value: Value, _what: &ArgName) -> Result<Int> {
         Ok(Int(value.as_int()))
     }
+}
+
+/// A time: a duration, or a number of milliseconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Millis(pub(crate) Option<i64>);
+
+impl FromArg for Millis {
+    const TYPE: &'static str = "duration | int?";
+    fn from_arg(value: Value, what: &ArgName) -> Result<Millis> {
+        match value.as_duration().or_else(|| value.as_int()) {
+            Some(ms) if ms < 0 => {
+                Err(Error::runtime(format!("{}: {} must not be negative", what.builtin, what.param)))
+            }
+            ms => Ok(Millis(ms)),
+        }
+    }
+}
+
+/// The values in printed form, joined with blanks.
+pub(crate) fn spaced(values: &[Value]) -> String {
+    let mut out = String::new();
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            out.push(' ');
+        }
+        harn_value::print(value, &mut out);
+    }
+    out
 }
 
 /// A size from an int: negative ones are 0.
@@ -57,12 +85,12 @@ pub(crate) fn size(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-/// A text argument that may be left out.
+/// A text argument; the body has words of its own for a missing one.
 pub(crate) struct MaybeText(pub(crate) Option<Str>);
 
 impl FromArg for MaybeText {
-    const TYPE: &'static str = "any";
-    const OPTIONAL: bool = true;
+    const TYPE: &'static str = "text";
+    const OWN_MISSING: bool = true;
     fn from_arg(value: Value, what: &ArgName) -> Result<MaybeText> {
         Ok(MaybeText(Some(Text::from_arg(value, what)?.0)))
     }
@@ -109,12 +137,12 @@ impl std::ops::Deref for PathArg {
     }
 }
 
-/// A path that may be left out; nil is an error all the same.
+/// A path; the body has words of its own for a missing one.
 pub(crate) struct MaybePath(pub(crate) Option<PathArg>);
 
 impl FromArg for MaybePath {
     const TYPE: &'static str = "string";
-    const OPTIONAL: bool = true;
+    const OWN_MISSING: bool = true;
     fn from_arg(value: Value, what: &ArgName) -> Result<MaybePath> {
         PathArg::from_arg(value, what).map(|path| MaybePath(Some(path)))
     }
@@ -127,7 +155,8 @@ impl FromArg for MaybePath {
 pub(crate) struct Items(pub(crate) Iter);
 
 impl FromArg for Items {
-    const TYPE: &'static str = "iter";
+    const TYPE: &'static str = "any";
+    const OWN_TYPE: bool = true;
     fn from_arg(value: Value, _what: &ArgName) -> Result<Items> {
         Iter::over(&value).map(Items)
     }

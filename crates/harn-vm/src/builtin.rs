@@ -5,7 +5,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Value};
+use harn_syntax::signature::{self, Kinds, Parameter, Signature, Wants, WrongOption};
+use harn_value::{Dict, List, NativeHeader, Ref, Set, Str, Tag, Value};
 
 use crate::call_loop::CallLoop;
 use crate::cx::Cx;
@@ -85,6 +86,8 @@ pub struct Param {
     pub default: Option<&'static str>,
     /// Whether it takes all remaining arguments.
     pub rest: bool,
+    /// Whether the body says in words of its own that it is missing.
+    pub own_missing: bool,
 }
 
 /// A builtin function (or a method of a value type, whose first parameter is the receiver).
@@ -102,11 +105,69 @@ pub struct Builtin {
     pub returns: &'static str,
     /// What it touches.
     pub effect: Effect,
+    /// How many arguments it needs, a receiver counted.
+    pub least: u8,
+    /// How many it takes; 255 for any number.
+    pub most: u8,
     /// The function.
     pub run: Run,
+    /// Its name in messages: methods with their type.
+    pub full_name: &'static str,
+}
+
+/// How many of the parameters a call has to give.
+pub const fn least(params: &[Param]) -> u8 {
+    let mut count = 0;
+    let mut at = 0;
+    while at < params.len() {
+        let param = &params[at];
+        if !param.optional && !param.rest && !param.own_missing {
+            count = at as u8 + 1;
+        }
+        at += 1;
+    }
+    count
+}
+
+/// How many arguments these parameters take at most.
+pub const fn most(params: &[Param]) -> u8 {
+    match params {
+        [.., Param { rest: true, .. }] => u8::MAX,
+        _ => params.len() as u8,
+    }
 }
 
 impl Builtin {
+    /// Whether it may be called with this many arguments, a receiver counted.
+    #[inline(always)]
+    pub fn takes(&self, count: usize) -> bool {
+        count >= self.least as usize && (count <= self.most as usize || self.most == u8::MAX)
+    }
+
+    /// Whether it is a method: its first parameter is the receiver then.
+    pub fn is_method(&self) -> bool {
+        self.params.first().is_some_and(|param| param.name == "this")
+    }
+
+    /// The error of a call with a number of arguments that it does not take.
+    #[cold]
+    pub fn wrong_count(&self, count: usize) -> Error {
+        let receiver = usize::from(self.is_method());
+        let (least, most, got) = (self.least as usize, self.most as usize, count.max(receiver));
+        Error::runtime(if got < least {
+            signature::too_few(self.full_name, least - receiver, got - receiver)
+        } else {
+            signature::too_many(self.full_name, most - receiver, got - receiver)
+        })
+    }
+
+    /// What the checker has to know of it.
+    pub fn check_signature(&self) -> Signature {
+        let parameter = |p: &Param| Parameter { name: p.name, ty: p.ty, optional: p.optional, rest: p.rest };
+        let parameters = self.params.iter().skip(usize::from(self.is_method())).map(parameter).collect();
+        Signature { name: self.full_name, parameters, returns: self.returns }
+    }
+
     /// The name it is called by.
     pub fn name(&self) -> &'static str {
         self.header.name
@@ -172,6 +233,10 @@ pub trait FromArg: Sized {
     const OPTIONAL: bool = false;
     /// Whether it takes all remaining arguments.
     const REST: bool = false;
+    /// Whether the body says in words of its own what is wrong with an argument's type.
+    const OWN_TYPE: bool = false;
+    /// Whether the body says in words of its own that the argument is missing.
+    const OWN_MISSING: bool = false;
 
     /// Converts `value`. `what` names the builtin and the place, for the error.
     ///
@@ -207,18 +272,44 @@ pub struct ArgName {
 }
 
 impl ArgName {
-    /// `Type error: <builtin>: argument <i> must be <expected>, got <type>`
+    /// `Type error: <builtin>: <param> must be <expected>, got <type>`
     #[cold]
     pub fn expected(&self, expected: &str, got: &Value) -> Error {
-        let article = if expected.starts_with(|c| "aeiou".contains(c)) { "an" } else { "a" };
-        Error::type_error(format!(
-            "{}: argument {} (`{}`) must be {article} {expected}, got {}",
-            self.builtin,
-            self.index,
-            self.param,
-            got.type_name()
-        ))
+        Error::type_error(signature::wrong_type(self.builtin, self.param, expected, got.type_name()))
     }
+
+    /// What goes beyond the kind: how many arguments a function takes, which options a dict has.
+    #[cold]
+    #[inline(never)]
+    fn check_inside(&self, wants: &Wants, value: &Value) -> Result<()> {
+        if let Some(closure) = crate::closure::Closure::of(value) {
+            let takes = closure.proto.required as usize;
+            if takes > wants.gives as usize {
+                let text = signature::wrong_function(self.builtin, takes, wants.gives as usize);
+                return Err(Error::type_error(text));
+            }
+        }
+        if wants.shape
+            && let Some(dict) = value.as_dict()
+        {
+            for (key, value) in dict.iter() {
+                let word = value.type_name();
+                match signature::wrong_option(self.builtin, wants.ty, key, kind(value), word) {
+                    Some(WrongOption::Unknown(text)) => return Err(Error::runtime(text)),
+                    Some(WrongOption::Type(text)) => return Err(Error::type_error(text)),
+                    None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kind of a value.
+#[inline(always)]
+pub fn kind(value: &Value) -> Kinds {
+    let tag = value.tag();
+    if (tag as u8) <= Tag::Closure as u8 { Kinds(1 << tag as u8) } else { Kinds::named(value.type_name()) }
 }
 
 /// All remaining arguments.
@@ -243,7 +334,7 @@ macro_rules! from_arg {
 from_arg! {
     i64, "int", v => v.as_int();
     bool, "bool", v => v.as_bool();
-    f64, "float", v => v.as_number();
+    f64, "int | float", v => v.as_number();
     Str, "string", v => v.as_str().cloned();
     Ref<List>, "list", v => v.as_list().cloned();
     Ref<Dict>, "dict", v => v.to_dict();
@@ -253,7 +344,6 @@ from_arg! {
 
 impl FromArg for Value {
     const TYPE: &'static str = "any";
-    const OPTIONAL: bool = true;
     #[inline(always)]
     fn from_arg(value: Value, _what: &ArgName) -> Result<Value> {
         Ok(value)
@@ -288,7 +378,8 @@ pub struct Maybe(pub Option<Value>);
 
 impl FromArg for Maybe {
     const TYPE: &'static str = "any";
-    const OPTIONAL: bool = true;
+    const OWN_TYPE: bool = true;
+    const OWN_MISSING: bool = true;
     fn from_arg(value: Value, _what: &ArgName) -> Result<Maybe> {
         Ok(Maybe(Some(value)))
     }
@@ -301,8 +392,7 @@ impl FromArg for Maybe {
 pub struct Text(pub Str);
 
 impl FromArg for Text {
-    const TYPE: &'static str = "any";
-    const OPTIONAL: bool = true;
+    const TYPE: &'static str = "text";
     fn from_arg(value: Value, _what: &ArgName) -> Result<Text> {
         Ok(Text(match value.as_str() {
             Some(s) => s.clone(),
@@ -327,20 +417,48 @@ impl std::ops::Deref for Text {
     }
 }
 
-/// Takes argument `index` out of the registers.
+/// Takes an argument out of the registers: the one place where the types of arguments are checked. `wants` is known
+/// when the builtin is compiled, so what is left of it is a look at one bit.
 ///
 /// # Errors
-/// What [`FromArg`] says of a value of the wrong type.
+/// A type error for a value that the parameter does not take, and what [`FromArg`] says.
 #[inline]
-pub fn take_arg<T: FromArg>(args: &mut [Value], what: &ArgName, default: Option<fn() -> T>) -> Result<T> {
+pub fn take_arg<T: FromArg>(
+    args: &mut [Value],
+    what: &ArgName,
+    default: Option<fn() -> T>,
+    wants: Wants,
+) -> Result<T> {
     let index = what.index - 1;
     if T::REST {
-        return T::rest(args.get_mut(index..).unwrap_or_default(), what);
+        let rest = args.get_mut(index..).unwrap_or_default();
+        for value in rest.iter() {
+            check_arg(value, what, &wants)?;
+        }
+        return T::rest(rest, what);
     }
     match args.get_mut(index) {
-        Some(value) => T::from_arg(value.take(), what),
+        Some(value) => {
+            if !(T::OWN_TYPE || wants.own) {
+                if value.is_nil() && (wants.optional || default.is_some()) {
+                    return default.map_or_else(|| T::missing(what), |default| Ok(default()));
+                }
+                check_arg(value, what, &wants)?;
+            } else if wants.gives != u8::MAX {
+                what.check_inside(&wants, value)?;
+            }
+            T::from_arg(value.take(), what)
+        }
         None => default.map_or_else(|| T::missing(what), |default| Ok(default())),
     }
+}
+
+#[inline(always)]
+fn check_arg(value: &Value, what: &ArgName, wants: &Wants) -> Result<()> {
+    if wants.kinds != Kinds::ANY && !wants.kinds.meets(kind(value)) {
+        return Err(what.expected(wants.ty, value));
+    }
+    if wants.shape || wants.gives != u8::MAX { what.check_inside(wants, value) } else { Ok(()) }
 }
 
 /// Methods of one type of value; the receiver is the first parameter.
@@ -439,73 +557,92 @@ macro_rules! builtins {
     // A plain function: emit it, and add its entry.
     (@munch [$($head:tt)*] [$($entries:tt)*]
         $(#[doc = $doc:literal])*
-        $effect:ident fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
+        $effect:ident fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
         $($rest:tt)*
     ) => {
         #[allow(dead_code, unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
         fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::Value> {
-            const NAME: &str = $crate::builtins!(@name $name $($alias)?);
-            $crate::builtins!(@take args NAME index $($param : $ty $(= $default)?),*);
+            const NAME: &str = $crate::builtins!(@full [$($head)*] $name [$($alias)?] [$($param),*]);
+            $crate::builtins!(@take args NAME index $($param : $ty $(as $kinds)? $(= $default)?),*);
             $crate::builtin::IntoResult::into_result($body)
         }
         $crate::builtins! { @munch [$($head)*] [$($entries)*
-            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Sync $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
+            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Sync $name [$($alias)?] [$($param : $ty $(as $kinds)? $(= $default)?),*] $returns),
         ] $($rest)* }
     };
     // An async one.
     (@munch [$($head:tt)*] [$($entries:tt)*]
         $(#[doc = $doc:literal])*
-        $effect:ident async fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
+        $effect:ident async fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
         $($rest:tt)*
     ) => {
         #[allow(dead_code, unused_mut, unused_variables, unused_assignments, reason = "not every builtin has parameters or uses the context")]
         fn $name($cx: $crate::Cx, mut args: Vec<$crate::Value>) -> $crate::builtin::NativeFuture {
             Box::pin(async move {
-                const NAME: &str = $crate::builtins!(@name $name $($alias)?);
-                $crate::builtins!(@take args NAME index $($param : $ty $(= $default)?),*);
+                const NAME: &str = $crate::builtins!(@full [$($head)*] $name [$($alias)?] [$($param),*]);
+                $crate::builtins!(@take args NAME index $($param : $ty $(as $kinds)? $(= $default)?),*);
                 drop(args);
                 $crate::builtin::IntoResult::into_result($body)
             })
         }
         $crate::builtins! { @munch [$($head)*] [$($entries)*
-            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Async $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
+            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Async $name [$($alias)?] [$($param : $ty $(as $kinds)? $(= $default)?),*] $returns),
         ] $($rest)* }
     };
     // One that calls a function per item.
     (@munch [$($head:tt)*] [$($entries:tt)*]
         $(#[doc = $doc:literal])*
-        $effect:ident loop fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
+        $effect:ident loop fn $name:ident $(= $alias:literal)? ($cx:ident $(, $param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?)* $(,)?) -> $returns:literal $body:block
         $($rest:tt)*
     ) => {
         #[allow(unused_variables, reason = "not every builtin uses the context")]
         fn $name($cx: &$crate::Cx, args: &mut [$crate::Value]) -> $crate::Result<$crate::CallLoop> {
-            const NAME: &str = $crate::builtins!(@name $name $($alias)?);
-            $crate::builtins!(@take args NAME index $($param : $ty $(= $default)?),*);
+            const NAME: &str = $crate::builtins!(@full [$($head)*] $name [$($alias)?] [$($param),*]);
+            $crate::builtins!(@take args NAME index $($param : $ty $(as $kinds)? $(= $default)?),*);
             Ok($body)
         }
         $crate::builtins! { @munch [$($head)*] [$($entries)*
-            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Loop $name [$($alias)?] [$($param : $ty $(= $default)?),*] $returns),
+            $crate::builtins!(@entry [$($head)*] [$($doc)*] $effect Loop $name [$($alias)?] [$($param : $ty $(as $kinds)? $(= $default)?),*] $returns),
         ] $($rest)* }
     };
-    (@entry [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] [$($doc:literal)*] $effect:ident $run:ident $name:ident [$($alias:literal)?] [$($param:ident : $ty:ty $(= $default:expr)?),*] $returns:literal) => {
+    (@entry [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] [$($doc:literal)*] $effect:ident $run:ident $name:ident [$($alias:literal)?] [$($param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?),*] $returns:literal) => {
+        {
+            const PARAMS: &[$crate::builtin::Param] = &[$($crate::builtin::Param {
+                name: stringify!($param),
+                ty: $crate::signature::Wants::of($crate::builtins!(@type $ty $(, $kinds)?)).ty,
+                optional: <$ty as $crate::builtin::FromArg>::OPTIONAL
+                    || $crate::builtins!(@has_default $($default)?)
+                    || $crate::signature::Wants::of($crate::builtins!(@type $ty $(, $kinds)?)).optional,
+                default: $crate::builtins!(@default_text $($default)?),
+                rest: <$ty as $crate::builtin::FromArg>::REST,
+                own_missing: <$ty as $crate::builtin::FromArg>::OWN_MISSING
+                    || $crate::signature::Wants::of($crate::builtins!(@type $ty $(, $kinds)?)).own,
+            }),*];
         $crate::Builtin {
             header: $crate::NativeHeader { name: $crate::builtins!(@name $name $($alias)?) },
             topic: $topic,
             doc: &[$($doc),*],
-            params: &[$($crate::builtin::Param {
-                name: stringify!($param),
-                ty: <$ty as $crate::builtin::FromArg>::TYPE,
-                optional: <$ty as $crate::builtin::FromArg>::OPTIONAL || $crate::builtins!(@has_default $($default)?),
-                default: $crate::builtins!(@default_text $($default)?),
-                rest: <$ty as $crate::builtin::FromArg>::REST,
-            }),*],
+            params: PARAMS,
             returns: $returns,
             effect: $crate::Effect::$effect,
+            least: $crate::builtin::least(PARAMS),
+            most: $crate::builtin::most(PARAMS),
             run: $crate::builtin::Run::$run($name),
+            full_name: $crate::builtins!(@full [$(#[$table_meta])* $vis $TABLE $topic] $name [$($alias)?] [$($param),*]),
+        }
         }
     };
+    (@type $ty:ty) => { <$ty as $crate::builtin::FromArg>::TYPE };
+    (@type $ty:ty, $kinds:literal) => { $kinds };
+    // The name in messages.
+    (@full [$(#[$table_meta:meta])* $vis:vis $TABLE:ident $topic:literal] $name:ident [$($alias:literal)?] [this $(, $param:ident)*]) => {
+        concat!($topic, ".", $crate::builtins!(@name $name $($alias)?))
+    };
+    (@full [$($head:tt)*] $name:ident [$($alias:literal)?] [$($param:ident),*]) => {
+        $crate::builtins!(@name $name $($alias)?)
+    };
     // The parameters as variables. The caller names the counter, so that it is a variable of the caller.
-    (@take $args:ident $NAME:ident $index:ident $($param:ident : $ty:ty $(= $default:expr)?),*) => {
+    (@take $args:ident $NAME:ident $index:ident $($param:ident : $ty:ty $(as $kinds:literal)? $(= $default:expr)?),*) => {
         let mut $index = 0;
         $(
             $index += 1;
@@ -513,6 +650,7 @@ macro_rules! builtins {
                 &mut $args[..],
                 &$crate::builtin::ArgName { builtin: $NAME, index: $index, param: stringify!($param) },
                 $crate::builtins!(@default $($default)?),
+                const { $crate::signature::Wants::of($crate::builtins!(@type $ty $(, $kinds)?)) },
             )?;
         )*
     };

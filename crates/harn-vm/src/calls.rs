@@ -5,7 +5,7 @@
 
 #![allow(clippy::needless_borrow, reason = "references to what a raw pointer points at are made visibly")]
 
-use harn_value::{List, Ref, StructValue, Tag, Value, View, memory, short};
+use harn_value::{List, Ref, Str, StructValue, Tag, Value, View, memory, short};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{MethodSite, Proto};
@@ -153,6 +153,9 @@ impl Fiber {
         proto: *const Proto,
     ) -> Result<Called> {
         self.cx.0.caller.set(proto);
+        if !builtin.takes(args.len()) {
+            return Err(builtin.wrong_count(args.len()));
+        }
         if self.cx.0.vm.gate().active.get() {
             self.cx.permit(builtin, args)?;
         }
@@ -213,13 +216,47 @@ impl Fiber {
         let receiver = unsafe { &*regs.add(a + 1) };
         match self.cx.0.vm.method(receiver.type_name(), &site.name) {
             Some(builtin) => {
-                if receiver.tag() < Tag::Closure {
+                // The fast path does not look at the number of arguments, which is always the same here.
+                if receiver.tag() < Tag::Closure && builtin.takes(count) {
                     site.key.set(receiver.tag() as usize);
                     site.target.set((&raw const *builtin).cast());
                 }
                 self.call_native(regs, a, count, builtin, proto)
             }
             None => self.call_missing(regs, a, count, site, proto),
+        }
+    }
+
+    /// What `v.name` gives when there is no such property. A method that somebody forgot to call is told by its name.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn no_field(&self, v: &Value, name: &Str) -> Result<Value> {
+        let found = crate::ops::get_field(v, name);
+        if matches!(&found, Ok(value) if !value.is_nil()) {
+            return found;
+        }
+        let kind = v.type_name();
+        let known = |name: &str| self.cx.0.vm.method(kind, name).is_some();
+        match v.view() {
+            // Data may well have a `count`, and that it is empty is said by a property elsewhere.
+            View::Dict(_) if matches!(name.as_str(), "count" | "empty") => found,
+            View::Dict(_) | View::List(_) | View::Str(_)
+                if known(name) && (found.is_err() || v.as_dict().is_some()) =>
+            {
+                Err(Error::type_error(format!("`{name}` is a method of {kind}: call it, `.{name}()`")))
+            }
+            View::List(_) | View::Str(_) if found.is_ok() => found,
+            View::List(_) | View::Str(_) => {
+                let names = self.cx.0.vm.method_names(kind);
+                let meant = match name.as_str() {
+                    "length" | "size" => Some("len"),
+                    name => crate::suggest::nearest(name, names.into_iter())
+                        .filter(|near| crate::suggest::distance(near, name) * 3 <= name.len()),
+                };
+                let hint = meant.map_or(String::new(), |meant| format!(" (did you mean `.{meant}()`?)"));
+                Err(Error::type_error(format!("cannot access property `{name}` on {kind}{hint}")))
+            }
+            _ => found,
         }
     }
 

@@ -117,6 +117,17 @@ pub(crate) fn tool_caller(vm: &crate::Vm, callee: &Value) -> Option<&'static Bui
     if is_registry { vm.builtin("__call_tool") } else { None }
 }
 
+/// How many parameters a function has that a call should give; nothing for what cannot be called.
+pub fn parameter_count(value: &Value) -> Option<usize> {
+    if let Some(closure) = Closure::of(value) {
+        return Some(closure.proto.params as usize);
+    }
+    if let Some(builtin) = Builtin::of(value) {
+        return Some(builtin.least as usize);
+    }
+    is_callable(value).then_some(1)
+}
+
 /// Whether a value can be called.
 #[inline]
 pub fn is_callable(value: &Value) -> bool {

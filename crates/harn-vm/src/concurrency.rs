@@ -137,6 +137,14 @@ impl Cx {
         Some(source.get(..entry.span.start as usize)?.matches('\n').count() + 1)
     }
 
+    /// An error as `parallel settle` gives it: what was thrown as it is, unless that is a text.
+    pub fn settled_value(&self, error: &Error) -> Value {
+        match error.kind() {
+            ErrorKind::Thrown(value) if value.as_str().is_none() => value.clone(),
+            _ => Value::from(self.settled_text(error)),
+        }
+    }
+
     /// The text of an error as `parallel settle` gives it.
     pub fn settled_text(&self, error: &Error) -> String {
         error.settled_text(self.line_of(error))
@@ -375,7 +383,7 @@ builtins! {
     }
 
     /// Runs bodies at once; the forms of `parallel` in the language.
-    State async fn parallel = "__parallel"(cx, kind: harn_value::Str, source: Value, max: Value, body: Value) -> "any" {
+    State async fn parallel = "__parallel"(cx, kind: harn_value::Str, source: Value as "any?", max: Value as "any?", body: Value as "any?") -> "any" {
         let work = match kind.as_str() {
             "count" => {
                 let Some(n) = source.as_int() else {
@@ -408,7 +416,7 @@ builtins! {
                 .into_iter()
                 .map(|r| match r {
                     Ok(v) => Value::ok(v),
-                    Err(e) => Value::err(Value::from(cx.settled_text(&e))),
+                    Err(e) => Value::err(cx.settled_value(&e)),
                 })
                 .collect();
             let dict: Dict = [
@@ -431,7 +439,7 @@ builtins! {
     /// ```harn
     /// println(parallel_race([1, 2, 3], { x -> x * 10 }, 1)) // -> 10
     /// ```
-    State async fn parallel_race(cx, items: Value, f: Value, options: Value) -> "any" {
+    State async fn parallel_race(cx, items: Value as "!list", f: Value as "!function(1)", options: Value as "any?") -> "any" {
         let Some(list) = items.as_list() else {
             return Err(Error::type_error(format!("parallel_race: first argument must be a list, got {}", items.type_name())));
         };
@@ -522,10 +530,13 @@ builtins! {
     /// sleep(1ms)
     /// println(cancel_graceful(h)) // -> Result.Ok(7)
     /// ```
-    State async fn cancel_graceful(cx, h: Value, timeout: Value) -> "Result" {
+    State async fn cancel_graceful(cx, h: Value, timeout: Value as "duration | int?") -> "Result" {
         let Some(handle) = h.downcast::<TaskHandle>() else { return Ok(Value::NIL) };
         if handle.consumed.replace(true) {
             return Ok(Value::ok(Value::NIL));
+        }
+        if timeout.as_duration().or_else(|| timeout.as_int()).is_some_and(|ms| ms < 0) {
+            return Err(Error::runtime("cancel_graceful: timeout must not be negative"));
         }
         let limit = millis(&timeout).unwrap_or(Duration::from_millis(5000));
         if !handle.task.is_finished() {
@@ -541,7 +552,7 @@ builtins! {
         cx.check_interrupted()?;
         match cx.result_of(&handle.task) {
             Ok(v) => Value::ok(v),
-            Err(e) => Value::err(Value::from(cx.settled_text(&e))),
+            Err(e) => Value::err(cx.settled_value(&e)),
         }
     }
 
@@ -563,7 +574,7 @@ builtins! {
     /// send(ch, 5)
     /// println("${ch} ${receive(ch)}") // -> <channel:work> 5
     /// ```
-    State fn channel(cx, name: Value, capacity: Value) -> "channel" {
+    State fn channel(cx, name: Value as "text?", capacity: Value as "int?") -> "channel" {
         let name = if name.is_nil() { "default".to_owned() } else { name.to_string() };
         let capacity = capacity.as_int().map_or(256, |n| usize::try_from(n).unwrap_or(1));
         Channel::new(&name, capacity).into_value()
@@ -574,7 +585,7 @@ builtins! {
     /// ```harn
     /// println(send(channel(), 1)) // -> true
     /// ```
-    State async fn send(cx, ch: Maybe, value: Maybe) -> "bool" {
+    State async fn send(cx, ch: Maybe as "channel", value: Maybe) -> "bool" {
         let Maybe(Some(value)) = value else {
             return Err(Error::thrown("send: requires channel and value"));
         };
@@ -588,7 +599,7 @@ builtins! {
     /// close_channel(ch)
     /// println(receive(ch)) // -> nil
     /// ```
-    State async fn receive(cx, ch: Maybe) -> "any" {
+    State async fn receive(cx, ch: Maybe as "channel") -> "any" {
         let channel = channel_arg(&ch, "receive")?;
         channel.receive_or_fail().await?
     }
@@ -598,7 +609,7 @@ builtins! {
     /// ```harn
     /// println(try_receive(channel())) // -> nil
     /// ```
-    State fn try_receive(cx, ch: Maybe) -> "any" {
+    State fn try_receive(cx, ch: Maybe as "channel") -> "any" {
         let channel = channel_arg(&ch, "try_receive")?;
         match channel.try_receive() {
             Received::Item(value) => value,
@@ -618,7 +629,7 @@ builtins! {
     /// close_channel(ch)
     /// for v in ch { println(v) } // -> 1
     /// ```
-    State fn close_channel(cx, ch: Maybe) -> "nil" {
+    State fn close_channel(cx, ch: Maybe as "channel") -> "nil" {
         channel_arg(&ch, "close_channel")?.close();
         Value::NIL
     }
@@ -632,7 +643,7 @@ builtins! {
     /// send(c, 10)
     /// println(channel_select([channel("a"), c])) // -> {channel: c, index: 1, value: 10}
     /// ```
-    State async fn channel_select(cx, channels: Value, timeout: Value) -> "dict" {
+    State async fn channel_select(cx, channels: Value as "!list", timeout: Value as "any?") -> "dict" {
         let Some(list) = channels.as_list() else {
             return Err(Error::thrown("channel_select: first argument must be a list of channels"));
         };
@@ -664,7 +675,7 @@ builtins! {
     }
 
     /// Chooses a case of a `select` block: `[index, value]`.
-    State async fn select = "__select"(cx, sources: Ref<List>, timeout: Value, has_default: bool) -> "list" {
+    State async fn select = "__select"(cx, sources: Ref<List>, timeout: Value as "any?", has_default: bool) -> "list" {
         let channels: Option<Vec<Channel>> = sources.iter().map(|c| c.downcast::<Channel>().cloned()).collect();
         let Some(channels) = channels else {
             return Err(Error::thrown("select: case source must be a channel"));
@@ -713,8 +724,15 @@ builtins! {
     }
 
     /// Starts a deadline; the number removes it.
-    Clock fn deadline_push = "__deadline_push"(cx, limit: Value) -> "int" {
-        let limit = millis(&limit).unwrap_or(Duration::from_secs(30));
+    Clock fn deadline_push = "__deadline_push"(cx, limit: Value as "!duration | int") -> "int" {
+        let limit = match limit.as_duration().or_else(|| limit.as_int()) {
+            Some(ms) if ms < 0 => return Err(Error::runtime("deadline: limit must not be negative")),
+            Some(ms) => Duration::from_millis(ms as u64),
+            None => {
+                let text = crate::signature::wrong_type("deadline", "limit", "duration | int", limit.type_name());
+                return Err(Error::type_error(text));
+            }
+        };
         if limit.is_zero() {
             return Err(Error::thrown("Deadline exceeded"));
         }
@@ -754,15 +772,22 @@ builtins! {
 
     /// The number of attempts of a `retry`: at least 1.
     Pure fn retry_count = "__retry_count"(cx, n: Value) -> "int" {
-        n.as_number().map_or(1, |n| (n as i64).max(1))
+        match n.view() {
+            View::Int(n) => n.max(1),
+            View::Float(f) if f.is_finite() => (f as i64).max(1),
+            _ => {
+                let text = crate::signature::wrong_type("retry", "count", "int", n.type_name());
+                return Err(Error::type_error(text));
+            }
+        }
     }
 
-    /// Makes a shared integer. Floats are cut, bools are 0 or 1, anything else is 0.
+    /// Makes a shared integer, 0 at first unless it is given. Floats are cut, bools are 0 or 1.
     ///
     /// ```harn
     /// println(atomic(5)) // -> <atomic:5>
     /// ```
-    State fn atomic(cx, initial: Value) -> "atomic" {
+    State fn atomic(cx, initial: Value as "int | float | bool?") -> "atomic" {
         let start = match initial.view() {
             View::Int(i) => i,
             View::Float(f) => f as i64,
@@ -777,7 +802,7 @@ builtins! {
     /// ```harn
     /// println(atomic_get(atomic(3))) // -> 3
     /// ```
-    State fn atomic_get(cx, a: Value) -> "int" {
+    State fn atomic_get(cx, a: Value as "!atomic") -> "int" {
         atomic_arg(&a, "atomic_get")?.0.get()
     }
 
@@ -786,7 +811,7 @@ builtins! {
     /// ```harn
     /// println(atomic_set(atomic(3), 9)) // -> 3
     /// ```
-    State fn atomic_set(cx, a: Value, n: Value) -> "int" {
+    State fn atomic_set(cx, a: Value as "!atomic", n: Value as "!int") -> "int" {
         let atomic = atomic_arg(&a, "atomic_set")?;
         atomic.0.replace(int_arg(&n, "atomic_set", "second")?)
     }
@@ -797,7 +822,7 @@ builtins! {
     /// let a = atomic(1)
     /// println("${atomic_add(a, 2)} ${atomic_get(a)}") // -> 1 3
     /// ```
-    State fn atomic_add(cx, a: Value, delta: Value) -> "int" {
+    State fn atomic_add(cx, a: Value as "!atomic", delta: Value as "!int") -> "int" {
         let atomic = atomic_arg(&a, "atomic_add")?;
         let delta = int_arg(&delta, "atomic_add", "second")?;
         let old = atomic.0.get();
@@ -810,7 +835,7 @@ builtins! {
     /// ```harn
     /// println(atomic_cas(atomic(1), 1, 5)) // -> true
     /// ```
-    State fn atomic_cas(cx, a: Value, expected: Value, new: Value) -> "bool" {
+    State fn atomic_cas(cx, a: Value as "!atomic", expected: Value as "!int", new: Value as "!int") -> "bool" {
         let atomic = atomic_arg(&a, "atomic_cas")?;
         let expected = int_arg(&expected, "atomic_cas", "second")?;
         let new = int_arg(&new, "atomic_cas", "third")?;

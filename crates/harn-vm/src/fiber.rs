@@ -512,6 +512,10 @@ impl Fiber {
                 Some(partial) => partial.arguments(args.into_iter()).into(),
                 None => args,
             };
+            if !builtin.takes(args.len()) {
+                self.cx.0.link.reply.set(Some(Err(builtin.wrong_count(args.len()))));
+                return;
+            }
             if self.cx.0.vm.gate().active.get()
                 && let Err(error) = self.cx.permit(builtin, &args)
             {

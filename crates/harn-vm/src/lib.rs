@@ -55,6 +55,7 @@ pub use call_loop::CallLoop;
 pub use compile::CompileError;
 pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
+pub use harn_syntax::signature;
 pub use harn_value::{NativeHeader, Value};
 pub use modules::{LoadError, Program, Source, load, load_tree};
 pub use native::{MAX_NESTING, check_nesting, quiet_panics, stop};

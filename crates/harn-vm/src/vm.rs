@@ -268,6 +268,12 @@ impl Vm {
         of_type.get(name).copied()
     }
 
+    /// The names of all methods of a type.
+    pub fn method_names(&self, type_name: &str) -> Vec<&'static str> {
+        let tables = self.method_tables.iter().filter(|t| t.type_name == type_name || t.type_name == "any");
+        tables.flat_map(|table| table.methods).map(Builtin::name).collect()
+    }
+
     /// A global value such as `pi`.
     pub fn global(&self, name: &str) -> Option<Value> {
         self.globals.borrow().get(name).cloned()

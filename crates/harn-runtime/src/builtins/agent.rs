@@ -43,7 +43,7 @@ builtins! {
     /// let r = agent_loop("2 + 3?", nil, {provider: "mock", tools: tools})
     /// println("${r.status}: ${r.visible_text} ${r.tools_used}") // -> done: It is 5. [add]
     /// ```
-    Llm async fn agent_loop(cx, prompt: Value, system: Value, options: Value) -> "dict" {
+    Llm async fn agent_loop(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
         driver::run(&cx, &prompt, &system, &options).await?
     }
 
@@ -55,7 +55,7 @@ builtins! {
     /// agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
     /// println(seen) // -> [turn_start, agent_message_chunk]
     /// ```
-    State fn agent_subscribe(cx, session_id: Value, callback: Value) -> "nil" {
+    State fn agent_subscribe(cx, session_id: Value as "any?", callback: Value as "any?") -> "nil" {
         let Some(session) = session_id.as_str() else {
             return Err(thrown("agent_subscribe(session_id, callback): session_id must be a string"));
         };
@@ -72,7 +72,7 @@ builtins! {
     /// agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
     /// println(llm_mock_calls()[0].messages[1].content.contains("Be quick.")) // -> true
     /// ```
-    State fn agent_inject_feedback(cx, session_id: Value, kind: Value, content: Value) -> "nil" {
+    State fn agent_inject_feedback(cx, session_id: Value as "any?", kind: Value as "any?", content: Value as "any?") -> "nil" {
         let (Some(session), Some(kind)) = (session_id.as_str(), kind.as_str()) else {
             return Err(thrown("agent_inject_feedback(session_id, kind, content): session_id and kind must be strings"));
         };
@@ -93,7 +93,7 @@ builtins! {
     /// ```harn
     /// println(agent("scout", {provider: "mock"})) // -> {_type: agent, name: scout, provider: mock}
     /// ```
-    Pure fn agent(cx, name: Text, config: Value) -> "dict" {
+    Pure fn agent(cx, name: Text, config: Value as "any?") -> "dict" {
         let mut dict = config.to_dict().map(|d| (*d).clone()).unwrap_or_default();
         dict.insert("_type", "agent");
         dict.insert("name", &*name);
@@ -105,7 +105,7 @@ builtins! {
     /// ```harn
     /// println(agent_name(agent("scout", {}))) // -> scout
     /// ```
-    Pure fn agent_name(cx, agent: Value) -> "string" {
+    Pure fn agent_name(cx, agent: Value as "any?") -> "string" {
         checked("agent_name", &agent)?;
         entry(&agent, "name")
     }
@@ -116,7 +116,7 @@ builtins! {
     /// let c = agent_config(agent("scout", {system: "Look.", provider: "mock"}), "Find it.")
     /// println(agent_loop(c.prompt, c.system, c.options).status) // -> done
     /// ```
-    Pure fn agent_config(cx, agent: Value, prompt: Value) -> "dict" {
+    Pure fn agent_config(cx, agent: Value as "any?", prompt: Value as "any?") -> "dict" {
         checked("agent_config", &agent)?;
         let mut options = Dict::new();
         for key in CONFIG_OPTIONS {

@@ -27,7 +27,7 @@ builtins! {
     /// println(p.text.lines()[0]) // -> # Identity
     /// println(p.cache_key.count()) // -> 64
     /// ```
-    Pure fn layered_prompt(cx, layers: Value) -> "LayeredPrompt" {
+    Pure fn layered_prompt(cx, layers: Value as "any?") -> "LayeredPrompt" {
         record("LayeredPrompt", &harn_prompt::layered_prompt(&plain(&layers)).or_throw()?.to_json())
     }
 
@@ -37,7 +37,7 @@ builtins! {
     /// let p = augment_prompt_tools("You help.", [{name: "find", description: "Find."}])
     /// println(p.text.contains("| find | Find. |  |")) // -> true
     /// ```
-    Pure fn augment_prompt_tools(cx, prompt: Value, tools: Value) -> "LayeredPrompt" {
+    Pure fn augment_prompt_tools(cx, prompt: Value as "any?", tools: Value as "any?") -> "LayeredPrompt" {
         let rows = harn_prompt::layered::tool_rows(&plain(&tools)).or_throw()?;
         let layered = prompt.as_struct().is_some().then(|| entry(&prompt, "text"));
         let text = layered.unwrap_or(prompt).to_string();
@@ -107,7 +107,7 @@ builtins! {
     /// ```harn
     /// println(define_tenant("acme", "v1")) // -> Tenant {resource_id: acme, version: v1}
     /// ```
-    Pure fn define_tenant(cx, resource_id: Value, version: Value) -> "Tenant" {
+    Pure fn define_tenant(cx, resource_id: Value as "any?", version: Value as "any?") -> "Tenant" {
         let config = match resource_id.to_dict() {
             Some(_) if version.is_nil() => to_json(&resource_id),
             _ => json!({"resource_id": to_json(&resource_id), "version": to_json(&version)}),
@@ -153,7 +153,7 @@ builtins! {
     /// let one = { kind -> {type: "object", properties: {kind: {const: kind}}} }
     /// println(tagged_union([one("a"), one("b")]).oneOf.count()) // -> 2
     /// ```
-    Pure fn tagged_union(cx, schemas: Value, discriminator: Text = "kind") -> "dict" {
+    Pure fn tagged_union(cx, schemas: Value as "any?", discriminator: Text = "kind") -> "dict" {
         let schemas = to_json(&schemas);
         from_json(&pure::tagged_union(schemas.as_array().map_or(&[], Vec::as_slice), &discriminator).or_throw()?)
     }
@@ -165,20 +165,20 @@ builtins! {
     /// let spec = define_runtime({tenant: define_tenant("acme", "v1"), agents: [scout]})
     /// println("${spec.tenant.resource_id} ${spec.agents[0].name}") // -> acme scout
     /// ```
-    Pure fn define_runtime(cx, config: Value) -> "RuntimeSpec" {
+    Pure fn define_runtime(cx, config: Value as "any?") -> "RuntimeSpec" {
         let spec = pure::define_runtime(&plain(&config), &descriptions(cx)?).or_throw()?;
         runtime_record(&spec, &config)
     }
 
     /// Splits messages into prompt, system text and history.
-    Pure fn parse_conversation = "__parse_conversation"(cx, messages: Value) -> "Conversation" {
+    Pure fn parse_conversation = "__parse_conversation"(cx, messages: Value as "any?") -> "Conversation" {
         let messages = to_json(&messages);
         let messages = messages.as_array().map_or(&[][..], Vec::as_slice);
         record("Conversation", &pure::parse_conversation(messages).or_throw()?.to_json())
     }
 
     /// Makes the program that an interpreter gets.
-    Pure fn chat_program = "__chat_program"(cx, conversation: Value, model: Text, tenant: Value) -> "ChatProgram" {
+    Pure fn chat_program = "__chat_program"(cx, conversation: Value as "any?", model: Text, tenant: Value as "any?") -> "ChatProgram" {
         let parsed = pure::parse_conversation(
             to_json(&entry(&conversation, "messages")).as_array().map_or(&[], Vec::as_slice),
         );
@@ -187,14 +187,14 @@ builtins! {
     }
 
     /// Returns the program with another system prompt.
-    Pure fn chat_program_with_system = "__chat_program_with_system"(cx, program: Value, text: Text) -> "ChatProgram" {
+    Pure fn chat_program_with_system = "__chat_program_with_system"(cx, program: Value as "any?", text: Text) -> "ChatProgram" {
         let mut program = to_json(&program);
         program["system_prompt"] = text.to_string().into();
         program_record(&program)
     }
 
     /// Writes the wire form of a runtime spec.
-    Pure fn runtime_spec_json = "__runtime_spec_json"(cx, spec: Value) -> "string" {
+    Pure fn runtime_spec_json = "__runtime_spec_json"(cx, spec: Value as "any?") -> "string" {
         let finished = spec.as_struct().is_some_and(|instance| instance.ty.name.as_str() == "RuntimeSpec");
         let spec = if finished {
             pure::runtime_spec_of_record(&plain(&spec)).or_throw()?
@@ -205,7 +205,7 @@ builtins! {
     }
 
     /// Reads the wire form of a runtime spec.
-    Pure fn runtime_spec_parse = "__runtime_spec_parse"(cx, wire: Value) -> "RuntimeSpec" {
+    Pure fn runtime_spec_parse = "__runtime_spec_parse"(cx, wire: Value as "any?") -> "RuntimeSpec" {
         runtime_record(&pure::runtime_spec_parse(&to_json(&wire)).or_throw()?, &Value::NIL)
     }
 }

@@ -26,7 +26,7 @@ builtins! {
     /// llm_mock({text: "Paris."})
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
-    Llm async fn llm_call(cx, prompt: Value, system: Value, options: Value) -> "dict" {
+    Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
         let (runtime, mut options) = (runtime(&cx), CallOptions::new(&cx, &options));
         check_system("llm_call", &system)?;
         let session = super::session::begin(&cx, &mut options.json);
@@ -43,7 +43,7 @@ builtins! {
     /// let r = llm_call_safe("Hi", nil, {provider: "mock"})
     /// println("${r.ok} ${r.error.category}") // -> false rate_limit
     /// ```
-    Llm async fn llm_call_safe(cx, prompt: Value, system: Value, options: Value) -> "dict" {
+    Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         from_json(&calling(&cx, &options.json, runtime.llm_call_safe(&call(&prompt, &system, &options))).await)
     }
@@ -55,7 +55,7 @@ builtins! {
     /// let schema = {type: "object", properties: {answer: {type: "integer"}}, required: ["answer"]}
     /// println(llm_call_structured("The answer?", schema, {provider: "mock"}).answer) // -> 42
     /// ```
-    Llm async fn llm_call_structured(cx, prompt: Value, schema: Value, options: Value) -> "any" {
+    Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "any" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured(&prompt, schema.as_ref(), &options.json);
@@ -74,7 +74,7 @@ builtins! {
     /// let r = llm_call_structured_safe("x", {type: "object"}, {provider: "mock", retries: 0})
     /// println("${r.ok} ${r.error.category}") // -> false schema_validation
     /// ```
-    Llm async fn llm_call_structured_safe(cx, prompt: Value, schema: Value, options: Value) -> "dict" {
+    Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "dict" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured_safe(&prompt, schema.as_ref(), &options.json);
@@ -88,7 +88,7 @@ builtins! {
     /// let r = llm_call_structured_result("x", {type: "object"}, {provider: "mock"})
     /// println("${r.ok} ${r.data} ${r.extracted_json} ${r.attempts}") // -> true {a: 1} true 1
     /// ```
-    Llm async fn llm_call_structured_result(cx, prompt: Value, schema: Value, options: Value) -> "dict" {
+    Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "dict" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured_result(&prompt, schema.as_ref(), &options.json);
@@ -100,7 +100,7 @@ builtins! {
     /// ```harn
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars
     /// ```
-    Llm async fn llm_completion(cx, prefix: Text, suffix: Value, system: Value, options: Value) -> "dict" {
+    Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let completion = Completion {
             prefix: prefix.to_string(),
@@ -122,7 +122,7 @@ builtins! {
     /// for chunk in llm_stream("Count", nil, {provider: "mock"}) { print("[${chunk}]") }
     /// println("") // -> [one ][two]
     /// ```
-    Llm async fn llm_stream(cx, prompt: Value, system: Value, options: Value) -> "channel<string>" {
+    Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "channel<string>" {
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         check_system("llm_stream", &system)?;
         let call = call(&prompt, &system, &options);
@@ -160,7 +160,7 @@ builtins! {
     /// let caller = default_llm_caller({provider: "mock", handlers: [loud]})
     /// println(caller({prompt: "hi"}).text) // -> Mock response to 1-word prompt: HI
     /// ```
-    Llm fn default_llm_caller(cx, options: Value) -> "closure" {
+    Llm fn default_llm_caller(cx, options: Value as "any?") -> "closure" {
         let mut defaults = dict(&options);
         let handlers = match defaults.remove("handlers") {
             None => Value::list(Vec::new()),
@@ -172,7 +172,7 @@ builtins! {
     }
 
     /// Makes the call of a caller, from its first handler on.
-    Llm async fn llm_caller = "__llm_caller"(cx, handlers: Value, defaults: Value, call: Value) -> "dict" {
+    Llm async fn llm_caller = "__llm_caller"(cx, handlers: Value as "any?", defaults: Value as "any?", call: Value as "any?") -> "dict" {
         check_call(&call)?;
         let call = with_defaults(&call, &defaults);
         let llm = crate::llm_host::binding(&cx, &to_json(&entry(&call, "options")));
@@ -182,7 +182,7 @@ builtins! {
     }
 
     /// Runs the handler of a caller at a depth; behind the last one stands `llm_call`.
-    Llm async fn llm_caller_step = "__llm_caller_step"(cx, handlers: Value, defaults: Value, depth: i64, call: Value) -> "dict" {
+    Llm async fn llm_caller_step = "__llm_caller_step"(cx, handlers: Value as "any?", defaults: Value as "any?", depth: i64, call: Value as "any?") -> "dict" {
         check_call(&call)?;
         let call = with_defaults(&call, &defaults);
         let at = usize::try_from(depth).unwrap_or(usize::MAX);
@@ -200,7 +200,7 @@ builtins! {
     /// ```harn
     /// println(with_rate_limit("mock", { -> 7 })) // -> 7
     /// ```
-    Llm async fn with_rate_limit(cx, provider: Value, body: Value, options: Value) -> "any" {
+    Llm async fn with_rate_limit(cx, provider: Value as "any?", body: Value as "any?", options: Value as "any?") -> "any" {
         let provider = match provider.as_str() {
             Some(name) if !name.trim().is_empty() => name.to_string(),
             _ => return Err(Error::runtime("with_rate_limit: provider name is required")),
@@ -239,7 +239,7 @@ builtins! {
     /// let r = llm_healthcheck("nobody")
     /// println("${r.valid} ${r.metadata.reason}") // -> false unknown_provider
     /// ```
-    Net async fn llm_healthcheck(cx, provider: Value, options: Value) -> "dict" {
+    Net async fn llm_healthcheck(cx, provider: Value as "any?", options: Value as "any?") -> "dict" {
         let (name, settings) = match provider.to_dict() {
             Some(dict) => (dict.get_str("provider").map(Value::to_string), to_json(&dict.into())),
             None => (text(&provider), Json::Null),

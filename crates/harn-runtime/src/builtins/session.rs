@@ -24,7 +24,7 @@ builtins! {
     /// agent_loop("My name is Ada.", nil, {provider: "mock", session_id: s})
     /// println(agent_session_length(s)) // -> 2
     /// ```
-    Random fn agent_session_open(cx, id: Value) -> "string" {
+    Random fn agent_session_open(cx, id: Value as "any?") -> "string" {
         let id = match id.as_str() {
             Some(id) => id.to_string(),
             None if id.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
@@ -39,7 +39,7 @@ builtins! {
     /// ```harn
     /// println(agent_session_exists("nobody")) // -> false
     /// ```
-    State fn agent_session_exists(cx, id: Value) -> "bool" {
+    State fn agent_session_exists(cx, id: Value as "any?") -> "bool" {
         let id = named("agent_session_exists", &id)?;
         cx.state::<Sessions>().known(&id).is_some()
     }
@@ -49,7 +49,7 @@ builtins! {
     /// ```harn
     /// println(agent_session_length(agent_session_open("new"))) // -> 0
     /// ```
-    State fn agent_session_length(cx, id: Value) -> "int" {
+    State fn agent_session_length(cx, id: Value as "any?") -> "int" {
         known(cx, "agent_session_length", &id)?.history.borrow().messages.len()
     }
 
@@ -61,7 +61,7 @@ builtins! {
     /// agent_session_inject(s, {role: "user", content: "Hi"})
     /// println(agent_session_snapshot(s).messages) // -> [{content: Hi, role: user}]
     /// ```
-    Random fn agent_session_snapshot(cx, id: Value) -> "dict | nil" {
+    Random fn agent_session_snapshot(cx, id: Value as "any?") -> "dict | nil" {
         let id = named("agent_session_snapshot", &id)?;
         let session = cx.state::<Sessions>().known(&id);
         session.map(|session| from_json(&session.snapshot(&|| new_id(cx.vm()))))
@@ -73,7 +73,7 @@ builtins! {
     /// let s = agent_session_open("root")
     /// println(agent_session_ancestry(agent_session_fork(s, "copy")).root_id) // -> root
     /// ```
-    State fn agent_session_ancestry(cx, id: Value) -> "dict | nil" {
+    State fn agent_session_ancestry(cx, id: Value as "any?") -> "dict | nil" {
         let id = named("agent_session_ancestry", &id)?;
         let sessions = cx.state::<Sessions>();
         sessions.known(&id).map(|session| {
@@ -95,7 +95,7 @@ builtins! {
     /// agent_session_reset(s)
     /// println(agent_session_length(s)) // -> 0
     /// ```
-    State fn agent_session_reset(cx, id: Value) -> "nil" {
+    State fn agent_session_reset(cx, id: Value as "any?") -> "nil" {
         let session = known(cx, "agent_session_reset", &id)?;
         let mut history = session.history.borrow_mut();
         history.messages = Conversation::new();
@@ -109,7 +109,7 @@ builtins! {
     /// let s = agent_session_open("s")
     /// println(agent_session_fork(s, "other")) // -> other
     /// ```
-    Random fn agent_session_fork(cx, src: Value, dst: Value) -> "string" {
+    Random fn agent_session_fork(cx, src: Value as "any?", dst: Value as "any?") -> "string" {
         fork(cx, "agent_session_fork", &src, None, &dst)?
     }
 
@@ -120,7 +120,7 @@ builtins! {
     /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
     /// println(agent_session_length(agent_session_fork_at(s, 2))) // -> 2
     /// ```
-    Random fn agent_session_fork_at(cx, src: Value, keep_first: Value, dst: Value) -> "string" {
+    Random fn agent_session_fork_at(cx, src: Value as "any?", keep_first: Value as "any?", dst: Value as "any?") -> "string" {
         let keep = size("agent_session_fork_at", "keep_first", &keep_first)?;
         fork(cx, "agent_session_fork_at", &src, Some(keep), &dst)?
     }
@@ -132,7 +132,7 @@ builtins! {
     /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
     /// println(agent_session_trim(s, 1)) // -> 1
     /// ```
-    State fn agent_session_trim(cx, id: Value, keep_last: Value) -> "int" {
+    State fn agent_session_trim(cx, id: Value as "any?", keep_last: Value as "any?") -> "int" {
         let session = known(cx, "agent_session_trim", &id)?;
         let keep = size("agent_session_trim", "keep_last", &keep_last)?;
         let mut history = session.history.borrow_mut();
@@ -150,7 +150,7 @@ builtins! {
     /// agent_session_inject(s, {role: "assistant", content: "Hello."})
     /// println(agent_session_length(s)) // -> 1
     /// ```
-    State fn agent_session_inject(cx, id: Value, message: Value) -> "nil" {
+    State fn agent_session_inject(cx, id: Value as "any?", message: Value as "any?") -> "nil" {
         let function = "agent_session_inject";
         let session = known(cx, function, &id)?;
         if message.is_nil() {
@@ -176,7 +176,7 @@ builtins! {
     /// for n in 1 to 6 { agent_session_inject(s, {role: "user", content: "message ${n}"}) }
     /// println(agent_session_compact(s, {keep_last: 2, compact_strategy: "truncate"})) // -> 3
     /// ```
-    Llm async fn agent_session_compact(cx, id: Value, opts: Value) -> "int" {
+    Llm async fn agent_session_compact(cx, id: Value as "any?", opts: Value as "any?") -> "int" {
         crate::compact::session(&cx, &known(&cx, "agent_session_compact", &id)?, &opts).await?
     }
 
@@ -186,7 +186,7 @@ builtins! {
     /// agent_session_close(agent_session_open("s"))
     /// println(agent_session_exists("s")) // -> false
     /// ```
-    State fn agent_session_close(cx, id: Value) -> "nil" {
+    State fn agent_session_close(cx, id: Value as "any?") -> "nil" {
         let session = known(cx, "agent_session_close", &id)?;
         cx.state::<Sessions>().close(&session.id);
     }

@@ -36,7 +36,7 @@ builtins! {
     /// ```harn
     /// println(skill_count(skill_registry())) // -> 0
     /// ```
-    Pure fn skill_count(cx, skills: Value) -> "int" {
+    Pure fn skill_count(cx, skills: Value as "any?") -> "int" {
         skills::entries("skill_count", &skills).or_throw()?.len()
     }
 
@@ -46,7 +46,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "ship", {prompt: "Follow the runbook."})
     /// println(skill_find(skills, "ship").prompt) // -> Follow the runbook.
     /// ```
-    Pure fn skill_find(cx, skills: Value, name: Text) -> "dict | nil" {
+    Pure fn skill_find(cx, skills: Value as "any?", name: Text) -> "dict | nil" {
         skills::find(&skills, &name).or_throw()?
     }
 
@@ -56,7 +56,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "s", {on_activate: { -> 1 }})
     /// println(skill_list(skills)) // -> [{description: , name: s}]
     /// ```
-    Pure fn skill_list(cx, skills: Value) -> "list<dict>" {
+    Pure fn skill_list(cx, skills: Value as "any?") -> "list<dict>" {
         skills::list(&skills, is_callable).or_throw()?
     }
 
@@ -66,7 +66,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "a", {})
     /// println(skill_count(skill_select(skills, ["a", "b"]))) // -> 1
     /// ```
-    Pure fn skill_select(cx, skills: Value, names: Value) -> "dict" {
+    Pure fn skill_select(cx, skills: Value as "any?", names: Value as "any?") -> "dict" {
         skills::select(&skills, &names).or_throw()?
     }
 
@@ -76,7 +76,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "a", {})
     /// println(skill_count(skill_remove(skills, "a"))) // -> 0
     /// ```
-    Pure fn skill_remove(cx, skills: Value, name: Text) -> "dict" {
+    Pure fn skill_remove(cx, skills: Value as "any?", name: Text) -> "dict" {
         skills::remove(&skills, &name).or_throw()?
     }
 
@@ -85,7 +85,7 @@ builtins! {
     /// ```harn
     /// println(skill_describe(skill_registry()).lines()) // -> [Available skills:, (none)]
     /// ```
-    Pure fn skill_describe(cx, skills: Value) -> "string" {
+    Pure fn skill_describe(cx, skills: Value as "any?") -> "string" {
         skills::describe(&skills).or_throw()
     }
 
@@ -95,7 +95,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "ship", {namespace: "ops", short: "Ship it"})
     /// println(skills_catalog_entries(skills)[0].name) // -> ops/ship
     /// ```
-    Pure fn skills_catalog_entries(cx, skills: Value) -> "list<dict>" {
+    Pure fn skills_catalog_entries(cx, skills: Value as "any?") -> "list<dict>" {
         let entries = skills::catalog("skills_catalog_entries", &skills).or_throw()?;
         entries
             .into_iter()
@@ -116,7 +116,7 @@ builtins! {
     /// ```harn
     /// println(skill_render("Deploy $1 to $2.", ["api", "staging"])) // -> Deploy api to staging.
     /// ```
-    Env fn skill_render(cx, skill: Value, args: Value) -> "string" {
+    Env fn skill_render(cx, skill: Value as "any?", args: Value as "any?") -> "string" {
         let body = match skill.as_str() {
             Some(body) => body.to_string(),
             None if skill.to_dict().is_some() => {

@@ -24,7 +24,7 @@ builtins! {
     /// let text = render("std/agent/prompts/default_nudge.harn.prompt", {done_sentinel: "##DONE##"})
     /// println(text.contains("You have not output ##DONE## yet")) // -> true
     /// ```
-    Fs fn render(cx, path: Value, bindings: Value) -> "string" {
+    Fs fn render(cx, path: Value as "any?", bindings: Value as "any?") -> "string" {
         file(cx, "render", &path, &bindings)
     }
 
@@ -34,7 +34,7 @@ builtins! {
     /// let text = render_prompt("std/agent/prompts/progress_nudge.harn.prompt", {progress_tool: "report"})
     /// println(text.contains("`report`")) // -> true
     /// ```
-    Fs fn render_prompt(cx, path: Value, bindings: Value) -> "string" {
+    Fs fn render_prompt(cx, path: Value as "any?", bindings: Value as "any?") -> "string" {
         file(cx, "render_prompt", &path, &bindings)
     }
 
@@ -44,7 +44,7 @@ builtins! {
     /// println(render_string("Hello {{ name | upper }}!", {name: "Ada"})) // -> Hello ADA!
     /// println(render_string("{{ for x in xs }}[{{ x }}]{{ end }}", {xs: [1, 2]})) // -> [1][2]
     /// ```
-    Fs fn render_string(cx, template: Value, bindings: Value) -> "string" {
+    Fs fn render_string(cx, template: Value as "any?", bindings: Value as "any?") -> "string" {
         let text = template.to_string();
         let bindings = checked("render_string", &bindings)?;
         let loader = loader(cx);
@@ -59,7 +59,7 @@ builtins! {
     /// println("${r.prompt_id} ${r.template_uri}") // -> prompt-1 std://agent/prompts/progress_nudge.harn.prompt
     /// println(r.spans.any({ s -> s.kind == "expr" && s.bound_value == "report" })) // -> true
     /// ```
-    Fs fn render_with_provenance(cx, path: Value, bindings: Value) -> "dict" {
+    Fs fn render_with_provenance(cx, path: Value as "any?", bindings: Value as "any?") -> "dict" {
         let bindings = checked("render_with_provenance", &bindings)?;
         let loader = loader(cx);
         let template = load(cx, "render_with_provenance", &path, &loader)?;
@@ -78,7 +78,7 @@ builtins! {
     /// println(prompt_mark_rendered("prompt-1")) // -> 1
     /// println(prompt_mark_rendered("prompt-1")) // -> 2
     /// ```
-    State fn prompt_mark_rendered(cx, prompt_id: Value) -> "int" {
+    State fn prompt_mark_rendered(cx, prompt_id: Value as "any?") -> "int" {
         let Some(id) = prompt_id.as_str() else {
             return Err(Error::type_error("prompt_mark_rendered: prompt_id must be a string"));
         };
@@ -86,7 +86,7 @@ builtins! {
     }
 
     /// Opens the context in which templates see `llm`.
-    State fn push_context = "__push_llm_render_context"(cx, provider: Value, model: Value) -> "nil" {
+    State fn push_context = "__push_llm_render_context"(cx, provider: Value as "any?", model: Value as "any?") -> "nil" {
         let mut options = serde_json::Map::new();
         options.insert("provider".into(), provider.to_string().into());
         options.insert("model".into(), model.to_string().into());

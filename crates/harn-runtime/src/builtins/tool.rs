@@ -82,7 +82,7 @@ builtins! {
 
     /// Calls the only tool of a registry: what calling a `tool` declaration like a function does. The arguments are those of
     /// the declaration in order, or one dict of them by name.
-    Pure async fn call_tool = "__call_tool"(cx, tools: Value, args: Rest) -> "any" {
+    Pure async fn call_tool = "__call_tool"(cx, tools: Value as "any?", args: Rest) -> "any" {
         let entries = registry::entries("call", &tools).or_throw()?;
         let [tool] = &entries[..] else {
             let text = format!("a registry of {} tools cannot be called; find one with tool_find", entries.len());
@@ -102,7 +102,7 @@ builtins! {
     /// ```harn
     /// println(tool_count(tool_registry())) // -> 0
     /// ```
-    Pure fn tool_count(cx, tools: Value) -> "int" {
+    Pure fn tool_count(cx, tools: Value as "any?") -> "int" {
         registry::entries("tool_count", &tools).or_throw()?.len()
     }
 
@@ -112,7 +112,7 @@ builtins! {
     /// let tools = tool_define(tool_registry(), "t", "d", {handler: { args -> 1 }})
     /// println(tool_list(tools)) // -> [{description: d, executor: harn, name: t, parameters: {}}]
     /// ```
-    Pure fn tool_list(cx, tools: Value) -> "list<dict>" {
+    Pure fn tool_list(cx, tools: Value as "any?") -> "list<dict>" {
         registry::entries("tool_list", &tools).or_throw()?.iter().map(registry::public_entry).collect::<Vec<Value>>()
     }
 
@@ -122,7 +122,7 @@ builtins! {
     /// let tools = tool_define(tool_registry(), "t", "d", {handler: { args -> args.n + 1 }})
     /// println(tool_find(tools, "t").handler({n: 1})) // -> 2
     /// ```
-    Pure fn tool_find(cx, tools: Value, name: Text) -> "dict | nil" {
+    Pure fn tool_find(cx, tools: Value as "any?", name: Text) -> "dict | nil" {
         registry::find("tool_find", &tools, &name).or_throw()?
     }
 
@@ -157,7 +157,7 @@ builtins! {
     /// ```harn
     /// println(tool_describe(tool_registry()).lines()) // -> [Available tools:, (none)]
     /// ```
-    Pure fn tool_describe(cx, tools: Value) -> "string" {
+    Pure fn tool_describe(cx, tools: Value as "any?") -> "string" {
         registry::describe(&tools).or_throw()
     }
 
@@ -166,7 +166,7 @@ builtins! {
     /// ```harn
     /// println(tool_prompt(tool_registry())) // -> No tools are available.
     /// ```
-    Pure fn tool_prompt(cx, tools: Value) -> "string" {
+    Pure fn tool_prompt(cx, tools: Value as "any?") -> "string" {
         if tools.to_dict().is_none() {
             return Err(thrown("tool_prompt: requires a tool registry"));
         }
@@ -190,7 +190,7 @@ builtins! {
     /// let tools = tool_define(tool_registry(), "t", "d", {parameters: {n: "int"}, handler: nil})
     /// println(tool_schema(tools).tools[0].inputSchema.properties) // -> {n: {type: integer}}
     /// ```
-    Pure fn tool_schema(cx, tools: Value, components: Value) -> "dict" {
+    Pure fn tool_schema(cx, tools: Value as "any?", components: Value as "any?") -> "dict" {
         let components = (!components.is_nil()).then_some(&components);
         registry::schema(&tools, components).or_throw()?
     }
@@ -225,7 +225,7 @@ builtins! {
     /// println(tool_ref("read")) // -> read
     /// println(tool_bind(define_tool("t", {input_schema: {}}), { args, ctx -> 7 }).handler({}, nil)) // -> 7
     /// ```
-    State fn tool_bind(cx, tools: Value, handler: Value) -> "any" {
+    State fn tool_bind(cx, tools: Value as "any?", handler: Value as "any?") -> "any" {
         if !handler.is_nil() {
             if !is_callable(&handler) {
                 return Err(thrown("tool_bind: handler must be a closure"));
@@ -245,7 +245,7 @@ builtins! {
     /// tool_bind(tool_registry())
     /// println(try { tool_ref("read") }) // -> Result.Err(tool_ref: unknown tool "read". Registered tools: (none registered))
     /// ```
-    State fn tool_ref(cx, name: Value) -> "string" {
+    State fn tool_ref(cx, name: Value as "any?") -> "string" {
         bound(cx, "tool_ref", &name)?;
         name.to_string()
     }
@@ -256,7 +256,7 @@ builtins! {
     /// tool_bind(tool_define(tool_registry(), "read", "Read a file", {handler: nil}))
     /// println(tool_def("read").description) // -> Read a file
     /// ```
-    State fn tool_def(cx, name: Value) -> "dict" {
+    State fn tool_def(cx, name: Value as "any?") -> "dict" {
         registry::public_entry(&bound(cx, "tool_def", &name)?)
     }
 

@@ -17,7 +17,7 @@ builtins! {
     /// println(try { assert(false) }) // -> Result.Err(Assertion failed)
     /// println(try { assert(0, "no items") }) // -> Result.Err(no items)
     /// ```
-    Pure fn assert(cx, condition: Value, message: Given) -> "nil" {
+    Pure fn assert(cx, condition: Value, message: Given as "any?") -> "nil" {
         if !condition.truthy() {
             return Err(failed(message, "Assertion failed".to_owned()));
         }
@@ -29,7 +29,7 @@ builtins! {
     /// assert_eq(1, 1.0)
     /// println(try { assert_eq(1, 2) }) // -> Result.Err(Assertion failed: expected 2, got 1)
     /// ```
-    Pure fn assert_eq(cx, actual: Value, expected: Given, message: Given) -> "nil" {
+    Pure fn assert_eq(cx, actual: Value, expected: Given, message: Given as "any?") -> "nil" {
         let Some(expected) = expected.0 else {
             return Err(Error::thrown("assert_eq requires at least 2 arguments"));
         };
@@ -45,7 +45,7 @@ builtins! {
     /// assert_ne(1, 2)
     /// println(try { assert_ne(1, 1) }) // -> Result.Err(Assertion failed: values should not be equal: 1)
     /// ```
-    Pure fn assert_ne(cx, a: Value, b: Given, message: Given) -> "nil" {
+    Pure fn assert_ne(cx, a: Value, b: Given, message: Given as "any?") -> "nil" {
         let Some(b) = b.0 else {
             return Err(Error::thrown("assert_ne requires at least 2 arguments"));
         };
@@ -62,7 +62,7 @@ builtins! {
     /// ```harn
     /// println(try { throw_error("slow down", "rate_limit") }) // -> Result.Err({category: rate_limit, message: slow down})
     /// ```
-    Pure fn throw_error(cx, message: Text, category: Value) -> "never" {
+    Pure fn throw_error(cx, message: Text, category: Value as "string?") -> "never" {
         let known = category.as_str().filter(|c| CATEGORIES.contains(&c.as_str()));
         Err::<Value, Error>(Error::structured(known.map_or("generic", |c| c.as_str()), &message))
     }

@@ -17,7 +17,7 @@ builtins! {
     /// ```harn
     /// println(bytes_from_string("hi")) // -> b"6869"
     /// ```
-    Pure fn bytes_from_string(cx, s: Given) -> "bytes" {
+    Pure fn bytes_from_string(cx, s: Given as "string") -> "bytes" {
         let s = string("bytes_from_string", 1, s)?;
         Value::bytes(s.as_bytes().to_vec())
     }
@@ -27,7 +27,7 @@ builtins! {
     /// ```harn
     /// println(bytes_len(bytes_from_hex("00fF"))) // -> 2
     /// ```
-    Pure fn bytes_from_hex(cx, s: Given) -> "bytes" {
+    Pure fn bytes_from_hex(cx, s: Given as "string") -> "bytes" {
         let s = string("bytes_from_hex", 1, s)?;
         Value::bytes(from_hex(&s).map_err(|reason| Error::runtime(format!("bytes_from_hex: {reason}")))?)
     }
@@ -37,7 +37,7 @@ builtins! {
     /// ```harn
     /// println(bytes_from_base64("aGk=")) // -> b"6869"
     /// ```
-    Pure fn bytes_from_base64(cx, s: Given) -> "bytes" {
+    Pure fn bytes_from_base64(cx, s: Given as "string") -> "bytes" {
         let s = string("bytes_from_base64", 1, s)?;
         let bytes = STANDARD.decode(s.as_bytes());
         Value::bytes(bytes.map_err(|reason| Error::runtime(format!("bytes_from_base64: {reason}")))?)
@@ -48,7 +48,7 @@ builtins! {
     /// ```harn
     /// println(bytes_to_string(bytes_from_hex("c3a9"))) // -> é
     /// ```
-    Pure fn bytes_to_string(cx, b: Given) -> "string" {
+    Pure fn bytes_to_string(cx, b: Given as "bytes") -> "string" {
         let b = bytes("bytes_to_string", 1, b)?;
         match std::str::from_utf8(&b) {
             Ok(text) => Value::str(text),
@@ -61,7 +61,7 @@ builtins! {
     /// ```harn
     /// println(bytes_to_string_lossy(bytes_from_hex("61ff")) == "a\u{fffd}") // -> true
     /// ```
-    Pure fn bytes_to_string_lossy(cx, b: Given) -> "string" {
+    Pure fn bytes_to_string_lossy(cx, b: Given as "bytes") -> "string" {
         String::from_utf8_lossy(&bytes("bytes_to_string_lossy", 1, b)?).into_owned()
     }
 
@@ -70,7 +70,7 @@ builtins! {
     /// ```harn
     /// println(bytes_to_hex(bytes_from_string("hi"))) // -> 6869
     /// ```
-    Pure fn bytes_to_hex(cx, b: Given) -> "string" {
+    Pure fn bytes_to_hex(cx, b: Given as "bytes") -> "string" {
         to_hex(&bytes("bytes_to_hex", 1, b)?)
     }
 
@@ -79,7 +79,7 @@ builtins! {
     /// ```harn
     /// println(bytes_to_base64(bytes_from_string("hi"))) // -> aGk=
     /// ```
-    Pure fn bytes_to_base64(cx, b: Given) -> "string" {
+    Pure fn bytes_to_base64(cx, b: Given as "bytes") -> "string" {
         STANDARD.encode(&**bytes("bytes_to_base64", 1, b)?)
     }
 
@@ -88,7 +88,7 @@ builtins! {
     /// ```harn
     /// println(bytes_len(bytes_from_string("é"))) // -> 2
     /// ```
-    Pure fn bytes_len(cx, b: Given) -> "int" {
+    Pure fn bytes_len(cx, b: Given as "bytes") -> "int" {
         bytes("bytes_len", 1, b)?.len()
     }
 
@@ -97,7 +97,7 @@ builtins! {
     /// ```harn
     /// println(bytes_concat(bytes_from_hex("01"), bytes_from_hex("02"))) // -> b"0102"
     /// ```
-    Pure fn bytes_concat(cx, a: Given, b: Given) -> "bytes" {
+    Pure fn bytes_concat(cx, a: Given as "bytes", b: Given as "bytes") -> "bytes" {
         let (a, b) = (bytes("bytes_concat", 1, a)?, bytes("bytes_concat", 2, b)?);
         room_for_bytes(a.len() + b.len())?;
         Value::bytes([a.as_slice(), b.as_slice()].concat())
@@ -108,7 +108,7 @@ builtins! {
     /// ```harn
     /// println(bytes_eq(bytes_from_hex("01"), bytes_from_hex("01"))) // -> true
     /// ```
-    Pure fn bytes_eq(cx, a: Given, b: Given) -> "bool" {
+    Pure fn bytes_eq(cx, a: Given as "bytes", b: Given as "bytes") -> "bool" {
         let (a, b) = (bytes("bytes_eq", 1, a)?, bytes("bytes_eq", 2, b)?);
         constant_time_equal(&a, &b)
     }
@@ -120,7 +120,7 @@ builtins! {
     /// ```harn
     /// println(bytes_slice(bytes_from_hex("01020304"), 1, 3)) // -> b"0203"
     /// ```
-    Pure fn bytes_slice(cx, b: Given, start: Given, end: Given) -> "bytes" {
+    Pure fn bytes_slice(cx, b: Given as "bytes", start: Given as "int", end: Given as "int") -> "bytes" {
         let b = bytes("bytes_slice", 1, b)?;
         let end = size(int("bytes_slice", 3, end)?).min(b.len());
         let start = size(int("bytes_slice", 2, start)?).min(end);
@@ -161,7 +161,7 @@ builtins! {
     /// ```harn
     /// println(base64_encode("hi")) // -> aGk=
     /// ```
-    Pure fn base64_encode(cx, value: Value) -> "string" {
+    Pure fn base64_encode(cx, value: Value as "text | bytes") -> "string" {
         match value.as_bytes() {
             Some(bytes) => STANDARD.encode(&***bytes),
             None => STANDARD.encode(printed(&value).as_bytes()),

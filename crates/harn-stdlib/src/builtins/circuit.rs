@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use harn_vm::builtin::Text;
-use harn_vm::{Cx, builtins};
+use harn_vm::{Cx, Error, builtins};
 use rustc_hash::FxHashMap;
 
-use crate::args::Int;
+use crate::args::{Int, Millis};
 
 builtins! {
     /// Circuit breakers.
@@ -14,14 +14,17 @@ builtins! {
 
     /// Makes or resets a circuit breaker, and gives its name.
     ///
-    /// It opens after `threshold` (5) failures and may be tried again after `reset_ms` (30000).
+    /// It opens after `threshold` (5) failures and may be tried again after `reset_ms` (30000), a duration or milliseconds.
     ///
     /// ```harn
     /// circuit_breaker("api", 1)
     /// println([circuit_record_failure("api"), circuit_check("api")]) // -> [true, open]
     /// ```
-    State fn circuit_breaker(cx, name: Text = "default", threshold: Int, reset_ms: Int) -> "string" {
-        let breaker = Breaker { threshold: threshold.or(5), reset_ms: reset_ms.or(30_000), failures: 0, opened: None };
+    State fn circuit_breaker(cx, name: Text = "default", threshold: Int, reset_ms: Millis) -> "string" {
+        if threshold.or(5) < 1 {
+            return Err(Error::runtime("circuit_breaker: threshold must be at least 1"));
+        }
+        let breaker = Breaker { threshold: threshold.or(5), reset_ms: reset_ms.0.unwrap_or(30_000), failures: 0, opened: None };
         cx.state::<Breakers>().0.borrow_mut().insert(name.to_string(), breaker);
         name.0
     }

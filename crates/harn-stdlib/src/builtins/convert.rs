@@ -27,7 +27,7 @@ builtins! {
     /// ```harn
     /// println(to_string(1.0) + "!") // -> 1.0!
     /// ```
-    Pure fn to_string(cx, value: Value) -> "string" {
+    Pure fn to_string(cx, value: Value as "any?") -> "string" {
         printed(&value)
     }
 
@@ -79,12 +79,12 @@ builtins! {
 
     /// Counts what a value holds: characters, bytes, items or entries.
     ///
-    /// It is 0 for values that hold nothing, such as numbers.
+    /// It is 0 for nil.
     ///
     /// ```harn
-    /// println([len("café"), len([1, 2]), len({}), len(range(5)), len(7)]) // -> [4, 2, 0, 5, 0]
+    /// println([len("café"), len([1, 2]), len({}), len(range(5)), len(nil)]) // -> [4, 2, 0, 5, 0]
     /// ```
-    Pure fn len(cx, value: Value) -> "int" {
+    Pure fn len(cx, value: Value as "string | bytes | list | dict | set | range | nil") -> "int" {
         match value.view() {
             View::Str(s) => s.char_count() as i64,
             View::Bytes(b) => b.len() as i64,
@@ -92,6 +92,7 @@ builtins! {
             View::Dict(d) => d.len() as i64,
             View::Set(s) => s.len() as i64,
             View::Range(r) => i64::try_from(r.len()).unwrap_or(i64::MAX),
+            View::Struct(_) => value.to_dict().map_or(0, |fields| fields.len() as i64),
             _ => 0,
         }
     }
@@ -141,7 +142,7 @@ builtins! {
     /// ```harn
     /// println(try { unreachable("state 7") }) // -> Result.Err(Runtime error: unreachable code was reached: state 7)
     /// ```
-    Pure fn unreachable(cx, value: Given) -> "never" {
+    Pure fn unreachable(cx, value: Given as "any?") -> "never" {
         Err::<Value, Error>(Error::runtime(match value.0 {
             Some(value) => format!("unreachable code was reached: {value}"),
             None => "unreachable code was reached".to_owned(),

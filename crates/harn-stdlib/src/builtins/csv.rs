@@ -1,10 +1,9 @@
 //! CSV, as RFC 4180 has it.
 
-use std::collections::BTreeSet;
-
 use harn_value::{Dict, Str, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
+use rustc_hash::FxHashSet;
 
 use crate::args::{printed, room_for};
 
@@ -20,7 +19,7 @@ builtins! {
     /// println(csv_parse("a,\"b, c\"\n1,2\n")) // -> [[a, b, c], [1, 2]]
     /// println(csv_parse("n,age\nAda,36\n", {headers: true})) // -> [{age: 36, n: Ada}]
     /// ```
-    Pure fn csv_parse(cx, s: Text, options: Value) -> "list" {
+    Pure fn csv_parse(cx, s: Text as "string", options: Value as "{headers?: bool, delimiter?: string}?") -> "list" {
         let options = Options::of("csv_parse", &options)?;
         let rows = parse(&s, options.delimiter).map_err(|reason| Error::thrown(format!("csv_parse: {reason}")))?;
         room_for(rows.len())?;
@@ -35,13 +34,14 @@ builtins! {
 
     /// Writes rows as CSV: lists of cells, or dicts.
     ///
-    /// Dicts write the union of all keys in byte order; `{headers: true}` adds the names first.
+    /// Dicts write the keys of the first row and then further ones as they appear, or what `columns` lists;
+    /// `{headers: true}` adds the names first.
     ///
     /// ```harn
     /// println(csv_stringify([[1, "a b"], ["x,y", nil]]).lines()) // -> [1,a b, "x,y",nil]
-    /// println(csv_stringify([{b: 1, a: 2}], {headers: true}).lines()) // -> [a,b, 2,1]
+    /// println(csv_stringify([{b: 1, a: 2}], {headers: true}).lines()) // -> [b,a, 1,2]
     /// ```
-    Pure fn csv_stringify(cx, rows: Value, options: Value) -> "string" {
+    Pure fn csv_stringify(cx, rows: Value as "!list", options: Value as "{headers?: bool, delimiter?: string, columns?: list}?") -> "string" {
         let options = Options::of("csv_stringify", &options)?;
         let Some(rows) = rows.as_list() else {
             return Err(Error::thrown("csv_stringify: expected a list of rows"));
@@ -53,6 +53,8 @@ builtins! {
 struct Options {
     headers: bool,
     delimiter: char,
+    /// The columns to write, and their order.
+    columns: Option<Vec<Str>>,
 }
 
 impl Options {
@@ -64,7 +66,14 @@ impl Options {
         let (Some(delimiter), None) = (chars.next(), chars.next()) else {
             return Err(Error::thrown(format!("{name}: delimiter must be one character")));
         };
-        Ok(Options { headers: option("headers").is_some_and(Value::truthy), delimiter })
+        let columns = match option("columns").and_then(Value::as_list) {
+            None => None,
+            Some(list) if list.iter().all(|column| column.as_str().is_some()) => {
+                Some(list.iter().map(printed).collect())
+            }
+            Some(_) => return Err(Error::type_error(format!("{name}: columns must be a list of strings"))),
+        };
+        Ok(Options { headers: option("headers").is_some_and(Value::truthy), delimiter, columns })
     }
 }
 
@@ -140,12 +149,24 @@ fn stringify(rows: &[Value], options: &Options) -> Result<String> {
     }
     let dicts: Option<Vec<_>> = rows.iter().map(|row| row.as_dict().cloned()).collect();
     let dicts = dicts.ok_or_else(mixed_rows)?;
-    let names: BTreeSet<&Str> = dicts.iter().flat_map(|dict| dict.keys()).collect();
+    let names: Vec<Str> = match &options.columns {
+        Some(columns) => columns.clone(),
+        None => {
+            let mut names: Vec<Str> = Vec::new();
+            let mut seen = FxHashSet::default();
+            for key in dicts.iter().flat_map(|dict| dict.written().map(|(key, _)| key)) {
+                if seen.insert(key.clone()) {
+                    names.push(key.clone());
+                }
+            }
+            names
+        }
+    };
     if options.headers {
-        write_row(names.iter().map(|name| (*name).clone()), options, &mut out);
+        write_row(names.iter().cloned(), options, &mut out);
     }
     for dict in &dicts {
-        let cell = |name: &&Str| dict.get(name).map_or_else(|| Str::new(""), printed);
+        let cell = |name: &Str| dict.get(name).map_or_else(|| Str::new(""), printed);
         write_row(names.iter().map(cell), options, &mut out);
     }
     Ok(out)

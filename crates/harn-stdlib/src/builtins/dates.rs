@@ -70,7 +70,7 @@ builtins! {
     /// println(date_format(0)) // -> 1970-01-01 00:00:00
     /// println(date_format(1705276800, "%a %d %b %Y %H:%M %Z", "Europe/Berlin")) // -> Mon 15 Jan 2024 01:00 CET
     /// ```
-    Pure fn date_format(cx, time: Given, format: MaybeText, zone: Value) -> "string" {
+    Pure fn date_format(cx, time: Given, format: MaybeText as "string?", zone: Value as "string?") -> "string" {
         let zone = if zone.is_nil() { TimeZone::UTC } else { time_zone("date_format", &zone)? };
         let time = zoned("date_format", &given("date_format", time)?, zone)?;
         let format = format.0.filter(|f| f.as_str() != "nil");
@@ -87,7 +87,7 @@ builtins! {
     /// let d = date_in_zone(1705276800, "Asia/Tokyo")
     /// println([d.hour, d.offset_seconds, d.iso8601]) // -> [9, 32400, 2024-01-15T09:00:00+09:00]
     /// ```
-    Pure fn date_in_zone(cx, time: Given, zone: Given) -> "dict" {
+    Pure fn date_in_zone(cx, time: Given, zone: Given as "string") -> "dict" {
         let zone = zone.0.ok_or_else(|| Error::thrown("date_in_zone: missing timezone argument"))?;
         let tz = time_zone("date_in_zone", &zone)?;
         let time = zoned("date_in_zone", &given("date_in_zone", time)?, tz)?;
@@ -102,7 +102,7 @@ builtins! {
     /// ```harn
     /// println(date_to_zone(0.5, "UTC")) // -> 1970-01-01T00:00:00.500+00:00
     /// ```
-    Pure fn date_to_zone(cx, time: Given, zone: Given) -> "string" {
+    Pure fn date_to_zone(cx, time: Given, zone: Given as "string") -> "string" {
         let zone = zone.0.ok_or_else(|| Error::thrown("date_to_zone: missing timezone argument"))?;
         let tz = time_zone("date_to_zone", &zone)?;
         rfc3339(&zoned("date_to_zone", &given("date_to_zone", time)?, tz)?)
@@ -115,7 +115,7 @@ builtins! {
     /// ```harn
     /// println(date_from_components({year: 2024, month: 1, day: 15}, "Asia/Tokyo")) // -> 1705244400
     /// ```
-    Pure fn date_from_components(cx, parts: Value, zone: Value) -> "any" {
+    Pure fn date_from_components(cx, parts: Value as "!dict", zone: Value as "string?") -> "any" {
         let Some(parts) = parts.to_dict() else {
             let text = format!("date_from_components: expected dict, got {}", parts.type_name());
             return Err(Error::thrown(text));
@@ -134,7 +134,7 @@ builtins! {
     /// ```harn
     /// println(date_add(0, 1m)) // -> 60
     /// ```
-    Pure fn date_add(cx, time: Given, duration: Given) -> "any" {
+    Pure fn date_add(cx, time: Given, duration: Given as "duration") -> "any" {
         let time = timestamp("date_add", &given("date_add", time)?)?;
         let Some(duration) = duration.0 else {
             return Err(Error::thrown("date_add: missing duration argument"));
@@ -162,7 +162,7 @@ builtins! {
     /// ```harn
     /// println(weekday_name(0)) // -> Thursday
     /// ```
-    Pure fn weekday_name(cx, time: Given, zone: Value) -> "string" {
+    Pure fn weekday_name(cx, time: Given, zone: Value as "string?") -> "string" {
         name_of("weekday_name", "%A", time, &zone)?
     }
 
@@ -171,7 +171,7 @@ builtins! {
     /// ```harn
     /// println(month_name(0)) // -> January
     /// ```
-    Pure fn month_name(cx, time: Given, zone: Value) -> "string" {
+    Pure fn month_name(cx, time: Given, zone: Value as "string?") -> "string" {
         name_of("month_name", "%B", time, &zone)?
     }
 }

@@ -73,7 +73,7 @@ builtins! {
     /// ```harn
     /// println(sha3_256("abc")[:8]) // -> 3a985da7
     /// ```
-    Pure fn sha3_256(cx, value: Value) -> "string" {
+    Pure fn sha3_256(cx, value: Value as "text | bytes") -> "string" {
         to_hex(&digest::<sha3::Sha3_256>(&octets(&value)))
     }
 
@@ -82,7 +82,7 @@ builtins! {
     /// ```harn
     /// println(sha3_512("abc")[:8]) // -> b751850b
     /// ```
-    Pure fn sha3_512(cx, value: Value) -> "string" {
+    Pure fn sha3_512(cx, value: Value as "text | bytes") -> "string" {
         to_hex(&digest::<sha3::Sha3_512>(&octets(&value)))
     }
 
@@ -91,7 +91,7 @@ builtins! {
     /// ```harn
     /// println(blake3("abc")[:8]) // -> 6437b3ac
     /// ```
-    Pure fn blake3(cx, value: Value) -> "string" {
+    Pure fn blake3(cx, value: Value as "text | bytes") -> "string" {
         to_hex(blake3::hash(&octets(&value)).as_bytes())
     }
 

@@ -14,7 +14,7 @@ builtins! {
     /// ```harn
     /// println(duration_ms(1500)) // -> 1500ms
     /// ```
-    Pure fn duration_ms(cx, n: Given) -> "duration" {
+    Pure fn duration_ms(cx, n: Given as "int | float") -> "duration" {
         of("duration_ms", n, 1)?
     }
 
@@ -23,7 +23,7 @@ builtins! {
     /// ```harn
     /// println(duration_seconds(1.5)) // -> 1500ms
     /// ```
-    Pure fn duration_seconds(cx, n: Given) -> "duration" {
+    Pure fn duration_seconds(cx, n: Given as "int | float") -> "duration" {
         of("duration_seconds", n, 1000)?
     }
 
@@ -32,7 +32,7 @@ builtins! {
     /// ```harn
     /// println(duration_minutes(2)) // -> 2m
     /// ```
-    Pure fn duration_minutes(cx, n: Given) -> "duration" {
+    Pure fn duration_minutes(cx, n: Given as "int | float") -> "duration" {
         of("duration_minutes", n, 60_000)?
     }
 
@@ -41,7 +41,7 @@ builtins! {
     /// ```harn
     /// println(duration_hours(1.5)) // -> 90m
     /// ```
-    Pure fn duration_hours(cx, n: Given) -> "duration" {
+    Pure fn duration_hours(cx, n: Given as "int | float") -> "duration" {
         of("duration_hours", n, 3_600_000)?
     }
 
@@ -50,7 +50,7 @@ builtins! {
     /// ```harn
     /// println(duration_days(1)) // -> 24h
     /// ```
-    Pure fn duration_days(cx, n: Given) -> "duration" {
+    Pure fn duration_days(cx, n: Given as "int | float") -> "duration" {
         of("duration_days", n, 86_400_000)?
     }
 
@@ -59,7 +59,7 @@ builtins! {
     /// ```harn
     /// println([duration_to_seconds(2500ms), duration_to_seconds(1h)]) // -> [2, 3600]
     /// ```
-    Pure fn duration_to_seconds(cx, d: Given) -> "int" {
+    Pure fn duration_to_seconds(cx, d: Given as "duration") -> "int" {
         millis("duration_to_seconds", d)? / 1000
     }
 
@@ -69,7 +69,7 @@ builtins! {
     /// println(duration_to_human(194m)) // -> 3h 14m
     /// println(duration_to_human(duration_seconds(90061.5))) // -> 1d 1h 1m
     /// ```
-    Pure fn duration_to_human(cx, d: Given) -> "string" {
+    Pure fn duration_to_human(cx, d: Given as "duration") -> "string" {
         human(millis("duration_to_human", d)?)
     }
 }

@@ -19,7 +19,7 @@ builtins! {
     /// ```harn
     /// println(env("HARN_DOC_NO_SUCH_VARIABLE")) // -> nil
     /// ```
-    Env fn env(cx, name: Text) -> "string | nil" {
+    Env fn env(cx, name: Text as "string") -> "string | nil" {
         cx.system().env(&name)
     }
 
@@ -28,7 +28,7 @@ builtins! {
     /// ```harn
     /// println(env_or("HARN_DOC_NO_SUCH_VARIABLE", 8080)) // -> 8080
     /// ```
-    Env fn env_or(cx, name: Text, default: Value) -> "any" {
+    Env fn env_or(cx, name: Text as "string", default: Value) -> "any" {
         cx.system().env(&name).map_or(default, Value::from)
     }
 
@@ -169,8 +169,12 @@ builtins! {
     /// println("after")
     /// ```
     Process fn exit(cx, code: Int) -> "never" {
-        let code = i32::try_from(code.or(0)).unwrap_or(if code.or(0) < 0 { i32::MIN } else { i32::MAX });
-        Err::<Value, Error>(Error::exit(code))
+        match u8::try_from(code.or(0)) {
+            Ok(code) => Err::<Value, Error>(Error::exit(i32::from(code))),
+            Err(_) => {
+                Err(Error::runtime(format!("exit: code must be between 0 and 255, got {}", code.or(0))))
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ builtins! {
     /// println(event_log.emit("builds", "started", {commit: "abc"})) // -> 1
     /// println(event_log.emit("builds", "ended", {ok: true}, {host: "ci"})) // -> 2
     /// ```
-    State fn emit = "event_log.emit"(cx, topic: Given, kind: Given, payload: Given, headers: Given) -> "int" {
+    State fn emit = "event_log.emit"(cx, topic: Given as "string", kind: Given as "string", payload: Given as "any?", headers: Given as "dict?") -> "int" {
         let topic = topic_of("event_log.emit", &topic.or_nil())?;
         let kind = kind.or_nil();
         let Some(kind) = kind.as_str() else {
@@ -38,7 +38,7 @@ builtins! {
     /// ```harn
     /// println(event_log.latest("nothing")) // -> nil
     /// ```
-    State fn latest = "event_log.latest"(cx, topic: Given) -> "int | nil" {
+    State fn latest = "event_log.latest"(cx, topic: Given as "string") -> "int | nil" {
         let topic = topic_of("event_log.latest", &topic.or_nil())?;
         EventLog::of(cx.vm()).latest(&topic)?
     }
@@ -55,7 +55,7 @@ builtins! {
     ///   break
     /// }
     /// ```
-    State fn subscribe = "event_log.subscribe"(cx, topic: Given, from_cursor: Given) -> "stream" {
+    State fn subscribe = "event_log.subscribe"(cx, topic: Given as "string", from_cursor: Given as "int?") -> "stream" {
         let (topic, cursor) = match topic.or_nil() {
             given if given.to_dict().is_some() => {
                 let entry = |key: &str| given.to_dict().and_then(|dict| dict.get_str(key).cloned());

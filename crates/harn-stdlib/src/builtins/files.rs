@@ -9,6 +9,7 @@ use harn_system::Protected;
 use harn_system::SystemExt;
 use harn_system::{MoveError, System};
 use harn_value::{Dict, Str, Value};
+use harn_vm::builtin::Text;
 use harn_vm::iter::Iter;
 use harn_vm::{Cx, Error, Result, builtins};
 use rustc_hash::FxHashSet;
@@ -104,12 +105,10 @@ builtins! {
     /// println(read_file(p)) // -> 42
     /// delete_file(p)
     /// ```
-    Fs fn write_file(cx, path: PathArg, content: MaybeText) -> "nil" {
-        if let Some(content) = content.0 {
-            let path = target(cx, "write_file", &path)?;
-            let written = cx.system().replace(&path, content.as_bytes());
-            written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
-        }
+    Fs fn write_file(cx, path: PathArg, content: Text) -> "nil" {
+        let path = target(cx, "write_file", &path)?;
+        let written = cx.system().replace(&path, content.as_bytes());
+        written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
     }
 
     /// Replaces a file by bytes, creating the file; its directory must exist.
@@ -120,16 +119,15 @@ builtins! {
     /// println(read_file(p)) // -> hi
     /// delete_file(p)
     /// ```
-    Fs fn write_file_bytes(cx, path: PathArg, content: Given) -> "nil" {
-        if let Some(content) = content.0 {
-            let Some(bytes) = content.as_bytes() else {
-                let text = format!("write_file_bytes expects bytes content, got {}", content.type_name());
-                return Err(Error::thrown(text));
-            };
-            let path = target(cx, "write_file_bytes", &path)?;
-            let written = cx.system().replace(&path, bytes);
-            written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
-        }
+    Fs fn write_file_bytes(cx, path: PathArg, content: Given as "bytes") -> "nil" {
+        let content = content.or_nil();
+        let Some(bytes) = content.as_bytes() else {
+            let text = format!("write_file_bytes expects bytes content, got {}", content.type_name());
+            return Err(Error::thrown(text));
+        };
+        let path = target(cx, "write_file_bytes", &path)?;
+        let written = cx.system().replace(&path, bytes);
+        written.map_err(|e| failed(cx, "Failed to write file", &path, &e))?;
     }
 
     /// Adds text at the end of a file, creating the file.
@@ -141,14 +139,12 @@ builtins! {
     /// println(read_file(p)) // -> ab
     /// delete_file(p)
     /// ```
-    Fs fn append_file(cx, path: PathArg, content: MaybeText) -> "nil" {
-        if let Some(content) = content.0 {
-            let path = target(cx, "append_file", &path)?;
-            let opened = |e: &io::Error| !matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::WriteZero);
-            cx.system().append(&path, content.as_bytes()).map_err(|e| {
-                failed(cx, if opened(&e) { "Failed to open file" } else { "Failed to append to file" }, &path, &e)
-            })?;
-        }
+    Fs fn append_file(cx, path: PathArg, content: Text) -> "nil" {
+        let path = target(cx, "append_file", &path)?;
+        let opened = |e: &io::Error| !matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::WriteZero);
+        cx.system().append(&path, content.as_bytes()).map_err(|e| {
+            failed(cx, if opened(&e) { "Failed to open file" } else { "Failed to append to file" }, &path, &e)
+        })?;
     }
 
     /// Copies a file with its permissions.
@@ -163,15 +159,13 @@ builtins! {
     /// delete_file(p)
     /// delete_file(p + "2")
     /// ```
-    Fs fn copy_file(cx, from: PathArg, to: MaybePath) -> "nil" {
-        if let Some(to) = to.0 {
-            let (from, to) = (resolve(cx, &from), target(cx, "copy_file", &to)?);
-            cx.system().copy(&from, &to).map_err(|error| {
-                cx.refusal(&error).unwrap_or_else(|| {
-                    Error::thrown(format!("Failed to copy {} to {}: {error}", show(&from), show(&to)))
-                })
-            })?;
-        }
+    Fs fn copy_file(cx, from: PathArg, to: PathArg) -> "nil" {
+        let (from, to) = (resolve(cx, &from), target(cx, "copy_file", &to)?);
+        cx.system().copy(&from, &to).map_err(|error| {
+            cx.refusal(&error).unwrap_or_else(|| {
+                Error::thrown(format!("Failed to copy {} to {}: {error}", show(&from), show(&to)))
+            })
+        })?;
     }
 
     /// Moves a file or directory, also to another file system.
@@ -300,7 +294,7 @@ builtins! {
     /// println(walk_dir(p).map({ e -> e.depth })) // -> [0, 1]
     /// delete_file(p)
     /// ```
-    Fs fn walk_dir(cx, root: MaybePath, options: Value) -> "list" {
+    Fs fn walk_dir(cx, root: MaybePath, options: Value as "{max_depth?: int, follow_symlinks?: bool, long_running?: bool, background?: bool}?") -> "list" {
         let Some(root) = root.0 else {
             return Err(Error::thrown("walk_dir: root path is required"));
         };
@@ -314,7 +308,7 @@ builtins! {
     /// Lists the absolute paths below a directory that match a pattern, sorted.
     ///
     /// `*` and `?` stay inside one directory, `**/` matches any depth, `[..]` and `{a,b}` work. Hidden
-    /// files are included.
+    /// files are included. An absolute pattern needs no directory.
     ///
     /// ```harn
     /// let p = path_join(temp_dir(), "harn_doc_glob")
@@ -324,7 +318,7 @@ builtins! {
     /// println(glob("*.txt", p).map(basename)) // -> [a.txt]
     /// delete_file(p)
     /// ```
-    Fs fn glob(cx, pattern: MaybeText, base: Given) -> "list" {
+    Fs fn glob(cx, pattern: MaybeText as "string", base: Given as "string | {base?: string}?") -> "list" {
         let Some(pattern) = pattern.0 else {
             return Err(Error::thrown("glob: pattern is required"));
         };
@@ -338,8 +332,12 @@ builtins! {
             None if base.is_nil() => ".".into(),
             None => return Err(Error::type_error(format!("glob: base must be string, got {}", base.type_name()))),
         };
-        let base = resolve(cx, &base);
-        let matcher = glob_matcher(&pattern)?;
+        // An absolute pattern says itself where to look: below its folders that are no patterns.
+        let (base, pattern) = match absolute(&pattern) {
+            Some((folder, rest)) => (PathBuf::from(folder), rest),
+            None => (resolve(cx, &base), &*pattern),
+        };
+        let matcher = glob_matcher(pattern)?;
         let found = walk(cx, &base, usize::MAX, false)?;
         let mut paths: Vec<String> = found
             .into_iter()
@@ -349,6 +347,16 @@ builtins! {
         paths.sort();
         paths.into_iter().map(Value::from).collect::<Vec<_>>()
     }
+}
+
+/// The folders at the start of an absolute pattern that are no patterns, and the rest.
+fn absolute(pattern: &str) -> Option<(&str, &str)> {
+    if !pattern.starts_with('/') {
+        return None;
+    }
+    let special = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    let slash = pattern[..special].rfind('/').unwrap_or(0);
+    Some((if slash == 0 { "/" } else { &pattern[..slash] }, &pattern[slash + 1..]))
 }
 
 /// Bytes of a pattern: a longer one is no path, and the matcher cannot be built from every long one.

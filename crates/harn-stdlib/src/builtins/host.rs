@@ -25,7 +25,7 @@ builtins! {
     /// println(host_call("editor.open", {path: "a.txt"})) // -> opened
     /// println(try { host_call("no.such") }) // -> Result.Err(host_call: unsupported operation no.such)
     /// ```
-    State async fn host_call(cx, name: Text, params: Value) -> "any" {
+    State async fn host_call(cx, name: Text as "string", params: Value as "dict?") -> "any" {
         call(&cx, &name, &params).await?
     }
 
@@ -43,7 +43,7 @@ builtins! {
     /// ```harn
     /// println([host_has("process"), host_has("process", "exec"), host_has("teleport")]) // -> [true, true, false]
     /// ```
-    State fn host_has(cx, capability: Text, operation: MaybeText) -> "bool" {
+    State fn host_has(cx, capability: Text as "string", operation: MaybeText as "string?") -> "bool" {
         let known = capabilities(cx);
         let ops = known.get_str(&capability).and_then(Value::as_dict).and_then(|c| c.get_str("ops")?.as_list());
         match (ops, operation.0.filter(|op| op.as_str() != "nil")) {
@@ -67,7 +67,7 @@ builtins! {
     /// ```harn
     /// println(try { host_tool_call("search", {}) }) // -> Result.Err(host_tool_call: no host bridge is attached)
     /// ```
-    State async fn host_tool_call(cx, name: MaybeText, arguments: Value) -> "any" {
+    State async fn host_tool_call(cx, name: MaybeText as "string", arguments: Value as "any?") -> "any" {
         let Some(name) = name.0 else {
             return Err(Error::thrown("host_tool_call: tool name is required"));
         };
@@ -90,7 +90,7 @@ builtins! {
     /// host_mock("db", "read", {result: 2, params: {key: "b"}})
     /// println([host_call("db.read", {key: "a"}), host_call("db.read", {key: "b"})]) // -> [1, 2]
     /// ```
-    State fn host_mock(cx, capability: MaybeText, operation: MaybeText, result: Value, params: Value) -> "nil" {
+    State fn host_mock(cx, capability: MaybeText as "string", operation: MaybeText as "string", result: Value as "any?", params: Value as "any?") -> "nil" {
         let (Some(capability), Some(operation)) = (capability.0, operation.0) else {
             return Err(Error::thrown("host_mock: capability and operation are required"));
         };
@@ -305,7 +305,7 @@ fn capability(description: &str, operations: Set) -> Dict {
     };
     dict.insert("operations", Value::dict(operations.iter().map(about).collect()));
     let mut ops: Vec<Value> = operations.iter().cloned().collect();
-    crate::sorting::sort(&mut ops);
+    ops.sort_by_cached_key(Value::to_string);
     dict.insert("ops", ops);
     dict
 }

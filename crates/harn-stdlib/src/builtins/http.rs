@@ -1,11 +1,11 @@
 //! HTTP requests, and mocks that answer them in tests.
 
 use harn_value::{Dict, Ref, Value};
-use harn_vm::builtin::{Rest, Text};
+use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use super::files::target;
-use crate::args::{MaybePath, MaybeText, printed};
+use crate::args::{Given, MaybePath, MaybeText, printed};
 use crate::http::{Mocks, NAMES, Options, download, send};
 
 builtins! {
@@ -23,7 +23,7 @@ builtins! {
     /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
     /// println(http_get("https://api.test/x")) // -> {body: hi, headers: {x-a: 1}, ok: true, status: 200}
     /// ```
-    Net async fn http_get(cx, url: MaybeText, options: Value) -> "dict" {
+    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
         request(&cx, "http_get", "GET", url, None, &options).await?
     }
 
@@ -33,7 +33,7 @@ builtins! {
     /// http_mock("DELETE", "https://api.test/1", {status: 404})
     /// println(http_delete("https://api.test/1").ok) // -> false
     /// ```
-    Net async fn http_delete(cx, url: MaybeText, options: Value) -> "dict" {
+    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
         request(&cx, "http_delete", "DELETE", url, None, &options).await?
     }
 
@@ -46,8 +46,8 @@ builtins! {
     /// println(http_post("https://api.test/x", "data").status) // -> 201
     /// println(http_mock_calls()[0].body) // -> data
     /// ```
-    Net async fn http_post(cx, url: MaybeText, arguments: Rest) -> "dict" {
-        with_body(&cx, "http_post", "POST", url, &arguments.0).await?
+    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+        with_body(&cx, "http_post", "POST", url, body, &options).await?
     }
 
     /// Sends a PUT request with a body: `http_put(url, body?, options?)`.
@@ -57,8 +57,8 @@ builtins! {
     /// println(http_put("https://api.test/x", [1], {headers: {a: "b"}}).status) // -> 200
     /// println(http_mock_calls()[0].body) // -> [1]
     /// ```
-    Net async fn http_put(cx, url: MaybeText, arguments: Rest) -> "dict" {
-        with_body(&cx, "http_put", "PUT", url, &arguments.0).await?
+    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+        with_body(&cx, "http_put", "PUT", url, body, &options).await?
     }
 
     /// Sends a PATCH request with a body: `http_patch(url, body?, options?)`.
@@ -68,8 +68,8 @@ builtins! {
     /// println(http_patch("https://api.test/x", {body: {a: 1}}).ok) // -> true
     /// println(http_mock_calls()[0].body) // -> {"a":1}
     /// ```
-    Net async fn http_patch(cx, url: MaybeText, arguments: Rest) -> "dict" {
-        with_body(&cx, "http_patch", "PATCH", url, &arguments.0).await?
+    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+        with_body(&cx, "http_patch", "PATCH", url, body, &options).await?
     }
 
     /// Sends a request of any method.
@@ -79,7 +79,7 @@ builtins! {
     /// println(http_request("options", "https://api.test/x").status) // -> 204
     /// println(http_mock_calls()[0].method) // -> OPTIONS
     /// ```
-    Net async fn http_request(cx, method: MaybeText, url: MaybeText, options: Value) -> "dict" {
+    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
         let Some(method) = method.0 else {
             return Err(Error::thrown("http_request: method is required"));
         };
@@ -96,7 +96,7 @@ builtins! {
     /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
     /// delete_file(p)
     /// ```
-    Net async fn http_download(cx, url: MaybeText, path: MaybePath, options: Value) -> "dict" {
+    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any, method?: string}?") -> "dict" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
         let Some(path) = path.0 else {
             return Err(Error::thrown("http_download: destination path is required"));
@@ -116,7 +116,7 @@ builtins! {
     /// http_mock("get", "https://a.test/*", {responses: [{status: 503}, {body: "ok"}]})
     /// println(http_get("https://a.test/x", {retry: {max: 1, backoff_ms: 1}}).body) // -> ok
     /// ```
-    State fn http_mock(cx, method: Text, pattern: Text, response: Value) -> "nil" {
+    State fn http_mock(cx, method: Text as "string", pattern: Text as "string", response: Value as "any?") -> "nil" {
         cx.state::<Mocks>().add(&method, &pattern, &response);
     }
 
@@ -130,7 +130,7 @@ builtins! {
     /// println(http_mock_calls()[0].headers) // -> {authorization: [redacted]}
     /// println(http_mock_calls({include_sensitive: true})[0].url) // -> https://a.test/?token=x
     /// ```
-    State fn http_mock_calls(cx, options: Value) -> "list" {
+    State fn http_mock_calls(cx, options: Value as "any?") -> "list" {
         let options = dict_of(&options);
         let option = |name: &str| options.get_str(name).map(Value::truthy);
         let shown = option("include_sensitive") == Some(true) || option("redact_sensitive") == Some(false);
@@ -166,21 +166,27 @@ async fn request(
     send(cx, method, &url, &options).await
 }
 
-async fn with_body(cx: &Cx, name: &str, method: &str, url: MaybeText, arguments: &[Value]) -> Result<Dict> {
-    match arguments {
-        [] => request(cx, name, method, url, None, &Value::NIL).await,
-        [options] if options.to_dict().is_some() => {
+async fn with_body(
+    cx: &Cx,
+    name: &str,
+    method: &str,
+    url: MaybeText,
+    body: Given,
+    options: &Value,
+) -> Result<Dict> {
+    match body.0 {
+        None => request(cx, name, method, url, None, options).await,
+        Some(only) if options.is_nil() && only.to_dict().is_some() => {
             // Somebody who means the body would otherwise send none.
-            let given = dict_of(options);
+            let given = dict_of(&only);
             if let Some(key) = given.keys().find(|key| !NAMES.contains(&key.as_str())) {
                 let text = format!(
                     "{name}: `{key}` is no option; a dict as body takes three arguments: {name}(url, {{{key}: ...}}, {{}})"
                 );
                 return Err(Error::thrown(text));
             }
-            request(cx, name, method, url, None, options).await
+            request(cx, name, method, url, None, &only).await
         }
-        [body] => request(cx, name, method, url, Some(body), &Value::NIL).await,
-        [body, options, ..] => request(cx, name, method, url, Some(body), options).await,
+        Some(body) => request(cx, name, method, url, Some(&body), options).await,
     }
 }

@@ -48,7 +48,7 @@ builtins! {
     /// println(range(3)) // -> 0 to 3 exclusive
     /// println(range(3, 7).to_list()) // -> [3, 4, 5, 6]
     /// ```
-    Pure fn range(cx, a: Given, b: Given, more: Rest) -> "range" {
+    Pure fn range(cx, a: Given as "int", b: Given as "int?", more: Rest) -> "range" {
         let given = more.0.len() + usize::from(a.0.is_some()) + usize::from(b.0.is_some());
         let (start, end) = match (given, a.0, b.0) {
             (1, Some(end), _) => match end.as_int() {

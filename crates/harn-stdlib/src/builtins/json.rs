@@ -19,7 +19,7 @@ builtins! {
     /// println(json_parse("{\"a\": [1, 2.0, null]}")) // -> {a: [1, 2.0, nil]}
     /// println(try { json_parse("[1,]") }) // -> Result.Err(JSON parse error: trailing comma at line 1 column 4)
     /// ```
-    Pure fn json_parse(cx, s: Text) -> "any" {
+    Pure fn json_parse(cx, s: Text as "string") -> "any" {
         json::parse(&s).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
 
@@ -53,7 +53,7 @@ builtins! {
     /// println(json_extract("Sure! {\"answer\": 42} Bye.")) // -> {answer: 42}
     /// println(json_extract("Sure! {\"answer\": 42} Bye.", "answer")) // -> 42
     /// ```
-    Pure fn json_extract(cx, s: MaybeText, key: Given) -> "any" {
+    Pure fn json_extract(cx, s: MaybeText as "string", key: Given as "string?") -> "any" {
         let Some(s) = s.0 else {
             return Err(Error::thrown("json_extract requires at least 1 argument: text"));
         };

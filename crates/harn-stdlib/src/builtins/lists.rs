@@ -13,12 +13,10 @@ builtins! {
 
     /// Lists the keys of a dict in byte order.
     ///
-    /// Anything that is no dict has none.
-    ///
     /// ```harn
     /// println(keys({b: 1, a: 2})) // -> [a, b]
     /// ```
-    Pure fn keys(cx, dict: Value) -> "list" {
+    Pure fn keys(cx, dict: Value as "dict") -> "list" {
         dict.to_dict().map_or_else(Vec::new, |d| d.keys().map(Value::from).collect())
     }
 
@@ -27,7 +25,7 @@ builtins! {
     /// ```harn
     /// println(values({b: 1, a: 2})) // -> [2, 1]
     /// ```
-    Pure fn values(cx, dict: Value) -> "list" {
+    Pure fn values(cx, dict: Value as "dict") -> "list" {
         dict.to_dict().map_or_else(Vec::new, |d| d.values().cloned().collect())
     }
 
@@ -36,7 +34,7 @@ builtins! {
     /// ```harn
     /// for e in entries({a: 1}) { println("${e.key}=${e.value}") } // -> a=1
     /// ```
-    Pure fn entries(cx, dict: Value) -> "list" {
+    Pure fn entries(cx, dict: Value as "dict") -> "list" {
         dict.to_dict().map_or_else(Vec::new, |d| entry_dicts(&d))
     }
 
@@ -47,7 +45,7 @@ builtins! {
     /// ```harn
     /// println(chunk([1, 2, 3], 2)) // -> [[1, 2], [3]]
     /// ```
-    Pure fn chunk(cx, items: Given, size: Int) -> "list" {
+    Pure fn chunk(cx, items: Given as "list", size: Int) -> "list" {
         sequences::chunks(&list("chunk", items)?, size.positive_or(1))?
     }
 
@@ -59,7 +57,7 @@ builtins! {
     /// println(window([1, 2, 3, 4], 2)) // -> [[1, 2], [2, 3], [3, 4]]
     /// println(window([1, 2, 3, 4], 2, 2)) // -> [[1, 2], [3, 4]]
     /// ```
-    Pure fn window(cx, items: Given, size: Int, step: Int) -> "list" {
+    Pure fn window(cx, items: Given as "list", size: Int, step: Int) -> "list" {
         sequences::windows(&list("window", items)?, size.positive_or(2), step.positive_or(1))?
     }
 
@@ -68,7 +66,7 @@ builtins! {
     /// ```harn
     /// println(group_by([1, 2, 3], { x -> x % 2 })) // -> {0: [2], 1: [1, 3]}
     /// ```
-    Pure async fn group_by(cx, items: Given, f: Given) -> "dict" {
+    Pure async fn group_by(cx, items: Given as "list", f: Given as "function(1)") -> "dict" {
         let (items, f) = list_and_callback("group_by", items, f)?;
         let mut groups = Groups::default();
         for item in items.iter() {
@@ -85,7 +83,7 @@ builtins! {
     /// ```harn
     /// println(partition([1, 2, 3], { x -> x > 1 })) // -> {match: [2, 3], no_match: [1]}
     /// ```
-    Pure async fn partition(cx, items: Given, f: Given) -> "dict" {
+    Pure async fn partition(cx, items: Given as "list", f: Given as "function(1)") -> "dict" {
         let (items, f) = list_and_callback("partition", items, f)?;
         let (mut yes, mut no) = (Vec::new(), Vec::new());
         for item in items.iter() {
@@ -102,7 +100,7 @@ builtins! {
     /// ```harn
     /// println(dedup_by(["a", "bb", "c"], { s -> len(s) })) // -> [a, bb]
     /// ```
-    Pure async fn dedup_by(cx, items: Given, f: Given) -> "list" {
+    Pure async fn dedup_by(cx, items: Given as "list", f: Given as "function(1)") -> "list" {
         let (items, f) = list_and_callback("dedup_by", items, f)?;
         let mut seen = Seen::default();
         let mut kept = Vec::new();
@@ -119,7 +117,7 @@ builtins! {
     /// ```harn
     /// println(flat_map([1, 2], { x -> [x, x * 10] })) // -> [1, 10, 2, 20]
     /// ```
-    Pure async fn flat_map(cx, items: Given, f: Given) -> "list" {
+    Pure async fn flat_map(cx, items: Given as "list", f: Given as "function(1)") -> "list" {
         let (items, f) = list_and_callback("flat_map", items, f)?;
         let mut out = Vec::new();
         for item in items.iter() {

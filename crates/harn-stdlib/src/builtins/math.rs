@@ -1,49 +1,93 @@
-//! Arithmetic functions. Arguments that are no numbers give nil, as the contract wants.
+//! Arithmetic functions.
 
 use std::cmp::Ordering;
 
 use harn_value::{Value, View};
+use harn_vm::builtin::Rest;
 use harn_vm::{Error, Result, builtins};
+
+use crate::args::Int;
 
 builtins! {
     /// Numbers.
     pub(crate) static MATH: "math";
 
-    /// Gives the magnitude of a number.
-    ///
-    /// The smallest int has none that fits and gives a float.
+    /// Gives the magnitude of a number; the smallest int has none that fits, which is an error.
     ///
     /// ```harn
-    /// println([abs(-3), abs(2.5), abs("x")]) // -> [3, 2.5, nil]
+    /// println([abs(-3), abs(2.5)]) // -> [3, 2.5]
     /// ```
-    Pure fn abs(cx, n: Value) -> "any" {
-        match n.view() {
-            View::Int(i) => i.checked_abs().map_or(Value::float(-(i as f64)), Value::int),
-            View::Float(f) => Value::float(f.abs()),
-            _ => Value::NIL,
+    Pure fn abs(cx, n: Value as "int | float") -> "int | float" {
+        match n.as_int() {
+            Some(i) => match i.checked_abs() {
+                Some(i) => Value::int(i),
+                None => return Err(Error::runtime(format!("Integer overflow: abs({i})"))),
+            },
+            None => n.as_float().map_or(Value::NIL, |f| Value::float(f.abs())),
         }
     }
 
-    /// Gives the smaller of two numbers.
+    /// Gives the smallest of some numbers or strings, or of the items of one list.
     ///
-    /// Two ints give an int, otherwise a float; anything else gives nil.
+    /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
     ///
     /// ```harn
-    /// println([min(2, 1), min(1, 2.0), min(1)]) // -> [1, 1.0, nil]
+    /// println([min(2, 1), min(1, 2.0), min([3, 1, 2]), min("b", "a"), min([])]) // -> [1, 1.0, 1, a, nil]
     /// ```
-    Pure fn min(cx, a: Value, b: Value) -> "any" {
-        pick(&a, &b, Ordering::Less)
+    Pure fn min(cx, first: Value as "int | float | string | list", others: Rest as "int | float | string") -> "any" {
+        pick("min", first, others.0, Ordering::Less)?
     }
 
-    /// Gives the larger of two numbers.
+    /// Gives the largest of some numbers or strings, or of the items of one list.
     ///
-    /// Two ints give an int, otherwise a float; anything else gives nil.
+    /// Ints give an int, otherwise numbers give a float. An empty list has none and gives nil.
     ///
     /// ```harn
-    /// println([max(2, 1), max(1, 2.0), max(1, "2")]) // -> [2, 2.0, nil]
+    /// println([max(2, 1), max(1, 2.0), max([3, 1, 2]), max("b", "a"), max([])]) // -> [2, 2.0, 3, b, nil]
     /// ```
-    Pure fn max(cx, a: Value, b: Value) -> "any" {
-        pick(&a, &b, Ordering::Greater)
+    Pure fn max(cx, first: Value as "int | float | string | list", others: Rest as "int | float | string") -> "any" {
+        pick("max", first, others.0, Ordering::Greater)?
+    }
+
+    /// Adds two ints; what leaves 64 bits comes back at the other end.
+    ///
+    /// ```harn
+    /// println(wrapping_add(9223372036854775807, 1)) // -> -9223372036854775808
+    /// ```
+    Pure fn wrapping_add(cx, a: i64, b: i64) -> "int" {
+        a.wrapping_add(b)
+    }
+
+    /// Subtracts two ints; what leaves 64 bits comes back at the other end.
+    ///
+    /// ```harn
+    /// println(wrapping_sub(-9223372036854775807, 2)) // -> 9223372036854775807
+    /// ```
+    Pure fn wrapping_sub(cx, a: i64, b: i64) -> "int" {
+        a.wrapping_sub(b)
+    }
+
+    /// Multiplies two ints; of what leaves 64 bits the low 64 bits stay.
+    ///
+    /// ```harn
+    /// println(wrapping_mul(9223372036854775807, 2)) // -> -2
+    /// ```
+    Pure fn wrapping_mul(cx, a: i64, b: i64) -> "int" {
+        a.wrapping_mul(b)
+    }
+
+    /// Writes a number with exactly `digits` digits behind the point, 0 to 100.
+    ///
+    /// ```harn
+    /// println([fixed(3.14159, 2), fixed(2.5, 2), fixed(7, 0)]) // -> [3.14, 2.50, 7]
+    /// ```
+    Pure fn fixed(cx, n: Value as "int | float", digits: i64) -> "string" {
+        let digits = digit_count("fixed", digits)?;
+        match n.as_int() {
+            Some(i) if digits == 0 => i.to_string(),
+            Some(i) => format!("{i}.{}", "0".repeat(digits)),
+            None => format!("{:.digits$}", n.as_number().unwrap_or_default()),
+        }
     }
 
     /// Rounds down to an int.
@@ -51,7 +95,7 @@ builtins! {
     /// ```harn
     /// println([floor(2.7), floor(-2.1), floor(3)]) // -> [2, -3, 3]
     /// ```
-    Pure fn floor(cx, n: Value) -> "int" {
+    Pure fn floor(cx, n: Value as "int | float") -> "int" {
         to_whole(&n, f64::floor)?
     }
 
@@ -60,17 +104,21 @@ builtins! {
     /// ```harn
     /// println([ceil(2.1), ceil(-2.7)]) // -> [3, -2]
     /// ```
-    Pure fn ceil(cx, n: Value) -> "int" {
+    Pure fn ceil(cx, n: Value as "int | float") -> "int" {
         to_whole(&n, f64::ceil)?
     }
 
-    /// Rounds to the nearest int, halves away from zero.
+    /// Rounds to the nearest int, halves away from zero; with `digits` to that many digits behind the point.
     ///
     /// ```harn
-    /// println([round(2.5), round(-2.5), round(2.4)]) // -> [3, -3, 2]
+    /// println([round(2.5), round(-2.5), round(2.4), round(3.14159, 2)]) // -> [3, -3, 2, 3.14]
     /// ```
-    Pure fn round(cx, n: Value) -> "int" {
-        to_whole(&n, f64::round)?
+    Pure fn round(cx, n: Value as "int | float", digits: Int) -> "int | float" {
+        match (digit_count("round", digits.or(0))?, n.as_number()) {
+            (0, _) | (_, None) => to_whole(&n, f64::round)?,
+            // The decimal form of a float says where it ends; shifting the point by arithmetic would not.
+            (digits, Some(n)) => Value::float(round_to(n, digits)),
+        }
     }
 
     /// Gives the square root, NaN for a negative number.
@@ -78,7 +126,7 @@ builtins! {
     /// ```harn
     /// println([sqrt(9), sqrt(-1)]) // -> [3.0, NaN]
     /// ```
-    Pure fn sqrt(cx, n: Value) -> "float" {
+    Pure fn sqrt(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::sqrt)
     }
 
@@ -89,7 +137,7 @@ builtins! {
     /// ```harn
     /// println([pow(2, 10), pow(2, -1), pow(2, 0.5) > 1.41]) // -> [1024, 0.5, true]
     /// ```
-    Pure fn pow(cx, a: Value, b: Value) -> "any" {
+    Pure fn pow(cx, a: Value as "int | float", b: Value as "int | float") -> "any" {
         match (a.as_int(), b.as_int()) {
             (Some(a), Some(b)) if b >= 0 => {
                 let exact = u32::try_from(b).ok().and_then(|b| a.checked_pow(b));
@@ -107,7 +155,7 @@ builtins! {
     /// ```harn
     /// println([sign(-2.5), sign(0), sign(7)]) // -> [-1, 0, 1]
     /// ```
-    Pure fn sign(cx, n: Value) -> "any" {
+    Pure fn sign(cx, n: Value as "int | float") -> "any" {
         match n.view() {
             View::Int(i) => Value::int(i.signum()),
             View::Float(f) if f.is_nan() => n,
@@ -121,7 +169,7 @@ builtins! {
     /// ```harn
     /// println(sin(0)) // -> 0.0
     /// ```
-    Pure fn sin(cx, n: Value) -> "float" {
+    Pure fn sin(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::sin)
     }
 
@@ -130,7 +178,7 @@ builtins! {
     /// ```harn
     /// println(cos(0)) // -> 1.0
     /// ```
-    Pure fn cos(cx, n: Value) -> "float" {
+    Pure fn cos(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::cos)
     }
 
@@ -139,7 +187,7 @@ builtins! {
     /// ```harn
     /// println(tan(0)) // -> 0.0
     /// ```
-    Pure fn tan(cx, n: Value) -> "float" {
+    Pure fn tan(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::tan)
     }
 
@@ -148,7 +196,7 @@ builtins! {
     /// ```harn
     /// println([asin(0), asin(2)]) // -> [0.0, NaN]
     /// ```
-    Pure fn asin(cx, n: Value) -> "float" {
+    Pure fn asin(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::asin)
     }
 
@@ -157,7 +205,7 @@ builtins! {
     /// ```harn
     /// println(acos(1)) // -> 0.0
     /// ```
-    Pure fn acos(cx, n: Value) -> "float" {
+    Pure fn acos(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::acos)
     }
 
@@ -166,7 +214,7 @@ builtins! {
     /// ```harn
     /// println(atan(0)) // -> 0.0
     /// ```
-    Pure fn atan(cx, n: Value) -> "float" {
+    Pure fn atan(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::atan)
     }
 
@@ -175,7 +223,7 @@ builtins! {
     /// ```harn
     /// println([ln(1), ln(0), ln(-1)]) // -> [0.0, -inf, NaN]
     /// ```
-    Pure fn ln(cx, n: Value) -> "float" {
+    Pure fn ln(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::ln)
     }
 
@@ -184,7 +232,7 @@ builtins! {
     /// ```harn
     /// println(log2(8)) // -> 3.0
     /// ```
-    Pure fn log2(cx, n: Value) -> "float" {
+    Pure fn log2(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::log2)
     }
 
@@ -193,7 +241,7 @@ builtins! {
     /// ```harn
     /// println(log10(1000)) // -> 3.0
     /// ```
-    Pure fn log10(cx, n: Value) -> "float" {
+    Pure fn log10(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::log10)
     }
 
@@ -202,7 +250,7 @@ builtins! {
     /// ```harn
     /// println(exp(0)) // -> 1.0
     /// ```
-    Pure fn exp(cx, n: Value) -> "float" {
+    Pure fn exp(cx, n: Value as "int | float") -> "float" {
         n.as_number().map(f64::exp)
     }
 
@@ -211,7 +259,7 @@ builtins! {
     /// ```harn
     /// println(atan2(0, 1)) // -> 0.0
     /// ```
-    Pure fn atan2(cx, y: Value, x: Value) -> "float" {
+    Pure fn atan2(cx, y: Value as "int | float", x: Value as "int | float") -> "float" {
         match (y.as_number(), x.as_number()) {
             (Some(y), Some(x)) => Some(y.atan2(x)),
             _ => None,
@@ -237,14 +285,67 @@ builtins! {
     }
 }
 
-/// The smaller or larger of two numbers; a NaN loses.
-fn pick(a: &Value, b: &Value, wanted: Ordering) -> Value {
+/// A number of digits behind the point.
+fn digit_count(name: &str, digits: i64) -> Result<usize> {
+    match usize::try_from(digits) {
+        Ok(digits) if digits <= 100 => Ok(digits),
+        _ => Err(Error::runtime(format!("{name}: digits must be between 0 and 100, got {digits}"))),
+    }
+}
+
+/// Rounds to a number of digits behind the point, halves away from zero by the shortest decimal form.
+fn round_to(n: f64, digits: usize) -> f64 {
+    let shift = 10f64.powi(digits as i32);
+    let near = (n * shift).round() / shift;
+    // Where the shifted number is not exact the decimal form decides.
+    let text = format!("{n}");
+    let behind = text.split_once('.').map_or(0, |(_, behind)| behind.len());
+    if !n.is_finite() || behind <= digits {
+        n
+    } else if near.is_finite() {
+        near
+    } else {
+        format!("{n:.digits$}").parse().unwrap_or(n)
+    }
+}
+
+/// The smallest or largest; a NaN loses.
+fn pick(name: &str, first: Value, others: Vec<Value>, wanted: Ordering) -> Result<Value> {
+    let items = match first.as_list() {
+        Some(list) if others.is_empty() => list.to_vec(),
+        Some(_) => {
+            return Err(Error::type_error(format!("{name}: takes one list, or numbers, or strings")));
+        }
+        None if others.is_empty() => {
+            return Err(Error::runtime(format!("{name}: expected at least 2 arguments, or one list, got 1")));
+        }
+        None => std::iter::once(first).chain(others).collect(),
+    };
+    let mut items = items.into_iter();
+    let Some(mut best) = items.next() else { return Ok(Value::NIL) };
+    for item in items {
+        best = pick_two(name, &best, &item, wanted)?;
+    }
+    pick_two(name, &best.clone(), &best, wanted)
+}
+
+fn pick_two(name: &str, a: &Value, b: &Value, wanted: Ordering) -> Result<Value> {
     if let (Some(x), Some(y)) = (a.as_int(), b.as_int()) {
-        return Value::int(if y.cmp(&x) == wanted { y } else { x });
+        return Ok(Value::int(if y.cmp(&x) == wanted { y } else { x }));
+    }
+    if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
+        return Ok(if y.cmp(x) == wanted { b.clone() } else { a.clone() });
     }
     match (a.as_number(), b.as_number()) {
-        (Some(x), Some(y)) => Value::float(if wanted == Ordering::Less { x.min(y) } else { x.max(y) }),
-        _ => Value::NIL,
+        (Some(x), Some(y)) => Ok(Value::float(if wanted == Ordering::Less { x.min(y) } else { x.max(y) })),
+        _ => {
+            let text = if a.type_name() == b.type_name() {
+                format!("{name}: items must be numbers or strings, got {}", a.type_name())
+            } else {
+                format!("cannot order {} and {}", a.type_name(), b.type_name())
+            };
+            Err(Error::type_error(text))
+        }
     }
 }
 
@@ -269,14 +370,13 @@ builtins! {
     /// Statistics over lists of numbers.
     pub(crate) static STATISTICS: "statistics";
 
-    /// Gives the arithmetic mean, 0.0 for an empty list.
+    /// Gives the arithmetic mean.
     ///
     /// ```harn
     /// println(mean([1, 2, 6])) // -> 3.0
     /// ```
-    Pure fn mean(cx, items: Value) -> "float" {
-        let items = numbers("mean", &items)?;
-        if items.is_empty() { 0.0 } else { average(&items) }
+    Pure fn mean(cx, items: Value as "!list") -> "float" {
+        average(&some_numbers("mean", &items)?)
     }
 
     /// Gives the middle value of a list, or the mean of the two middle ones.
@@ -284,7 +384,7 @@ builtins! {
     /// ```harn
     /// println([median([3, 1, 2]), median([1, 2, 3, 4])]) // -> [2.0, 2.5]
     /// ```
-    Pure fn median(cx, items: Value) -> "float" {
+    Pure fn median(cx, items: Value as "!list") -> "float" {
         let items = sorted(some_numbers("median", &items)?);
         (items[(items.len() - 1) / 2] + items[items.len() / 2]) / 2.0
     }
@@ -295,7 +395,7 @@ builtins! {
     /// println(percentile([1, 2, 3, 4, 5], 25)) // -> 2.0
     /// println(try { percentile([1], 101) }) // -> Result.Err(Runtime error: percentile must be between 0 and 100)
     /// ```
-    Pure fn percentile(cx, items: Value, p: Value) -> "float" {
+    Pure fn percentile(cx, items: Value as "!list", p: Value as "!int | float") -> "float" {
         let items = some_numbers("percentile", &items)?;
         let Some(p) = p.as_number() else { return Err(not_numeric("percentile")) };
         if !(0.0..=100.0).contains(&p) {
@@ -313,7 +413,7 @@ builtins! {
     /// ```harn
     /// println([variance([1, 3]), variance([1, 3], true)]) // -> [1.0, 2.0]
     /// ```
-    Pure fn variance(cx, items: Value, sample: Value) -> "float" {
+    Pure fn variance(cx, items: Value as "!list", sample: Value as "bool?") -> "float" {
         spread("variance", &items, &sample)?
     }
 
@@ -322,7 +422,7 @@ builtins! {
     /// ```harn
     /// println(stddev([2, 4, 4, 4, 5, 5, 7, 9])) // -> 2.0
     /// ```
-    Pure fn stddev(cx, items: Value, sample: Value) -> "float" {
+    Pure fn stddev(cx, items: Value as "!list", sample: Value as "bool?") -> "float" {
         spread("stddev", &items, &sample)?.sqrt()
     }
 }

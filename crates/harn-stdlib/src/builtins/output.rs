@@ -4,58 +4,56 @@ use harn_value::{Value, View};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::args::Given;
+use crate::args::spaced;
 use crate::state::State;
 
 builtins! {
     /// Program output.
     pub(crate) static OUTPUT: "output";
 
-    /// Writes the printed form of `value`, without a newline.
+    /// Writes the printed forms of all arguments, with a blank between, without a newline.
     ///
     /// ```harn
     /// print("a")
     /// print(1.0)
     /// println("!") // -> a1.0!
     /// ```
-    Output fn print(cx, value: Given) -> "nil" {
-        if let Some(value) = value.0 {
-            write_value(cx, &value)?;
+    Output fn print(cx, values: Rest) -> "nil" {
+        match &values.0[..] {
+            [value] => write_value(cx, value)?,
+            values => cx.print(&spaced(values))?,
         }
     }
 
-    /// Writes the printed form of `value` and a newline.
-    ///
-    /// Only the first argument is used; without one it writes an empty line.
+    /// Writes the printed forms of all arguments, with a blank between, and a newline.
     ///
     /// ```harn
     /// println([1, "a", nil]) // -> [1, a, nil]
+    /// println("a", 1) // -> a 1
     /// ```
-    Output fn println(cx, value: Given) -> "nil" {
-        match value.0 {
-            Some(value) if value.as_str().is_none() => {
-                let mut line = String::new();
-                harn_value::print(&value, &mut line);
+    Output fn println(cx, values: Rest) -> "nil" {
+        match &values.0[..] {
+            [value] if value.as_str().is_some() => {
+                write_value(cx, value)?;
+                cx.print("\n")?;
+            }
+            values => {
+                let mut line = spaced(values);
                 line.push('\n');
                 cx.print(&line)?;
             }
-            Some(value) => {
-                write_value(cx, &value)?;
-                cx.print("\n")?;
-            }
-            None => cx.print("\n")?,
         }
     }
 
-    /// Writes `[harn] `, the printed form of `value` and a newline.
+    /// Writes `[harn] `, the printed forms of all arguments, with a blank between, and a newline.
     ///
     /// A text of several lines gets the prefix on its first line only.
     ///
     /// ```harn
     /// log("ready") // -> [harn] ready
     /// ```
-    Output fn log(cx, value: Text) -> "nil" {
-        cx.print(&format!("[harn] {}\n", &*value))?;
+    Output fn log(cx, values: Rest) -> "nil" {
+        cx.print(&format!("[harn] {}\n", spaced(&values.0)))?;
     }
 
     /// Asks a question on standard output and reads one line of input.
@@ -99,8 +97,8 @@ builtins! {
     /// log_debug("hidden")
     /// println("done") // -> done
     /// ```
-    Output fn log_debug(cx, message: Text, fields: Given) -> "nil" {
-        log_line(cx, 0, &message, &fields.or_nil())?;
+    Output fn log_debug(cx, message: Text, fields: Value as "dict?") -> "nil" {
+        log_line(cx, 0, &message, &fields)?;
     }
 
     /// Writes a log line of level `info` as one JSON object.
@@ -112,8 +110,8 @@ builtins! {
     /// log_info("saved", {count: 3})
     /// println("done") // -> done
     /// ```
-    Output fn log_info(cx, message: Text, fields: Given) -> "nil" {
-        log_line(cx, 1, &message, &fields.or_nil())?;
+    Output fn log_info(cx, message: Text, fields: Value as "dict?") -> "nil" {
+        log_line(cx, 1, &message, &fields)?;
     }
 
     /// Writes a log line of level `warn` as one JSON object.
@@ -125,8 +123,8 @@ builtins! {
     /// log_warn("slow", {ms: 1200})
     /// println("done") // -> done
     /// ```
-    Output fn log_warn(cx, message: Text, fields: Given) -> "nil" {
-        log_line(cx, 2, &message, &fields.or_nil())?;
+    Output fn log_warn(cx, message: Text, fields: Value as "dict?") -> "nil" {
+        log_line(cx, 2, &message, &fields)?;
     }
 
     /// Writes a log line of level `error` as one JSON object.
@@ -138,8 +136,8 @@ builtins! {
     /// save(true)
     /// println("done") // -> done
     /// ```
-    Output fn log_error(cx, message: Text, fields: Given) -> "nil" {
-        log_line(cx, 3, &message, &fields.or_nil())?;
+    Output fn log_error(cx, message: Text, fields: Value as "dict?") -> "nil" {
+        log_line(cx, 3, &message, &fields)?;
     }
 
     /// Sets the lowest level of log lines that are written.
@@ -166,13 +164,13 @@ builtins! {
     /// trace(false, 1)
     /// println("done") // -> done
     /// ```
-    Output fn log_json(cx, key: Text, value: Given) -> "nil" {
+    Output fn log_json(cx, key: Text, value: Value) -> "nil" {
         let mut line = String::from("{\"ts\":");
         harn_value::json::write_string(&super::dates::iso_millis(cx.system().now_ms()), &mut line);
         line.push_str(",\"key\":");
         harn_value::json::write_string(&key, &mut line);
         line.push_str(",\"value\":");
-        write_field(&value.or_nil(), &mut line);
+        write_field(&value, &mut line);
         line.push_str("}\n");
         cx.print(&line)?;
     }

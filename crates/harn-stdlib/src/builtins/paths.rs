@@ -17,7 +17,7 @@ builtins! {
     /// ```harn
     /// println([path_join("a", "b.txt"), path_join("a/", "/etc"), path_join()]) // -> [a/b.txt, /etc, ]
     /// ```
-    Pure fn path_join(cx, parts: Rest) -> "string" {
+    Pure fn path_join(cx, parts: Rest as "string") -> "string" {
         let mut out = String::new();
         for part in &parts.0 {
             let part = printed(part);
@@ -36,7 +36,7 @@ builtins! {
     /// ```harn
     /// println([dirname("/usr/bin/x"), dirname("/a"), dirname("a")]) // -> [/usr/bin, /, ]
     /// ```
-    Pure fn dirname(cx, path: Text) -> "string" {
+    Pure fn dirname(cx, path: Text as "string") -> "string" {
         let path = trimmed(&path);
         match path.rfind('/') {
             Some(0) if path.len() > 1 => "/",
@@ -50,7 +50,7 @@ builtins! {
     /// ```harn
     /// println([basename("/a/b.txt"), basename("/a/b/"), basename("/")]) // -> [b.txt, b, ]
     /// ```
-    Pure fn basename(cx, path: Text) -> "string" {
+    Pure fn basename(cx, path: Text as "string") -> "string" {
         file_name(&path)
     }
 
@@ -59,7 +59,7 @@ builtins! {
     /// ```harn
     /// println([extname("a.tar.gz"), extname(".bashrc"), extname("a.")]) // -> [.gz, , .]
     /// ```
-    Pure fn extname(cx, path: Text) -> "string" {
+    Pure fn extname(cx, path: Text as "string") -> "string" {
         let name = file_name(&path);
         &name[split_name(name).0.len()..]
     }
@@ -69,7 +69,7 @@ builtins! {
     /// ```harn
     /// println([path_parent("a/b"), path_parent("a"), path_parent("/a")]) // -> [a, , /]
     /// ```
-    Pure fn path_parent(cx, path: Text) -> "string" {
+    Pure fn path_parent(cx, path: Text as "string") -> "string" {
         parent(&posix(&path))
     }
 
@@ -78,7 +78,7 @@ builtins! {
     /// ```harn
     /// println(path_basename("C:\\a\\b.txt")) // -> b.txt
     /// ```
-    Pure fn path_basename(cx, path: Text) -> "string" {
+    Pure fn path_basename(cx, path: Text as "string") -> "string" {
         file_name(&posix(&path)).to_owned()
     }
 
@@ -87,7 +87,7 @@ builtins! {
     /// ```harn
     /// println([path_stem("a.tar.gz"), path_stem(".bashrc")]) // -> [a.tar, .bashrc]
     /// ```
-    Pure fn path_stem(cx, path: Text) -> "string" {
+    Pure fn path_stem(cx, path: Text as "string") -> "string" {
         split_name(file_name(&posix(&path))).0.to_owned()
     }
 
@@ -96,7 +96,7 @@ builtins! {
     /// ```harn
     /// println([path_extension("x/a.gz"), path_extension(".bashrc")]) // -> [.gz, ]
     /// ```
-    Pure fn path_extension(cx, path: Text) -> "string" {
+    Pure fn path_extension(cx, path: Text as "string") -> "string" {
         split_name(file_name(&posix(&path))).1.to_owned()
     }
 
@@ -105,7 +105,7 @@ builtins! {
     /// ```harn
     /// println([path_with_extension("a/b.md", "txt"), path_with_extension("a.md", "")]) // -> [a/b.txt, a]
     /// ```
-    Pure fn path_with_extension(cx, path: Text, extension: Text) -> "string" {
+    Pure fn path_with_extension(cx, path: Text as "string", extension: Text as "string") -> "string" {
         let path = posix(&path);
         let stem = split_name(file_name(&path)).0;
         let extension = extension.strip_prefix('.').unwrap_or(&extension);
@@ -118,7 +118,7 @@ builtins! {
     /// ```harn
     /// println(path_with_stem("a/b.md", "c")) // -> a/c.md
     /// ```
-    Pure fn path_with_stem(cx, path: Text, stem: Text) -> "string" {
+    Pure fn path_with_stem(cx, path: Text as "string", stem: Text as "string") -> "string" {
         let path = posix(&path);
         let name = format!("{}{}", &*stem, split_name(file_name(&path)).1);
         with_name(&path, &name)
@@ -129,7 +129,7 @@ builtins! {
     /// ```harn
     /// println([path_is_absolute("/a"), path_is_absolute("C:\\a"), path_is_absolute("C:a")]) // -> [true, true, false]
     /// ```
-    Pure fn path_is_absolute(cx, path: Text) -> "bool" {
+    Pure fn path_is_absolute(cx, path: Text as "string") -> "bool" {
         is_absolute(&posix(&path))
     }
 
@@ -138,7 +138,7 @@ builtins! {
     /// ```harn
     /// println(path_is_relative("a/b")) // -> true
     /// ```
-    Pure fn path_is_relative(cx, path: Text) -> "bool" {
+    Pure fn path_is_relative(cx, path: Text as "string") -> "bool" {
         !is_absolute(&posix(&path))
     }
 
@@ -147,7 +147,7 @@ builtins! {
     /// ```harn
     /// println([path_normalize("a/./b/../c/"), path_normalize("/../a"), path_normalize("a/..")]) // -> [a/c, /a, .]
     /// ```
-    Pure fn path_normalize(cx, path: Text) -> "string" {
+    Pure fn path_normalize(cx, path: Text as "string") -> "string" {
         normalize(&posix(&path))
     }
 
@@ -156,7 +156,7 @@ builtins! {
     /// ```harn
     /// println([path_relative_to("/a/b/c", "/a/d"), path_relative_to("a", "a"), path_relative_to("/a", "b")]) // -> [../b/c, ., nil]
     /// ```
-    Pure fn path_relative_to(cx, path: Text, base: Text) -> "string | nil" {
+    Pure fn path_relative_to(cx, path: Text as "string", base: Text as "string") -> "string | nil" {
         relative_to(&normalize(&posix(&path)), &normalize(&posix(&base)))
     }
 
@@ -165,7 +165,7 @@ builtins! {
     /// ```harn
     /// println(path_to_posix("a\\b")) // -> a/b
     /// ```
-    Pure fn path_to_posix(cx, path: Text) -> "string" {
+    Pure fn path_to_posix(cx, path: Text as "string") -> "string" {
         posix(&path)
     }
 
@@ -174,7 +174,7 @@ builtins! {
     /// ```harn
     /// println(path_to_native("a\\b")) // -> a/b
     /// ```
-    Pure fn path_to_native(cx, path: Text) -> "string" {
+    Pure fn path_to_native(cx, path: Text as "string") -> "string" {
         posix(&path)
     }
 
@@ -183,7 +183,7 @@ builtins! {
     /// ```harn
     /// println(path_segments("/a//b/")) // -> [a, b]
     /// ```
-    Pure fn path_segments(cx, path: Text) -> "list" {
+    Pure fn path_segments(cx, path: Text as "string") -> "list" {
         segments(&posix(&path)).map(Value::str).collect::<Vec<_>>()
     }
 
@@ -192,7 +192,7 @@ builtins! {
     /// ```harn
     /// println(path_parts("/a/b.txt")) // -> {dir: /a, ext: .txt, file: b.txt, segments: [a, b.txt], stem: b}
     /// ```
-    Pure fn path_parts(cx, path: Text) -> "dict" {
+    Pure fn path_parts(cx, path: Text as "string") -> "dict" {
         let path = posix(&path);
         let file = file_name(&path);
         let (stem, ext) = split_name(file);
@@ -214,7 +214,7 @@ builtins! {
     /// println(path_workspace_info("../x", "/w").reason) // -> workspace-relative path escapes the workspace root
     /// println(path_workspace_info("/w/a/./b", "/w").workspace_path) // -> a/b
     /// ```
-    Fs fn path_workspace_info(cx, path: Text, root: MaybeText) -> "dict" {
+    Fs fn path_workspace_info(cx, path: Text as "string", root: MaybeText as "string?") -> "dict" {
         workspace_info(cx, &path, root)
     }
 
@@ -223,7 +223,7 @@ builtins! {
     /// ```harn
     /// println([path_workspace_normalize("a/../b", "/w"), path_workspace_normalize("/etc", "/w")]) // -> [b, nil]
     /// ```
-    Fs fn path_workspace_normalize(cx, path: Text, root: MaybeText) -> "string | nil" {
+    Fs fn path_workspace_normalize(cx, path: Text as "string", root: MaybeText as "string?") -> "string | nil" {
         workspace_info(cx, &path, root).get_str("workspace_path").cloned()
     }
 }

@@ -27,7 +27,7 @@ builtins! {
     /// let r = exec("echo", "a b")
     /// println([r.stdout.trim(), r.status, r.success]) // -> [a b, 0, true]
     /// ```
-    Process async fn exec(cx, command: MaybeText, arguments: Rest) -> "dict" {
+    Process async fn exec(cx, command: MaybeText as "string", arguments: Rest as "text | dict") -> "dict" {
         let Some(command) = command.0 else {
             return Err(Error::thrown("exec: command is required"));
         };
@@ -40,7 +40,7 @@ builtins! {
     /// ```harn
     /// println(exec_at("/", "pwd").stdout.trim()) // -> /
     /// ```
-    Process async fn exec_at(cx, dir: MaybePath, command: MaybeText, arguments: Rest) -> "dict" {
+    Process async fn exec_at(cx, dir: MaybePath, command: MaybeText as "string", arguments: Rest as "text | dict") -> "dict" {
         let (Some(dir), Some(command)) = (dir.0, command.0) else {
             return Err(Error::thrown("exec_at: directory and command are required"));
         };
@@ -55,7 +55,7 @@ builtins! {
     /// ```harn
     /// println(shell("echo a | tr a b; exit 3").status) // -> 3
     /// ```
-    Process async fn shell(cx, line: MaybeText, options: Value) -> "dict" {
+    Process async fn shell(cx, line: MaybeText as "string", options: Value as "{timeout?: duration | int, max_output_bytes?: int}?") -> "dict" {
         let Some(line) = line.0 else {
             return Err(Error::thrown("shell: command string is required"));
         };
@@ -67,7 +67,7 @@ builtins! {
     /// ```harn
     /// println(shell_at("/", "pwd").stdout.trim()) // -> /
     /// ```
-    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText, options: Value) -> "dict" {
+    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText as "string", options: Value as "{timeout?: duration | int, max_output_bytes?: int}?") -> "dict" {
         let Some(dir) = dir.0 else {
             return Err(Error::thrown("shell_at: directory and command string are required"));
         };
@@ -127,6 +127,18 @@ impl Limits {
     }
 }
 
+/// Names a program that was not found, and where it was looked for.
+fn sought(cx: &Cx, dir: &Path, program: &str) -> String {
+    if cx.system().facts(dir).is_err() {
+        return format!("no directory `{}`", dir.display());
+    }
+    if program.contains('/') {
+        return format!("`{program}`");
+    }
+    let path = cx.system().env("PATH").unwrap_or_default();
+    format!("`{program}` (looked for in PATH: {})", harn_value::short(&Value::from(path), 200))
+}
+
 /// Splits options off the end of the arguments.
 fn with_options(builtin: &str, mut arguments: Vec<Value>) -> Result<(Vec<String>, Limits)> {
     let options = arguments.pop_if(|last| last.to_dict().is_some()).unwrap_or_default();
@@ -153,6 +165,7 @@ async fn run(
     let room = (memory::left() / 2) as u64;
     // What was printed so far belongs before what the program writes to a shared terminal.
     let _ = system.flush();
+    let named = program.to_owned();
     let command = Command {
         arguments,
         dir: Some(dir.to_owned()),
@@ -168,7 +181,11 @@ async fn run(
             std::io::ErrorKind::FileTooLarge => {
                 Error::thrown(format!("{failure}: {error} (option max_output_bytes)"))
             }
-            _ => Error::thrown(format!("{failure}: process spawn failed: {error}")),
+            std::io::ErrorKind::NotFound => Error::thrown(format!(
+                "{failure}: process spawn failed: {error}: {}",
+                sought(cx, dir, &named)
+            )),
+            _ => Error::thrown(format!("{failure}: process spawn failed: {error}: `{named}`")),
         })
     })?;
     let timed_out = ran.timed_out;

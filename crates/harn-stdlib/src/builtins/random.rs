@@ -5,7 +5,8 @@ use std::cell::Cell;
 use harn_system::SystemExt;
 use harn_value::{Foreign, Value};
 use harn_vm::builtin::Rest;
-use harn_vm::{Cx, Error, builtins};
+use harn_vm::signature;
+use harn_vm::{Cx, Error, Result, builtins};
 use uuid::Uuid;
 
 use crate::args::{Given, printed};
@@ -100,7 +101,7 @@ builtins! {
     /// let b = rng_seed(7)
     /// println(random(a) == random(b)) // -> true
     /// ```
-    Pure fn rng_seed(cx, seed: Value) -> "rng" {
+    Pure fn rng_seed(cx, seed: Value as "!int") -> "rng" {
         match seed.as_int() {
             Some(seed) => Value::foreign(Rng::new(seed as u64)),
             None => return Err(Error::type_error("rng_seed(seed): seed must be an integer")),
@@ -113,8 +114,8 @@ builtins! {
     /// let r = random()
     /// println(r >= 0.0 && r < 1.0) // -> true
     /// ```
-    Random fn random(cx, rng: Rest) -> "float" {
-        let mut arguments = rng.0;
+    Random fn random(cx, rng: Value as "rng?") -> "float" {
+        let mut arguments = vec![rng];
         let bits = Bits::of(cx, &mut arguments);
         // The upper 53 bits are all that a float between 0 and 1 holds.
         (bits.next() >> 11) as f64 / (1u64 << 53) as f64
@@ -132,7 +133,7 @@ builtins! {
     Random fn random_int(cx, arguments: Rest) -> "int | nil" {
         let mut arguments = arguments.0;
         let bits = Bits::of(cx, &mut arguments);
-        let [min, max, ..] = arguments.as_slice() else { return Ok(Value::NIL) };
+        let [min, max] = two(&arguments)?;
         let bound = |value: &Value, name: &str| {
             value.as_int().ok_or_else(|| Error::type_error(format!("random_int: {name} must be an integer")))
         };
@@ -151,10 +152,8 @@ builtins! {
     Random fn random_choice(cx, arguments: Rest) -> "any" {
         let mut arguments = arguments.0;
         let bits = Bits::of(cx, &mut arguments);
-        match arguments.first().and_then(Value::as_list) {
-            Some(list) if !list.is_empty() => list[bits.below(list.len() as u64) as usize].clone(),
-            _ => Value::NIL,
-        }
+        let list = one_list("random_choice", &arguments)?;
+        if list.is_empty() { Value::NIL } else { list[bits.below(list.len() as u64) as usize].clone() }
     }
 
     /// Gives a list in random order: `random_shuffle(rng?, list)`.
@@ -165,14 +164,38 @@ builtins! {
     Random fn random_shuffle(cx, arguments: Rest) -> "list" {
         let mut arguments = arguments.0;
         let bits = Bits::of(cx, &mut arguments);
-        arguments.first().and_then(Value::as_list).map(|list| {
-            let mut items = list.to_vec();
-            for end in (1..items.len()).rev() {
-                items.swap(end, bits.below(end as u64 + 1) as usize);
-            }
-            items
-        })
+        let mut items = one_list("random_shuffle", &arguments)?.to_vec();
+        for end in (1..items.len()).rev() {
+            items.swap(end, bits.below(end as u64 + 1) as usize);
+        }
+        items
     }
+}
+
+/// The bounds of `random_int`, behind a generator.
+fn two(arguments: &[Value]) -> Result<&[Value; 2]> {
+    arguments.try_into().map_err(|_| {
+        let got = arguments.len();
+        Error::runtime(if got < 2 {
+            signature::too_few("random_int", 2, got)
+        } else {
+            signature::too_many("random_int", 2, got)
+        })
+    })
+}
+
+/// The only argument, behind a generator: a list.
+fn one_list<'a>(name: &str, arguments: &'a [Value]) -> Result<&'a [Value]> {
+    let [list] = arguments else {
+        let got = arguments.len();
+        return Err(Error::runtime(if got == 0 {
+            signature::too_few(name, 1, 0)
+        } else {
+            signature::too_many(name, 1, got)
+        }));
+    };
+    let items = list.as_list().map(|items| &items[..]);
+    items.ok_or_else(|| Error::type_error(signature::wrong_type(name, "list", "list", list.type_name())))
 }
 
 builtins! {
@@ -216,7 +239,7 @@ builtins! {
     /// println(uuid_parse("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")) // -> 6ba7b810-9dad-11d1-80b4-00c04fd430c8
     /// println(uuid_parse("x")) // -> nil
     /// ```
-    Pure fn uuid_parse(cx, s: Value) -> "string | nil" {
+    Pure fn uuid_parse(cx, s: Value as "string") -> "string | nil" {
         Uuid::parse_str(&printed(&s)).ok().map(|uuid| uuid.to_string())
     }
 

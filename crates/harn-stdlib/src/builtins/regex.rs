@@ -8,7 +8,7 @@ use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
 use regex::{Captures, Regex};
 
-use crate::args::{MaybeText, room_for_bytes};
+use crate::args::room_for_bytes;
 
 builtins! {
     /// Regular expressions.
@@ -24,8 +24,7 @@ builtins! {
     /// println(regex_match("z", "abc")) // -> nil
     /// println(regex_match("ab", "xABx", "i")) // -> [AB]
     /// ```
-    Pure fn regex_match(cx, pattern: MaybeText, s: MaybeText, flags: Text = "") -> "list | nil" {
-        let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::NIL) };
+    Pure fn regex_match(cx, pattern: Text as "string", s: Text, flags: Text as "string" = "") -> "list | nil" {
         let regex = compile(&pattern, &flags)?;
         let matches = steps::gather(search::find(&regex, &s).map(|found| Value::str(&s[found])));
         (!matches.is_empty()).then_some(matches)
@@ -39,8 +38,8 @@ builtins! {
     /// ```harn
     /// println(regex_replace("(\\w+)@(\\w+)", "$2 at $1", "me@home")) // -> home at me
     /// ```
-    Pure fn regex_replace(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string" {
-        replace_all(pattern, replacement, s)?
+    Pure fn regex_replace(cx, pattern: Text as "string", replacement: Text as "string", s: Text) -> "string" {
+        replace_all(&pattern, &replacement, &s)?
     }
 
     /// Replaces every match of a pattern: another name of `regex_replace`.
@@ -48,8 +47,8 @@ builtins! {
     /// ```harn
     /// println(regex_replace_all("[aeiou]", "_", "banana")) // -> b_n_n_
     /// ```
-    Pure fn regex_replace_all(cx, pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> "string" {
-        replace_all(pattern, replacement, s)?
+    Pure fn regex_replace_all(cx, pattern: Text as "string", replacement: Text as "string", s: Text) -> "string" {
+        replace_all(&pattern, &replacement, &s)?
     }
 
     /// Lists the matches of a pattern as dicts `{match, groups}`, with named groups under their names.
@@ -61,8 +60,7 @@ builtins! {
     /// println(c[0]) // -> {groups: [a, 1], key: a, match: a=1}
     /// println(c[1].groups) // -> [b, nil]
     /// ```
-    Pure fn regex_captures(cx, pattern: MaybeText, s: MaybeText) -> "list" {
-        let (Some(pattern), Some(s)) = (pattern.0, s.0) else { return Ok(Value::list(Vec::new())) };
+    Pure fn regex_captures(cx, pattern: Text as "string", s: Text) -> "list" {
         let regex = compile(&pattern, "")?;
         steps::gather(captures(&regex, &s).map(|found| capture(&regex, &found)))
     }
@@ -72,8 +70,7 @@ builtins! {
     /// ```harn
     /// println(regex_split("a, b;c", "[,;] *")) // -> [a, b, c]
     /// ```
-    Pure fn regex_split(cx, s: MaybeText, pattern: MaybeText, flags: Text = "") -> "list" {
-        let (Some(s), Some(pattern)) = (s.0, pattern.0) else { return Ok(Value::NIL) };
+    Pure fn regex_split(cx, s: Text, pattern: Text as "string", flags: Text as "string" = "") -> "list" {
         let regex = compile(&pattern, &flags)?;
         steps::gather(search::split(&regex, &s).map(Value::str))
     }
@@ -84,22 +81,19 @@ fn captures<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = Capture
     search::find(regex, text).filter_map(|found| regex.captures_at(text, found.start))
 }
 
-fn replace_all(pattern: MaybeText, replacement: MaybeText, s: MaybeText) -> Result<Option<String>> {
-    let (Some(pattern), Some(replacement), Some(s)) = (pattern.0, replacement.0, s.0) else {
-        return Ok(None);
-    };
-    let regex = compile(&pattern, "")?;
+fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
+    let regex = compile(pattern, "")?;
     let mut out = String::new();
     let mut end = 0;
-    for found in captures(&regex, &s) {
+    for found in captures(&regex, s) {
         let Some(whole) = found.get(0) else { continue };
         out.push_str(&s[end..whole.start()]);
-        found.expand(&replacement, &mut out);
+        found.expand(replacement, &mut out);
         end = whole.end();
         room_for_bytes(out.len())?;
     }
     out.push_str(&s[end..]);
-    Ok(Some(out))
+    Ok(out)
 }
 
 fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
@@ -116,5 +110,12 @@ fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
 }
 
 fn compile(pattern: &str, flags: &str) -> Result<Rc<Regex>> {
-    harn_schema::compiled(pattern, flags).map_err(|reason| Error::thrown(format!("Invalid regex: {reason}")))
+    harn_schema::compiled(pattern, flags).map_err(|reason| {
+        // The library draws the pattern over several lines; its last one says what is wrong.
+        let Some((_, wrong)) = reason.rsplit_once("\nerror: ") else {
+            return Error::thrown(format!("Invalid regex: {}", harn_value::short(&Value::from(reason), 200)));
+        };
+        let shown = harn_value::short(&Value::str(pattern), 60).replace('\n', "\\n");
+        Error::thrown(format!("Invalid regex: {}: `{shown}`", wrong.trim()))
+    })
 }

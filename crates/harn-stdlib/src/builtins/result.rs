@@ -12,7 +12,7 @@ builtins! {
     /// ```harn
     /// println([Ok(1), Ok()]) // -> [Result.Ok(1), Result.Ok(nil)]
     /// ```
-    Pure fn ok = "Ok"(cx, value: Value) -> "Result" {
+    Pure fn ok = "Ok"(cx, value: Value as "any?") -> "Result" {
         Value::ok(value)
     }
 
@@ -21,7 +21,7 @@ builtins! {
     /// ```harn
     /// println(Err("not found")) // -> Result.Err(not found)
     /// ```
-    Pure fn err = "Err"(cx, error: Value) -> "Result" {
+    Pure fn err = "Err"(cx, error: Value as "any?") -> "Result" {
         Value::err(error)
     }
 

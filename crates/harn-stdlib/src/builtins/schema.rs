@@ -60,7 +60,7 @@ builtins! {
     /// println(schema_expect({a: 1}, {type: "dict"})) // -> {a: 1}
     /// println(try { schema_expect(1, {type: "string"}) }) // -> Result.Err(at root: expected type 'string', got 'int')
     /// ```
-    Pure fn schema_expect(cx, value: Given, schema: Given, defaults: Value) -> "any" {
+    Pure fn schema_expect(cx, value: Given, schema: Given, defaults: Value as "bool?") -> "any" {
         let (value, schema) = two("schema_expect", value, schema)?;
         expect(&value, &schema, defaults.truthy())?
     }

@@ -33,7 +33,7 @@ builtins! {
     /// ```harn
     /// println(set_add(set(1), 2)) // -> set(1, 2)
     /// ```
-    Pure fn set_add(cx, set: Value, item: Value) -> "set" {
+    Pure fn set_add(cx, set: Value as "!set", item: Value) -> "set" {
         let mut set = one("set_add", set)?;
         set.make_mut().insert(item);
         Value::from(set)
@@ -44,7 +44,7 @@ builtins! {
     /// ```harn
     /// println(set_remove(set(1, 2), 1)) // -> set(2)
     /// ```
-    Pure fn set_remove(cx, set: Value, item: Value) -> "set" {
+    Pure fn set_remove(cx, set: Value as "!set", item: Value) -> "set" {
         let mut set = one("set_remove", set)?;
         set.make_mut().remove(&item);
         Value::from(set)
@@ -55,7 +55,7 @@ builtins! {
     /// ```harn
     /// println([set_contains(set([1]), [1]), set_contains(set("1"), 1)]) // -> [false, false]
     /// ```
-    Pure fn set_contains(cx, set: Value, item: Value) -> "bool" {
+    Pure fn set_contains(cx, set: Value as "set", item: Value) -> "bool" {
         set.as_set().is_some_and(|set| set.contains(&item))
     }
 
@@ -64,7 +64,7 @@ builtins! {
     /// ```harn
     /// println(set_union(set(1, 2), set(2, 3))) // -> set(1, 2, 3)
     /// ```
-    Pure fn set_union(cx, a: Value, b: Value) -> "set" {
+    Pure fn set_union(cx, a: Value as "!set", b: Value as "!set") -> "set" {
         let (a, b) = two("set_union", a, b)?;
         union(a, b.iter())
     }
@@ -74,7 +74,7 @@ builtins! {
     /// ```harn
     /// println(set_intersect(set(1, 2), set(2, 3))) // -> set(2)
     /// ```
-    Pure fn set_intersect(cx, a: Value, b: Value) -> "set" {
+    Pure fn set_intersect(cx, a: Value as "!set", b: Value as "!set") -> "set" {
         let (a, b) = two("set_intersect", a, b)?;
         intersection(&a, &b)
     }
@@ -84,7 +84,7 @@ builtins! {
     /// ```harn
     /// println(set_difference(set(1, 2), set(2, 3))) // -> set(1)
     /// ```
-    Pure fn set_difference(cx, a: Value, b: Value) -> "set" {
+    Pure fn set_difference(cx, a: Value as "!set", b: Value as "!set") -> "set" {
         let (a, b) = two("set_difference", a, b)?;
         difference(&a, &b)
     }
@@ -94,7 +94,7 @@ builtins! {
     /// ```harn
     /// println(set_symmetric_difference(set(1, 2), set(2, 3))) // -> set(1, 3)
     /// ```
-    Pure fn set_symmetric_difference(cx, a: Value, b: Value) -> "set" {
+    Pure fn set_symmetric_difference(cx, a: Value as "!set", b: Value as "!set") -> "set" {
         let (a, b) = two("set_symmetric_difference", a, b)?;
         symmetric_difference(&a, &b)
     }
@@ -104,7 +104,7 @@ builtins! {
     /// ```harn
     /// println([set_is_subset(set(1), set(1, 2)), set_is_subset(set(), set())]) // -> [true, true]
     /// ```
-    Pure fn set_is_subset(cx, a: Value, b: Value) -> "bool" {
+    Pure fn set_is_subset(cx, a: Value as "set", b: Value as "set") -> "bool" {
         both(&a, &b).is_some_and(|(a, b)| is_subset(a, b))
     }
 
@@ -113,7 +113,7 @@ builtins! {
     /// ```harn
     /// println(set_is_superset(set(1, 2), set(1))) // -> true
     /// ```
-    Pure fn set_is_superset(cx, a: Value, b: Value) -> "bool" {
+    Pure fn set_is_superset(cx, a: Value as "set", b: Value as "set") -> "bool" {
         both(&a, &b).is_some_and(|(a, b)| is_subset(b, a))
     }
 
@@ -124,7 +124,7 @@ builtins! {
     /// ```harn
     /// println([set_is_disjoint(set(1), set(2)), set_is_disjoint(set(1), set(1))]) // -> [true, false]
     /// ```
-    Pure fn set_is_disjoint(cx, a: Value, b: Value) -> "bool" {
+    Pure fn set_is_disjoint(cx, a: Value as "set", b: Value as "set") -> "bool" {
         both(&a, &b).is_none_or(|(a, b)| is_disjoint(a, b))
     }
 }

@@ -20,7 +20,7 @@ builtins! {
     /// println(store_get("harn_doc_get")) // -> 1
     /// store_delete("harn_doc_get")
     /// ```
-    Fs fn store_get(cx, key: Text) -> "any" {
+    Fs fn store_get(cx, key: Text as "string") -> "any" {
         store(cx).read(&key)
     }
 
@@ -34,7 +34,7 @@ builtins! {
     /// println(store_get("harn_doc_set")) // -> {a: [1, 2.5]}
     /// store_delete("harn_doc_set")
     /// ```
-    Fs async fn store_set(cx, key: Text, value: Value) -> "nil" {
+    Fs async fn store_set(cx, key: Text as "string", value: Value) -> "nil" {
         store(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
     }
 
@@ -45,7 +45,7 @@ builtins! {
     /// store_delete("harn_doc_delete")
     /// println(store_get("harn_doc_delete")) // -> nil
     /// ```
-    Fs async fn store_delete(cx, key: Text) -> "nil" {
+    Fs async fn store_delete(cx, key: Text as "string") -> "nil" {
         store(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 
@@ -91,7 +91,7 @@ builtins! {
     /// println(checkpoint_get("step")) // -> 2
     /// checkpoint_clear()
     /// ```
-    Fs async fn checkpoint(cx, key: Text, value: Value) -> "nil" {
+    Fs async fn checkpoint(cx, key: Text as "string", value: Value) -> "nil" {
         checkpoints(&cx).change(&cx, |dict| drop(dict.insert(key.0, through_json(&value)))).await?;
     }
 
@@ -100,7 +100,7 @@ builtins! {
     /// ```harn
     /// println(checkpoint_get("no such step")) // -> nil
     /// ```
-    Fs fn checkpoint_get(cx, key: Text) -> "any" {
+    Fs fn checkpoint_get(cx, key: Text as "string") -> "any" {
         checkpoints(cx).read(&key)
     }
 
@@ -109,7 +109,7 @@ builtins! {
     /// ```harn
     /// println(checkpoint_exists("no such step")) // -> false
     /// ```
-    Fs fn checkpoint_exists(cx, key: Text) -> "bool" {
+    Fs fn checkpoint_exists(cx, key: Text as "string") -> "bool" {
         checkpoints(cx).has(&key)
     }
 
@@ -133,7 +133,7 @@ builtins! {
     /// println(checkpoint_exists("a")) // -> false
     /// checkpoint_clear()
     /// ```
-    Fs async fn checkpoint_delete(cx, key: Text) -> "nil" {
+    Fs async fn checkpoint_delete(cx, key: Text as "string") -> "nil" {
         checkpoints(&cx).change(&cx, |dict| drop(dict.remove(&key))).await?;
     }
 

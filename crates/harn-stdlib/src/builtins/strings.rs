@@ -1,12 +1,13 @@
 //! Functions on text. Every argument called text is taken in its printed form.
 
-use harn_value::{Str, Value, View, equal};
-use harn_vm::builtin::{Rest, Text};
+use harn_value::{Ref, Value, View, equal};
+use harn_vm::builtin::{Rest, Text, kind};
+use harn_vm::signature::{self, Kinds};
 use harn_vm::{Error, builtins};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::args::{Given, Int, MaybeText, printed};
+use crate::args::{Int, printed};
 use crate::text::{self, Side};
 
 builtins! {
@@ -54,16 +55,11 @@ builtins! {
 
     /// Joins the printed forms of a list's items.
     ///
-    /// A first argument that is no list gives `""`.
-    ///
     /// ```harn
     /// println(join([1, "a", nil], "-")) // -> 1-a-nil
     /// ```
-    Pure fn join(cx, items: Value, separator: Text = "") -> "string" {
-        match items.as_list() {
-            Some(items) => text::join(items.iter(), &separator)?,
-            None => String::new(),
-        }
+    Pure fn join(cx, items: Ref<Vec<Value>>, separator: Text = "") -> "string" {
+        text::join(items.iter(), &separator)?
     }
 
     /// Replaces all occurrences of `old`.
@@ -98,21 +94,19 @@ builtins! {
 
     /// Says whether a string has a part, or a list an item that is equal.
     ///
-    /// Any other container, also a dict or set, gives false.
+    /// Dicts and sets have methods: `d.has(key)`, `s.contains(value)`.
     ///
     /// ```harn
-    /// println([contains("team", "ea"), contains([1, 2], 2.0), contains({a: 1}, "a")]) // -> [true, true, false]
+    /// println([contains("team", "ea"), contains([1, 2], 2.0)]) // -> [true, true]
     /// ```
-    Pure fn contains(cx, container: Value, item: Given) -> "bool" {
+    Pure fn contains(cx, container: Value as "string | list", item: Value) -> "bool" {
         match container.view() {
-            View::Str(s) => match &item.0 {
-                Some(item) => s.contains(printed(item).as_str()),
-                None => true,
-            },
-            View::List(items) => {
-                let item = item.or_nil();
-                items.iter().any(|x| equal(x, &item))
+            View::Str(s) if Kinds::TEXT.meets(kind(&item)) => s.contains(printed(&item).as_str()),
+            View::Str(_) => {
+                let text = signature::wrong_type("contains", "item", "text", item.type_name());
+                return Err(Error::type_error(text));
             }
+            View::List(items) => items.iter().any(|x| equal(x, &item)),
             _ => false,
         }
     }
@@ -223,16 +217,15 @@ builtins! {
     /// println(str_pad("ha", 5, ".", "left")) // -> ...ha
     /// println(str_pad("é", 3, ".", "both")) // -> .é.
     /// ```
-    Pure fn str_pad(cx, s: Text, width: Int, fill: MaybeText, side: Text = "right") -> "string" {
+    Pure fn str_pad(cx, s: Text, width: i64, fill: Text = " ", side: Text = "right") -> "string" {
         let side = match &*side {
             "left" => Side::Left,
             "right" => Side::Right,
             "both" => Side::Both,
             _ => return Err(Error::runtime("str_pad: side must be left, right, or both")),
         };
-        let fill = fill.0.unwrap_or_else(|| Str::new(" "));
         let fill = fill.graphemes(true).next().unwrap_or(" ");
-        text::pad(&s, s.graphemes(true).count(), width.or(0), fill, side)?
+        text::pad(&s, s.graphemes(true).count(), width, fill, side)?
     }
 
     /// Converts `snake_case` to `camelCase`; empty parts are dropped.

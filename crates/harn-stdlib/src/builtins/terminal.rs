@@ -2,36 +2,36 @@
 
 use harn_system::Stream;
 use harn_value::Value;
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{Rest, Text};
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::args::Given;
+use crate::args::{Given, spaced};
 use crate::state::{ColorMode, MockInput, State};
 
 builtins! {
     /// Standard error, standard input and terminal checks.
     pub(crate) static TERMINAL: "terminal";
 
-    /// Writes the printed form of `value` to standard error.
+    /// Writes the printed forms of all arguments, with a blank between, to standard error.
     ///
     /// ```harn
     /// capture_stderr_start()
     /// eprint("warn")
     /// println(capture_stderr_take()) // -> warn
     /// ```
-    Output fn eprint(cx, value: Text) -> "nil" {
-        write_error(cx, &value);
+    Output fn eprint(cx, values: Rest) -> "nil" {
+        write_error(cx, &spaced(&values.0));
     }
 
-    /// Writes the printed form of `value` and a newline to standard error.
+    /// Writes the printed forms of all arguments, with a blank between, and a newline to standard error.
     ///
     /// ```harn
     /// capture_stderr_start()
     /// eprintln([1])
     /// print(capture_stderr_take()) // -> [1]
     /// ```
-    Output fn eprintln(cx, value: Text) -> "nil" {
-        write_error(cx, &format!("{}\n", &*value));
+    Output fn eprintln(cx, values: Rest) -> "nil" {
+        write_error(cx, &format!("{}\n", spaced(&values.0)));
     }
 
     /// Sends what `eprint` and `eprintln` write from now on to an empty buffer.
@@ -92,7 +92,7 @@ builtins! {
     /// mock_stdin("x\n")
     /// println(read_line()) // -> x
     /// ```
-    State fn mock_stdin(cx, text: Text) -> "nil" {
+    State fn mock_stdin(cx, text: Text as "string") -> "nil" {
         *cx.state::<State>().mock_input.borrow_mut() = Some(MockInput { text: text.to_string(), at: 0 });
     }
 
@@ -142,7 +142,7 @@ builtins! {
     /// mock_tty("stdout", true)
     /// println(is_stdout_tty()) // -> true
     /// ```
-    State fn mock_tty(cx, stream: Text, answer: Value) -> "nil" {
+    State fn mock_tty(cx, stream: Text as "string", answer: Value as "bool") -> "nil" {
         let Some(at) = ["stdin", "stdout", "stderr"].iter().position(|name| *name == &*stream) else {
             return Err(Error::thrown(format!(
                 "mock_tty: invalid stream '{}'. Expected 'stdin', 'stdout', or 'stderr'.",

@@ -6,7 +6,7 @@ use harn_value::{Dict, Value, View};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use crate::args::{Given, Int, printed};
+use crate::args::{Given, Millis, printed};
 use crate::state::{MockTime, State, monotonic_ms, now_ms};
 
 builtins! {
@@ -55,21 +55,20 @@ builtins! {
 
     /// Waits at least that long: a duration, or a number of milliseconds.
     ///
-    /// Zero, a negative time and no time return at once. Other tasks run meanwhile.
+    /// Zero returns at once. Other tasks run meanwhile.
     ///
     /// ```harn
     /// println(sleep(1ms)) // -> nil
     /// ```
-    Clock async fn sleep(cx, time: Value) -> "nil" {
+    Clock async fn sleep(cx, time: Value as "duration | int | float") -> "nil" {
         let ms = match time.view() {
-            View::Nil => 0.0,
             View::Duration(ms) | View::Int(ms) => ms as f64,
-            View::Float(ms) => ms,
-            _ => {
-                let text = format!("sleep: expected a duration or milliseconds, got {}", time.type_name());
-                return Err(Error::type_error(text));
-            }
+            View::Float(ms) if ms.is_finite() => ms,
+            _ => return Err(Error::runtime("sleep: time must be finite")),
         };
+        if ms < 0.0 {
+            return Err(Error::runtime("sleep: time must not be negative"));
+        }
         pause(&cx, ms).await?;
     }
 
@@ -80,11 +79,12 @@ builtins! {
     /// sleep_ms(250)
     /// println(now_ms()) // -> 250
     /// ```
-    Clock async fn sleep_ms(cx, ms: Int) -> "nil" {
+    Clock async fn sleep_ms(cx, ms: Millis as "duration | int") -> "nil" {
+        let ms = ms.0.unwrap_or(0);
         if cx.state::<State>().mock_time.get().is_some() {
-            advance(&cx, ms.or(0).max(0));
+            advance(&cx, ms);
         } else {
-            pause(&cx, ms.or(0) as f64).await?;
+            pause(&cx, ms as f64).await?;
         }
     }
 
@@ -96,10 +96,7 @@ builtins! {
     /// mock_time(1000)
     /// println([now_ms(), monotonic_ms()]) // -> [1000, 0]
     /// ```
-    State fn mock_time(cx, ms: Int) -> "nil" {
-        let Some(ms) = ms.0 else {
-            return Err(Error::thrown("mock_time(ms): expected an integer millisecond timestamp"));
-        };
+    State fn mock_time(cx, ms: i64) -> "nil" {
         cx.state::<State>().mock_time.set(Some(MockTime { wall_ms: ms, monotonic_ms: 0 }));
     }
 
@@ -109,8 +106,8 @@ builtins! {
     /// mock_time(1000)
     /// println(advance_time(500)) // -> 1500
     /// ```
-    State fn advance_time(cx, ms: Int) -> "int" {
-        match advance(cx, ms.or(0)) {
+    State fn advance_time(cx, ms: Millis as "duration | int") -> "int" {
+        match advance(cx, ms.0.unwrap_or(0)) {
             Some(now) => now,
             None => return Err(Error::thrown("advance_time: no mock active. Call mock_time(ms) first.")),
         }

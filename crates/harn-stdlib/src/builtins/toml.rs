@@ -17,7 +17,7 @@ builtins! {
     /// println(toml_parse("a = 1\n[b]\nc = [1.5, \"x\"]\nd = 2024-01-15")) // -> {a: 1, b: {c: [1.5, x], d: 2024-01-15}}
     /// println(is_err(try { toml_parse("a = ") })) // -> true
     /// ```
-    Pure fn toml_parse(cx, s: Text) -> "dict" {
+    Pure fn toml_parse(cx, s: Text as "string") -> "dict" {
         if s.len() > MAX_TEXT {
             let text = format!("toml_parse: a text of {} bytes, at most {MAX_TEXT} are read", s.len());
             return Err(Error::thrown(text));

@@ -21,7 +21,7 @@ builtins! {
     /// println([u.host, u.port, u.path, u.query, u.fragment, u.username, u.password]) // -> [example.com, 8443, /a%20b, q=1, x, Ada, nil]
     /// println(try { url_parse("/a") }) // -> Result.Err(url_parse: relative URL without a base)
     /// ```
-    Pure fn url_parse(cx, s: Text) -> "dict" {
+    Pure fn url_parse(cx, s: Text as "string") -> "dict" {
         let url = Url::parse(&s).map_err(|reason| Error::thrown(format!("url_parse: {reason}")))?;
         let mut dict = Dict::new();
         dict.insert("scheme", url.scheme());
@@ -40,7 +40,7 @@ builtins! {
     /// ```harn
     /// println(url_build({scheme: "https", host: "example.com", path: "/a", query: "q=1"})) // -> https://example.com/a?q=1
     /// ```
-    Pure fn url_build(cx, parts: Value) -> "string" {
+    Pure fn url_build(cx, parts: Value as "!dict") -> "string" {
         let Some(parts) = parts.to_dict() else {
             return Err(Error::thrown("url_build: expected a dict of url parts"));
         };
@@ -52,7 +52,7 @@ builtins! {
     /// ```harn
     /// println(query_parse("?a=1&b=x+y&a=%C3%BC")) // -> [{key: a, value: 1}, {key: b, value: x y}, {key: a, value: ü}]
     /// ```
-    Pure fn query_parse(cx, s: Text) -> "list" {
+    Pure fn query_parse(cx, s: Text as "string") -> "list" {
         let query = s.strip_prefix('?').unwrap_or(&s);
         let pair = |(key, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
             Value::dict([("key", &*key), ("value", &*value)].into_iter().collect())
@@ -65,7 +65,7 @@ builtins! {
     /// ```harn
     /// println(query_stringify([{key: "a", value: "x y"}, {key: "b", value: "1,2"}])) // -> a=x+y&b=1%2C2
     /// ```
-    Pure fn query_stringify(cx, pairs: Value) -> "string" {
+    Pure fn query_stringify(cx, pairs: Value as "!list") -> "string" {
         let Some(pairs) = pairs.as_list() else {
             return Err(Error::thrown("query_stringify: expected a list of {key, value} dicts"));
         };

@@ -16,7 +16,7 @@ builtins! {
     /// println(yaml_parse("a: 1\nb: [x, 1.5, ~]\nc:\n  - d: 2024-01-15")) // -> {a: 1, b: [x, 1.5, nil], c: [{d: 2024-01-15}]}
     /// println(is_err(try { yaml_parse("a: [") })) // -> true
     /// ```
-    Pure fn yaml_parse(cx, s: Text) -> "any" {
+    Pure fn yaml_parse(cx, s: Text as "string") -> "any" {
         yaml::parse(&s).map_err(|reason| Error::thrown(format!("YAML parse error: {reason}")))?
     }
 

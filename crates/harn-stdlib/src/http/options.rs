@@ -75,6 +75,9 @@ impl Options {
         if get("tls").is_some() {
             return Err(wrong("the option 'tls' is not supported"));
         }
+        for (name, value) in options.iter() {
+            not_negative(name, value)?;
+        }
         let millis = |name: &str| get(name).and_then(millis_of);
         let retry = get("retry").and_then(Value::to_dict);
         let retry_part = |name: &str, alias: &str| {
@@ -120,11 +123,19 @@ impl Options {
     }
 }
 
+/// No limit, wait or count is below zero.
+fn not_negative(name: &str, value: &Value) -> Result<()> {
+    match value.as_int().or_else(|| value.as_duration()) {
+        Some(n) if n < 0 => Err(wrong(&format!("{name} must not be negative"))),
+        _ => Ok(()),
+    }
+}
+
 fn text(value: &Value) -> String {
     printed(value).to_string()
 }
 
-/// A count or a time in milliseconds.
+/// A count or a time in milliseconds; what the table of builtins does not know of is checked in [`not_negative`].
 fn millis_of(value: &Value) -> Option<Duration> {
     let ms = value.as_int().or_else(|| value.as_duration())?;
     Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))

@@ -1,7 +1,8 @@
 //! Methods of dicts. Entries come in byte order of their keys everywhere.
 
-use harn_value::{Dict, Ref, Value};
+use harn_value::{Dict, Ref, Str, Value};
 use harn_vm::builtin::Text;
+use harn_vm::closure::parameter_count;
 use harn_vm::{Result, builtins};
 
 use crate::args::{callable, printed};
@@ -70,7 +71,7 @@ builtins! {
     /// ```harn
     /// println([{a: nil}.has("a"), {}.has("a")]) // -> [true, false]
     /// ```
-    Pure fn has(cx, this: Ref<Dict>, key: Text) -> "bool" {
+    Pure fn has(cx, this: Ref<Dict>, key: Text as "string | int") -> "bool" {
         this.get(&key.0).is_some()
     }
 
@@ -79,18 +80,16 @@ builtins! {
     /// ```harn
     /// println([{a: nil}.get("a", 1), {}.get("a", 1), {}.get("a")]) // -> [nil, 1, nil]
     /// ```
-    Pure fn get(cx, this: Ref<Dict>, key: Text, default: Value) -> "any" {
+    Pure fn get(cx, this: Ref<Dict>, key: Text as "string | int", default: Value as "any?") -> "any" {
         this.get(&key.0).cloned().unwrap_or(default)
     }
 
     /// Gives the entries of both dicts; those of `other` win.
     ///
-    /// An argument that is no dict is ignored.
-    ///
     /// ```harn
     /// println({a: 1, b: 1}.merge({b: 2})) // -> {a: 1, b: 2}
     /// ```
-    Pure fn merge(cx, this: Ref<Dict>, other: Value) -> "dict" {
+    Pure fn merge(cx, this: Ref<Dict>, other: Value as "dict") -> "dict" {
         let mut this = this;
         if let Some(other) = other.to_dict()
             && !other.is_empty()
@@ -106,7 +105,7 @@ builtins! {
     /// let d = {a: 1, b: 2}
     /// println([d.remove("a"), d]) // -> [{b: 2}, {a: 1, b: 2}]
     /// ```
-    Pure fn remove(cx, this: Ref<Dict>, key: Text) -> "dict" {
+    Pure fn remove(cx, this: Ref<Dict>, key: Text as "string | int") -> "dict" {
         let mut this = this;
         if this.contains(&key) {
             this.make_mut().remove(&key);
@@ -116,14 +115,17 @@ builtins! {
 
     /// Gives the entries for whose value `f` holds.
     ///
+    /// A function with two parameters gets key and value.
+    ///
     /// ```harn
+    /// println({a: 1, b: 2}.filter({ k, v -> k == "a" })) // -> {a: 1}
     /// println({a: 1, b: 2}.filter({ v -> v > 1 })) // -> {b: 2}
     /// ```
-    Pure async fn filter(cx, this: Ref<Dict>, f: Value) -> "dict" {
+    Pure async fn filter(cx, this: Ref<Dict>, f: Value as "!function(2)") -> "dict" {
         callable("dict.filter", &f)?;
         let mut out = Dict::new();
         for (key, value) in this.iter() {
-            if cx.call(&f, [value.clone()]).await?.truthy() {
+            if call(&cx, &f, key, value, value).await?.truthy() {
                 out.insert(key.clone(), value.clone());
             }
         }
@@ -135,11 +137,11 @@ builtins! {
     /// ```harn
     /// println({a: 1, b: 2}.map_values({ v -> v * 10 })) // -> {a: 10, b: 20}
     /// ```
-    Pure async fn map_values(cx, this: Ref<Dict>, f: Value) -> "dict" {
+    Pure async fn map_values(cx, this: Ref<Dict>, f: Value as "!function(2)") -> "dict" {
         callable("dict.map_values", &f)?;
         let mut out = Dict::with_capacity(this.len());
         for (key, value) in this.iter() {
-            out.insert(key.clone(), cx.call(&f, [value.clone()]).await?);
+            out.insert(key.clone(), call(&cx, &f, key, value, value).await?);
         }
         out
     }
@@ -151,7 +153,7 @@ builtins! {
     /// ```harn
     /// println({a: 1}.map_keys({ k -> k + k })) // -> {aa: 1}
     /// ```
-    Pure async fn map_keys(cx, this: Ref<Dict>, f: Value) -> "dict" {
+    Pure async fn map_keys(cx, this: Ref<Dict>, f: Value as "!function(2)") -> "dict" {
         callable("dict.map_keys", &f)?;
         rename(&cx, &this, &f).await?
     }
@@ -161,7 +163,7 @@ builtins! {
     /// ```harn
     /// println({first_name: "Ada"}.rekey(snake_to_camel)) // -> {firstName: Ada}
     /// ```
-    Pure async fn rekey(cx, this: Ref<Dict>, f: Value) -> "dict" {
+    Pure async fn rekey(cx, this: Ref<Dict>, f: Value as "!function(2)") -> "dict" {
         callable("dict.rekey", &f)?;
         rename(&cx, &this, &f).await?
     }
@@ -176,10 +178,20 @@ builtins! {
     }
 }
 
+/// A function with two parameters gets key and value, one with one parameter `only`.
+async fn call(cx: &harn_vm::Cx, f: &Value, key: &Str, value: &Value, only: &Value) -> Result<Value> {
+    if parameter_count(f) == Some(2) {
+        cx.call(f, [key.into(), value.clone()]).await
+    } else {
+        cx.call(f, [only.clone()]).await
+    }
+}
+
 async fn rename(cx: &harn_vm::Cx, dict: &Dict, f: &Value) -> Result<Dict> {
     let mut out = Dict::with_capacity(dict.len());
     for (key, value) in dict.iter() {
-        let key = cx.call(f, [key.into()]).await?;
+        let name = Value::from(key);
+        let key = call(cx, f, key, value, &name).await?;
         out.insert(printed(&key), value.clone());
     }
     Ok(out)

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Display;
 
-use harn_value::{Dict, Range, Set, Value, compare};
+use harn_value::{Dict, Range, Set, Value};
 use harn_vm::call_loop::Slots;
 use harn_vm::iter::drain::{Flow, Sink};
 use harn_vm::iter::{Iter, Stage};
@@ -22,7 +22,7 @@ builtins! {
     /// ```harn
     /// println(iter([1, 2]).map({ x -> x * 10 }).to_list()) // -> [10, 20]
     /// ```
-    Pure fn map(cx, this: Items, f: Value) -> "iter" {
+    Pure fn map(cx, this: Items, f: Value as "!function(1)") -> "iter" {
         callable("iter.map", &f)?;
         this.0.then(Stage::Map(f)).into_value()
     }
@@ -32,7 +32,7 @@ builtins! {
     /// ```harn
     /// println(range(6).filter({ x -> x % 2 == 0 }).to_list()) // -> [0, 2, 4]
     /// ```
-    Pure fn filter(cx, this: Items, f: Value) -> "iter" {
+    Pure fn filter(cx, this: Items, f: Value as "!function(1)") -> "iter" {
         callable("iter.filter", &f)?;
         this.0.then(Stage::Filter(f)).into_value()
     }
@@ -42,7 +42,7 @@ builtins! {
     /// ```harn
     /// println(iter([1, 2]).flat_map({ x -> [x, x] }).to_list()) // -> [1, 1, 2, 2]
     /// ```
-    Pure fn flat_map(cx, this: Items, f: Value) -> "iter" {
+    Pure fn flat_map(cx, this: Items, f: Value as "!function(1)") -> "iter" {
         callable("iter.flat_map", &f)?;
         this.0.then(Stage::FlatMap { f, inner: None }).into_value()
     }
@@ -52,7 +52,7 @@ builtins! {
     /// ```harn
     /// println((1 to 10000000).map({ x -> x * x }).take(3).to_list()) // -> [1, 4, 9]
     /// ```
-    Pure fn take(cx, this: Items, n: Value) -> "iter" {
+    Pure fn take(cx, this: Items, n: Value as "!int") -> "iter" {
         this.0.then(Stage::Take(count_arg("iter.take", &n)?)).into_value()
     }
 
@@ -61,7 +61,7 @@ builtins! {
     /// ```harn
     /// println(range(5).skip(3).to_list()) // -> [3, 4]
     /// ```
-    Pure fn skip(cx, this: Items, n: Value) -> "iter" {
+    Pure fn skip(cx, this: Items, n: Value as "!int") -> "iter" {
         this.0.then(Stage::Skip(count_arg("iter.skip", &n)?)).into_value()
     }
 
@@ -72,7 +72,7 @@ builtins! {
     /// ```harn
     /// println(iter([1, 2, 9, 1]).take_while({ x -> x < 5 }).to_list()) // -> [1, 2]
     /// ```
-    Pure fn take_while(cx, this: Items, f: Value) -> "iter" {
+    Pure fn take_while(cx, this: Items, f: Value as "!function(1)") -> "iter" {
         callable("iter.take_while", &f)?;
         this.0.then(Stage::TakeWhile { f, until: false, done: false }).into_value()
     }
@@ -82,7 +82,7 @@ builtins! {
     /// ```harn
     /// println(iter([1, 2, 9, 1]).skip_while({ x -> x < 5 }).to_list()) // -> [9, 1]
     /// ```
-    Pure fn skip_while(cx, this: Items, f: Value) -> "iter" {
+    Pure fn skip_while(cx, this: Items, f: Value as "!function(1)") -> "iter" {
         callable("iter.skip_while", &f)?;
         this.0.then(Stage::SkipWhile { f, started: false }).into_value()
     }
@@ -119,7 +119,7 @@ builtins! {
     /// ```harn
     /// println(range(3).chunks(2).to_list()) // -> [[0, 1], [2]]
     /// ```
-    Pure fn chunks(cx, this: Items, n: Value) -> "iter" {
+    Pure fn chunks(cx, this: Items, n: Value as "!int") -> "iter" {
         let size = positive(&n).ok_or_else(|| Error::type_error("iter.chunks: chunk size must be positive"))?;
         this.0.then(Stage::Chunks { size, chunk: Vec::new(), done: false }).into_value()
     }
@@ -129,7 +129,7 @@ builtins! {
     /// ```harn
     /// println(range(4).windows(3).to_list()) // -> [[0, 1, 2], [1, 2, 3]]
     /// ```
-    Pure fn windows(cx, this: Items, n: Value) -> "iter" {
+    Pure fn windows(cx, this: Items, n: Value as "!int") -> "iter" {
         let size = positive(&n).ok_or_else(|| Error::type_error("iter.windows: window size must be positive"))?;
         this.0.then(Stage::Windows { size, window: VecDeque::new() }).into_value()
     }
@@ -296,7 +296,7 @@ builtins! {
     /// ```harn
     /// println((1 to 4).reduce(1, { product, x -> product * x })) // -> 24
     /// ```
-    Pure loop fn reduce(cx, this: Items, init: Given, f: Given) -> "any" {
+    Pure loop fn reduce(cx, this: Items, init: Given, f: Given as "function(2)") -> "any" {
         let (Some(init), Some(f)) = (init.0, f.0) else {
             return Err(Error::type_error("iter.reduce: expected (init, fn)"));
         };
@@ -311,7 +311,7 @@ builtins! {
     /// ```harn
     /// println(range(10).any({ x -> x > 3 })) // -> true
     /// ```
-    Pure loop fn any(cx, this: Items, f: Value) -> "bool" {
+    Pure loop fn any(cx, this: Items, f: Value as "!function(1)") -> "bool" {
         callable("iter.any", &f)?;
         search(this.0, f, true, |found| found.is_some().into())
     }
@@ -321,7 +321,7 @@ builtins! {
     /// ```harn
     /// println(range(10).all({ x -> x < 3 })) // -> false
     /// ```
-    Pure loop fn all(cx, this: Items, f: Value) -> "bool" {
+    Pure loop fn all(cx, this: Items, f: Value as "!function(1)") -> "bool" {
         callable("iter.all", &f)?;
         search(this.0, f, false, |found| found.is_none().into())
     }
@@ -332,7 +332,7 @@ builtins! {
     /// let it = iter([1, 2, 3])
     /// println([it.find({ x -> x > 1 }), it.to_list()]) // -> [2, [3]]
     /// ```
-    Pure loop fn find(cx, this: Items, f: Value) -> "any" {
+    Pure loop fn find(cx, this: Items, f: Value as "!function(1)") -> "any" {
         callable("iter.find", &f)?;
         search(this.0, f, true, Value::from)
     }
@@ -342,7 +342,7 @@ builtins! {
     /// ```harn
     /// range(2).for_each({ x -> print(x) }) // -> 01
     /// ```
-    Pure loop fn for_each(cx, this: Items, f: Value) -> "nil" {
+    Pure loop fn for_each(cx, this: Items, f: Value as "!function(1)") -> "nil" {
         callable("iter.for_each", &f)?;
         CallLoop::drain(this.0, f, ForEach)
     }
@@ -421,7 +421,9 @@ fn best(items: Iter, wanted: Ordering) -> CallLoop {
         return CallLoop::done(best.into());
     }
     let step = move |best: &mut Option<Value>, item: Value| {
-        if best.as_ref().is_none_or(|best| compare(&item, best) == Some(wanted)) {
+        if let Some(best) = best {
+            crate::sorting::take_better(best, item, wanted)?;
+        } else {
             *best = Some(item);
         }
         Ok(())

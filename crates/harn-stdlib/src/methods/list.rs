@@ -4,14 +4,14 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use harn_value::{Dict, Ref, Value, View, equal, steps};
+use harn_value::{Dict, Ref, Value, equal, steps};
 use harn_vm::builtin::Text;
 use harn_vm::call_loop::{CallLoop, MAX_ARGS, Steps, Turn};
 use harn_vm::{Result, builtins};
 
 use crate::args::{Given, Int, callable, printed, room_for, size};
 use crate::sequences::{self, Groups, splice};
-use crate::sorting::{extreme, sort, sort_keyed};
+use crate::sorting::{Comparing, add_number, extreme, sort, sort_keyed};
 use crate::text;
 
 type List = Ref<harn_value::List>;
@@ -89,17 +89,26 @@ builtins! {
         position(this.iter().position(|item| equal(item, &value)))
     }
 
-    /// Gives the items in ascending order.
+    /// Gives the items in ascending order, or in the order that a function says.
     ///
-    /// The sort is stable; values that have no order between them keep their places.
+    /// A function of two items says with a number below zero that the first comes first; a function of one
+    /// item gives what is ordered by. The sort is stable.
     ///
     /// ```harn
     /// println([3, 1, 2.5].sort()) // -> [1, 2.5, 3]
+    /// println([1, 2, 3].sort({ a, b -> b - a })) // -> [3, 2, 1]
+    /// println(["bb", "a"].sort({ s -> s.len() })) // -> [a, bb]
     /// ```
-    Pure fn sort_ = "sort"(cx, this: List) -> "list" {
-        let mut this = this;
-        sort(this.make_mut());
-        this
+    Pure loop fn sort_ = "sort"(cx, this: List, f: Value as "function(2)?") -> "list" {
+        match harn_vm::closure::parameter_count(&f) {
+            None => {
+                let mut this = this;
+                sort(this.make_mut())?;
+                CallLoop::done(this.into())
+            }
+            Some(count) if count > 1 => CallLoop::new(f, Comparing::new(this.to_vec())),
+            Some(_) => keyed(f, this, sorted_by_key),
+        }
     }
 
     /// Gives the smallest item, the first of equals, nil when there is none.
@@ -108,7 +117,7 @@ builtins! {
     /// println([[3, 1].min(), [].min()]) // -> [1, nil]
     /// ```
     Pure fn min(cx, this: List) -> "any" {
-        extreme(this.iter(), |v| v, Ordering::Less).cloned()
+        extreme(this.iter(), |v| v, Ordering::Less)?.cloned()
     }
 
     /// Gives the largest item, the first of equals, nil when there is none.
@@ -117,7 +126,7 @@ builtins! {
     /// println(["b", "a"].max()) // -> b
     /// ```
     Pure fn max(cx, this: List) -> "any" {
-        extreme(this.iter(), |v| v, Ordering::Greater).cloned()
+        extreme(this.iter(), |v| v, Ordering::Greater)?.cloned()
     }
 
     /// Adds up the numbers; other items are skipped.
@@ -128,7 +137,7 @@ builtins! {
     /// println([[1, 2].sum(), [1, 0.5, "x"].sum(), [].sum()]) // -> [3, 1.5, 0]
     /// ```
     Pure fn sum(cx, this: List) -> "any" {
-        total(&this)
+        total(&this)?
     }
 
     /// Gives the items in reverse order.
@@ -168,14 +177,12 @@ builtins! {
     /// let xs = [1]
     /// println([xs.push(2), xs]) // -> [[1, 2], [1]]
     /// ```
-    Pure fn push(cx, this: List, value: Given) -> "list" {
+    Pure fn push(cx, this: List, value: Value) -> "list" {
         let mut this = this;
-        if let Some(value) = value.0 {
-            if this.len() == this.capacity() && this.len() > 1 << 16 {
-                room_for(this.len())?;
-            }
-            this.make_mut().push(value);
+        if this.len() == this.capacity() && this.len() > 1 << 16 {
+            room_for(this.len())?;
         }
+        this.make_mut().push(value);
         this
     }
 
@@ -261,10 +268,9 @@ builtins! {
     /// ```harn
     /// println([1, 2].zip(["a", "b", "c"])) // -> [[1, a], [2, b]]
     /// ```
-    Pure fn zip(cx, this: List, other: Value) -> "list" {
-        let other = other.as_list().map_or(&[][..], |list| list);
+    Pure fn zip(cx, this: List, other: List) -> "list" {
         let both = |(a, b): (&Value, &Value)| Value::list(vec![a.clone(), b.clone()]);
-        steps::each(this.iter()).zip(other).map(both).collect::<Vec<_>>()
+        steps::each(this.iter()).zip(other.iter()).map(both).collect::<Vec<_>>()
     }
 
     /// Counts how often each item occurs, by printed form.
@@ -308,19 +314,12 @@ fn position(found: Option<usize>) -> i64 {
     found.map_or(-1, |at| at as i64)
 }
 
-fn total(items: &[Value]) -> Value {
-    let mut ints = 0i64;
-    let mut floats = None;
+fn total(items: &[Value]) -> Result<Value> {
+    let mut sum = Value::int(0);
     for item in items {
-        match (item.view(), &mut floats) {
-            (View::Int(i), None) => ints = ints.wrapping_add(i),
-            (View::Int(i), Some(sum)) => *sum += i as f64,
-            (View::Float(f), None) => floats = Some(ints as f64 + f),
-            (View::Float(f), Some(sum)) => *sum += f,
-            _ => {}
-        }
+        sum = add_number(&sum, item)?;
     }
-    floats.map_or(Value::int(ints), Value::float)
+    Ok(sum)
 }
 
 builtins! {
@@ -332,7 +331,7 @@ builtins! {
     /// ```harn
     /// println([1, 2].map({ x -> x * 10 })) // -> [10, 20]
     /// ```
-    Pure loop fn map(cx, this: List, f: Value) -> "list" {
+    Pure loop fn map(cx, this: List, f: Value as "!function(1)") -> "list" {
         callable("list.map", &f)?;
         let out = Vec::with_capacity(this.len());
         let step = |out: &mut Vec<Value>, _: &Value, reply| {
@@ -347,7 +346,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].filter({ x -> x != 2 })) // -> [1, 3]
     /// ```
-    Pure loop fn filter(cx, this: List, f: Value) -> "list" {
+    Pure loop fn filter(cx, this: List, f: Value as "!function(1)") -> "list" {
         callable("list.filter", &f)?;
         let step = |out: &mut Vec<Value>, item: &Value, reply: Value| {
             if reply.truthy() {
@@ -363,7 +362,7 @@ builtins! {
     /// ```harn
     /// println([1, 2].flat_map({ x -> [x, x] })) // -> [1, 1, 2, 2]
     /// ```
-    Pure loop fn flat_map(cx, this: List, f: Value) -> "list" {
+    Pure loop fn flat_map(cx, this: List, f: Value as "!function(1)") -> "list" {
         callable("list.flat_map", &f)?;
         let step = |out: &mut Vec<Value>, _: &Value, reply| {
             splice(out, reply);
@@ -377,7 +376,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].reduce(0, { sum, x -> sum + x })) // -> 6
     /// ```
-    Pure loop fn reduce(cx, this: List, init: Value, f: Value) -> "any" {
+    Pure loop fn reduce(cx, this: List, init: Value, f: Value as "!function(2)") -> "any" {
         callable("list.reduce", &f)?;
         CallLoop::new(f, Reduce { items: this, at: 0, init })
     }
@@ -387,7 +386,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].find({ x -> x > 1 })) // -> 2
     /// ```
-    Pure loop fn find(cx, this: List, f: Value) -> "any" {
+    Pure loop fn find(cx, this: List, f: Value as "!function(1)") -> "any" {
         callable("list.find", &f)?;
         search(f, this, true, |found| found.map(|(_, item)| item.clone()).into())
     }
@@ -397,7 +396,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].find_index({ x -> x > 1 })) // -> 1
     /// ```
-    Pure loop fn find_index(cx, this: List, f: Value) -> "int" {
+    Pure loop fn find_index(cx, this: List, f: Value as "!function(1)") -> "int" {
         callable("list.find_index", &f)?;
         search(f, this, true, |found| position(found.map(|(at, _)| at)).into())
     }
@@ -407,7 +406,7 @@ builtins! {
     /// ```harn
     /// println([[1, 2].any({ x -> x > 1 }), [].any({ x -> true })]) // -> [true, false]
     /// ```
-    Pure loop fn any(cx, this: List, f: Value) -> "bool" {
+    Pure loop fn any(cx, this: List, f: Value as "!function(1)") -> "bool" {
         callable("list.any", &f)?;
         search(f, this, true, |found| found.is_some().into())
     }
@@ -417,7 +416,7 @@ builtins! {
     /// ```harn
     /// println([[1, 2].all({ x -> x > 1 }), [].all({ x -> false })]) // -> [false, true]
     /// ```
-    Pure loop fn all(cx, this: List, f: Value) -> "bool" {
+    Pure loop fn all(cx, this: List, f: Value as "!function(1)") -> "bool" {
         callable("list.all", &f)?;
         search(f, this, false, |found| found.is_none().into())
     }
@@ -427,7 +426,7 @@ builtins! {
     /// ```harn
     /// println([2, 4].every({ x -> x % 2 == 0 })) // -> true
     /// ```
-    Pure loop fn every(cx, this: List, f: Value) -> "bool" {
+    Pure loop fn every(cx, this: List, f: Value as "!function(1)") -> "bool" {
         callable("list.every", &f)?;
         search(f, this, false, |found| found.is_none().into())
     }
@@ -437,7 +436,7 @@ builtins! {
     /// ```harn
     /// println([[1, 2].none({ x -> x > 2 }), [1].none()]) // -> [true, false]
     /// ```
-    Pure loop fn none(cx, this: List, f: Given) -> "bool" {
+    Pure loop fn none(cx, this: List, f: Given as "function(1)?") -> "bool" {
         match f.0 {
             None => CallLoop::done(this.is_empty().into()),
             Some(f) => {
@@ -454,12 +453,9 @@ builtins! {
     /// ```harn
     /// println(["ccc", "a", "bb"].sort_by({ s -> s.len() })) // -> [a, bb, ccc]
     /// ```
-    Pure loop fn sort_by(cx, this: List, f: Value) -> "list" {
+    Pure loop fn sort_by(cx, this: List, f: Value as "!function(1)") -> "list" {
         callable("list.sort_by", &f)?;
-        keyed(f, this, |mut keyed| {
-            sort_keyed(&mut keyed, |(key, _)| key);
-            Value::list(keyed.into_iter().map(|(_, item)| item).collect())
-        })
+        keyed(f, this, sorted_by_key)
     }
 
     /// Gives the item for which `f` gives the smallest value, nil when there is none.
@@ -467,9 +463,9 @@ builtins! {
     /// ```harn
     /// println(["bb", "a"].min_by({ s -> s.len() })) // -> a
     /// ```
-    Pure loop fn min_by(cx, this: List, f: Value) -> "any" {
+    Pure loop fn min_by(cx, this: List, f: Value as "!function(1)") -> "any" {
         callable("list.min_by", &f)?;
-        keyed(f, this, |keyed| extreme(&keyed, |(key, _)| key, Ordering::Less).map(|(_, item)| item.clone()).into())
+        keyed(f, this, |keyed| Ok(extreme(&keyed, |(key, _)| key, Ordering::Less)?.map(|(_, item)| item.clone()).into()))
     }
 
     /// Gives the item for which `f` gives the largest value, nil when there is none.
@@ -477,9 +473,9 @@ builtins! {
     /// ```harn
     /// println(["bb", "a"].max_by({ s -> s.len() })) // -> bb
     /// ```
-    Pure loop fn max_by(cx, this: List, f: Value) -> "any" {
+    Pure loop fn max_by(cx, this: List, f: Value as "!function(1)") -> "any" {
         callable("list.max_by", &f)?;
-        keyed(f, this, |keyed| extreme(&keyed, |(key, _)| key, Ordering::Greater).map(|(_, item)| item.clone()).into())
+        keyed(f, this, |keyed| Ok(extreme(&keyed, |(key, _)| key, Ordering::Greater)?.map(|(_, item)| item.clone()).into()))
     }
 
     /// Splits into two lists: the items for which `f` holds, and the others.
@@ -487,7 +483,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].partition({ x -> x > 1 })) // -> [[2, 3], [1]]
     /// ```
-    Pure loop fn partition(cx, this: List, f: Value) -> "list" {
+    Pure loop fn partition(cx, this: List, f: Value as "!function(1)") -> "list" {
         callable("list.partition", &f)?;
         let step = |(yes, no): &mut (Vec<Value>, Vec<Value>), item: &Value, reply: Value| {
             if reply.truthy() { yes } else { no }.push(item.clone());
@@ -502,7 +498,7 @@ builtins! {
     /// ```harn
     /// println([1, 2, 3].group_by({ x -> x % 2 == 0 })) // -> {false: [1, 3], true: [2]}
     /// ```
-    Pure loop fn group_by(cx, this: List, f: Value) -> "dict" {
+    Pure loop fn group_by(cx, this: List, f: Value as "!function(1)") -> "dict" {
         callable("list.group_by", &f)?;
         let step = |groups: &mut Groups, item: &Value, key: Value| {
             groups.add(&key, item.clone());
@@ -547,13 +543,35 @@ fn search(
 }
 
 /// Collects every item behind what `f` gives for it.
-fn keyed(f: Value, items: List, end: impl FnOnce(Vec<(Value, Value)>) -> Value + 'static) -> CallLoop {
-    let out = Vec::with_capacity(items.len());
-    let step = |out: &mut Vec<(Value, Value)>, item: &Value, key| {
-        out.push((key, item.clone()));
-        ControlFlow::Continue(())
-    };
-    CallLoop::over(f, items, out, step, end)
+fn keyed(f: Value, items: List, end: fn(Vec<(Value, Value)>) -> Result<Value>) -> CallLoop {
+    let keyed = Vec::with_capacity(items.len());
+    CallLoop::new(f, Keyed { items, keyed, end })
+}
+
+struct Keyed {
+    items: List,
+    keyed: Vec<(Value, Value)>,
+    end: fn(Vec<(Value, Value)>) -> Result<Value>,
+}
+
+impl Steps for Keyed {
+    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+        if let (Some(key), Some(item)) = (reply, self.items.get(self.keyed.len())) {
+            self.keyed.push((key, item.clone()));
+        }
+        match self.items.get(self.keyed.len()) {
+            Some(item) => {
+                slots[0].put(item.clone());
+                Ok(Turn::Call(1))
+            }
+            None => (self.end)(std::mem::take(&mut self.keyed)).map(Turn::Done),
+        }
+    }
+}
+
+fn sorted_by_key(mut keyed: Vec<(Value, Value)>) -> Result<Value> {
+    sort_keyed(&mut keyed, |(key, _)| key)?;
+    Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect()))
 }
 
 builtins! {

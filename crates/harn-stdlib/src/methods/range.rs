@@ -9,6 +9,7 @@ struct This(Ref<Range>);
 
 impl FromArg for This {
     const TYPE: &'static str = "range";
+    const OWN_TYPE: bool = true;
     fn from_arg(value: Value, what: &ArgName) -> Result<This> {
         value.as_range().cloned().map(This).ok_or_else(|| what.expected("range", &value))
     }

@@ -162,7 +162,7 @@ builtins! {
     /// ```harn
     /// println(set(1, 2, 3).map({ x -> x % 2 })) // -> set(1, 0)
     /// ```
-    Pure async fn map(cx, this: Ref<Set>, f: Value) -> "set" {
+    Pure async fn map(cx, this: Ref<Set>, f: Value as "!function(1)") -> "set" {
         callable("set.map", &f)?;
         let mut out = Set::new();
         for item in this.iter() {
@@ -176,7 +176,7 @@ builtins! {
     /// ```harn
     /// println(set(1, 2, 3).filter({ x -> x > 1 })) // -> set(2, 3)
     /// ```
-    Pure async fn filter(cx, this: Ref<Set>, f: Value) -> "set" {
+    Pure async fn filter(cx, this: Ref<Set>, f: Value as "!function(1)") -> "set" {
         callable("set.filter", &f)?;
         let mut out = Set::new();
         for item in this.iter() {
@@ -192,7 +192,7 @@ builtins! {
     /// ```harn
     /// println(set(1, 2).any({ x -> x > 1 })) // -> true
     /// ```
-    Pure async fn any(cx, this: Ref<Set>, f: Value) -> "bool" {
+    Pure async fn any(cx, this: Ref<Set>, f: Value as "!function(1)") -> "bool" {
         callable("set.any", &f)?;
         some(&cx, &this, &f, true).await?
     }
@@ -202,7 +202,7 @@ builtins! {
     /// ```harn
     /// println(set(1, 2).all({ x -> x > 1 })) // -> false
     /// ```
-    Pure async fn all(cx, this: Ref<Set>, f: Value) -> "bool" {
+    Pure async fn all(cx, this: Ref<Set>, f: Value as "!function(1)") -> "bool" {
         callable("set.all", &f)?;
         !some(&cx, &this, &f, false).await?
     }
@@ -212,7 +212,7 @@ builtins! {
     /// ```harn
     /// println(set(2, 4).every({ x -> x % 2 == 0 })) // -> true
     /// ```
-    Pure async fn every(cx, this: Ref<Set>, f: Value) -> "bool" {
+    Pure async fn every(cx, this: Ref<Set>, f: Value as "!function(1)") -> "bool" {
         callable("set.every", &f)?;
         !some(&cx, &this, &f, false).await?
     }

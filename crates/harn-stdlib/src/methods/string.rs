@@ -93,10 +93,10 @@ builtins! {
     /// An empty separator gives the characters, with an empty string at both ends.
     ///
     /// ```harn
-    /// println("a,b".split()) // -> [a, b]
-    /// println("a b".split(" ").count) // -> 2
+    /// println("a b".split()) // -> [a, b]
+    /// println("a,b".split(",").count) // -> 2
     /// ```
-    Pure fn split(cx, this: Str, separator: Text = ",") -> "list" {
+    Pure fn split(cx, this: Str, separator: Text = " ") -> "list" {
         text::split(&this, &separator)?
     }
 

@@ -35,6 +35,18 @@ impl<'a> Compiler<'a> {
         self.deliver(base, dst);
     }
 
+    /// A call of a builtin. The fast instruction does not count the arguments: a number that does not fit goes
+    /// the way of calls of unknown values, which says so when it is reached.
+    fn emit_builtin(&mut self, builtin: &'static crate::Builtin, base: Reg, count: u16) {
+        if builtin.takes(count as usize) {
+            let k = self.f().constant(builtin.value());
+            self.f().emit(Op::CallBuiltin, base, count, k);
+        } else {
+            self.load_const(builtin.value(), base);
+            self.f().emit(Op::Call, base, count, 0);
+        }
+    }
+
     /// Compiles arguments into the registers behind `base`; `moved` names a variable whose last use this is.
     fn args(&mut self, args: &'a [Arg], moved: Option<Reg>) -> u16 {
         for arg in args {
@@ -161,10 +173,7 @@ impl<'a> Compiler<'a> {
             match target {
                 Target::Function(_) if tail => drop(self.f().emit(Op::TailCall, base, count, 0)),
                 Target::Function(index) => drop(self.f().emit(Op::CallFunction, base, count, index)),
-                Target::Builtin(builtin) => {
-                    let k = self.f().constant(builtin.value());
-                    self.f().emit(Op::CallBuiltin, base, count, k);
-                }
+                Target::Builtin(builtin) => self.emit_builtin(builtin, base, count),
                 Target::Value(name) => match kept {
                     Some(reg) => drop(self.f().emit(Op::CallLocal, base, count, u32::from(reg))),
                     None => {
@@ -203,7 +212,7 @@ impl<'a> Compiler<'a> {
             } else {
                 let count = self.args(args, moved);
                 self.f().at(name.span);
-                self.f().emit(Op::CallBuiltin, base, count, k);
+                self.emit_builtin(builtin, base, count);
             }
             self.deliver(base, dst);
             return;

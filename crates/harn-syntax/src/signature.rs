@@ -1,0 +1,379 @@
+//! What a call of a builtin must look like, and the words for what is wrong with one. The machine asks here when a
+//! call runs, and the checker when it reads one, so that both say the same.
+//!
+//! Types of parameters are written in Harn's notation: `int | float`, `list<string>`, `function(2)` for a function
+//! that is called with two arguments, `{width?: int, height?: int}` for a dict of options, `any`. A `?` at the end
+//! says that the argument may be left out; nil means the same then. `text` is what has a printed form of one line:
+//! strings, numbers, bools, durations and enum values. A `!` at the start says that the builtin finds words of its own
+//! for a value of another type and for a missing one.
+
+use crate::suggest::nearest;
+
+/// Kinds of values, as a set of bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kinds(pub u32);
+
+macro_rules! kinds {
+    ($($NAME:ident = $bit:literal, $word:literal;)*) => {
+        impl Kinds {
+            $(#[doc = concat!("`", $word, "`")] pub const $NAME: Kinds = Kinds(1 << $bit);)*
+        }
+        const WORDS: &[(&str, u32)] = &[
+            $(($word, 1 << $bit),)*
+            ("any", u32::MAX),
+            ("function", Kinds::CLOSURE.0 | Kinds::BUILTIN.0),
+            ("text", Kinds::TEXT.0),
+        ];
+    };
+}
+
+// The numbers up to 17 are those of the tags of values.
+kinds! {
+    NIL = 0, "nil";
+    BOOL = 1, "bool";
+    INT = 2, "int";
+    FLOAT = 3, "float";
+    DURATION = 4, "duration";
+    BUILTIN = 6, "builtin";
+    STRING = 8, "string";
+    BYTES = 9, "bytes";
+    LIST = 10, "list";
+    DICT = 11, "dict";
+    SET = 12, "set";
+    RANGE = 13, "range";
+    PAIR = 14, "pair";
+    ENUM = 15, "enum";
+    STRUCT = 16, "struct";
+    CLOSURE = 17, "closure";
+    ITER = 18, "iter";
+    GENERATOR = 19, "generator";
+    STREAM = 20, "stream";
+    CHANNEL = 21, "channel";
+    ATOMIC = 22, "atomic";
+    RNG = 23, "rng";
+    TASK_HANDLE = 24, "task_handle";
+    OTHER = 25, "other";
+}
+
+impl Kinds {
+    /// What parameters called text take.
+    pub const TEXT: Kinds = Kinds(
+        Kinds::STRING.0 | Kinds::INT.0 | Kinds::FLOAT.0 | Kinds::BOOL.0 | Kinds::DURATION.0 | Kinds::ENUM.0,
+    );
+
+    /// Everything.
+    pub const ANY: Kinds = Kinds(u32::MAX);
+
+    /// The kind that `type_of` calls `name`.
+    pub fn named(name: &str) -> Kinds {
+        WORDS.iter().find(|(word, _)| *word == name).map_or(Kinds::OTHER, |&(_, bits)| Kinds(bits))
+    }
+
+    /// Whether the sets have a kind in common.
+    pub const fn meets(self, other: Kinds) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The kinds of a type; an unknown word is none.
+    pub const fn of(ty: &str) -> Kinds {
+        let ty = ty.as_bytes();
+        let mut bits = if optional(ty) { Kinds::NIL.0 } else { 0 };
+        let mut at = 0;
+        while at < ty.len() {
+            let start = skip_blanks(ty, at);
+            let mut end = start;
+            while end < ty.len() && (ty[end].is_ascii_alphanumeric() || ty[end] == b'_') {
+                end += 1;
+            }
+            bits |= if end == start && start < ty.len() && ty[start] == b'{' {
+                Kinds::DICT.0
+            } else {
+                word_bits(ty, start, end)
+            };
+            at = end_of_branch(ty, end) + 1;
+        }
+        // A struct does wherever a dict does.
+        if bits & Kinds::DICT.0 != 0 {
+            bits |= Kinds::STRUCT.0;
+        }
+        Kinds(bits)
+    }
+}
+
+const fn skip_blanks(text: &[u8], mut at: usize) -> usize {
+    while at < text.len() && text[at] == b' ' {
+        at += 1;
+    }
+    at
+}
+
+/// The next `|` or the end, behind what is in brackets.
+const fn end_of_branch(text: &[u8], mut at: usize) -> usize {
+    let mut depth = 0;
+    while at < text.len() {
+        match text[at] {
+            b'(' | b'<' | b'{' => depth += 1,
+            b')' | b'>' | b'}' => depth -= 1,
+            b'|' if depth == 0 => break,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+const fn word_bits(text: &[u8], start: usize, end: usize) -> u32 {
+    let mut entry = 0;
+    while entry < WORDS.len() {
+        let word = WORDS[entry].0.as_bytes();
+        if word.len() == end - start {
+            let mut at = 0;
+            while at < word.len() && word[at] == text[start + at] {
+                at += 1;
+            }
+            if at == word.len() {
+                return WORDS[entry].1;
+            }
+        }
+        entry += 1;
+    }
+    0
+}
+
+const fn optional(ty: &[u8]) -> bool {
+    !ty.is_empty() && ty[ty.len() - 1] == b'?'
+}
+
+/// What is asked of one argument, made from the parameter's type when the program is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Wants {
+    /// The type.
+    pub ty: &'static str,
+    /// The kinds of values that it takes.
+    pub kinds: Kinds,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// With how many arguments a function is called; 255 when that is not known.
+    pub gives: u8,
+    /// Whether it is a dict of options with known names.
+    pub shape: bool,
+    /// Whether the builtin says itself what is wrong with the argument.
+    pub own: bool,
+}
+
+impl Wants {
+    /// What the type asks for.
+    ///
+    /// # Panics
+    /// When a word of the type is unknown. As the tables are constants, that is an error of the build.
+    pub const fn of(ty: &'static str) -> Wants {
+        let own = ty.as_bytes()[0] == b'!';
+        let ty = if own { ty.split_at(1).1 } else { ty };
+        let kinds = Kinds::of(ty);
+        assert!(kinds.0 & !Kinds::NIL.0 != 0, "unknown type of a parameter");
+        let bytes = ty.as_bytes();
+        Wants { ty, kinds, optional: optional(bytes), gives: gives(bytes), shape: bytes[0] == b'{', own }
+    }
+}
+
+/// The number in `function(N)`.
+const fn gives(ty: &[u8]) -> u8 {
+    let mut at = 0;
+    while at + 1 < ty.len() {
+        if ty[at] == b'(' {
+            return ty[at + 1] - b'0';
+        }
+        at += 1;
+    }
+    u8::MAX
+}
+
+/// With how many arguments a function given for a parameter of this type is called.
+pub fn call_arguments(ty: &str) -> Option<u8> {
+    Some(gives(ty.as_bytes())).filter(|&count| count != u8::MAX)
+}
+
+/// A parameter, as the checker sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: &'static str,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Whether it takes all remaining arguments.
+    pub rest: bool,
+}
+
+/// A builtin or method, as the checker sees it.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Its name; methods with their type: `list.sort`.
+    pub name: &'static str,
+    /// Its parameters, without a receiver.
+    pub parameters: Vec<Parameter>,
+    /// The type of its result.
+    pub returns: &'static str,
+}
+
+impl Signature {
+    /// What is wrong with this number of arguments.
+    pub fn wrong_count(&self, got: usize) -> Option<String> {
+        let rest = self.parameters.iter().any(|p| p.rest);
+        let least = self.parameters.iter().filter(|p| !p.optional && !p.rest).count();
+        let most = if rest { usize::MAX } else { self.parameters.len() };
+        if got < least {
+            Some(too_few(self.name, least, got))
+        } else {
+            (got > most).then(|| too_many(self.name, most, got))
+        }
+    }
+
+    /// The parameter that takes the argument at this place, from 0.
+    pub fn parameter(&self, at: usize) -> Option<&Parameter> {
+        self.parameters.get(at).or_else(|| self.parameters.last().filter(|p| p.rest))
+    }
+}
+
+fn arguments(count: usize) -> String {
+    format!("{count} argument{}", if count == 1 { "" } else { "s" })
+}
+
+/// `NAME: expected at most 2 arguments, got 3`
+pub fn too_many(name: &str, most: usize, got: usize) -> String {
+    format!("{name}: expected at most {}, got {got}", arguments(most))
+}
+
+/// `NAME: expected at least 1 argument, got 0`
+pub fn too_few(name: &str, least: usize, got: usize) -> String {
+    format!("{name}: expected at least {}, got {got}", arguments(least))
+}
+
+/// `NAME: PARAM must be TYPE, got TYPE`
+pub fn wrong_type(name: &str, param: &str, ty: &str, got: &str) -> String {
+    format!("{name}: {param} must be {}, got {got}", words(ty))
+}
+
+/// `list.map: the function takes 2 arguments, but gets 1`
+pub fn wrong_function(name: &str, takes: usize, gets: usize) -> String {
+    format!("{name}: the function takes {}, but gets {gets}", arguments(takes))
+}
+
+/// A type as a message says it: `int or float`.
+pub fn words(ty: &str) -> String {
+    let ty = ty.trim_end_matches('?');
+    let mut parts = Vec::new();
+    let mut rest = ty;
+    loop {
+        let end = end_of_branch(rest.as_bytes(), 0);
+        let part = rest[..end].trim();
+        let word = part.split(['<', '(', '{']).next().unwrap_or_default();
+        let word = if word.is_empty() { "dict" } else { word };
+        if !parts.contains(&word) {
+            parts.push(word);
+        }
+        if end == rest.len() {
+            break;
+        }
+        rest = &rest[end + 1..];
+    }
+    match parts.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        _ => parts.concat(),
+    }
+}
+
+/// The options of a type like `{width?: int, height?: int}`: names and types. Nothing for a dict of any names, which
+/// ends with `...`.
+pub fn options(ty: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = ty.trim_end_matches('?').strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or("");
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let mut end = 0;
+            let mut depth = 0;
+            for (at, c) in rest.bytes().enumerate() {
+                match c {
+                    b'(' | b'<' | b'{' => depth += 1,
+                    b')' | b'>' | b'}' => depth -= 1,
+                    b',' if depth == 0 => break,
+                    _ => {}
+                }
+                end = at + 1;
+            }
+            let entry = &rest[..end];
+            rest = rest.get(end + 1..).unwrap_or("");
+            if let Some((name, ty)) = entry.split_once(':') {
+                return Some((name.trim().trim_end_matches('?'), ty.trim()));
+            }
+        }
+        None
+    })
+}
+
+/// What is wrong with an option, if anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WrongOption {
+    /// No option has this name.
+    Unknown(String),
+    /// Its value is of a wrong type.
+    Type(String),
+}
+
+/// Checks one entry of a dict of options; `got` is the kind of its value and the word for it.
+pub fn wrong_option(name: &str, ty: &str, key: &str, got: Kinds, word: &str) -> Option<WrongOption> {
+    match options(ty).find(|(option, _)| *option == key) {
+        // An option that is nil is one that is not given.
+        Some((_, ty)) if Kinds::of(ty).meets(got) || got == Kinds::NIL => None,
+        Some((_, ty)) => Some(WrongOption::Type(wrong_type(name, key, ty, word))),
+        None if ty.contains("...") => None,
+        None => Some(WrongOption::Unknown(unknown_option(name, key, options(ty).map(|(option, _)| option)))),
+    }
+}
+
+/// ``NAME: unknown option `header`, did you mean `headers`?``
+pub fn unknown_option<'a>(name: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    match nearest(key, known.iter().copied()) {
+        Some(near) => format!("{name}: unknown option `{key}`, did you mean `{near}`?"),
+        None => format!("{name}: unknown option `{key}`; it takes {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_become_kinds() {
+        assert_eq!(Kinds::of("int | float"), Kinds(Kinds::INT.0 | Kinds::FLOAT.0));
+        assert_eq!(Kinds::of("list<string | int>?"), Kinds(Kinds::LIST.0 | Kinds::NIL.0));
+        assert_eq!(Kinds::of("function(2)"), Kinds::named("function"));
+        assert_eq!(Kinds::of("{a?: int | bool}?"), Kinds(Kinds::of("dict").0 | Kinds::NIL.0));
+        assert_eq!(Kinds::of("any"), Kinds::ANY);
+        assert_eq!(Kinds::of("nonsense"), Kinds(0));
+        assert_eq!(Wants::of("function(2)?").gives, 2);
+    }
+
+    #[test]
+    fn types_in_words() {
+        assert_eq!(words("int | float"), "int or float");
+        assert_eq!(words("string | list<int> | {a: int}?"), "string, list or dict");
+        assert_eq!(words("function(1)"), "function");
+    }
+
+    #[test]
+    fn options_have_names_and_types() {
+        let ty = "{headers?: bool, delimiter?: string | {x: int, y: int}}?";
+        let found: Vec<_> = options(ty).collect();
+        assert_eq!(found, [("headers", "bool"), ("delimiter", "string | {x: int, y: int}")]);
+        let wrong = |key, kind| wrong_option("f", ty, key, kind, "int");
+        assert_eq!(wrong("headers", Kinds::BOOL), None);
+        assert_eq!(
+            wrong("headers", Kinds::INT),
+            Some(WrongOption::Type("f: headers must be bool, got int".into()))
+        );
+        let unknown = "f: unknown option `header`, did you mean `headers`?";
+        assert_eq!(wrong("header", Kinds::BOOL), Some(WrongOption::Unknown(unknown.into())));
+    }
+}
