@@ -295,12 +295,15 @@ pub(crate) struct DemoArgs {
     pub(crate) no_record: bool,
 }
 
-/// Puts `run` in front of a single argument that names a program.
+/// Puts `run` in front of an argument that names a program; what follows are the program's arguments.
 pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     if let [_, first, ..] = args.as_slice() {
         let name = first.to_string_lossy();
         if name.ends_with(".harn") && !name.starts_with('-') {
             args.insert(1, "run".into());
+            if args.get(3).is_some_and(|next| next != "--") {
+                args.insert(3, "--".into());
+            }
         }
     }
     args

@@ -213,7 +213,8 @@ impl Builtin {
                 out.push('?');
             }
             out.push_str(": ");
-            out.push_str(p.ty);
+            // That it may be left out is said behind the name.
+            out.push_str(p.ty.trim_end_matches('?'));
             if let Some(default) = p.default {
                 out.push_str(" = ");
                 out.push_str(default);

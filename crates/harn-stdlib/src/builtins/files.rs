@@ -324,7 +324,14 @@ builtins! {
         };
         let base = base.or_nil();
         let base = match base.to_dict() {
-            Some(options) => options.get_str("base").cloned().unwrap_or_default(),
+            Some(options) => {
+                let known = ["base", "long_running", "background"];
+                if let Some(key) = options.keys().find(|key| !known.contains(&key.as_str())) {
+                    let text = harn_vm::signature::unknown_option("glob", key, known.into_iter());
+                    return Err(Error::runtime(text));
+                }
+                options.get_str("base").cloned().unwrap_or_default()
+            }
             None => base,
         };
         let base = match base.as_str() {
