@@ -102,20 +102,20 @@ fn wrong_calls(entry: &'static Builtin, head: &str, literal: bool, calls: &mut V
     let own: Vec<bool> =
         entry.params.iter().skip(usize::from(entry.is_method())).map(|p| p.own_missing).collect();
     let fit: Vec<&str> = known.parameters.iter().filter(|p| !p.rest).map(fitting).collect();
-    let mut add = |args: &[&str], names: Vec<String>, text: Option<String>, literal: bool| {
+    let mut add = |args: &[&str], names: Vec<String>, text: Option<String>| {
         calls.push(Call { source: format!("{head}({})", args.join(", ")), names, text, literal });
     };
     if !known.parameters.iter().any(|p| p.rest) {
         let mut args = fit.clone();
         args.push("1");
         let text = signature::too_many(known.name, fit.len(), args.len());
-        add(&args, vec![name.clone()], Some(text), literal);
+        add(&args, vec![name.clone()], Some(text));
     }
     if let Some(text) = known.wrong_count(0) {
         // Where the builtin has words of its own for an argument that is missing, those are said.
         let says_itself = own.iter().any(|own| *own);
         let names = if says_itself { Vec::new() } else { vec![name.clone()] };
-        add(&[], names, (!says_itself).then_some(text), literal);
+        add(&[], names, (!says_itself).then_some(text));
     }
     for (at, parameter) in known.parameters.iter().enumerate() {
         let Some((wrong, word)) = unfitting(parameter) else { continue };
@@ -127,15 +127,15 @@ fn wrong_calls(entry: &'static Builtin, head: &str, literal: bool, calls: &mut V
         args.extend(fit.iter().copied().skip(at + 1));
         let text = signature::wrong_type(known.name, parameter.name, parameter.ty, word);
         if own[at] {
-            add(&args, Vec::new(), None, literal);
+            add(&args, Vec::new(), None);
         } else {
-            add(&args, vec![name.clone(), parameter.name.to_owned()], Some(text), literal);
+            add(&args, vec![name.clone(), parameter.name.to_owned()], Some(text));
         }
         let options: Vec<(&str, &str)> = signature::options(parameter.ty).collect();
         let mut with = |given: String, names: Vec<String>| {
             let mut args: Vec<&str> = fit.iter().copied().take(at).collect();
             args.push(&given);
-            calls.push(Call { source: format!("{head}({})", args.join(", ")), names, text: None, literal });
+            add(&args, names, None);
         };
         if let (Some(_), false) = (options.first(), parameter.ty.contains("...")) {
             with("{no_such_option: 1}".to_owned(), vec![name.clone(), "no_such_option".to_owned()]);
@@ -206,7 +206,8 @@ fn run(calls: &[Call]) -> Vec<Option<String>> {
     let system = Rc::new(harn_system::Memory::new());
     let vm = harn_runtime::vm_builder(system.clone()).build();
     let source = harn_vm::Source { name: "calls.harn".into(), text: program, dir: "/".into() };
-    let program = harn_vm::load(&vm, &source).unwrap_or_else(|error| panic!("{error:?}"));
+    let program =
+        harn_vm::load(&vm, &source).unwrap_or_else(|error| panic!("{}", error.canonical(&source.text)));
     let outcome = harn_vm::block_on(program.run(&vm, None, &[]));
     let text = system.output();
     let found: Vec<Option<String>> =
