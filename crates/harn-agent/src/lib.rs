@@ -10,6 +10,7 @@
 //!
 //! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
 //! call) and `config.rs` (the options).
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 pub mod compaction;

@@ -9,8 +9,8 @@ use rustc_hash::FxHashSet;
 use crate::world::{Source, World};
 
 /// The files that a program imports, each read once.
-pub(crate) fn sources(world: &World<'_>) -> Sources<'static> {
-    Sources::new(&harn_front::Disk, world.std_module)
+pub(crate) fn sources<'a>(world: &'a World<'_>) -> Sources<'a> {
+    Sources::new(&world.files, world.std_module)
 }
 
 /// The names that a file exports, those it re-exports included; `None` when they cannot be told.

@@ -14,6 +14,7 @@
 //! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`. A type
 //! checker fits in as further files there, with types beside the bindings of `scope.rs`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 mod checks;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use harn_front::Through;
 use harn_syntax::ast::Program;
 use harn_syntax::signature::Signature;
 
@@ -34,6 +35,8 @@ pub trait Signatures {
 pub struct World<'a> {
     /// Names of builtins and globals.
     pub signatures: &'a dyn Signatures,
+    /// The system that imports, templates and manifests are read from.
+    pub files: Through<'a>,
     /// The source of `std/<name>`.
     pub std_module: fn(&str) -> Option<&'static str>,
     /// The text of an embedded prompt, by its path behind `std/`.

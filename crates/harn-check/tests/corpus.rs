@@ -58,8 +58,10 @@ fn valid_programs_have_no_errors_and_the_expected_warnings() {
         builder = builder.global(name, harn_vm::Value::NIL);
     }
     let names = Names(builder.build());
+    let system = harn_system::Real::new();
     let world = World {
         signatures: &names,
+        files: harn_front::Through(&system),
         std_module: harn_runtime::std_module,
         prompt_asset: harn_runtime::prompt_asset,
     };

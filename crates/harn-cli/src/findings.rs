@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use harn_check::{Located, Settings};
 use harn_syntax::{Diagnostic, Severity, Span};
-use harn_system::{Kind, Real, System, SystemExt};
+use harn_system::{Kind, Real, Stream, System, SystemExt};
 use serde_json::{Value, json};
 
 use crate::program;
@@ -127,7 +127,7 @@ pub(crate) fn collect(
 ) -> Result<Vec<PathBuf>, String> {
     let mut paths = Vec::new();
     for target in targets {
-        if !target.is_dir() {
+        if !Real::new().is_dir(target) {
             paths.push(target.clone());
             continue;
         }
@@ -186,7 +186,7 @@ const MAX_IGNORE: u64 = 1 << 20;
 fn ignore_files(folder: &Path) -> Result<(), String> {
     for name in [".gitignore", ".ignore"] {
         let path = folder.join(name);
-        let Ok(facts) = harn_system::real::files::look(&path) else { continue };
+        let Ok(facts) = Real::new().facts(&path) else { continue };
         if facts.kind == Kind::Other {
             return Err(format!("cannot read {}: not a regular file", path.display()));
         }
@@ -215,11 +215,11 @@ impl Manifests {
 
     /// The settings for the files of a folder.
     pub(crate) fn settings(&mut self, dir: &Path) -> Settings {
-        let Some(path) = Settings::manifest(dir) else { return Settings::default() };
+        let Some(path) = Settings::manifest(&Real::new(), dir) else { return Settings::default() };
         if let Some(settings) = self.known.get(&path) {
             return settings.clone();
         }
-        let (settings, located) = Settings::find(dir);
+        let (settings, located) = Settings::find(&Real::new(), dir);
         let mut problems: Vec<Problem> = located.into_iter().map(Problem::located).collect();
         problems.extend(about_models(&path));
         for problem in problems.iter_mut().filter(|problem| problem.diagnostic.code == "P0107") {
@@ -248,7 +248,7 @@ impl Manifests {
 fn about_models(path: &Path) -> Vec<Problem> {
     let Ok(text) = Real::new().read_text(path, MAX_BYTES) else { return Vec::new() };
     let found = harn_runtime::llm_config_problems(&text);
-    let file = harn_check::manifest_file(path, text);
+    let file = harn_check::manifest_file(&Real::new(), path, text);
     let problem = |found: harn_runtime::LlmConfigProblem| {
         let span = Span::new(found.span.start as u32, found.span.end as u32);
         let diagnostic = Diagnostic::error(found.message).with_code("P0108").with_label(span, "");
@@ -280,7 +280,7 @@ pub(crate) fn report(files: &[Findings], wording: &Wording, json: bool) -> u8 {
 }
 
 fn print_text(files: &[Findings], wording: &Wording) {
-    let colour = Colour::of(&std::io::stderr()).on();
+    let colour = Colour::of(Stream::Error).on();
     for file in files {
         if file.problems.is_empty() {
             let said = if file.repeated == 0 { wording.clean } else { "see the findings in what it uses" };

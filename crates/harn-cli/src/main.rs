@@ -3,6 +3,8 @@
 //! Nothing here knows how programs work; `program.rs` is the one place that drives the crates below. Exit codes: 0
 //! success, 1 something failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM, or what the program asked for.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod alloc;
 mod args;
 mod cmd;

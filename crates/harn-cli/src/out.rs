@@ -1,6 +1,8 @@
 //! Standard output of the commands. What cannot be written is remembered, and turns success into failure
 //! when the command ends; only a reader that has gone away is no failure.
 
+#![expect(clippy::disallowed_methods, reason = "what the commands themselves write; it may be no text")]
+
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 

@@ -129,6 +129,7 @@ fn read_source(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// `Error reading <path>: <reason>`
+#[expect(clippy::disallowed_methods, reason = "a source may be no text, and has a limit")]
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let name = path.display();
     let bytes = if path.as_os_str() == "-" {
@@ -241,7 +242,8 @@ impl Program {
             let known: Vec<_> = problems.iter().filter(|p| is_error(p)).map(Problem::start).collect();
             problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
         }
-        let located = harn_check::check_templates(&self.checked(&tree), &world(&Names(&vm)), settings);
+        let located =
+            harn_check::check_templates(&self.checked(&tree), &world(&Names(&vm), &Real::new()), settings);
         problems.extend(located.into_iter().map(|located| match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
             Some(_) => Problem::located(located),
@@ -278,7 +280,7 @@ impl Program {
 
     /// What the checker says.
     fn findings(&self, vm: &Vm, tree: &harn_syntax::ast::Program) -> Vec<Problem> {
-        let found = harn_check::check_program(&self.checked(tree), &world(&Names(vm)));
+        let found = harn_check::check_program(&self.checked(tree), &world(&Names(vm), &Real::new()));
         found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect()
     }
 
@@ -345,9 +347,10 @@ impl harn_check::Signatures for Names<'_> {
 }
 
 /// What the checker is told about the machine.
-fn world<'a>(names: &'a Names<'a>) -> harn_check::World<'a> {
+fn world<'a>(names: &'a Names<'a>, system: &'a dyn System) -> harn_check::World<'a> {
     harn_check::World {
         signatures: names,
+        files: harn_front::Through(system),
         std_module: harn_runtime::std_module,
         prompt_asset: harn_runtime::prompt_asset,
     }
@@ -360,7 +363,8 @@ pub(crate) fn bare_vm() -> Rc<Vm> {
 
 /// A machine for a session that has no file.
 pub(crate) fn session_vm(system: Rc<dyn System>) -> Rc<Vm> {
-    given(harn_runtime::vm_builder(system), &RunOptions::default(), &project(Path::new(""))).build()
+    let project = project(&*system, Path::new(""));
+    given(harn_runtime::vm_builder(system), &RunOptions::default(), &project).build()
 }
 
 /// Puts in what every program finds: `argv` and `context`.
@@ -374,8 +378,8 @@ fn given(builder: harn_vm::VmBuilder, options: &RunOptions, project: &Value) -> 
 }
 
 /// The root of the project that a folder belongs to, nil without one.
-fn project(dir: &Path) -> Value {
-    Settings::manifest(dir)
+fn project(system: &dyn System, dir: &Path) -> Value {
+    Settings::manifest(system, dir)
         .and_then(|path| path.parent().map(|root| Value::str(&root.display().to_string())))
         .unwrap_or(Value::NIL)
 }
@@ -392,10 +396,10 @@ pub(crate) fn run(
     warn: impl Fn(&Problem),
     ready: impl FnOnce(Interrupt),
 ) -> End {
-    if let Some(located) = Settings::unparsable(program.dir()) {
+    if let Some(located) = Settings::unparsable(&*system, program.dir()) {
         return End::Refused(vec![Problem::located(located)]);
     }
-    let project = project(program.dir());
+    let project = project(&*system, program.dir());
     let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
     let mut builder = given(harn_runtime::vm_builder(system), &options, &project);
     if let Some(names) = options.names.take() {

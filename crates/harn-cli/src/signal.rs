@@ -28,6 +28,7 @@ fn end() -> ! {
 /// Stops a program run by `harn run`: prints a line, lets cleanup run for most of a second, then ends the process. A
 /// second signal ends it at once.
 #[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
 pub(crate) fn stop_on_signal(interrupt: Interrupt) {
     watch(move |count, _| {
         if count > 1 {

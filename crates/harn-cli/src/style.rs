@@ -1,8 +1,6 @@
 //! Colour: only when the stream is a terminal and `NO_COLOR` is unset; `FORCE_COLOR=1` forces it.
 
-use std::io::IsTerminal;
-
-use harn_system::{Real, System};
+use harn_system::{Real, Stream, System};
 
 /// Whether a stream gets colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,9 +8,9 @@ pub(crate) struct Colour(bool);
 
 impl Colour {
     /// Decides for a stream.
-    pub(crate) fn of(stream: &impl IsTerminal) -> Colour {
+    pub(crate) fn of(stream: Stream) -> Colour {
         let set = |name: &str| Real::new().env(name).is_some_and(|v| !v.is_empty());
-        Colour(if set("NO_COLOR") { false } else { stream.is_terminal() || set("FORCE_COLOR") })
+        Colour(if set("NO_COLOR") { false } else { Real::new().is_terminal(stream) || set("FORCE_COLOR") })
     }
 
     /// Whether there is colour.

@@ -50,29 +50,6 @@ pub trait Files {
     }
 }
 
-/// The files of this machine.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
-
-impl Files for Disk {
-    fn kind(&self, path: &Path) -> io::Result<Kind> {
-        let facts = std::fs::metadata(path)?;
-        Ok(match () {
-            () if facts.is_file() => Kind::File,
-            () if facts.is_dir() => Kind::Folder,
-            () => Kind::Other,
-        })
-    }
-
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        std::fs::canonicalize(path)
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        harn_system::real::files::read(path, MAX_BYTES)
-    }
-}
-
 /// The files of a system.
 #[derive(Clone, Copy)]
 pub struct Through<'a>(pub &'a dyn System);

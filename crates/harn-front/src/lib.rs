@@ -13,6 +13,8 @@
 //! | `error` | imports that lead nowhere |
 //! | `exports` | the declarations that a file gives to others |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod error;
 mod exports;
 mod files;
@@ -23,7 +25,7 @@ mod sources;
 
 pub use error::ImportError;
 pub use exports::{exports, selectable};
-pub use files::{Disk, Files, Kind, MAX_BYTES, Through};
+pub use files::{Files, Kind, MAX_BYTES, Through};
 pub use imports::{StdModules, Target, resolve};
 pub use roots::{manifest_near, project_root};
 pub use sources::{Sources, Unit};

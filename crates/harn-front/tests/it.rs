@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use harn_front::{Disk, Sources, Target, exports, manifest_near, project_root, selectable};
+use harn_front::{Sources, Target, Through, exports, manifest_near, project_root, selectable};
+use harn_system::Real;
 
 /// A folder with these files; a name ending in `/` is a folder.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -27,7 +28,7 @@ fn std_module(name: &str) -> Option<&'static str> {
 /// What an import in the folder `from` leads to, relative to the root; or the message.
 fn found(root: &Path, from: &str, import: &str) -> String {
     let root = root.canonicalize().unwrap();
-    let said = match harn_front::resolve(import, &root.join(from), &Disk, std_module) {
+    let said = match harn_front::resolve(import, &root.join(from), &Through(&Real::new()), std_module) {
         Ok(Target::File(path)) => path.strip_prefix(&root).unwrap().display().to_string(),
         Ok(Target::Std(name)) => format!("std:{name}"),
         Err(error) => error.to_string(),
@@ -127,7 +128,9 @@ fn a_file_is_read_once() {
     let root =
         folder(&[("a.harn", "pub fn f() { 1 }"), ("sub/x", ""), ("bad.harn", "fn ("), ("latin.harn", "")]);
     std::fs::write(root.path().join("latin.harn"), [0xE9]).unwrap();
-    let sources = Sources::new(&Disk, std_module);
+    let real = Real::new();
+    let files = Through(&real);
+    let sources = Sources::new(&files, std_module);
     let load = |import: &str, from: &str| {
         let target = sources.resolve(import, &root.path().join(from)).unwrap();
         sources.load(&target)
@@ -162,7 +165,11 @@ fn what_a_file_exports() {
 fn the_project_of_a_folder() {
     let root = folder(&[("harn.toml", ""), ("repo/.git/", ""), ("repo/src/", ""), ("plain/src/", "")]);
     let at = root.path();
-    assert_eq!(project_root(&at.join("repo/src"), &Disk).as_deref(), Some(at));
-    assert_eq!(manifest_near(&at.join("plain/src"), &Disk), Some(at.join("harn.toml")));
-    assert_eq!(manifest_near(&at.join("repo/src"), &Disk), None, "a repository ends the search");
+    assert_eq!(project_root(&at.join("repo/src"), &Through(&Real::new())).as_deref(), Some(at));
+    assert_eq!(manifest_near(&at.join("plain/src"), &Through(&Real::new())), Some(at.join("harn.toml")));
+    assert_eq!(
+        manifest_near(&at.join("repo/src"), &Through(&Real::new())),
+        None,
+        "a repository ends the search"
+    );
 }

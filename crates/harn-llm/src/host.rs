@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use harn_system::{Real, System};
 use serde_json::Value;
 
 use crate::error::CallError;
@@ -47,18 +48,25 @@ pub struct SystemText {
     pub provenance: Option<Rc<dyn Any>>,
 }
 
-/// What a call needs from the program around it. Everything has a default except environment and
-/// clock, so a small embedding stays small.
+/// What a call needs from the program around it. Everything has a default except the system, so a small embedding stays
+/// small.
 pub trait Host {
+    /// Returns the system that requests, clocks, environment and files of calls are those of.
+    fn system(&self) -> Rc<dyn System>;
+
     /// Returns an environment variable.
-    fn env(&self, name: &str) -> Option<String>;
+    fn env(&self, name: &str) -> Option<String> {
+        self.system().env(name)
+    }
 
     /// Returns the wall clock in milliseconds since the Unix epoch.
-    fn now_ms(&self) -> i64;
+    fn now_ms(&self) -> i64 {
+        self.system().now_ms()
+    }
 
-    /// Waits.
+    /// Waits between two attempts.
     fn sleep(&self, time: Duration) -> LocalFuture<'_, ()> {
-        Box::pin(tokio::time::sleep(time))
+        self.system().sleep(time)
     }
 
     /// Returns a new identifier for a transcript or event.
@@ -95,11 +103,6 @@ pub trait Host {
         harn_schema::errors(schema, data)
     }
 
-    /// Reads a file of the user (only `~/.aws/credentials` is ever asked for).
-    fn read_file(&self, _path: &str) -> Option<String> {
-        None
-    }
-
     /// Runs the caller's own structural experiment: `transform` is what the option held, `input` is
     /// `{messages, system, iteration, label, name, args}`. The answer is null, a list of messages, or
     /// `{messages?, system?, label?, name?, metadata?}`. An `Err` is thrown as it is.
@@ -126,42 +129,50 @@ pub fn join_fragments(fragments: &[Fragment]) -> Option<String> {
     (!bodies.is_empty()).then(|| bodies.join("\n\n"))
 }
 
-/// A host for programs and tests: a fixed or real environment, the system clock, warnings on stderr.
-#[derive(Debug, Clone, Default)]
+/// A host for programs and tests: a system, and warnings on its standard error.
+#[derive(Clone)]
 pub struct StdHost {
+    system: Rc<dyn System>,
     env: Option<BTreeMap<String, String>>,
 }
 
+impl Default for StdHost {
+    fn default() -> StdHost {
+        StdHost::from_process()
+    }
+}
+
 impl StdHost {
-    /// Uses the environment of the process.
-    pub fn from_process() -> Self {
-        StdHost { env: None }
+    /// Uses a system, for example one in memory.
+    pub fn new(system: Rc<dyn System>) -> Self {
+        StdHost { system, env: None }
     }
 
-    /// Uses exactly the given variables.
+    /// Uses the machine with the environment of the process.
+    pub fn from_process() -> Self {
+        StdHost::new(Rc::new(Real::new()))
+    }
+
+    /// Uses the machine with exactly the given variables.
     pub fn with_env<K: Into<String>, V: Into<String>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
-        StdHost { env: Some(vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect()) }
+        let env = vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        StdHost { env: Some(env), ..StdHost::from_process() }
     }
 }
 
 impl Host for StdHost {
+    fn system(&self) -> Rc<dyn System> {
+        self.system.clone()
+    }
+
     fn env(&self, name: &str) -> Option<String> {
         match &self.env {
             Some(vars) => vars.get(name).cloned(),
-            None => std::env::var(name).ok(),
+            None => self.system.env(name),
         }
     }
 
-    fn now_ms(&self) -> i64 {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    }
-
-    fn read_file(&self, path: &str) -> Option<String> {
-        std::fs::read_to_string(path).ok()
-    }
-
     fn warn(&self, message: &str) {
-        eprintln!("[llm] warning: {message}");
+        self.system.write_err(&format!("[llm] warning: {message}\n"));
     }
 }

@@ -7,6 +7,7 @@
 //! Read first: `runtime/` (the sequence of one call), then `wire/` (one file per wire format:
 //! request to JSON and reply to [`StreamEvent`]s), `options/` (the option dict), `config/` (providers,
 //! aliases, routes) and `mock/` (answers without a network).
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 pub mod call_log;

@@ -16,14 +16,6 @@ use crate::transport::{HttpRequest, ReplyHead};
 /// Lines of a difference that an error shows.
 const MAX_DIFF: usize = 12;
 
-/// What a transport does with its exchanges.
-pub enum Cassette {
-    /// Writes each to a sink.
-    Record(Recorder),
-    /// Takes each from recorded ones.
-    Replay(Tape),
-}
-
 /// Writes exchanges as lines.
 pub struct Recorder {
     sink: Box<dyn FnMut(&str)>,
@@ -242,7 +234,7 @@ mod tests {
             headers: vec![],
             auth: vec![("authorization".into(), crate::secret::Secret::new("Bearer sk-123456"))],
             body: body.as_object().cloned().map(crate::wire::Body::new),
-            deadline: tokio::time::Instant::now(),
+            deadline: Duration::ZERO,
             timeout: Duration::ZERO,
         }
     }

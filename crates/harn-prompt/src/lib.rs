@@ -28,6 +28,7 @@
 //! # Ok::<(), harn_prompt::OptionError>(())
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 pub mod compare;

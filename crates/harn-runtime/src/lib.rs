@@ -19,6 +19,8 @@
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
 //! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `rehearsal.rs` shows the prompts of a run without models.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod assets;
 mod builtins;
 mod compact;

@@ -112,7 +112,7 @@ fn key_word(table: &Provider, host: &dyn Host) -> &'static str {
         "none" => return "not needed",
         "aws_sigv4" => {
             let file = harn_llm::config::env(host, "HOME").map(|home| format!("{home}/.aws/credentials"));
-            is_set("AWS_ACCESS_KEY_ID") || file.is_some_and(|file| host.read_file(&file).is_some())
+            is_set("AWS_ACCESS_KEY_ID") || file.is_some_and(|file| host.system().facts(file.as_ref()).is_ok())
         }
         _ if envs.is_empty() => return "not needed",
         _ => envs.into_iter().any(is_set),

@@ -12,7 +12,7 @@ use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
 use harn_prompt::{CallParts, Prose};
-use harn_system::SystemExt;
+use harn_system::{System, SystemExt};
 use harn_value::Value;
 use harn_vm::{Cx, Vm};
 use serde_json::{Map, Value as Json, json};
@@ -179,7 +179,8 @@ pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
 pub(crate) fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let state = vm.extension::<LlmState>();
     let make = || {
-        let runtime = LlmRuntime::new(Rc::new(ProgramHost { vm: Rc::downgrade(vm) }));
+        let runtime =
+            LlmRuntime::new(Rc::new(ProgramHost { vm: Rc::downgrade(vm), system: vm.system().clone() }));
         crate::llm_layers::configure(&runtime, vm, dir);
         Rc::new(runtime)
     };
@@ -188,6 +189,7 @@ pub(crate) fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
 
 struct ProgramHost {
     vm: Weak<Vm>,
+    system: Rc<dyn System>,
 }
 
 impl ProgramHost {
@@ -197,12 +199,8 @@ impl ProgramHost {
 }
 
 impl harn_llm::Host for ProgramHost {
-    fn env(&self, name: &str) -> Option<String> {
-        self.vm.upgrade()?.system().env(name)
-    }
-
-    fn now_ms(&self) -> i64 {
-        self.vm.upgrade().map_or(0, |vm| vm.system().now_ms())
+    fn system(&self) -> Rc<dyn System> {
+        self.system.clone()
     }
 
     fn new_id(&self) -> String {
@@ -269,11 +267,6 @@ impl harn_llm::Host for ProgramHost {
             messages: placed.messages,
             fragments: placed.fragments.into_iter().map(fragment).collect(),
         })
-    }
-
-    fn read_file(&self, path: &str) -> Option<String> {
-        let bytes = self.vm.upgrade()?.system().read(Path::new(path), 1 << 20).ok()?;
-        String::from_utf8(bytes).ok()
     }
 
     fn experiment<'a>(

@@ -61,7 +61,7 @@ fn user_file(system: &dyn System) -> Option<Layer> {
 
 /// The manifest of the project that a folder belongs to, with the project's folder.
 fn manifest(system: &dyn System, dir: &Path) -> Option<(PathBuf, String)> {
-    let dir = harn_template::absolute_folder(dir)?;
+    let dir = harn_template::absolute_folder(dir, system)?;
     let root = harn_front::project_root(&dir, &harn_front::Through(system))?;
     let text = read(system, &root.join("harn.toml")).ok()?;
     Some((root, text))

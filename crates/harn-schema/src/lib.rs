@@ -15,6 +15,8 @@
 //! | `pattern` | compiled regular expressions |
 //! | `search` | searches in large texts that can be stopped |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod canonical;
 mod check;
 mod complaint;

@@ -8,6 +8,8 @@
 //! The crate knows nothing of model calls, agents, templates or tasks; those builtins live with their
 //! subjects. Read `args.rs` first: it has the argument types the tables are written with.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod args;
 mod bridge;
 mod builtins;

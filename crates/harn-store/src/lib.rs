@@ -14,6 +14,7 @@
 //! | `error` | what can go wrong, and the way out |
 //! | `sqlite` | a file in the project's state folder |
 //! | `memory` | the same without a file, for tests |
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![doc = ""]
 #![doc = include_str!("../README.md")]
 

@@ -11,6 +11,8 @@
 //!
 //! Read `ast/mod.rs` first, then `layout.rs`, then `parser/mod.rs`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod ast;
 mod brackets;
 pub mod diagnostic;

@@ -20,7 +20,7 @@ pub use capture::Capture;
 pub use file::{Draft, Facts, Kind, Lock, MoveError};
 pub use guard::Protected;
 pub use memory::Memory;
-pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, is_secret_header};
+pub use net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, is_secret_header};
 pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished};
 pub use real::Real;

@@ -1,6 +1,11 @@
 //! HTTP as an exchange: a request, the head of its reply, and the body as a stream.
 
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use crate::system::Waiting;
 
@@ -14,7 +19,7 @@ pub struct HttpRequest {
     /// Its headers.
     pub headers: Vec<(String, String)>,
     /// Its body.
-    pub body: Option<Vec<u8>>,
+    pub body: Option<Payload>,
     /// The longest that the exchange may take, the body of the reply included.
     pub timeout: Option<Duration>,
     /// The longest that a connection may take to come about.
@@ -25,6 +30,10 @@ pub struct HttpRequest {
     pub redirects: usize,
     /// The address of a proxy.
     pub proxy: Option<String>,
+    /// Whether the proxies that the environment names are left out.
+    pub direct: bool,
+    /// Who finds the addresses of hosts instead of the system.
+    pub resolver: Option<Resolver>,
     /// Most bytes of the reply's body.
     pub max_response: u64,
 }
@@ -45,8 +54,77 @@ impl HttpRequest {
             read_timeout: None,
             redirects: 0,
             proxy: None,
+            direct: false,
+            resolver: None,
             max_response: HttpRequest::MAX_RESPONSE,
         }
+    }
+}
+
+/// The body of a request: pieces that others may hold, too. A clone shares them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Payload(pub Vec<Bytes>);
+
+impl Payload {
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    /// The bytes in one piece.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.concat()
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Payload {
+        Payload(vec![bytes.into()])
+    }
+}
+
+/// Finds the addresses of a host. Clones are equal, others are not.
+#[derive(Clone)]
+pub struct Resolver(Arc<Find>);
+
+type Find = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+
+impl Resolver {
+    /// Makes one of a function.
+    pub fn new(find: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Resolver {
+        Resolver(Arc::new(find))
+    }
+
+    /// The addresses of a host.
+    ///
+    /// # Errors
+    /// There are none, or it must not be reached.
+    pub fn find(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        (self.0)(host)
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).cast::<()>().addr()
+    }
+}
+
+impl PartialEq for Resolver {
+    fn eq(&self, other: &Resolver) -> bool {
+        self.address() == other.address()
+    }
+}
+
+impl Eq for Resolver {}
+
+impl std::hash::Hash for Resolver {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.address().hash(state);
+    }
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Resolver")
     }
 }
 
@@ -63,10 +141,25 @@ pub struct HttpReply {
 /// The body of a reply, as it comes.
 pub trait Body {
     /// The next piece; `None` at the end.
-    fn next(&mut self) -> Waiting<'_, Result<Option<Vec<u8>>, HttpError>>;
+    fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>>;
+
+    /// Gives up a body of which all that matters was read: what is left of it is read when it comes soon, so that the
+    /// connection serves the next request.
+    fn release(self: Box<Self>) -> Waiting<'static, ()>;
 }
 
 impl HttpReply {
+    /// The first header of a name in small letters.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The words that go with the status; empty for one that has none.
+    pub fn phrase(&self) -> &'static str {
+        let status = reqwest::StatusCode::from_u16(self.status).ok();
+        status.and_then(|status| status.canonical_reason()).unwrap_or_default()
+    }
+
     /// Reads the whole body.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
@@ -225,6 +226,23 @@ pub trait SystemExt: System {
     /// The working directory; empty when there is none any more.
     fn work_dir(&self) -> PathBuf {
         self.cwd().unwrap_or_default()
+    }
+
+    /// Waits for `work`, at most for `time`; `None` when that was over first.
+    fn within<F: Future>(
+        &self,
+        time: Duration,
+        work: F,
+    ) -> impl Future<Output = Option<F::Output>> + use<Self, F> {
+        let mut timer = self.sleep(time);
+        async move {
+            let mut work = std::pin::pin!(work);
+            std::future::poll_fn(|context| match work.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending => timer.as_mut().poll(context).map(|()| None),
+            })
+            .await
+        }
     }
 
     /// 64 random bits.

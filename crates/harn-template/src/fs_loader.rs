@@ -1,9 +1,10 @@
 //! [`FsLoader`]: templates of a program on disk. Resolves the path forms, keeps includes inside the
 //! template root and every file inside the workspace roots, and reads with care.
 
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use harn_system::{System, SystemExt};
 
 use crate::error::ErrorKind;
 use crate::loader::{Assets, Caller, Loaded, Loader, Origin, load_asset};
@@ -12,6 +13,10 @@ use crate::template::MAX_TEMPLATE_BYTES;
 
 /// Reads templates for one module of a program.
 pub struct FsLoader<'a> {
+    /// The system that tells where files lie and which project they belong to.
+    pub system: &'a dyn System,
+    /// The system that the texts of templates are read from: the same, or one that permits less.
+    pub reader: &'a dyn System,
     /// The embedded templates.
     pub assets: &'a dyn Assets,
     /// The folder of the module that calls `render`.
@@ -22,8 +27,12 @@ pub struct FsLoader<'a> {
 
 impl<'a> FsLoader<'a> {
     /// A loader without a policy.
-    pub fn new(assets: &'a dyn Assets, module_dir: impl Into<PathBuf>) -> FsLoader<'a> {
-        FsLoader { assets, module_dir: module_dir.into(), workspace_roots: None }
+    pub fn new(
+        system: &'a dyn System,
+        assets: &'a dyn Assets,
+        module_dir: impl Into<PathBuf>,
+    ) -> FsLoader<'a> {
+        FsLoader { system, reader: system, assets, module_dir: module_dir.into(), workspace_roots: None }
     }
 
     /// The file that `path` names, unread; `None` for an embedded template.
@@ -35,7 +44,7 @@ impl<'a> FsLoader<'a> {
         if from_asset || crate::loader::asset_path(path).is_some() {
             return Ok(None);
         }
-        self.place(path, caller).map(|(file, _)| Some(shortest(file)))
+        self.place(path, caller).map(|(file, _)| Some(shortest(file, self.system)))
     }
 
     /// The folder that relative paths of `caller` start from.
@@ -75,14 +84,14 @@ impl<'a> FsLoader<'a> {
             "" => ErrorKind::InvalidRootPath { rel: rel.to_owned() },
             _ => ErrorKind::InvalidAliasPath { alias: alias.to_owned(), rel: rel.to_owned() },
         };
-        let root = project_root(folder).ok_or_else(|| ErrorKind::NoProjectRoot {
+        let root = project_root(folder, self.system).ok_or_else(|| ErrorKind::NoProjectRoot {
             path: path.to_owned(),
             dir: folder.display().to_string(),
         })?;
         if !is_project_path(rel) {
             return Err(invalid());
         }
-        let base = if alias.is_empty() { root.clone() } else { join(&root, &asset_root(&root, alias)?) };
+        let base = if alias.is_empty() { root.clone() } else { join(&root, &self.asset_root(&root, alias)?) };
         Ok((join(&base, rel), Some(Fence::Project { root, error: invalid() })))
     }
 
@@ -92,12 +101,31 @@ impl<'a> FsLoader<'a> {
             Origin::File(path) => folder_of(path),
             _ => self.module_folder(),
         };
-        project_root(&folder).unwrap_or(folder)
+        project_root(&folder, self.system).unwrap_or(folder)
+    }
+
+    /// The folder of an alias in the manifest of `root`.
+    fn asset_root(&self, root: &Path, alias: &str) -> Result<String, ErrorKind> {
+        let manifest =
+            read(self.system, &root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
+        let value = manifest
+            .as_ref()
+            .and_then(|table| table.get("asset_roots"))
+            .and_then(|roots| roots.get(alias))
+            .and_then(toml::Value::as_str)
+            .ok_or_else(|| ErrorKind::UnknownAlias {
+                alias: alias.to_owned(),
+                root: root.display().to_string(),
+            })?;
+        if is_project_path(value) {
+            return Ok(value.to_owned());
+        }
+        Err(ErrorKind::UnsafeAlias { alias: alias.to_owned(), value: value.to_owned() })
     }
 
     fn check_policy(&self, file: &Path, real: &Path) -> Result<(), ErrorKind> {
         let Some(roots) = &self.workspace_roots else { return Ok(()) };
-        if roots.iter().any(|root| real.starts_with(real_path(root))) {
+        if roots.iter().any(|root| real.starts_with(real_path(root, self.system))) {
             return Ok(());
         }
         let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
@@ -119,20 +147,22 @@ impl Loader for FsLoader<'_> {
             return loaded;
         }
         let (file, fence) = self.place(path, caller)?;
-        let real = real_path(&file);
+        let real = real_path(&file, self.system);
         self.check_policy(&file, &real)?;
         match fence {
-            Some(Fence::Template(root)) if !real.starts_with(real_path(&root)) => {
+            Some(Fence::Template(root)) if !real.starts_with(real_path(&root, self.system)) => {
                 return Err(ErrorKind::IncludeEscapes {
                     path: real.display().to_string(),
-                    root: real_path(&root).display().to_string(),
+                    root: real_path(&root, self.system).display().to_string(),
                 });
             }
-            Some(Fence::Project { root, error }) if !real.starts_with(real_path(&root)) => return Err(error),
+            Some(Fence::Project { root, error }) if !real.starts_with(real_path(&root, self.system)) => {
+                return Err(error);
+            }
             _ => {}
         }
-        let file = shortest(file);
-        let text = read(&file).map_err(|error| {
+        let file = shortest(file, self.system);
+        let text = read(self.reader, &file).map_err(|error| {
             let (path, message) = (file.display().to_string(), error.to_string());
             match caller {
                 Caller::Module => ErrorKind::ReadTemplate { path, message },
@@ -144,49 +174,20 @@ impl Loader for FsLoader<'_> {
 
     fn identity(&self, origin: &Origin) -> Option<String> {
         match origin {
-            Origin::File(path) => Some(real_path(path).display().to_string()),
+            Origin::File(path) => Some(real_path(path, self.system).display().to_string()),
             Origin::Asset(_) => Some(origin.uri()),
             Origin::Inline => None,
         }
     }
 }
 
-/// The folder of an alias in the manifest of `root`.
-fn asset_root(root: &Path, alias: &str) -> Result<String, ErrorKind> {
-    let manifest = read(&root.join("harn.toml")).ok().and_then(|text| text.parse::<toml::Table>().ok());
-    let value = manifest
-        .as_ref()
-        .and_then(|table| table.get("asset_roots"))
-        .and_then(|roots| roots.get(alias))
-        .and_then(toml::Value::as_str)
-        .ok_or_else(|| ErrorKind::UnknownAlias {
-            alias: alias.to_owned(),
-            root: root.display().to_string(),
-        })?;
-    if is_project_path(value) {
-        return Ok(value.to_owned());
-    }
-    Err(ErrorKind::UnsafeAlias { alias: alias.to_owned(), value: value.to_owned() })
-}
-
-/// Reads a template. Only regular files of a bounded size are opened: a pipe or a device could block or
-/// never end.
-fn read(path: &Path) -> io::Result<String> {
-    let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
-    let metadata = fs::metadata(path)?;
-    // A folder is left to the system, which has its own words for it.
-    if !metadata.is_file() && !metadata.is_dir() {
-        return Err(invalid("not a regular file".to_owned()));
-    }
-    let mut text = String::new();
+/// Reads a template of a bounded size.
+fn read(system: &dyn System, path: &Path) -> io::Result<String> {
     let limit = MAX_TEMPLATE_BYTES as u64;
-    if metadata.len() <= limit {
-        fs::File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    let size = system.facts(path).map(|facts| if facts.is_file() { facts.size } else { 0 })?;
+    if size > limit {
+        let problem = ErrorKind::TooLarge { bytes: size.to_string(), limit: limit.to_string() };
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, problem.to_string()));
     }
-    let bytes = metadata.len().max(text.len() as u64);
-    if bytes > limit {
-        let problem = ErrorKind::TooLarge { bytes: bytes.to_string(), limit: limit.to_string() };
-        return Err(invalid(problem.to_string()));
-    }
-    Ok(text)
+    system.read_text(path, limit)
 }

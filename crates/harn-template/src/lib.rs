@@ -18,6 +18,7 @@
 //! is generated from them. The engine knows nothing of the VM and reads nothing by itself: files and
 //! embedded templates come through a [`Loader`].
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 mod analysis;

@@ -1,7 +1,8 @@
 //! Paths of templates: joined, compared, and the project that they belong to.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
+
+use harn_system::{System, SystemExt};
 
 /// The folder that holds a file.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
@@ -15,16 +16,16 @@ pub(crate) fn join(base: &Path, rel: &str) -> PathBuf {
 
 /// The path of a file without `..` segments, where that names the same file. It asks the file system, so a path that
 /// must not be looked at is to be refused before.
-pub(crate) fn shortest(path: PathBuf) -> PathBuf {
+pub(crate) fn shortest(path: PathBuf, system: &dyn System) -> PathBuf {
     match path.file_name() {
-        Some(name) => without_parents(&folder_of(&path)).join(name),
+        Some(name) => without_parents(&folder_of(&path), system).join(name),
         None => path,
     }
 }
 
 /// `folder` without `..` segments; as it is when that would be another folder, which links can bring about, or when it
 /// does not exist.
-fn without_parents(folder: &Path) -> PathBuf {
+fn without_parents(folder: &Path, system: &dyn System) -> PathBuf {
     if !folder.components().any(|part| part == Component::ParentDir) {
         return folder.to_owned();
     }
@@ -38,29 +39,35 @@ fn without_parents(folder: &Path) -> PathBuf {
             _ => short.push(part),
         }
     }
-    match (existing(folder), existing(&short)) {
+    match (existing(folder, system), existing(&short, system)) {
         (Some(as_written), Some(shortened)) if as_written == shortened => short,
         _ => folder.to_owned(),
     }
 }
 
 /// A folder without links; `None` when there is no such folder.
-fn existing(folder: &Path) -> Option<PathBuf> {
-    fs::canonicalize(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()
+fn existing(folder: &Path, system: &dyn System) -> Option<PathBuf> {
+    system.canonical(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()
+}
+
+/// The path from the root on, without `.` segments; `..` stays.
+fn absolute(path: &Path, system: &dyn System) -> Option<PathBuf> {
+    let whole = if path.is_absolute() { path.to_owned() } else { system.cwd().ok()?.join(path) };
+    Some(whole.components().filter(|part| *part != Component::CurDir).collect())
 }
 
 /// The absolute path of a folder, empty for the current one, such that each of its ancestors holds the one below it:
 /// without `.` and `..`.
-pub fn absolute_folder(folder: &Path) -> Option<PathBuf> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let absolute = without_parents(&std::path::absolute(folder).ok()?);
+pub fn absolute_folder(folder: &Path, system: &dyn System) -> Option<PathBuf> {
+    let absolute = without_parents(&absolute(folder, system)?, system);
     let tidy = !absolute.components().any(|part| part == Component::ParentDir);
-    Some(if tidy { absolute } else { real_path(&absolute) })
+    Some(if tidy { absolute } else { real_path(&absolute, system) })
 }
 
 /// The nearest folder from `folder` upwards that holds a `harn.toml`.
-pub fn project_root(folder: &Path) -> Option<PathBuf> {
-    absolute_folder(folder)?.ancestors().find(|dir| dir.join("harn.toml").is_file()).map(Path::to_owned)
+pub fn project_root(folder: &Path, system: &dyn System) -> Option<PathBuf> {
+    let folder = absolute_folder(folder, system)?;
+    folder.ancestors().find(|dir| system.is_file(&dir.join("harn.toml"))).map(Path::to_owned)
 }
 
 /// Whether a path stays below the folder of the project that it is joined to: what follows `@/`, and the folders of
@@ -74,10 +81,9 @@ pub fn is_project_path(rel: &str) -> bool {
 
 /// `path` without links, `.` and `..`. What does not exist is resolved as far as it does, so that a
 /// missing file is judged by where it would be.
-pub(crate) fn real_path(path: &Path) -> PathBuf {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if let Ok(real) = fs::canonicalize(&absolute) {
+pub(crate) fn real_path(path: &Path, system: &dyn System) -> PathBuf {
+    let absolute = absolute(path, system).unwrap_or_else(|| path.to_owned());
+    if let Ok(real) = system.canonical(&absolute) {
         return real;
     }
     let mut real = PathBuf::new();
@@ -88,7 +94,7 @@ pub(crate) fn real_path(path: &Path) -> PathBuf {
             }
             part => {
                 real.push(part);
-                if let Ok(resolved) = fs::canonicalize(&real) {
+                if let Ok(resolved) = system.canonical(&real) {
                     real = resolved;
                 }
             }

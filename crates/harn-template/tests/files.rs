@@ -2,6 +2,7 @@
 use std::fs;
 use std::path::Path;
 
+use harn_system::Real;
 use harn_template::{FsLoader, RenderContext, Template, TemplateCache};
 use harn_value::Value;
 use tempfile::TempDir;
@@ -17,13 +18,18 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
+/// The machine, for as long as the tests run.
+fn real() -> &'static Real {
+    Box::leak(Box::new(Real::new()))
+}
+
 fn asset(path: &str) -> Option<&'static str> {
     (path == "agent/hello.prompt").then_some("hello from std")
 }
 
 /// Renders `path` as a module in `module` below `dir` would. The folder shows as `DIR`.
 fn render(dir: &TempDir, module: &str, path: &str) -> String {
-    render_in(dir, FsLoader::new(&asset, dir.path().join(module)), path)
+    render_in(dir, FsLoader::new(real(), &asset, dir.path().join(module)), path)
 }
 
 fn render_in(dir: &TempDir, loader: FsLoader<'_>, path: &str) -> String {
@@ -56,7 +62,7 @@ fn paths_start_at_the_module_or_the_including_file() {
 #[test]
 fn inline_templates_include_from_the_module() {
     let dir = tree(&[("src/c.prompt", "c")]);
-    let loader = FsLoader::new(&asset, dir.path().join("src"));
+    let loader = FsLoader::new(real(), &asset, dir.path().join("src"));
     let context = RenderContext { loader: &loader, ..RenderContext::default() };
     let template = Template::inline("{{ include \"c.prompt\" }}!").unwrap();
     assert_eq!(template.render(&Value::NIL, &context).unwrap(), "c!");
@@ -246,7 +252,7 @@ fn the_sandbox_covers_renders_and_includes() {
         ("other/c.prompt", "c"),
     ]);
     let sandboxed = |path: &str| {
-        let mut loader = FsLoader::new(&asset, dir.path().join("ok"));
+        let mut loader = FsLoader::new(real(), &asset, dir.path().join("ok"));
         loader.workspace_roots = Some(vec![dir.path().join("ok"), dir.path().join("too")]);
         render_in(&dir, loader, path)
     };
@@ -261,7 +267,7 @@ fn the_sandbox_covers_renders_and_includes() {
     );
     let loader = FsLoader {
         workspace_roots: Some(vec![dir.path().join("ok")]),
-        ..FsLoader::new(&asset, dir.path().join("ok"))
+        ..FsLoader::new(real(), &asset, dir.path().join("ok"))
     };
     assert!(Template::load("../other/c.prompt", &loader).unwrap_err().is_sandbox_violation());
 }
@@ -352,7 +358,7 @@ fn parse_errors_show_the_path_as_resolved() {
 #[test]
 fn an_edited_file_renders_its_new_text() {
     let dir = tree(&[("a.prompt", "{{ include \"b.prompt\" }}"), ("b.prompt", "old")]);
-    let loader = FsLoader::new(&asset, dir.path());
+    let loader = FsLoader::new(real(), &asset, dir.path());
     let cache = TemplateCache::new();
     let context = RenderContext { loader: &loader, cache: Some(&cache), ..RenderContext::default() };
     let template = Template::load("a.prompt", &loader).unwrap();

@@ -22,6 +22,8 @@
 //! source text, bytecode or I/O. `unsafe` is confined to `object.rs`, `list.rs`,
 //! `text.rs`, `value.rs` and `foreign.rs`. Values are not `Send`: a program lives in one thread.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod char_index;
 mod compound;
 mod dict;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harn_system::SystemExt;
 use harn_value::{Dict, EnumValue, Foreign, List, Ref, Value, View};
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -94,7 +95,7 @@ impl Cx {
             }
         }
         for child in children.into_values() {
-            let _ = tokio::time::timeout(GRACE, child.ended()).await;
+            let _ = self.vm().system().within(GRACE, child.ended()).await;
         }
     }
 
@@ -517,7 +518,7 @@ builtins! {
         }
         handle.task.abort();
         handle.task.forget();
-        let _ = tokio::time::timeout(GRACE, handle.task.ended()).await;
+        let _ = cx.vm().system().within(GRACE, handle.task.ended()).await;
         Value::NIL
     }
 
@@ -543,9 +544,9 @@ builtins! {
             handle.task.cancel();
         }
         handle.task.forget();
-        if tokio::time::timeout(limit, handle.task.ended()).await.is_err() {
+        if cx.vm().system().within(limit, handle.task.ended()).await.is_none() {
             handle.task.abort();
-            let _ = tokio::time::timeout(GRACE, handle.task.ended()).await;
+            let _ = cx.vm().system().within(GRACE, handle.task.ended()).await;
             return Ok(Value::err(Value::str("cancel_graceful: timeout, task forcefully aborted")));
         }
         cx.print(&handle.task.take_output())?;
@@ -656,7 +657,9 @@ builtins! {
             None => millis(&timeout),
         };
         let found = match limit {
-            Some(limit) => tokio::time::timeout(limit, Channel::receive_any(&channels)).await.unwrap_or(None),
+            Some(limit) => {
+                cx.vm().system().within(limit, Channel::receive_any(&channels)).await.unwrap_or(None)
+            }
             None => Channel::receive_any(&channels).await,
         };
         if found.is_none() {
@@ -709,9 +712,9 @@ builtins! {
                     }
                 });
             }
-            match tokio::time::timeout(limit, Channel::receive_any(&channels)).await {
-                Ok(found) => found,
-                Err(_) => return Ok(answer(-1, Value::NIL)),
+            match cx.vm().system().within(limit, Channel::receive_any(&channels)).await {
+                Some(found) => found,
+                None => return Ok(answer(-1, Value::NIL)),
             }
         };
         match found {

@@ -3,7 +3,7 @@
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::task::Poll;
@@ -161,7 +161,7 @@ impl Cx {
     /// # Errors
     /// The cancellation error when cancellation was requested before.
     pub async fn sleep(&self, time: Duration) -> Result<()> {
-        let mut timer = std::pin::pin!(tokio::time::sleep(time));
+        let mut timer = self.0.vm.system().sleep(time);
         // Cancellation wakes the task, and with it this future.
         poll_fn(|context| match self.0.task.check_wait() {
             Err(error) => Poll::Ready(Err(error)),

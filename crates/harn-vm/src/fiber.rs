@@ -10,7 +10,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use harn_system::Waiting;
 use harn_value::{Tag, Value, memory, short};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
@@ -225,7 +227,8 @@ pub(crate) struct Fiber {
     pub(crate) text: String,
     /// How often the program was interrupted while its cleanup blocks ran.
     interruptions: u32,
-    timer: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// For the earliest deadline.
+    timer: Option<(Duration, Waiting<'static, ()>)>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
     /// An error that the code on top is to get.
@@ -823,14 +826,13 @@ impl Fiber {
             self.timer = None;
             return false;
         };
-        let timer = match &mut self.timer {
-            Some(timer) => {
-                if timer.deadline() != at {
-                    timer.as_mut().reset(at);
-                }
-                timer
+        let (_, timer) = match self.timer.take_if(|(until, _)| *until == at) {
+            Some(armed) => self.timer.insert(armed),
+            None => {
+                let system = self.cx.vm().system();
+                let left = at.saturating_sub(system.monotonic());
+                self.timer.insert((at, system.sleep(left)))
             }
-            None => self.timer.insert(Box::pin(tokio::time::sleep_until(at))),
         };
         timer.as_mut().poll(context).is_ready()
     }

@@ -18,6 +18,8 @@
 //! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
 //! lives in `arena.rs`, `interp.rs`, `fiber.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod access;
 mod arena;
 pub mod builtin;

@@ -56,7 +56,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
 }
 
 fn root_task(vm: &Vm) -> Rc<Task> {
-    let task = Task::root(vm.module_globals(0));
+    let task = Task::root(vm.system().clone(), vm.module_globals(0));
     vm.gate().enter(&task);
     task
 }

@@ -7,8 +7,8 @@ use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use harn_system::System;
 use harn_value::Value;
-use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::error::{Error, Result};
@@ -58,7 +58,8 @@ impl Ends {
 #[derive(Clone, Copy)]
 struct Deadline {
     token: u64,
-    at: Instant,
+    /// On the clock of the system, as every time here.
+    at: Duration,
 }
 
 /// A task of the program.
@@ -66,12 +67,13 @@ pub struct Task {
     /// Number among the children of its parent, from 1; 0 for the root.
     pub id: u64,
     parent: Option<Weak<Task>>,
+    system: Rc<dyn System>,
     pub(crate) globals: Globals,
     /// Collected output of a child; `None` in the root, which writes at once.
     output: RefCell<Option<String>>,
     cancelled: Cell<bool>,
     /// When waits other than `sleep` and locks are interrupted, once cancellation was requested.
-    wait_until: Cell<Option<Instant>>,
+    wait_until: Cell<Option<Duration>>,
     /// Checks left after a cancellation before a busy loop is interrupted.
     grace: Cell<u32>,
     aborted: Cell<bool>,
@@ -95,14 +97,21 @@ pub struct Task {
 }
 
 impl Task {
-    pub(crate) fn root(globals: Globals) -> Rc<Task> {
-        Rc::new(Task::with(0, None, globals, None))
+    pub(crate) fn root(system: Rc<dyn System>, globals: Globals) -> Rc<Task> {
+        Rc::new(Task::with(0, None, system, globals, None))
     }
 
-    fn with(id: u64, parent: Option<Weak<Task>>, globals: Globals, output: Option<String>) -> Task {
+    fn with(
+        id: u64,
+        parent: Option<Weak<Task>>,
+        system: Rc<dyn System>,
+        globals: Globals,
+        output: Option<String>,
+    ) -> Task {
         Task {
             id,
             parent,
+            system,
             globals,
             output: RefCell::new(output),
             cancelled: Cell::new(false),
@@ -128,7 +137,8 @@ impl Task {
     pub(crate) fn child(self: &Rc<Task>, globals: Globals) -> Rc<Task> {
         let id = self.next_child.get();
         self.next_child.set(id + 1);
-        let child = Task::with(id, Some(Rc::downgrade(self)), globals, Some(String::new()));
+        let (parent, system) = (Rc::downgrade(self), self.system.clone());
+        let child = Task::with(id, Some(parent), system, globals, Some(String::new()));
         if self.cancelled.get() {
             child.cancel();
         }
@@ -177,11 +187,15 @@ impl Task {
 
     // ---- deadlines ----
 
+    fn now(&self) -> Duration {
+        self.system.monotonic()
+    }
+
     /// Adds a deadline; the token removes it.
     pub(crate) fn push_deadline(&self, limit: Duration) -> u64 {
         let token = self.next_token.get();
         self.next_token.set(token + 1);
-        self.deadlines.borrow_mut().push(Deadline { token, at: Instant::now() + limit });
+        self.deadlines.borrow_mut().push(Deadline { token, at: self.now().saturating_add(limit) });
         token
     }
 
@@ -190,7 +204,7 @@ impl Task {
     }
 
     /// When a wait in progress is to be interrupted at the latest.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.borrow().iter().map(|d| d.at).chain(self.wait_until.get()).min()
     }
 
@@ -200,7 +214,7 @@ impl Task {
         if deadlines.is_empty() {
             return None;
         }
-        let now = Instant::now();
+        let now = self.now();
         let at = deadlines.iter().position(|d| d.at <= now)?;
         deadlines.remove(at);
         Some(Error::thrown("Deadline exceeded").interrupting())
@@ -216,7 +230,7 @@ impl Task {
     /// Requests cancellation of the task and its children.
     pub fn cancel(&self) {
         self.cancelled.set(true);
-        self.wait_until.set(Some(Instant::now() + GRACE));
+        self.wait_until.set(Some(self.now() + GRACE));
         self.wake();
         for child in self.children.borrow().values() {
             child.cancel();
@@ -258,7 +272,7 @@ impl Task {
             return Some(error);
         }
         let until = self.wait_until.get()?;
-        let now = Instant::now();
+        let now = self.now();
         if now < until {
             return None;
         }

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use harn_front::{ImportError, Sources, Target, Unit};
 use harn_syntax::ast::{Import, Program};
 use harn_syntax::{Diagnostic, Severity, SourceFile};
+use harn_system::System;
 
 use crate::codes::{UNKNOWN_IMPORT, UNRESOLVED_IMPORT};
 use crate::imports;
@@ -42,7 +43,7 @@ pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settin
     let mut templates = Templates::new(world, settings);
     let entry =
         File { tree: source.tree, dir: source.dir, name: source.name, text: source.text, shown: None };
-    let mut seen: BTreeSet<PathBuf> = std::fs::canonicalize(source.name).into_iter().collect();
+    let mut seen: BTreeSet<PathBuf> = world.files.0.canonical(Path::new(source.name)).into_iter().collect();
     let mut waiting = entry.check(&sources, &mut templates);
     let mut next = 0;
     while let Some(target) = waiting.get(next).cloned() {
@@ -120,7 +121,7 @@ impl File<'_> {
             Some(why) => {
                 diagnostic.notes.push(why.trim_start_matches("Import error: ").to_owned());
             }
-            None => diagnostic.help = self.import_help(&import.path),
+            None => diagnostic.help = self.import_help(&import.path, templates.system),
         }
         templates.report(self.shown.clone(), diagnostic);
     }
@@ -154,7 +155,7 @@ impl File<'_> {
     }
 
     /// A file beside the importer with a name like the one that does not exist.
-    fn import_help(&self, path: &str) -> Option<String> {
+    fn import_help(&self, path: &str, files: &dyn System) -> Option<String> {
         if path.starts_with("std/") {
             return None;
         }
@@ -162,7 +163,7 @@ impl File<'_> {
         let stem = wanted.file_stem()?.to_str()?;
         let folder =
             wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        let entries = files.names(folder).ok()?.into_iter();
         let stems: Vec<String> = entries
             .filter(|file| file.extension().is_some_and(|extension| extension == "harn"))
             .filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()))

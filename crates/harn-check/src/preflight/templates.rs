@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use harn_syntax::source_map::line_column;
 use harn_syntax::{Diagnostic, SourceFile, Span};
+use harn_system::{System, SystemExt};
 use harn_template::{
     Assets, Caller, ErrorKind, FILTERS, FsLoader, IncludeSite, LintSettings, Loaded, Loader, MAX_INCLUDES,
     Origin, Template,
@@ -30,6 +31,7 @@ pub(crate) struct Parsed {
 /// The templates seen so far, and all findings of the preflight.
 pub(crate) struct Templates<'a> {
     settings: &'a Settings,
+    pub(crate) system: &'a dyn System,
     assets: Embedded,
     /// By identity; `None` when it does not parse.
     parsed: FxHashMap<String, Option<Rc<Parsed>>>,
@@ -72,6 +74,7 @@ impl<'a> Templates<'a> {
     pub(crate) fn new(world: &World<'a>, settings: &'a Settings) -> Self {
         Self {
             settings,
+            system: world.files.0,
             assets: Embedded(world.prompt_asset),
             parsed: FxHashMap::default(),
             ledger: Ledger::default(),
@@ -109,7 +112,7 @@ impl<'a> Templates<'a> {
             return self.ledger.incomplete(file.shown.as_ref(), call);
         };
         let assets = Embedded(self.assets.0);
-        let loader = FsLoader::new(&assets, dir);
+        let loader = FsLoader::new(self.system, &assets, dir);
         let (line, column) = line_column(file.text, call.path_span.start);
         let note = format!("rendered by {}:{line}:{column}", file.name);
         let identity = entry.identity.clone();
@@ -144,10 +147,10 @@ impl<'a> Templates<'a> {
         let plain = !path.starts_with('@') && !Path::new(path).is_absolute();
         let roots = self.settings.bundle_root.as_deref().filter(|_| plain).into_iter().chain([file.dir]);
         for dir in roots {
-            let loader = FsLoader::new(&assets, dir);
+            let loader = FsLoader::new(self.system, &assets, dir);
             let problem = match loader.resolve(path, Caller::Module) {
                 Err(problem) => at_call(TEMPLATE_PATH, problem.to_string()),
-                Ok(Some(place)) if !place.exists() => {
+                Ok(Some(place)) if !self.system.exists(&place) => {
                     places.push(place.display().to_string());
                     continue;
                 }
@@ -166,7 +169,8 @@ impl<'a> Templates<'a> {
         }
         let message = format!("{} '{path}' does not exist at {}", call.what, places.join(", "));
         let mut diagnostic = at_call(TEMPLATE_MISSING, message);
-        diagnostic.help = similar_file(file.dir, path).map(|near| format!("did you mean `{near}`?"));
+        diagnostic.help =
+            similar_file(self.system, file.dir, path).map(|near| format!("did you mean `{near}`?"));
         self.report(file.shown.clone(), diagnostic);
         None
     }
@@ -296,12 +300,13 @@ fn span(range: std::ops::Range<usize>) -> Span {
 }
 
 /// A file beside the missing one with a name much like it, as the path should be written.
-fn similar_file(dir: &Path, path: &str) -> Option<String> {
+fn similar_file(files: &dyn System, dir: &Path, path: &str) -> Option<String> {
     let wanted = dir.join(path);
     let folder = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = wanted.file_name()?.to_str()?;
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let entries = files.names(folder).ok()?;
+    let names: Vec<String> =
+        entries.iter().filter_map(|entry| Some(entry.file_name()?.to_str()?.to_owned())).collect();
     // A missing or wrong extension is as likely as a misspelt name.
     let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let mut same_stem: Vec<&str> =

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
+use harn_system::{System, SystemExt};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -83,6 +84,7 @@ struct Wrong {
 
 /// A manifest while it is read.
 struct Manifest<'a> {
+    system: &'a dyn System,
     path: &'a Path,
     shown: Rc<SourceFile>,
     settings: Settings,
@@ -90,8 +92,8 @@ struct Manifest<'a> {
 }
 
 /// A manifest as diagnostics show it: below the current folder without the way there.
-pub fn manifest_file(path: &Path, text: impl Into<String>) -> Rc<SourceFile> {
-    let here = std::env::current_dir().ok();
+pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) -> Rc<SourceFile> {
+    let here = system.cwd().ok();
     let shown = here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path);
     Rc::new(SourceFile::new(shown.display().to_string(), text))
 }
@@ -100,19 +102,16 @@ pub fn manifest_file(path: &Path, text: impl Into<String>) -> Rc<SourceFile> {
 ///
 /// # Errors
 /// The system's error, or what is wrong with the file.
-pub(crate) fn text(path: &Path) -> std::io::Result<String> {
-    let bytes = harn_system::real::files::read(path, 16 << 20)?;
-    let wrong =
-        |_| std::io::Error::new(std::io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
-    String::from_utf8(bytes).map_err(wrong)
+pub(crate) fn text(system: &dyn System, path: &Path) -> std::io::Result<String> {
+    system.read_text(path, 16 << 20)
 }
 
 /// Reads a manifest. What it says wrongly counts as absent.
-pub(super) fn read(path: &Path) -> (Settings, Vec<Located>) {
-    match text(path) {
-        Ok(text) => from_text(&text, path),
+pub(super) fn read(system: &dyn System, path: &Path) -> (Settings, Vec<Located>) {
+    match text(system, path) {
+        Ok(text) => from_text(system, &text, path),
         Err(error) => {
-            let mut manifest = Manifest::new("", path);
+            let mut manifest = Manifest::new(system, "", path);
             manifest.unparsable(&error.to_string(), None);
             manifest.finish()
         }
@@ -120,8 +119,8 @@ pub(super) fn read(path: &Path) -> (Settings, Vec<Located>) {
 }
 
 /// Reads the text of the manifest at `path`.
-pub(super) fn from_text(text: &str, path: &Path) -> (Settings, Vec<Located>) {
-    let mut manifest = Manifest::new(text, path);
+pub(super) fn from_text(system: &dyn System, text: &str, path: &Path) -> (Settings, Vec<Located>) {
+    let mut manifest = Manifest::new(system, text, path);
     match DeTable::parse(text) {
         Ok(document) => manifest.document(document.get_ref()),
         Err(error) => manifest.unparsable(error.message(), error.span()),
@@ -130,11 +129,16 @@ pub(super) fn from_text(text: &str, path: &Path) -> (Settings, Vec<Located>) {
 }
 
 impl<'a> Manifest<'a> {
-    fn new(text: &str, path: &'a Path) -> Self {
+    fn new(system: &'a dyn System, text: &str, path: &'a Path) -> Self {
         Self {
+            system,
             path,
-            shown: manifest_file(path, text),
-            settings: Settings { root: path.parent().map(Path::to_owned), ..Settings::default() },
+            shown: manifest_file(system, path, text),
+            settings: Settings {
+                root: path.parent().map(Path::to_owned),
+                cwd: system.work_dir(),
+                ..Settings::default()
+            },
             problems: Vec::new(),
         }
     }
@@ -248,7 +252,7 @@ impl<'a> Manifest<'a> {
             return Err(wrong("the path of a folder", value).help("as in `bundle_root = \"dist\"`"));
         };
         let root = self.settings.root.as_deref().unwrap_or(Path::new("")).join(folder);
-        if !root.is_dir() {
+        if !self.system.is_dir(&root) {
             let message = format!("[check] bundle_root: there is no folder {}", root.display());
             self.report(Diagnostic::warning(message).with_label(span(value.span()), ""));
         }

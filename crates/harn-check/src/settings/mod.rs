@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobMatcher};
+use harn_front::Through;
+use harn_system::System;
 
 use crate::Located;
 use crate::codes::MANIFEST_SYNTAX;
@@ -16,6 +18,8 @@ pub use manifest::manifest_file;
 pub struct Settings {
     /// The folder of the manifest; `None` without one.
     pub root: Option<PathBuf>,
+    /// Where relative paths start from.
+    pub cwd: PathBuf,
     /// `[lint] disabled` and `[check] disable_rules`.
     pub disabled: Vec<RuleFilter>,
     /// `[lint] template_variant_branch_threshold`; `None` for the default.
@@ -76,19 +80,20 @@ impl RuleFilter {
 
 impl Settings {
     /// Finds the manifest for the files of `dir`: from there upwards at most 16 folders, not beyond one that holds `.git`.
-    pub fn manifest(dir: &Path) -> Option<PathBuf> {
-        harn_front::manifest_near(&harn_template::absolute_folder(dir)?, &harn_front::Disk)
+    pub fn manifest(system: &dyn System, dir: &Path) -> Option<PathBuf> {
+        let dir = harn_template::absolute_folder(dir, system)?;
+        harn_front::manifest_near(&dir, &Through(system))
     }
 
     /// Reads the manifest for the files of `dir`, and tells what is wrong with it. What it says wrongly counts as absent;
     /// one that cannot be parsed gives the defaults.
-    pub fn find(dir: &Path) -> (Self, Vec<Located>) {
-        Self::manifest(dir).map_or_else(Default::default, |path| manifest::read(&path))
+    pub fn find(system: &dyn System, dir: &Path) -> (Self, Vec<Located>) {
+        Self::manifest(system, dir).map_or_else(Default::default, |path| manifest::read(system, &path))
     }
 
     /// The complaint that the manifest for the files of `dir` cannot be parsed.
-    pub fn unparsable(dir: &Path) -> Option<Located> {
-        let (_, problems) = Self::find(dir);
+    pub fn unparsable(system: &dyn System, dir: &Path) -> Option<Located> {
+        let (_, problems) = Self::find(system, dir);
         problems.into_iter().find(|located| located.diagnostic.code == MANIFEST_SYNTAX)
     }
 
@@ -103,7 +108,8 @@ impl Settings {
 
     /// A path as globs see it: relative to the manifest.
     fn relative(&self, file: &Path) -> PathBuf {
-        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let whole = self.cwd.join(file);
+        let absolute: PathBuf = whole.components().collect();
         match &self.root {
             Some(root) => absolute.strip_prefix(root).map(Path::to_owned).unwrap_or(absolute),
             None => file.to_owned(),
@@ -116,7 +122,8 @@ mod tests {
     use super::*;
 
     fn settings(text: &str) -> Settings {
-        let (read, problems) = manifest::from_text(text, Path::new("/project/harn.toml"));
+        let (read, problems) =
+            manifest::from_text(&harn_system::Memory::new(), text, Path::new("/project/harn.toml"));
         assert!(problems.is_empty(), "{problems:?}");
         read
     }
@@ -126,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let text = "[lint]\ntemplate-variant-branch-threshold = 5\n[check]\nstrict = true\npreflight-severity = \"warn\"\nbundle_root = \".\"\n";
         std::fs::write(dir.path().join("harn.toml"), text).unwrap();
-        let (read, problems) = Settings::find(dir.path());
+        let (read, problems) = Settings::find(&harn_system::Real::new(), dir.path());
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(read.template_variant_branch_threshold, Some(5));
         assert!(read.strict);

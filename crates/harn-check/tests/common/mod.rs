@@ -39,6 +39,7 @@ impl Signatures for Builtins {
 
 pub(crate) fn world() -> World<'static> {
     World {
+        files: harn_front::Through(Box::leak(Box::new(harn_system::Real::new()))),
         signatures: &Builtins,
         std_module: |name| (name == "text").then_some("pub fn shout(s) { s }\nfn hidden() { 1 }\n"),
         prompt_asset: |path| {
@@ -101,7 +102,7 @@ impl Project {
     pub(crate) fn preflight(&self, text: &str) -> Vec<Located> {
         let tree = parse(text);
         let dir = &self.dir;
-        let (settings, problem) = Settings::find(dir);
+        let (settings, problem) = Settings::find(&harn_system::Real::new(), dir);
         assert!(problem.is_empty(), "{problem:?}");
         check_templates(&Source { name: "main.harn", dir, text, tree: &tree }, &world(), &settings)
     }

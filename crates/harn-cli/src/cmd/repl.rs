@@ -1,9 +1,10 @@
 //! `harn repl`: an interactive session, or the evaluation of what comes on standard input.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, Write};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use harn_system::{Real, Stream, System};
 use harn_vm::block_on;
 
 use crate::repl::editor::{self, Shared};
@@ -16,7 +17,7 @@ pub(crate) fn repl() -> u8 {
     let running = Running::default();
     let watched = running.clone();
     signal::interrupt_on_signal(move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    let outcome = if std::io::stdin().is_terminal() { interactive(running) } else { piped(running) };
+    let outcome = if Real::new().is_terminal(Stream::Input) { interactive(running) } else { piped(running) };
     match outcome {
         Ok(code) => code,
         Err(error) => {
@@ -41,6 +42,7 @@ fn show(reply: Reply, failed: &mut bool) -> Option<u8> {
 }
 
 /// Reads inputs from standard input up to its end; 1 if one of them failed.
+#[expect(clippy::disallowed_methods, reason = "lines as bytes: one that is no text must not end the session")]
 fn piped(running: Running) -> std::io::Result<u8> {
     block_on(async {
         let mut session = Session::new(running);

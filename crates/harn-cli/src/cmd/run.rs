@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::rc::Rc;
 
-use harn_system::{Level, Real, System, real};
+use harn_system::{Level, Real, Stream, System, real};
 use harn_vm::Names;
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Sink {
 
     /// Shows a warning; the program runs all the same.
     fn warn(&self, problem: &Problem) {
-        write_err(&problem.draw(Colour::of(&std::io::stderr()).on()));
+        write_err(&problem.draw(Colour::of(Stream::Error).on()));
     }
 
     /// Shows how the program ended; gives the exit code.
@@ -115,7 +115,7 @@ impl Sink {
 fn finish_text(end: End) -> u8 {
     let (code, result) = end.settle();
     if let Err(failure) = result {
-        write_err(&failure.draw(Colour::of(&std::io::stderr()).on()));
+        write_err(&failure.draw(Colour::of(Stream::Error).on()));
     }
     code
 }

@@ -1,11 +1,11 @@
 //! `harn test conformance`: runs the suite in `./conformance` and reports.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
-use harn_system::{Real, System};
+use harn_system::{Real, Stream, System, SystemExt};
 
 use crate::args::{TestArgs, usage_error};
 use crate::conformance::case::{self, Case};
@@ -39,7 +39,7 @@ pub(crate) fn test(args: &TestArgs) -> u8 {
 /// The cases that selection and filter leave.
 fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String> {
     let root = PathBuf::from(ROOT);
-    if !root.is_dir() {
+    if !Real::new().is_dir(&root) {
         return Err(format!("Directory not found: {ROOT}"));
     }
     let target = match selection {
@@ -57,17 +57,17 @@ fn select(selection: Option<&Path>, filter: &Filter) -> Result<Vec<Case>, String
 /// The path of a selection, which is relative to the current folder or to the suite and lies inside of the suite.
 fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
     let shown = given.display();
-    let path =
-        [given.to_owned(), root.join(given)].into_iter().find(|path| path.exists()).ok_or_else(|| {
-            format!("Conformance target not found: {shown}. Expected a file or directory under {ROOT}")
-        })?;
+    let system = Real::new();
+    let path = [given.to_owned(), root.join(given)].into_iter().find(|path| system.exists(path)).ok_or_else(
+        || format!("Conformance target not found: {shown}. Expected a file or directory under {ROOT}"),
+    )?;
     let absolute =
-        |path: &Path| path.canonicalize().map_err(|e| format!("cannot read {}: {e}", path.display()));
+        |path: &Path| system.canonical(path).map_err(|e| format!("cannot read {}: {e}", path.display()));
     let (whole, part) = (absolute(root)?, absolute(&path)?);
     let Ok(relative) = part.strip_prefix(&whole) else {
         return Err(format!("Conformance target must be inside {ROOT}: {shown}"));
     };
-    if !part.is_dir() && part.extension().is_none_or(|e| e != "harn") {
+    if !system.is_dir(&part) && part.extension().is_none_or(|e| e != "harn") {
         return Err(format!("Conformance target must be a .harn file or directory: {shown}"));
     }
     Ok(root.join(relative))
@@ -78,9 +78,9 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let jobs = args
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(8)), usize::from);
-    let begin = Instant::now();
+    let clock = Real::new();
     let results = run::run(cases, jobs, Duration::from_millis(args.timeout));
-    let total = begin.elapsed();
+    let total = clock.monotonic();
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };
     {
@@ -103,7 +103,7 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
 }
 
 fn plain_text(args: &TestArgs, results: &[CaseResult], total: Duration) -> String {
-    let colour = Colour::of(&std::io::stdout());
+    let colour = Colour::of(Stream::Output);
     let mut out = String::new();
     for result in results {
         let mark = if result.failure.is_none() { colour.good("PASS") } else { colour.error("FAIL") };

@@ -32,7 +32,7 @@ pub(crate) fn find(root: &Path, target: &Path) -> Result<Vec<Case>, String> {
     for path in programs {
         if let Some(expectation) = expectation(&path).unwrap_or_else(|why| Some(Expectation::Unclear(why))) {
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            let mock = Some(path.with_extension("llm-mock.jsonl")).filter(|p| p.is_file());
+            let mock = Some(path.with_extension("llm-mock.jsonl")).filter(|p| Real::new().is_file(p));
             cases.push(Case { name, path, expectation, mock });
         }
     }
@@ -51,7 +51,7 @@ fn collect(at: &Path, programs: &mut Vec<PathBuf>, entered: &mut BTreeSet<(u64, 
     }
     let names = Real::new().names(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
     for path in names.iter().map(|name| at.join(name)) {
-        if path.is_dir() {
+        if Real::new().is_dir(&path) {
             collect(&path, programs, entered)?;
         } else if path.extension().is_some_and(|e| e == "harn") {
             programs.push(path);

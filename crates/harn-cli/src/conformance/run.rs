@@ -1,5 +1,10 @@
 //! Runs cases on worker threads, each case in a machine of its own, and stops those that take too long.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "one clock for the threads that run cases and the one that watches them"
+)]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use harn_system::{Real, System};
+use harn_system::{Real, Stream, System};
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -44,7 +44,7 @@ pub(crate) fn read(
     inputs: &UnboundedSender<String>,
     done: &Receiver<()>,
 ) -> Result<(), String> {
-    let colour = Colour::of(&std::io::stdout());
+    let colour = Colour::of(Stream::Output);
     let config = Config::builder()
         .max_history_size(HISTORY)
         .and_then(|c| c.history_ignore_dups(true))

@@ -1,5 +1,7 @@
 //! Routes of the large clouds: addresses and credentials that a table entry cannot express.
 
+use harn_system::SystemExt;
+
 use super::LlmRuntime;
 use crate::config::env;
 use crate::error::{Category, LlmError};
@@ -56,7 +58,7 @@ impl LlmRuntime {
             return Some(Credentials { access_key, secret_key: Secret::new(secret), session_token });
         }
         let path = format!("{}/.aws/credentials", var("HOME")?);
-        let text = self.host.read_file(&path)?;
+        let text = self.host.system().read_text(path.as_ref(), 1 << 20).ok()?;
         profile(&text, &var("AWS_PROFILE").unwrap_or_else(|| "default".into()))
     }
 

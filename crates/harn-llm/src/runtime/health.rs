@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::LlmRuntime;
 use crate::config::{Healthcheck, Provider, env};
 use crate::json::{Object, clip, list_at, str_at, truthy};
 use crate::secret::{Secret, is_secret_header, redact_url};
-use crate::transport::{HttpRequest, WholeReply};
+use crate::transport::{HttpRequest, WholeReply, fetch};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 const BODY_LIMIT: usize = 4 << 20;
@@ -263,6 +262,7 @@ impl LlmRuntime {
         let more = table.extra_headers.clone().into_iter().flatten();
         let (secret, headers): (Vec<_>, Vec<_>) = more.partition(|(name, _)| is_secret_header(name));
         let secret = secret.into_iter().map(|(name, value)| (name, Secret::new(value)));
+        let carrier = self.carrier();
         let request = HttpRequest {
             provider,
             method,
@@ -270,12 +270,11 @@ impl LlmRuntime {
             headers,
             auth: auth.into_iter().chain(secret).collect(),
             body: body.and_then(|body| Some(crate::wire::Body::new(body.as_object()?.clone()))),
-            deadline: Instant::now() + TIMEOUT,
+            deadline: carrier.now() + TIMEOUT,
             timeout: TIMEOUT,
         };
         let hide = |text: String| request.auth.iter().fold(text, |text, (_, secret)| secret.redact(&text));
-        let mut reply =
-            self.transport.fetch(&request, BODY_LIMIT).await.map_err(|e| hide(e.message.clone()))?;
+        let mut reply = fetch(&*carrier, &request, BODY_LIMIT).await.map_err(|e| hide(e.message.clone()))?;
         reply.text = hide(reply.text);
         Ok(reply)
     }

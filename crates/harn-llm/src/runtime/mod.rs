@@ -27,9 +27,9 @@ use crate::cost::Ledger;
 use crate::host::Host;
 use crate::mock::{Mock, MockState};
 use crate::rate_limit::RateLimits;
-use crate::record::{Cassette, Recorder, Tape};
+use crate::record::{Recorder, Tape};
 use crate::tools::ToolSet;
-use crate::transport::Transport;
+use crate::transport::{Carrier, Network, Recording, Replaying};
 
 pub use calls::{Finished, category_of};
 pub use completion::Completion;
@@ -74,7 +74,10 @@ pub struct LlmRuntime {
     mock: RefCell<MockState>,
     ledger: Ledger,
     limits: RateLimits,
-    transport: Transport,
+    network: Rc<Network>,
+    /// What brings requests to their servers: the network, or a cassette.
+    carrier: RefCell<Rc<dyn Carrier>>,
+    replaying: RefCell<Option<Rc<Replaying>>>,
     warned: RefCell<BTreeSet<String>>,
     fixtures: RefCell<Option<FixtureSink>>,
     log: RefCell<Option<crate::call_log::CallLog>>,
@@ -86,6 +89,7 @@ pub struct LlmRuntime {
 impl LlmRuntime {
     /// Makes a runtime over a host. Tables and the HTTP client are loaded on first use.
     pub fn new(host: Rc<dyn Host>) -> LlmRuntime {
+        let network = Rc::new(Network::new(host.system()));
         LlmRuntime {
             host,
             layers: RefCell::default(),
@@ -94,7 +98,9 @@ impl LlmRuntime {
             mock: RefCell::default(),
             ledger: Ledger::default(),
             limits: RateLimits::default(),
-            transport: Transport::default(),
+            carrier: RefCell::new(network.clone()),
+            network,
+            replaying: RefCell::default(),
             warned: RefCell::default(),
             fixtures: RefCell::default(),
             log: RefCell::default(),
@@ -216,12 +222,13 @@ impl LlmRuntime {
         &self,
         resolver: impl Fn(&str) -> std::io::Result<Vec<std::net::IpAddr>> + Send + Sync + 'static,
     ) -> bool {
-        self.transport.resolver.set(std::sync::Arc::new(resolver)).is_ok()
+        self.network.resolver.set(harn_system::Resolver::new(resolver)).is_ok()
     }
 
     /// Records every HTTP exchange, one line each.
     pub fn record_exchanges(&self, sink: impl FnMut(&str) + 'static) {
-        *self.transport.cassette.borrow_mut() = Some(Cassette::Record(Recorder::new(sink)));
+        let recorder = RefCell::new(Recorder::new(sink));
+        self.carry(Rc::new(Recording { recorder, inner: self.network.clone() }), None);
     }
 
     /// Takes every HTTP exchange from a cassette; nothing reaches the network any more.
@@ -229,16 +236,27 @@ impl LlmRuntime {
     /// # Errors
     /// The text is no cassette.
     pub fn replay_exchanges(&self, cassette: &str) -> Result<(), String> {
-        *self.transport.cassette.borrow_mut() = Some(Cassette::Replay(Tape::parse(cassette)?));
+        self.replay(Tape::parse(cassette)?);
         Ok(())
     }
 
     /// Returns how many exchanges of the cassette were not asked for.
     pub fn unused_exchanges(&self) -> usize {
-        match &*self.transport.cassette.borrow() {
-            Some(Cassette::Replay(tape)) => tape.unused(),
-            _ => 0,
-        }
+        self.replaying.borrow().as_ref().map_or(0, |tape| tape.unused())
+    }
+
+    fn replay(&self, tape: Tape) {
+        let tape = Rc::new(Replaying::new(tape, self.network.clone()));
+        self.carry(tape.clone(), Some(tape));
+    }
+
+    fn carry(&self, carrier: Rc<dyn Carrier>, replaying: Option<Rc<Replaying>>) {
+        *self.carrier.borrow_mut() = carrier;
+        *self.replaying.borrow_mut() = replaying;
+    }
+
+    fn carrier(&self) -> Rc<dyn Carrier> {
+        self.carrier.borrow().clone()
     }
 
     /// Hands every line of the call log (`llm_transcript.jsonl`) to `sink`.
@@ -268,7 +286,7 @@ impl LlmRuntime {
     /// mocks, scripted ones first, then the default reply of the provider `mock`. Nothing reaches the network.
     pub fn rehearse(&self) {
         self.rehearsing.set(true);
-        *self.transport.cassette.borrow_mut() = Some(Cassette::Replay(Tape::default()));
+        self.replay(Tape::default());
     }
 
     /// Returns what the run has used.

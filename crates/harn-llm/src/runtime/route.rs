@@ -129,7 +129,7 @@ impl LlmRuntime {
     }
 
     pub(super) fn transport_is_replaying(&self) -> bool {
-        matches!(&*self.transport.cassette.borrow(), Some(crate::record::Cassette::Replay(_)))
+        self.replaying.borrow().is_some()
     }
 
     pub(super) fn ollama_settings(&self, options: &CallOptions) -> OllamaSettings {

@@ -188,6 +188,9 @@ pub struct TestHost {
 }
 
 impl Host for TestHost {
+    fn system(&self) -> Rc<dyn harn_system::System> {
+        self.env.system()
+    }
     fn env(&self, name: &str) -> Option<String> {
         self.env.env(name)
     }

@@ -1,7 +1,7 @@
 //! Rendering templates.
 
 use harn_schema::as_json_schema;
-use harn_system::SystemExt;
+use harn_system::{System, SystemExt};
 use harn_template::{
     Caller, ErrorKind, FsLoader, Loader, RenderContext, Rendered, Span, Template, TemplateError,
 };
@@ -47,7 +47,8 @@ builtins! {
     Fs fn render_string(cx, template: Value as "any?", bindings: Value as "any?") -> "string" {
         let text = template.to_string();
         let bindings = checked("render_string", &bindings)?;
-        let loader = loader(cx);
+        let reader = cx.system();
+        let loader = loader(cx, &*reader);
         let template = Template::inline(&text).map_err(|e| failed(&e))?;
         rendered(cx, &template, &bindings, &loader, false)?.text
     }
@@ -61,7 +62,8 @@ builtins! {
     /// ```
     Fs fn render_with_provenance(cx, path: Value as "any?", bindings: Value as "any?") -> "dict" {
         let bindings = checked("render_with_provenance", &bindings)?;
-        let loader = loader(cx);
+        let reader = cx.system();
+        let loader = loader(cx, &*reader);
         let template = load(cx, "render_with_provenance", &path, &loader)?;
         let rendered = rendered(cx, &template, &bindings, &loader, true)?;
         let mut out = Dict::new();
@@ -105,16 +107,20 @@ builtins! {
 /// Renders a file or an embedded template.
 pub(crate) fn file(cx: &Cx, function: &str, path: &Value, bindings: &Value) -> Result<String> {
     let bindings = checked(function, bindings)?;
-    let loader = loader(cx);
+    let reader = cx.system();
+    let loader = loader(cx, &*reader);
     let template = load(cx, function, path, &loader)?;
     Ok(rendered(cx, &template, &bindings, &loader, false)?.text)
 }
 
-fn loader(cx: &Cx) -> FsLoader<'static> {
+/// The loader for the module that runs. Where a template lies is the runtime's to find out; its text is read with what the
+/// task may do.
+fn loader<'a>(cx: &'a Cx, reader: &'a dyn System) -> FsLoader<'a> {
     let dir = cx.caller_dir();
-    let dir = if dir.is_absolute() { dir } else { cx.system().work_dir().join(dir) };
+    let system = &**cx.vm().system();
+    let dir = if dir.is_absolute() { dir } else { system.work_dir().join(dir) };
     let workspace_roots = cx.roots();
-    FsLoader { workspace_roots, ..FsLoader::new(&prompt_asset, dir) }
+    FsLoader { workspace_roots, reader, ..FsLoader::new(system, &prompt_asset, dir) }
 }
 
 fn load(cx: &Cx, function: &str, path: &Value, loader: &FsLoader<'_>) -> Result<std::rc::Rc<Template>> {

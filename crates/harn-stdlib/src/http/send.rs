@@ -174,7 +174,7 @@ impl<'a> Request<'a> {
     async fn start(&self, cx: &Cx, options: &Options, limit: u64) -> std::result::Result<HttpReply, Failed> {
         let request = HttpRequest {
             headers: self.headers.clone(),
-            body: self.body.map(<[u8]>::to_vec),
+            body: self.body.map(|body| body.to_vec().into()),
             timeout: Some(options.timeout),
             connect_timeout: options.connect_timeout,
             read_timeout: options.read_timeout,

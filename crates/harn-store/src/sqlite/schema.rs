@@ -1,5 +1,10 @@
 //! Opening the file: pragmas, the schema and its versions.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "SQLite opens and locks files itself, too, on a thread of its own"
+)]
+
 use std::path::Path;
 use std::time::Duration;
 

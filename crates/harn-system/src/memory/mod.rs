@@ -2,19 +2,23 @@
 //! chance from a seed, and programs and servers that answer what they were told to. Nothing of it touches
 //! the machine.
 
+mod clock;
 mod tree;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::process::{Command, Finished};
 use crate::system::{Stream, System, Waiting};
+use clock::Clock;
 use tree::Tree;
 
 /// What answers a program that is run.
@@ -29,7 +33,7 @@ pub struct Memory {
     locks: Rc<RefCell<Vec<PathBuf>>>,
     env: RefCell<BTreeMap<String, String>>,
     cwd: RefCell<PathBuf>,
-    clock: Cell<Duration>,
+    clock: Rc<Clock>,
     began_ms: Cell<i64>,
     chance: Cell<u64>,
     out: RefCell<String>,
@@ -50,7 +54,7 @@ impl Default for Memory {
             locks: Rc::default(),
             env: RefCell::new(BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())])),
             cwd: RefCell::new(PathBuf::from("/work")),
-            clock: Cell::default(),
+            clock: Rc::default(),
             // 2024-01-01, so that times look like times.
             began_ms: Cell::new(1_704_067_200_000),
             chance: Cell::new(1),
@@ -76,7 +80,7 @@ impl Memory {
     #[must_use]
     pub fn with_file(self, path: &str, content: impl AsRef<[u8]>) -> Memory {
         let path = self.absolute(Path::new(path));
-        let mut tree = self.tree.borrow_mut();
+        let mut tree = self.tree();
         if let Some(folder) = path.parent() {
             tree.make_dirs(folder).expect("folders");
         }
@@ -92,7 +96,7 @@ impl Memory {
     #[must_use]
     pub fn with_link(self, target: &str, path: &str) -> Memory {
         let path = self.absolute(Path::new(path));
-        self.tree.borrow_mut().symlink(Path::new(target), &path).expect("a link");
+        self.tree().symlink(Path::new(target), &path).expect("a link");
         self
     }
 
@@ -103,7 +107,7 @@ impl Memory {
     #[must_use]
     pub fn with_readonly(self, path: &str) -> Memory {
         let path = self.absolute(Path::new(path));
-        self.tree.borrow_mut().set_readonly(&path).expect("a file");
+        self.tree().set_readonly(&path).expect("a file");
         self
     }
 
@@ -120,7 +124,7 @@ impl Memory {
     /// When the path leads through a file.
     #[must_use]
     pub fn with_cwd(self, path: &str) -> Memory {
-        self.tree.borrow_mut().make_dirs(Path::new(path)).expect("folders");
+        self.tree().make_dirs(Path::new(path)).expect("folders");
         *self.cwd.borrow_mut() = PathBuf::from(path);
         self
     }
@@ -151,7 +155,7 @@ impl Memory {
 
     /// Sets how many bytes fit on the disk from now on.
     pub fn set_room(&self, bytes: u64) {
-        self.tree.borrow_mut().room = bytes;
+        self.tree().room = bytes;
     }
 
     /// What was written to standard output.
@@ -168,9 +172,11 @@ impl Memory {
         self.cwd.borrow().join(path)
     }
 
-    fn advance(&self, time: Duration) {
-        self.clock.set(self.clock.get() + time);
-        self.tree.borrow_mut().now = self.now_ms() as f64 / 1000.0;
+    /// The tree, to be changed now.
+    fn tree(&self) -> RefMut<'_, Tree> {
+        let mut tree = self.tree.borrow_mut();
+        tree.now = self.now_ms() as f64 / 1000.0;
+        tree
     }
 
     fn line(&self) -> Option<Vec<u8>> {
@@ -211,7 +217,7 @@ impl System for Memory {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.tree.borrow_mut().write(&self.absolute(path), bytes, false)
+        self.tree().write(&self.absolute(path), bytes, false)
     }
 
     fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
@@ -221,11 +227,11 @@ impl System for Memory {
     }
 
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.tree.borrow_mut().write(&self.absolute(path), bytes, true)
+        self.tree().write(&self.absolute(path), bytes, true)
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
-        self.tree.borrow_mut().make_dirs(&self.absolute(path))
+        self.tree().make_dirs(&self.absolute(path))
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
@@ -234,7 +240,7 @@ impl System for Memory {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
         self.facts(path.parent().unwrap_or(Path::new("/")))?;
-        self.tree.borrow_mut().make_dirs(&path)
+        self.tree().make_dirs(&path)
     }
 
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -246,12 +252,12 @@ impl System for Memory {
     fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
         self.link_facts(from).map_err(MoveError::NotMoved)?;
         self.different(from, to).map_err(MoveError::NotMoved)?;
-        let moved = self.tree.borrow_mut().rename(&self.absolute(from), &self.absolute(to));
+        let moved = self.tree().rename(&self.absolute(from), &self.absolute(to));
         moved.map_err(MoveError::NotMoved)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.tree.borrow_mut().remove(&self.absolute(path))
+        self.tree().remove(&self.absolute(path))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
@@ -286,17 +292,16 @@ impl System for Memory {
     }
 
     fn now_ms(&self) -> i64 {
-        self.began_ms.get() + i64::try_from(self.clock.get().as_millis()).unwrap_or(i64::MAX)
+        self.began_ms.get() + i64::try_from(self.clock.now().as_millis()).unwrap_or(i64::MAX)
     }
 
     fn monotonic(&self) -> Duration {
-        self.clock.get()
+        self.clock.now()
     }
 
-    /// Waits are over at once; the clock moves by their length.
+    /// Waits are over, the earliest first, once nothing else is to be done; the clock moves by their length.
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
-        self.advance(time);
-        Box::pin(std::future::ready(()))
+        Box::pin(clock::Sleep::new(self.clock.clone(), time))
     }
 
     fn random(&self, bytes: &mut [u8]) {
@@ -407,9 +412,14 @@ impl Drop for Held {
 struct Whole(Option<Vec<u8>>, u64);
 
 impl Body for Whole {
-    fn next(&mut self) -> Waiting<'_, Result<Option<Vec<u8>>, HttpError>> {
+    fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>> {
         let piece = self.0.take().filter(|body| !body.is_empty());
         let large = piece.as_ref().is_some_and(|body| body.len() as u64 > self.1);
-        Box::pin(std::future::ready(if large { Err(crate::net::too_large(self.1)) } else { Ok(piece) }))
+        let next = if large { Err(crate::net::too_large(self.1)) } else { Ok(piece.map(Bytes::from)) };
+        Box::pin(std::future::ready(next))
+    }
+
+    fn release(self: Box<Self>) -> Waiting<'static, ()> {
+        Box::pin(std::future::ready(()))
     }
 }

@@ -4,19 +4,38 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::error::Error as _;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 
-use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, is_secret_header, too_large};
+use crate::net::{
+    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, is_secret_header, too_large,
+};
 use crate::system::Waiting;
 
 /// Clients by what belongs to a client rather than to a request; each keeps its connections.
 #[derive(Default)]
 pub(super) struct Clients(RefCell<HashMap<Settings, reqwest::Client>>);
 
-type Settings = (Option<Duration>, Option<Duration>, Option<String>);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Settings {
+    connect_timeout: Option<Duration>,
+    read_timeout: Option<Duration>,
+    proxy: Option<String>,
+    direct: bool,
+    resolver: Option<Resolver>,
+}
+
+/// How long a reply that is complete waits for the end of its body. Servers send it right behind.
+const LINGER: Duration = Duration::from_millis(20);
+/// How long and how much is read beside the program when it did not come by then.
+const DRAIN: (Duration, usize) = (Duration::from_secs(5), 64 << 10);
 
 fn invalid(text: String) -> HttpError {
     HttpError::new(HttpErrorKind::Invalid, text)
@@ -24,7 +43,13 @@ fn invalid(text: String) -> HttpError {
 
 impl Clients {
     fn get(&self, request: &HttpRequest) -> Result<reqwest::Client, HttpError> {
-        let settings = (request.connect_timeout, request.read_timeout, request.proxy.clone());
+        let settings = Settings {
+            connect_timeout: request.connect_timeout,
+            read_timeout: request.read_timeout,
+            proxy: request.proxy.clone(),
+            direct: request.direct,
+            resolver: request.resolver.clone(),
+        };
         if let Some(client) = self.0.borrow().get(&settings) {
             return Ok(client.clone());
         }
@@ -37,6 +62,12 @@ impl Clients {
             }
             if let Some(time) = request.read_timeout {
                 builder = builder.read_timeout(time);
+            }
+            if request.direct {
+                builder = builder.no_proxy();
+            }
+            if let Some(resolver) = &request.resolver {
+                builder = builder.dns_resolver(Arc::new(Resolve(resolver.clone())));
             }
             match &request.proxy {
                 Some(proxy) => reqwest::Proxy::all(proxy)
@@ -74,7 +105,7 @@ impl Clients {
                 prepared = prepared.timeout(until.saturating_duration_since(tokio::time::Instant::now()));
             }
             if let Some(body) = &body {
-                prepared = prepared.body(body.clone());
+                prepared = prepared.body(outgoing(body));
             }
             let response = prepared.send().await.map_err(|error| failed(&error))?;
             let Some(next) = redirect(&response).filter(|_| request.redirects > 0) else {
@@ -120,9 +151,11 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
         let key = HeaderName::from_bytes(name.as_bytes())
             .map_err(|reason| invalid(format!("invalid header name '{name}': {reason}")))?;
         // The value may be a key: it is not shown.
-        let value = HeaderValue::from_str(value)
-            .or_else(|_| HeaderValue::from_bytes(value.as_bytes()))
-            .map_err(|reason| invalid(format!("invalid value of the header '{name}': {reason}")))?;
+        let mut value =
+            HeaderValue::from_str(value)
+                .or_else(|_| HeaderValue::from_bytes(value.as_bytes()))
+                .map_err(|reason| invalid(format!("invalid value of the header '{name}': {reason}")))?;
+        value.set_sensitive(is_secret_header(name));
         map.append(key, value);
     }
     Ok(map)
@@ -159,13 +192,86 @@ struct Pieces {
 }
 
 impl Body for Pieces {
-    fn next(&mut self) -> Waiting<'_, Result<Option<Vec<u8>>, HttpError>> {
+    fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>> {
         Box::pin(async {
             let Some(piece) = self.response.chunk().await.map_err(|error| failed(&error))? else {
                 return Ok(None);
             };
             self.left = self.left.checked_sub(piece.len() as u64).ok_or_else(|| too_large(self.limit))?;
-            Ok(Some(piece.to_vec()))
+            Ok(Some(piece))
+        })
+    }
+
+    fn release(mut self: Box<Self>) -> Waiting<'static, ()> {
+        Box::pin(async move {
+            if tokio::time::timeout(LINGER, drain(&mut self.response)).await.is_err() {
+                let mut response = self.response;
+                tokio::spawn(async move { tokio::time::timeout(DRAIN.0, drain(&mut response)).await });
+            }
+        })
+    }
+}
+
+/// Reads a body to its end, or until it is too long to be worth the connection.
+async fn drain(response: &mut reqwest::Response) {
+    let mut room = DRAIN.1;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        match room.checked_sub(chunk.len()) {
+            Some(rest) => room = rest,
+            None => return,
+        }
+    }
+}
+
+/// The pieces of a body on their way out; how long they are is known from the start.
+struct Outgoing {
+    pieces: std::vec::IntoIter<Bytes>,
+    left: u64,
+}
+
+fn outgoing(body: &Payload) -> reqwest::Body {
+    match &body.0[..] {
+        [one] => one.clone().into(),
+        _ => {
+            let left = body.size() as u64;
+            reqwest::Body::wrap(Outgoing { pieces: body.0.clone().into_iter(), left })
+        }
+    }
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.pieces.next().map(|piece| {
+            self.left -= piece.len() as u64;
+            Ok(http_body::Frame::data(piece))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.left)
+    }
+}
+
+/// A [`Resolver`] as the client wants it.
+struct Resolve(Resolver);
+
+impl reqwest::dns::Resolve for Resolve {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let found = self.0.find(name.as_str());
+        Box::pin(async {
+            // The port comes from the address of the request.
+            let addresses = found?.into_iter().map(|ip| SocketAddr::new(ip, 0));
+            Ok(Box::new(addresses) as reqwest::dns::Addrs)
         })
     }
 }
@@ -273,7 +379,7 @@ mod tests {
             let mut request =
                 HttpRequest { redirects, ..HttpRequest::new("POST", format!("{address}{path}")) };
             request.headers = vec![("x-api-key".to_owned(), "k".to_owned())];
-            request.body = Some(b"body".to_vec());
+            request.body = Some(b"body".to_vec().into());
             block_on(text(request))
         };
         assert_eq!(send("/307", 1).expect("a reply").1, "end");

@@ -6,10 +6,10 @@ mod record;
 mod scenarios;
 mod stage;
 
-use std::io::{self, BufRead, IsTerminal, Write};
-use std::time::Instant;
+use std::io::Write;
 
 use harn_runtime::ModelTraffic;
+use harn_system::{Real, Stream, System};
 use harn_vm::suggest;
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ pub(crate) fn demo(args: &DemoArgs) -> u8 {
             Some(scenario) => scenario,
             None => return unknown(id),
         },
-        None if !args.json && io::stdin().is_terminal() && io::stdout().is_terminal() => match choose() {
+        None if !args.json && at_a_terminal() => match choose() {
             Ok(scenario) => scenario,
             Err(code) => return code,
         },
@@ -60,7 +60,7 @@ pub(crate) fn demo(args: &DemoArgs) -> u8 {
 
 fn unknown(id: &str) -> u8 {
     let hint = suggest::hint(id, SCENARIOS.iter().map(|scenario| scenario.id));
-    eprint!("error: unknown scenario `{id}`{hint}\n\n{}", list_text(Colour::of(&io::stderr())));
+    eprint!("error: unknown scenario `{id}`{hint}\n\n{}", list_text(Colour::of(Stream::Error)));
     USAGE
 }
 
@@ -69,7 +69,7 @@ fn list(json: bool) -> u8 {
         let row = |s: &Scenario| json!({"id": s.id, "title": s.title, "description": flowing(s.description)});
         pretty(&json!({"scenarios": SCENARIOS.iter().map(row).collect::<Vec<_>>()}))
     } else {
-        list_text(Colour::of(&io::stdout()))
+        list_text(Colour::of(Stream::Output))
     };
     // A closed pipe is the reader's choice, not an error.
     let _ = Out.write_all(text.as_bytes());
@@ -87,6 +87,12 @@ fn list_text(colour: Colour) -> String {
     out + "\nRun one with `harn demo ID`.\n"
 }
 
+/// Whether somebody can be asked.
+fn at_a_terminal() -> bool {
+    let system = Real::new();
+    system.is_terminal(Stream::Input) && system.is_terminal(Stream::Output)
+}
+
 /// Asks on the terminal; an empty answer takes the first scenario.
 fn choose() -> Result<&'static Scenario, u8> {
     for (n, scenario) in SCENARIOS.iter().enumerate() {
@@ -94,10 +100,7 @@ fn choose() -> Result<&'static Scenario, u8> {
     }
     let _ = write!(Out, "Which one? [1] ");
     let _ = Out.flush();
-    let mut answer = String::new();
-    if io::stdin().lock().read_line(&mut answer).is_err() {
-        return Err(1);
-    }
+    let answer = Real::new().read_line().map_err(|_| 1)?.unwrap_or_default();
     let answer = answer.trim();
     let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
     let found = match number {
@@ -113,7 +116,7 @@ fn choose() -> Result<&'static Scenario, u8> {
 /// The scratch folder cannot be written, or the program not be read.
 fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let stage = Stage::set(scenario.files)?;
-    let out = Colour::of(&io::stdout());
+    let out = Colour::of(Stream::Output);
     let say = |text: String| {
         if !args.json {
             let mut stdout = Out;
@@ -138,14 +141,15 @@ fn run(scenario: &Scenario, args: &DemoArgs) -> Result<u8, String> {
     let replies = (!args.live).then(|| stage.path(if has_replies { REPLIES } else { stage::NO_REPLIES }));
     let options =
         RunOptions { traffic: ModelTraffic { replies, ..ModelTraffic::default() }, ..RunOptions::default() };
-    let (started, clock) = (jiff::Timestamp::now(), Instant::now());
+    let clock = Real::new();
+    let started = record::now(&clock);
     let warn = |problem: &Problem| streams.write_err(&problem.draw(streams.colour()));
     let end = program::run(&program, options, stage.system(&streams), warn, signal::stop_on_signal);
     let (code, result) = end.settle();
     if let Err(failure) = result {
         streams.write_err(&failure.draw(streams.colour()));
     }
-    let elapsed_ms = u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let elapsed_ms = u64::try_from(clock.monotonic().as_millis()).unwrap_or(u64::MAX);
 
     let run = record::Run { scenario, code, started, streams: &streams };
     // The record is for later readers: without it the demo was seen all the same.

@@ -22,8 +22,8 @@ pub(super) struct Run<'a> {
 /// # Errors
 /// A sentence.
 pub(super) fn write(run: &Run<'_>) -> Result<String, String> {
-    let finished = Timestamp::now();
     let system = Real::new();
+    let finished = now(&system);
     let base = system.env("HARN_RUN_DIR").filter(|dir| !dir.is_empty());
     let base = base.map_or_else(|| PathBuf::from(".harn-runs"), PathBuf::from);
     let name = format!("demo-{}-{}", run.scenario.id, finished.as_second());
@@ -36,6 +36,11 @@ pub(super) fn write(run: &Run<'_>) -> Result<String, String> {
     let text = format!("{:#}\n", document(run, &id, finished));
     system.replace(&path, text.as_bytes()).map_err(|e| cannot(&path, e))?;
     Ok(folder.display().to_string())
+}
+
+/// The time now.
+pub(super) fn now(system: &Real) -> Timestamp {
+    Timestamp::from_millisecond(system.now_ms()).unwrap_or_default()
 }
 
 /// Makes a folder that was not there: runs within one second keep their records apart.

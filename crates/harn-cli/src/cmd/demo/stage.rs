@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use harn_system::{Layer, Real, System};
+use harn_system::{Layer, Real, Stream, System};
 
 use crate::out::Out;
 use crate::style::Colour;
@@ -76,7 +76,7 @@ impl Streams {
 
     /// Whether diagnostics get colour.
     pub(super) fn colour(&self) -> bool {
-        self.shown && Colour::of(&io::stderr()).on()
+        self.shown && Colour::of(Stream::Error).on()
     }
 
     pub(super) fn write_err(&self, text: &str) {

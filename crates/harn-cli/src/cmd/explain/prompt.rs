@@ -8,7 +8,7 @@ use harn_prompt::explain::assembly_json;
 use harn_prompt::view::{CallHead, Style, call};
 use harn_prompt::{Assembly, compare, stability_report};
 use harn_runtime::{ModelTraffic, SentCall};
-use harn_system::{Layer, Real, System};
+use harn_system::{Layer, Real, Stream, System};
 use serde_json::{Value, json};
 
 use crate::args::ExplainPromptArgs;
@@ -45,7 +45,7 @@ pub(crate) fn explain_prompt(args: ExplainPromptArgs) -> u8 {
 
 /// Shows a warning; the program runs all the same.
 fn warn(problem: &Problem) {
-    eprint!("{}", problem.draw(Colour::of(&io::stderr()).on()));
+    eprint!("{}", problem.draw(Colour::of(Stream::Error).on()));
 }
 
 /// The real system, except that output goes to standard error: standard output is for the prompts.
@@ -76,7 +76,7 @@ struct Report {
 
 impl Report {
     fn new(json: bool) -> Report {
-        let style = Style { width: WIDTH, color: Colour::of(&io::stdout()).on() };
+        let style = Style { width: WIDTH, color: Colour::of(Stream::Output).on() };
         Report { json, style, last: None, count: 0, calls: Vec::new() }
     }
 
@@ -111,7 +111,7 @@ impl Report {
             let error = failure.map(|f| (f.code, f.message.clone(), f.details()));
             print(&document(json!({"file": file, "calls": self.calls, "exit_code": code}), error));
         } else if let Some(failure) = failure {
-            eprint!("{}", failure.draw(Colour::of(&io::stderr()).on()));
+            eprint!("{}", failure.draw(Colour::of(Stream::Error).on()));
         } else if self.count == 0 {
             let _ = writeln!(Out, "{file}: no model calls");
         }

@@ -1,10 +1,13 @@
 //! What goes out over the network.
 
+use harn_system::SystemExt;
+
 use super::{Provider, Watch};
 use crate::error::{Category, LlmError};
 use crate::request::Request;
 use crate::response::{Response, ResponseBuilder};
 use crate::runtime::{LlmRuntime, Prepared};
+use crate::transport;
 use crate::wire::encode;
 
 /// Refuses every call where calls are disabled.
@@ -97,7 +100,9 @@ impl LlmRuntime {
         auth.extend(self.sign_request(route, &wire.url, &wire.body)?);
         let secrets: Vec<_> = auth.iter().map(|(_, secret)| secret.clone()).collect();
         // In a box: it is handed on by value.
-        let exchange = Box::pin(self.transport.exchange(request, wire, auth, self.host.now_ms(), watch));
+        let carrier = self.carrier();
+        let exchange =
+            Box::pin(transport::exchange(&*carrier, request, wire, auth, self.host.now_ms(), watch));
         let read: Result<ResponseBuilder, LlmError> =
             match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
                 Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await,
@@ -143,9 +148,9 @@ impl LlmRuntime {
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = std::pin::pin!(work);
-        match tokio::time::timeout(grace, &mut work).await {
-            Ok(done) => done,
-            Err(_) => {
+        match self.host.system().within(grace, &mut work).await {
+            Some(done) => done,
+            None => {
                 self.host.progress(&format!("warming up Ollama model {model}"));
                 work.await
             }

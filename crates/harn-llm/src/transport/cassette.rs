@@ -1,0 +1,139 @@
+//! Exchanges on tape: a carrier that records what another one brings, and one that answers from a recording.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Carrier, HttpReply, HttpRequest, ReplyBody};
+use crate::error::{Category, LlmError};
+use crate::host::LocalFuture;
+use crate::record::{Recorded, Recorder, Tape};
+
+/// Writes down each exchange when it is over, however it ended.
+pub(crate) struct Recording {
+    pub(crate) recorder: RefCell<Recorder>,
+    pub(crate) inner: Rc<dyn Carrier>,
+}
+
+impl Carrier for Recording {
+    fn send<'a>(&'a self, request: &'a HttpRequest<'a>) -> LocalFuture<'a, Result<HttpReply<'a>, LlmError>> {
+        let mut exchange = Exchange { carrier: self, request, recorded: Recorded::default() };
+        Box::pin(async move {
+            let reply = self.inner.send(request).await;
+            match &reply {
+                Ok(reply) => exchange.recorded.head = Some(reply.head.clone()),
+                Err(error) => exchange.recorded.failure = Some(error.clone()),
+            }
+            let HttpReply { head, body } = reply?;
+            Ok(HttpReply { head, body: Box::new(RecordedBody { exchange, body }) })
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+}
+
+/// An exchange on its way into the recording. When it is dropped, what was read of it is written.
+struct Exchange<'a> {
+    carrier: &'a Recording,
+    request: &'a HttpRequest<'a>,
+    recorded: Recorded,
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        self.carrier.recorder.borrow_mut().add(self.request, &self.recorded);
+    }
+}
+
+struct RecordedBody<'a> {
+    exchange: Exchange<'a>,
+    body: Box<dyn ReplyBody + 'a>,
+}
+
+impl ReplyBody for RecordedBody<'_> {
+    fn chunk(&mut self, idle: Option<Duration>) -> LocalFuture<'_, Result<Option<Bytes>, LlmError>> {
+        Box::pin(async move {
+            let read = self.body.chunk(idle).await;
+            match &read {
+                Ok(Some(chunk)) => self.exchange.recorded.body.extend_from_slice(chunk),
+                Ok(None) => {}
+                Err(error) => self.exchange.recorded.failure = Some(error.clone()),
+            }
+            read
+        })
+    }
+
+    fn release<'a>(self: Box<Self>) -> LocalFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        self.body.release()
+    }
+}
+
+/// Answers from a tape; nothing reaches the network.
+pub(crate) struct Replaying {
+    tape: RefCell<Tape>,
+    clock: Rc<dyn Carrier>,
+}
+
+impl Replaying {
+    /// Answers from a tape, with the clock of another carrier.
+    pub(crate) fn new(tape: Tape, clock: Rc<dyn Carrier>) -> Replaying {
+        Replaying { tape: RefCell::new(tape), clock }
+    }
+
+    /// How many exchanges were not asked for.
+    pub(crate) fn unused(&self) -> usize {
+        self.tape.borrow().unused()
+    }
+}
+
+impl Carrier for Replaying {
+    fn send<'a>(&'a self, request: &'a HttpRequest<'a>) -> LocalFuture<'a, Result<HttpReply<'a>, LlmError>> {
+        let found = self.tape.borrow_mut().find(request).and_then(|recorded| {
+            let body = ReplayedBody { bytes: Some(recorded.body.into()), failure: recorded.failure };
+            match (recorded.head, body.failure.clone()) {
+                (Some(head), _) => Ok(HttpReply { head, body: Box::new(body) as Box<dyn ReplyBody> }),
+                (None, Some(failure)) => Err(failure),
+                (None, None) => Err(LlmError::new(Category::Generic, "nothing was recorded")),
+            }
+        });
+        Box::pin(std::future::ready(found))
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+}
+
+/// Bytes, and then what broke the recorded exchange off.
+struct ReplayedBody {
+    bytes: Option<Bytes>,
+    failure: Option<LlmError>,
+}
+
+impl ReplyBody for ReplayedBody {
+    fn chunk(&mut self, _: Option<Duration>) -> LocalFuture<'_, Result<Option<Bytes>, LlmError>> {
+        let next = match (self.bytes.take(), self.failure.take()) {
+            (Some(bytes), later) => {
+                self.failure = later;
+                Ok(Some(bytes))
+            }
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(None),
+        };
+        Box::pin(std::future::ready(next))
+    }
+
+    fn release<'a>(self: Box<Self>) -> LocalFuture<'a, ()>
+    where
+        Self: 'a,
+    {
+        Box::pin(std::future::ready(()))
+    }
+}
