@@ -37,7 +37,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "host",
             "message",
             "options",
-            "record",
             "request",
             "response",
             "retry",
