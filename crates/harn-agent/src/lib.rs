@@ -9,7 +9,8 @@
 //! handlers are closures; the loop itself lives on JSON.
 //!
 //! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
-//! call) and `config.rs` (the options).
+//! call) and `config.rs` (the options). `harness/` holds the specs of role agents, plans and runtimes, `profile/` the signals of
+//! a project folder as gated fragments.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
@@ -18,9 +19,11 @@ pub mod config;
 pub mod detect;
 pub mod event;
 pub mod feedback;
+pub mod harness;
 pub mod loop_skill;
 pub mod microcompact;
 pub mod policy;
+pub mod profile;
 pub mod registry;
 pub mod run;
 pub mod skills;

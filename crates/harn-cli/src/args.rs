@@ -191,6 +191,9 @@ pub(crate) struct TestArgs {
     /// Show times and a summary of them.
     #[arg(long)]
     pub(crate) timing: bool,
+    /// Run the cases in a system in memory, which has their files but neither network nor processes.
+    #[arg(long)]
+    pub(crate) in_memory: bool,
     /// Also write a JUnit report.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,

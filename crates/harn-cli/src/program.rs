@@ -444,16 +444,36 @@ pub(crate) fn run(
     }
 }
 
+/// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that.
+fn in_memory(path: &Path) -> Memory {
+    let real = Real::new();
+    let here = real.work_dir();
+    let mut memory = Memory::new().with_cwd(&here.display().to_string());
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let text = real.read_text(path, harn_vm::MAX_SOURCE).unwrap_or_default();
+    let above = folder.parent().filter(|above| text.contains("../") && above.components().count() > 1);
+    let mut waiting = vec![above.unwrap_or(folder).to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for path in real.names(&folder).unwrap_or_default().iter().map(|name| folder.join(name)) {
+            if real.is_dir(&path) {
+                waiting.push(path);
+            } else if let Ok(bytes) = real.read(&path, harn_vm::MAX_SOURCE) {
+                memory = memory.with_file(&here.join(&path).display().to_string(), bytes);
+            }
+        }
+    }
+    memory
+}
+
 /// The system of a conformance case: output is collected, real model calls are off.
-#[derive(Default)]
 struct CaseSystem {
-    inner: Real,
+    inner: Box<dyn System>,
     out: Rc<RefCell<String>>,
 }
 
 impl Layer for CaseSystem {
     fn inner(&self) -> &dyn System {
-        &self.inner
+        &*self.inner
     }
 
     fn flush(&self) -> std::io::Result<()> {
@@ -492,10 +512,12 @@ impl Layer for CaseSystem {
 pub(crate) fn run_captured(
     path: &Path,
     mock: Option<&Path>,
+    memory: bool,
     ready: impl FnOnce(&Interrupt),
 ) -> Result<Outcome, String> {
     let program = Program::read(path)?;
-    let system = CaseSystem::default();
+    let inner: Box<dyn System> = if memory { Box::new(in_memory(path)) } else { Box::new(Real::new()) };
+    let system = CaseSystem { inner, out: Rc::default() };
     let out = system.out.clone();
     let warnings = RefCell::new(String::new());
     let end = run(

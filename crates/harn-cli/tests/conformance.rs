@@ -11,6 +11,18 @@ fn the_suite_passes_in_one_process() {
     assert!(summary.contains(" passed, 0 failed, "), "{summary}");
 }
 
+/// Cases that need what a system in memory has not.
+const REAL_ONLY: [&str; 0] = [];
+
+#[test]
+fn the_suite_runs_the_same_in_memory() {
+    let ran = harn_in(&repository(), &["test", "conformance", "--in-memory"]);
+    let failed: Vec<&str> = ran.out.lines().filter_map(|line| line.strip_prefix("  FAIL  ")).collect();
+    assert_eq!(failed, REAL_ONLY, "{}", ran.out.split_once("Failures:").map_or("", |(_, text)| text));
+    let summary = ran.out.lines().last().unwrap_or_default();
+    assert!(summary.contains(" passed, "), "{summary}\n{}", ran.err);
+}
+
 fn small_suite() -> tempfile::TempDir {
     folder(&[
         ("conformance/a/good.harn", "println(\"yes\")\n"),

@@ -98,7 +98,7 @@ fn read(request: &Request, text: &str) -> usize {
         events.drain(..).for_each(|event| builder.push(&event));
     }
     reader.finish(request, "text/event-stream", &mut events).unwrap();
-    black_box(builder.finish("p", "m").unwrap());
+    black_box(builder.finish("p", "m", harn_llm::config::Dialect::Plain).unwrap());
     count
 }
 

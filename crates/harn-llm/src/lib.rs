@@ -57,3 +57,8 @@ pub use response::Response;
 pub use runtime::{Call, LlmRuntime, Prepared};
 pub use secret::Secret;
 pub use tools::{ToolDef, ToolSet};
+
+/// The README, so that its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::capabilities::Capabilities;
+use crate::config::Dialect;
 use crate::conversation::Conversation;
 use crate::json::Object;
 use crate::options::{Sampling, Thinking};
@@ -26,6 +27,8 @@ pub struct Route {
     pub caps: Capabilities,
     /// The wire format.
     pub style: WireStyle,
+    /// Whose habits the server has.
+    pub dialect: Dialect,
     /// Base address without a slash at the end.
     pub base_url: String,
     /// Path of chat requests.
@@ -226,6 +229,7 @@ pub(crate) mod sample {
                 model_is_default: false,
                 caps,
                 style,
+                dialect: table.dialect(),
                 base_url: table.base_url.clone().unwrap_or_default(),
                 endpoint,
                 completion_endpoint: None,

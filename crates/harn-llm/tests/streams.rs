@@ -21,7 +21,7 @@ fn read(request: &Request, chunks: &[&[u8]]) -> Response {
     }
     reader.finish(request, "text/event-stream", &mut events).unwrap();
     events.iter().for_each(|e| builder.push(e));
-    builder.finish("p", "m").unwrap()
+    builder.finish("p", "m", harn_llm::config::Dialect::Plain).unwrap()
 }
 
 #[test]

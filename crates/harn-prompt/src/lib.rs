@@ -11,9 +11,8 @@
 //! | [`options`] | the options of a call, turned into that list in a fixed order |
 //! | [`turn`] | the decomposed primary block of an agent's turn |
 //! | [`mod@explain`], [`mod@compare`], [`stability`], [`view`] | why a sentence is there, what would be there without a tool, for programs and for people |
-//! | [`profile`] | signals of a project folder as gated fragments |
 //! | [`reminder`] | fragments with a life span |
-//! | [`layered`], [`harness`] | prompts from explicit layers; the specs of role agents |
+//! | [`layered`] | prompts from explicit layers |
 //!
 //! ```
 //! use harn_prompt::prompt_explain;
@@ -34,11 +33,9 @@
 pub mod compare;
 pub mod explain;
 pub mod fragment;
-pub mod harness;
 pub mod json;
 pub mod layered;
 pub mod options;
-pub mod profile;
 pub mod prose;
 pub mod reduce;
 pub mod reminder;
@@ -56,3 +53,8 @@ pub use prose::{FixedProse, Prose, ProseError};
 pub use reduce::{Assembly, Provenance, Reason, reduce};
 pub use stability::{Stability, StabilityReport, stability_report};
 pub use turn::{ToolListing, TurnError, TurnInput, turn_fragments, turn_system};
+
+/// The README, so that its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -120,30 +120,30 @@ fn write_float(out: &mut String, float: f64) {
 }
 
 /// Returns the entries of a dict in byte order of their keys, the order in which the language iterates.
-pub(crate) fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+pub fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by(|a, b| a.0.cmp(b.0));
     entries
 }
 
 /// Returns the value under `key` unless it is missing or nil.
-pub(crate) fn present<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+pub fn present<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     map.get(key).filter(|v| !v.is_null())
 }
 
 /// Returns the string under `key` unless it is missing, of another type or blank.
-pub(crate) fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+pub fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     map.get(key).and_then(Value::as_str).filter(|s| !s.trim().is_empty())
 }
 
 /// Tells whether `key` holds exactly `true`.
-pub(crate) fn flag(map: &Map<String, Value>, key: &str) -> bool {
+pub fn flag(map: &Map<String, Value>, key: &str) -> bool {
     map.get(key) == Some(&Value::Bool(true))
 }
 
 /// Reads names from any of the shapes in which they may be given: a list of names, a dict (keys whose value is neither
 /// false nor nil), or a single name. Whatever is no name is left out.
-pub(crate) fn names(value: &Value) -> Vec<String> {
+pub fn names(value: &Value) -> Vec<String> {
     let keep = |name: &str| !name.trim().is_empty();
     match value {
         Value::String(name) if keep(name) => vec![name.clone()],
@@ -161,7 +161,7 @@ pub(crate) fn names(value: &Value) -> Vec<String> {
 }
 
 /// Builds an object in the order given.
-pub(crate) fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+pub fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Object(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
 }
 

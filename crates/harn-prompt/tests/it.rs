@@ -3,9 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod allocation;
-mod assets;
 mod docs;
-mod no_panic;
 mod properties;
 mod prose_lint;
-mod seed;

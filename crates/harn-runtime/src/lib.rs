@@ -75,3 +75,8 @@ pub fn vm_builder(system: Rc<dyn System>) -> VmBuilder {
     let builder = VmBuilder::new(system).builtins(tables()).methods(methods()).std_modules(std_module);
     globals().into_iter().fold(builder, |builder, (name, value)| builder.global(name, value))
 }
+
+/// The README, so that its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

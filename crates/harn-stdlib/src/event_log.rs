@@ -2,7 +2,7 @@
 //! the program.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -11,11 +11,24 @@ use harn_value::{Dict, Value};
 use harn_vm::iter::{NextFuture, Source};
 use harn_vm::{Cx, Error, Result, Vm};
 
+/// The events of a topic that are kept: what runs for days must not grow by each of them.
+pub const KEPT: usize = 4096;
+
 #[derive(Default)]
 struct Topic {
-    events: Vec<Value>,
+    /// The newest events.
+    events: VecDeque<Value>,
+    /// How many are gone.
+    gone: usize,
     /// Subscribers that wait for the next event.
     wakers: Vec<Waker>,
+}
+
+impl Topic {
+    /// How many events there were.
+    fn count(&self) -> usize {
+        self.gone + self.events.len()
+    }
 }
 
 /// The topics of a program; an extension of its machine.
@@ -39,7 +52,7 @@ impl EventLog {
         check(topic)?;
         let mut topics = self.topics.borrow_mut();
         let entry = topics.entry(topic.to_owned()).or_default();
-        let id = i64::try_from(entry.events.len()).unwrap_or(i64::MAX).saturating_add(1);
+        let id = i64::try_from(entry.count()).unwrap_or(i64::MAX).saturating_add(1);
         let mut event = Dict::new();
         event.insert("id", id);
         event.insert("cursor", id);
@@ -48,7 +61,11 @@ impl EventLog {
         event.insert("payload", payload);
         event.insert("headers", headers);
         event.insert("occurred_at_ms", now_ms);
-        entry.events.push(event.into());
+        if entry.events.len() == KEPT {
+            entry.events.pop_front();
+            entry.gone += 1;
+        }
+        entry.events.push_back(event.into());
         entry.wakers.drain(..).for_each(Waker::wake);
         Ok(id)
     }
@@ -60,16 +77,18 @@ impl EventLog {
     pub fn latest(&self, topic: &str) -> Result<Option<i64>> {
         check(topic)?;
         let topics = self.topics.borrow();
-        let count = topics.get(topic).map(|topic| topic.events.len()).filter(|count| *count > 0);
+        let count = topics.get(topic).map(Topic::count).filter(|count| *count > 0);
         Ok(count.and_then(|count| i64::try_from(count).ok()))
     }
 
-    /// Returns the events of a topic behind an id: those that are there, then those to come.
+    /// Returns the events of a topic behind an id, without one those that are kept, and then those to come.
     ///
     /// # Errors
     /// The topic's name: ASCII letters, digits, `.`, `_` and `-`.
-    pub fn subscribe(self: &Rc<Self>, topic: &str, cursor: usize) -> Result<Subscription> {
+    pub fn subscribe(self: &Rc<Self>, topic: &str, cursor: Option<usize>) -> Result<Subscription> {
         check(topic)?;
+        let first = || self.topics.borrow().get(topic).map_or(0, |topic| topic.gone);
+        let cursor = cursor.unwrap_or_else(first);
         Ok(Subscription { log: self.clone(), topic: topic.to_owned(), cursor })
     }
 }
@@ -95,30 +114,38 @@ pub struct Subscription {
 
 impl Subscription {
     /// The next event, or a wish to be woken when there is one.
-    fn poll(&mut self, waker: Option<&Waker>) -> Option<Value> {
+    ///
+    /// # Errors
+    /// The next event is no longer kept.
+    fn poll(&mut self, waker: Option<&Waker>) -> Result<Option<Value>> {
         let mut topics = self.log.topics.borrow_mut();
         let topic = topics.entry(self.topic.clone()).or_default();
-        if let Some(event) = topic.events.get(self.cursor) {
+        let Some(at) = self.cursor.checked_sub(topic.gone) else {
+            let text = format!("event_log: subscriber lagged behind after event {}", self.cursor);
+            return Err(Error::runtime(text));
+        };
+        if let Some(event) = topic.events.get(at) {
             self.cursor += 1;
-            return Some(event.clone());
+            return Ok(Some(event.clone()));
         }
         topic.wakers.extend(waker.cloned());
-        None
+        Ok(None)
     }
 }
 
 impl Source for Subscription {
     fn try_next(&mut self) -> Result<Option<Option<Value>>> {
-        Ok(self.poll(None).map(Some))
+        Ok(self.poll(None)?.map(Some))
     }
 
     fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
             let event = poll_fn(|context| match self.poll(Some(context.waker())) {
-                Some(event) => Poll::Ready(event),
-                None => Poll::Pending,
+                Ok(None) => Poll::Pending,
+                Ok(Some(event)) => Poll::Ready(Ok(event)),
+                Err(error) => Poll::Ready(Err(error)),
             });
-            Ok(Some(event.await))
+            event.await.map(Some)
         })
     }
 }

@@ -55,3 +55,8 @@ pub use reference::reference;
 pub use render::{MAX_INCLUDES, RenderContext};
 pub use sections::{EnvelopeDoc, SECTIONS, SectionSpec};
 pub use template::{MAX_TEMPLATE_BYTES, Template};
+
+/// The README, so that its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

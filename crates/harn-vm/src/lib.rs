@@ -68,3 +68,8 @@ pub use vm::{Interrupt, Vm, VmBuilder};
 pub fn tables() -> Vec<&'static [Builtin]> {
     concurrency::tables()
 }
+
+/// The README, so that its example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -79,7 +79,7 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(8)), usize::from);
     let clock = Real::new();
-    let results = run::run(cases, jobs, Duration::from_millis(args.timeout));
+    let results = run::run(cases, jobs, Duration::from_millis(args.timeout), args.in_memory);
     let total = clock.monotonic();
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };

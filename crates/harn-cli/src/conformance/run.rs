@@ -40,7 +40,7 @@ struct Running {
 type Slots = Vec<Mutex<Option<Running>>>;
 
 /// Runs all cases; the results are in the order of the cases.
-pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration) -> Vec<Result> {
+pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, memory: bool) -> Vec<Result> {
     let jobs = jobs.clamp(1, cases.len().max(1));
     let next = AtomicUsize::new(0);
     let done = AtomicBool::new(false);
@@ -55,7 +55,7 @@ pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration) -> Vec<Result> {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(case) = cases.get(index) else { break };
-                        let result = run_case(case, index, slot, limit);
+                        let result = run_case(case, index, slot, limit, memory);
                         results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
                     }
                 })
@@ -71,14 +71,20 @@ pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration) -> Vec<Result> {
     results.into_iter().flatten().collect()
 }
 
-fn run_case(case: &Case, index: usize, slot: &Mutex<Option<Running>>, limit: Duration) -> Result {
+fn run_case(
+    case: &Case,
+    index: usize,
+    slot: &Mutex<Option<Running>>,
+    limit: Duration,
+    memory: bool,
+) -> Result {
     let begin = Instant::now();
     let running = |interrupt: &Interrupt| {
         let entry = Running { index, until: begin + limit, interrupt: interrupt.clone(), stopped: false };
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
     };
-    let outcome =
-        catch_unwind(AssertUnwindSafe(|| program::run_captured(&case.path, case.mock.as_deref(), running)));
+    let mock = case.mock.as_deref();
+    let outcome = catch_unwind(AssertUnwindSafe(|| program::run_captured(&case.path, mock, memory, running)));
     let entry = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     let time = begin.elapsed();
     let failure = match outcome {

@@ -54,6 +54,8 @@ pub struct Provider {
     pub chat_endpoint: Option<String>,
     /// The wire format spoken there; see [`Provider::wire`].
     pub wire: Option<WireStyle>,
+    /// Whose habits the server has.
+    pub dialect: Option<Dialect>,
     /// Path of text completion requests.
     pub completion_endpoint: Option<String>,
     /// How to ask whether the provider works.
@@ -78,6 +80,31 @@ pub struct Provider {
     pub default_model: Option<String>,
     /// Environment variables that may name that model.
     pub default_model_env: Option<Vec<String>>,
+}
+
+/// Whose habits a server has beyond its wire format: what it asks for, offers, and does differently.
+#[derive(Debug, Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Those of the wire format alone.
+    #[default]
+    Plain,
+    /// Anthropic's own servers.
+    Anthropic,
+    /// OpenAI's own servers, which have the Responses API, too.
+    Openai,
+    /// OpenAI's models at Azure: deployments stand in addresses.
+    Azure,
+    /// Google's cloud: project and location stand in addresses.
+    Vertex,
+    /// Amazon's cloud: requests are signed.
+    Bedrock,
+    /// Ollama, with an endpoint of its own and one like OpenAI's.
+    Ollama,
+    /// OpenRouter, with a word of its own for thinking.
+    Openrouter,
+    /// The mock, which imitates others.
+    Mock,
 }
 
 /// A string or a list of strings.
@@ -258,6 +285,11 @@ impl Config {
         self.file.providers.get(name)
     }
 
+    /// Returns whose habits the server of a provider has.
+    pub fn dialect(&self, provider: &str) -> Dialect {
+        self.provider(provider).map(Provider::dialect).unwrap_or_default()
+    }
+
     /// Returns whether the name is configured or registered.
     pub fn knows(&self, name: &str) -> bool {
         self.file.providers.contains_key(name) || self.registered.contains(name)
@@ -303,6 +335,7 @@ impl Provider {
             // Another endpoint may speak another format.
             wire: self.wire.or(b.wire.filter(|_| self.chat_endpoint.is_none())),
             chat_endpoint: self.chat_endpoint.or(b.chat_endpoint),
+            dialect: self.dialect.or(b.dialect),
             completion_endpoint: self.completion_endpoint.or(b.completion_endpoint),
             healthcheck: self.healthcheck.or(b.healthcheck),
             features: self.features.or(b.features),
@@ -316,6 +349,11 @@ impl Provider {
             default_model: self.default_model.or(b.default_model),
             default_model_env: self.default_model_env.or(b.default_model_env),
         }
+    }
+
+    /// Returns whose habits the server has.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect.unwrap_or_default()
     }
 
     /// Returns the wire format of chat requests: what `wire` says, else what tables without that key mean by the words

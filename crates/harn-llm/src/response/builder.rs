@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Block, Response};
+use crate::config::Dialect;
 use crate::error::{Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::message::{ToolCall, parse_arguments};
@@ -131,10 +132,10 @@ impl ResponseBuilder {
     ///
     /// # Errors
     /// The provider counted tokens but delivered nothing.
-    pub fn finish(self, provider: &str, model: &str) -> Result<Response, LlmError> {
+    pub fn finish(self, provider: &str, model: &str, dialect: Dialect) -> Result<Response, LlmError> {
         let mut out = Response::new(provider, model);
         // Only local servers answer with a more telling name than the one asked for.
-        if let Some(answered) = self.model.filter(|_| provider == "ollama") {
+        if let Some(answered) = self.model.filter(|_| dialect == Dialect::Ollama) {
             out.model = answered;
         }
         out.usage = self.usage;
@@ -182,7 +183,7 @@ impl ResponseBuilder {
         let refused = matches!(stop, Some(StopReason::Other(_)));
         let empty = out.blocks.is_empty() && out.text.is_empty() && !refused;
         if let Some(n) = out.usage.output.filter(|n| *n > 0 && empty) {
-            return Err(empty_completion(provider, model, n).with_usage(out.usage));
+            return Err(empty_completion(dialect, model, n).with_usage(out.usage));
         }
         out.thinking = Some(thinking).filter(|t| !t.is_empty());
         out.thinking_summary = Some(summary).filter(|t| !t.is_empty());
@@ -195,8 +196,8 @@ impl ResponseBuilder {
     }
 }
 
-fn empty_completion(provider: &str, model: &str, tokens: i64) -> LlmError {
-    let message = if provider == "ollama" {
+fn empty_completion(dialect: Dialect, model: &str, tokens: i64) -> LlmError {
+    let message = if dialect == Dialect::Ollama {
         format!(
             // prose-ok: diagnostic
             "ollama model {model} reported eval_count={tokens} but delivered no content or thinking; \
@@ -219,7 +220,7 @@ mod tests {
     fn build(events: &[StreamEvent]) -> Response {
         let mut builder = ResponseBuilder::default();
         events.iter().for_each(|e| builder.push(e));
-        builder.finish("p", "m").unwrap()
+        builder.finish("p", "m", Dialect::Plain).unwrap()
     }
 
     fn start(index: usize, id: &str, name: &str) -> StreamEvent {
@@ -277,7 +278,7 @@ mod tests {
     fn counted_tokens_without_content_are_an_error() {
         let mut builder = ResponseBuilder::default();
         builder.push(&StreamEvent::Usage(Usage { output: Some(7), ..Usage::default() }));
-        let error = builder.finish("openai", "m").unwrap_err();
+        let error = builder.finish("openai", "m", Dialect::Openai).unwrap_err();
         assert_eq!(
             error.message,
             "openai-compatible model m reported completion_tokens=7 but delivered no content, reasoning, or tool calls"

@@ -3,7 +3,7 @@
 use harn_system::SystemExt;
 
 use super::LlmRuntime;
-use crate::config::env;
+use crate::config::{Dialect, env};
 use crate::error::{Category, LlmError};
 use crate::request::Route;
 use crate::secret::Secret;
@@ -13,8 +13,8 @@ impl LlmRuntime {
     /// Fills in what depends on the cloud: deployment, project, region.
     pub(super) fn adapt_cloud_route(&self, route: &mut Route) {
         let var = |name: &str| env(self.host(), name);
-        match route.provider.as_str() {
-            "azure_openai" => {
+        match route.dialect {
+            Dialect::Azure => {
                 let deployment = var("AZURE_OPENAI_DEPLOYMENT").unwrap_or_else(|| route.model.clone());
                 let version = var("AZURE_OPENAI_API_VERSION").unwrap_or_else(|| "2024-10-21".into());
                 route.endpoint =
@@ -27,7 +27,7 @@ impl LlmRuntime {
                         Some(("authorization".into(), Secret::new(format!("Bearer {}", key.reveal()))));
                 }
             }
-            "vertex" => {
+            Dialect::Vertex => {
                 let location = var("VERTEX_AI_LOCATION").unwrap_or_else(|| "us-central1".into());
                 let project =
                     var("VERTEX_AI_PROJECT").or_else(|| var("GOOGLE_CLOUD_PROJECT")).unwrap_or_default();
@@ -37,7 +37,7 @@ impl LlmRuntime {
                 route.endpoint =
                     route.endpoint.replace("{project}", &project).replace("{location}", &location);
             }
-            "bedrock" if route.base_url.is_empty() => {
+            Dialect::Bedrock if route.base_url.is_empty() => {
                 route.base_url = format!("https://bedrock-runtime.{}.amazonaws.com", self.aws_region());
             }
             _ => {}
@@ -70,7 +70,7 @@ impl LlmRuntime {
         url: &str,
         body: &crate::wire::Body,
     ) -> Result<Vec<(String, Secret)>, LlmError> {
-        if route.provider != "bedrock" || self.transport_is_replaying() {
+        if route.dialect != Dialect::Bedrock || self.transport_is_replaying() {
             return Ok(Vec::new());
         }
         let credentials = self.aws_credentials().ok_or_else(|| {

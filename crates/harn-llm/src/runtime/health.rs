@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::LlmRuntime;
-use crate::config::{Healthcheck, Provider, env};
+use crate::config::{Dialect, Healthcheck, Provider, env};
 use crate::json::{Object, clip, list_at, str_at, truthy};
 use crate::secret::{Secret, is_secret_header, redact_url};
 use crate::transport::{HttpRequest, WholeReply, fetch};
@@ -27,7 +27,7 @@ impl LlmRuntime {
         };
         let model = str_at(options, "model").filter(|m| !m.is_empty()).map(str::to_string);
         let warm = options.get("warm").or_else(|| options.get("preload")).is_some_and(truthy);
-        if provider == "ollama" && (model.is_some() || warm) {
+        if table.dialect() == Dialect::Ollama && (model.is_some() || warm) {
             return self.ollama_health(&table, model, warm, options).await;
         }
         let auth = match self.health_auth(&table, options) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Call, LlmRuntime};
-use crate::config::env;
+use crate::config::{Dialect, env};
 use crate::conversation::Conversation;
 use crate::error::{CallError, OptionError};
 use crate::host::Fragment;
@@ -113,7 +113,8 @@ impl LlmRuntime {
         let (choice, routing) = self.choose(&options)?;
         let scripted = self.mock_is_active();
         // A rehearsal forms requests as for their real models, whoever answers them.
-        let mocked = choice.provider == "mock" || (scripted && !self.rehearsing.get());
+        let mocked =
+            self.config().dialect(&choice.provider) == Dialect::Mock || (scripted && !self.rehearsing.get());
         let caps = self.capabilities().lookup(&choice.provider, &choice.model);
         // Image errors belong to the options, also when a mock would not look at them.
         let mut messages = match &call.messages {
@@ -160,7 +161,7 @@ impl LlmRuntime {
             }
             unreminded = Some((own, messages.len()));
         }
-        let hoists = !route.style.has_system_role() && choice.provider != "mock";
+        let hoists = !route.style.has_system_role() && route.dialect != Dialect::Mock;
         if hoists && messages.has_instructions() {
             let system = |m: &Message| matches!(m.role, Role::System | Role::Developer);
             for (index, m) in messages.iter().enumerate().filter(|(_, m)| system(m)) {
@@ -250,7 +251,7 @@ impl LlmRuntime {
     }
 
     fn plan_tools(&self, route: &Route, options: &CallOptions) -> Result<SearchPlan, CallError> {
-        let shape = if route.provider == "mock" { ToolShape::OpenAi } else { route.style.tool_shape() };
+        let shape = if route.dialect == Dialect::Mock { ToolShape::OpenAi } else { route.style.tool_shape() };
         let forced = options
             .overrides(&route.provider)
             .is_some_and(|o| o.get("force_native_tool_search") == Some(&Value::Bool(true)));
@@ -263,6 +264,7 @@ impl LlmRuntime {
         };
         let situation = Situation {
             provider: &route.provider,
+            dialect: route.dialect,
             model: &route.model,
             model_is_default: route.model_is_default,
             caps: &route.caps,
@@ -311,7 +313,8 @@ impl LlmRuntime {
         };
         let vision = o.vision == Some(true) || messages.has_image();
         let forced_native = o.tool_format == ToolFormat::Native && native && !o.tools.is_empty();
-        let no_channel = o.output.explicit && caps.structured_output.is_none() && route.provider != "mock";
+        let no_channel =
+            o.output.explicit && caps.structured_output.is_none() && route.dialect != Dialect::Mock;
         let gates = [
             ("reasoning_effort", o.reasoning_effort_given && !caps.reasoning_effort_supported),
             ("thinking", !thinks),

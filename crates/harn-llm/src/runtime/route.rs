@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::LlmRuntime;
 use crate::capabilities::Capabilities;
-use crate::config::env;
+use crate::config::{Dialect, env};
 use crate::conversation::Conversation;
 use crate::error::{CallError, OptionError};
 use crate::options::CallOptions;
@@ -77,6 +77,7 @@ impl LlmRuntime {
             model_is_default: choice.model_is_default,
             caps,
             style: table.wire(),
+            dialect: table.dialect(),
             base_url: base.trim_end_matches('/').to_string(),
             endpoint,
             completion_endpoint: table.completion_endpoint.clone(),
@@ -169,14 +170,14 @@ impl LlmRuntime {
         messages: &Conversation,
         ollama: &OllamaSettings,
     ) {
-        if route.provider == "openai"
+        if route.dialect == Dialect::Openai
             && route.style == WireStyle::OpenAiChat
             && (options.responses_api || search.native)
         {
             route.style = WireStyle::OpenAiResponses;
             route.endpoint = "/responses".to_string();
         }
-        if route.provider != "ollama" {
+        if route.dialect != Dialect::Ollama {
             return;
         }
         let has_native_tools = native && !search.tools.is_empty();
@@ -204,7 +205,7 @@ impl LlmRuntime {
     /// Switches a finished request to Ollama's own endpoint when the compatible one would cut its prompt or pass over an
     /// option.
     pub(super) fn widen_ollama(&self, request: &mut Request) {
-        if request.route.provider != "ollama" || request.route.style != WireStyle::OpenAiChat {
+        if request.route.dialect != Dialect::Ollama || request.route.style != WireStyle::OpenAiChat {
             return;
         }
         let tokens = crate::cost::estimate_call(request.system.as_deref(), &request.messages, &request.tools);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Call, LlmRuntime, Prepared};
+use crate::config::Dialect;
 use crate::error::CallError;
 use crate::event::StreamEvent;
 use crate::wire::think::{Piece, ThinkSplitter};
@@ -56,7 +57,7 @@ impl LlmRuntime {
         prepared.request.idle_timeout = Some(prepared.idle_timeout);
         let shown = Rc::new(Cell::new(false));
         prepared.shown = Some(shown.clone());
-        let unscripted = prepared.request.route.provider == "mock" && !self.mock_is_active();
+        let unscripted = prepared.request.route.dialect == Dialect::Mock && !self.mock_is_active();
         let words = unscripted.then(|| crate::mock::default_stream_words(&prepared.request.messages));
         let mut splitter = ThinkSplitter::default();
         let result = self

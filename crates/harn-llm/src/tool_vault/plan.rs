@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::capabilities::{Capabilities, model_version};
+use crate::config::Dialect;
 use crate::error::OptionError;
 use crate::options::{SearchMode, ToolSearch};
 use crate::tools::{NativeTools, ToolDef, ToolSet, ToolShape};
@@ -29,6 +30,8 @@ pub struct SearchPlan {
 pub struct Situation<'a> {
     /// The provider.
     pub provider: &'a str,
+    /// Whose habits its server has.
+    pub dialect: Dialect,
     /// The model.
     pub model: &'a str,
     /// Whether the model is only the provider's default.
@@ -76,7 +79,7 @@ pub fn plan(
         }
     }
     // The mock's default model stands for no model in particular.
-    let unspecific = at.provider == "mock" && at.model_is_default;
+    let unspecific = at.dialect == Dialect::Mock && at.model_is_default;
     if at.text_calls && search.mode == SearchMode::Native {
         return Err(OptionError::new(
             // prose-ok: diagnostic
@@ -109,8 +112,10 @@ pub fn plan(
 }
 
 fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> SearchPlan {
-    let claude = at.provider == "anthropic"
-        || (at.provider == "mock" && at.caps.tool_search.iter().any(|v| v == "bm25") && is_claude(at.model));
+    let claude = at.dialect == Dialect::Anthropic
+        || (at.dialect == Dialect::Mock
+            && at.caps.tool_search.iter().any(|v| v == "bm25")
+            && is_claude(at.model));
     let mut warning = None;
     let meta = if claude && !at.forced_shape() {
         let wanted = search.variant.as_str();
@@ -150,7 +155,7 @@ fn native_plan(tools: Vec<ToolDef>, search: &ToolSearch, at: Situation<'_>) -> S
 impl Situation<'_> {
     /// The escape hatch is about OpenAI-style hosts.
     fn forced_shape(&self) -> bool {
-        self.forced && self.provider != "anthropic"
+        self.forced && self.dialect != Dialect::Anthropic
     }
 }
 
@@ -209,6 +214,11 @@ mod tests {
         let shape = if provider == "anthropic" { ToolShape::Anthropic } else { ToolShape::OpenAi };
         let at = Situation {
             provider,
+            dialect: match provider {
+                "anthropic" => Dialect::Anthropic,
+                "mock" => Dialect::Mock,
+                _ => Dialect::Plain,
+            },
             model,
             model_is_default: false,
             caps: &caps,
@@ -275,6 +285,7 @@ mod tests {
             let search = CallOptions::from_json(&json!({"tool_search": search})).unwrap().tool_search;
             let at = Situation {
                 provider: "anthropic",
+                dialect: Dialect::Anthropic,
                 model: "claude-opus-4-7",
                 model_is_default: false,
                 caps: &caps,

@@ -277,7 +277,7 @@ mod tests {
         .unwrap();
         let mut builder = crate::response::ResponseBuilder::default();
         events.iter().for_each(|e| builder.push(e));
-        let r = builder.finish("gemini", "m").unwrap();
+        let r = builder.finish("gemini", "m", crate::config::Dialect::Plain).unwrap();
         assert_eq!(
             (r.text.as_str(), r.thinking.as_deref(), r.stop_reason.as_deref()),
             ("a", Some("hm"), Some("tool_use"))

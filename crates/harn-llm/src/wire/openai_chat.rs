@@ -12,6 +12,7 @@ use super::written::{Units, items};
 use super::{
     Body, Decode, Warning, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape,
 };
+use crate::config::Dialect;
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
 use crate::json::{Object, str_at};
@@ -22,11 +23,11 @@ use crate::tools::{ToolShape, strip_for_wire};
 
 pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     let route = &request.route;
-    let (provider, caps) = (route.provider.as_str(), &route.caps);
+    let (dialect, caps) = (route.dialect, &route.caps);
     let mut body = Object::new();
     let mut warnings = Vec::new();
     // Azure's deployments stand in the address instead.
-    if provider != "azure_openai" {
+    if dialect != Dialect::Azure {
         body.insert("model".into(), route.model.as_str().into());
     }
     body.insert("messages".into(), Value::Null);
@@ -45,7 +46,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
     if request.output.channel != OutputChannel::None {
         body.insert("response_format".into(), response_format(request));
     }
-    if provider == "ollama" {
+    if dialect == Dialect::Ollama {
         body.insert("think".into(), request.thinking.is_on().into());
         body.insert("keep_alive".into(), request.ollama.keep_alive.clone());
         body.insert("options".into(), super::ollama::options(request));
@@ -54,7 +55,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
         body.insert("stream".into(), true.into());
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
-    if provider == "ollama" {
+    if dialect == Dialect::Ollama {
         super::ollama::merge_ollama_overrides(&mut body, &request.overrides);
     } else {
         merge_overrides(&mut body, &request.overrides);
@@ -71,7 +72,7 @@ pub(super) fn encode(request: &Request) -> Result<WireRequest, CallError> {
 
 fn write_sampling(request: &Request, body: &mut Object, warnings: &mut Vec<Warning>) {
     let sampling = &request.sampling;
-    let penalised = request.route.provider != "ollama";
+    let penalised = request.route.dialect != Dialect::Ollama;
     let floats = [
         ("temperature", sampling.temperature),
         ("top_p", sampling.top_p),
@@ -97,7 +98,7 @@ fn write_sampling(request: &Request, body: &mut Object, warnings: &mut Vec<Warni
 
 fn write_thinking(request: &Request, body: &mut Object) {
     let caps = &request.route.caps;
-    if request.route.provider == "openrouter" {
+    if request.route.dialect == Dialect::Openrouter {
         let reasoning = match request.thinking {
             Thinking::Disabled => return,
             Thinking::Enabled { budget_tokens: Some(n) } => json!({"max_tokens": n}),

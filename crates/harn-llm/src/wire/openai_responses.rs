@@ -378,7 +378,7 @@ mod tests {
         .unwrap();
         let mut builder = crate::response::ResponseBuilder::default();
         events.iter().for_each(|e| builder.push(e));
-        let r = builder.finish("openai", "m").unwrap();
+        let r = builder.finish("openai", "m", crate::config::Dialect::Openai).unwrap();
         assert_eq!((r.text.as_str(), r.thinking_summary.as_deref()), ("hi", Some("s1\n\ns2")));
         assert_eq!((r.stop_reason.as_deref(), r.usage.cache_read), (Some("tool_use"), Some(2)));
         assert_eq!((r.tool_calls.len(), r.blocks.len()), (1, 5));

@@ -176,7 +176,7 @@ fn read(request: &Request, kind: &str, chunks: &[&[u8]]) -> Response {
     }
     reader.finish(request, kind, &mut events).unwrap();
     events.iter().for_each(|e| builder.push(e));
-    builder.finish("p", "m").unwrap()
+    builder.finish("p", "m", harn_llm::config::Dialect::Plain).unwrap()
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn every_truncation_of_every_answer_is_an_error_or_the_reply() {
             if reader.finish(&request, kind, &mut events).is_ok() {
                 let mut builder = ResponseBuilder::default();
                 events.iter().for_each(|e| builder.push(e));
-                let mut reply = builder.finish("p", "m").unwrap();
+                let mut reply = builder.finish("p", "m", harn_llm::config::Dialect::Plain).unwrap();
                 // Counters may come behind the end.
                 reply.usage = whole.usage;
                 assert_eq!(reply, whole, "{} cut at {cut}", format.name());

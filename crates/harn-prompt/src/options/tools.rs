@@ -36,17 +36,20 @@ pub(crate) fn given(options: &Map<String, Value>) -> &[Value] {
 
 /// Returns the active tools of the options: the named ones, after `policy.tools` and deferral.
 ///
-/// A deferred tool is active only when `tool_search` lists it in `always_loaded`.
+/// With `tool_search` a deferred tool is active only when that lists it in `always_loaded`. Without, nothing could bring it
+/// up, and it is offered like the others.
 #[must_use]
 pub fn active_tools(options: &Map<String, Value>) -> BTreeSet<String> {
     let dict = |key| options.get(key).and_then(as_dict);
     let list =
         |dict: Option<&Map<String, Value>>, key| dict.and_then(|d| d.get(key)).map(names).unwrap_or_default();
     let allowed = list(dict("policy"), "tools");
+    let searched =
+        options.get("tool_search").is_some_and(|search| !search.is_null() && *search != Value::Bool(false));
     let loaded = list(dict("tool_search"), "always_loaded");
     named(given(options))
         .filter(|(name, _)| allowed.is_empty() || allowed.iter().any(|a| a == name))
-        .filter(|(name, tool)| !flag(tool, "defer_loading") || loaded.iter().any(|l| l == name))
+        .filter(|(name, tool)| !searched || !flag(tool, "defer_loading") || loaded.iter().any(|l| l == name))
         .map(|(name, _)| name.to_owned())
         .collect()
 }
@@ -100,11 +103,12 @@ mod tests {
     #[test]
     fn policy_and_deferral_scope_tools_away() {
         let tools = json!([{"name": "a"}, {"name": "b", "defer_loading": true}, {"name": "c", "defer_loading": true}]);
-        assert_eq!(tools_of(json!({"tools": tools})), ["a"]);
+        assert_eq!(tools_of(json!({"tools": tools})), ["a", "b", "c"]);
+        assert_eq!(tools_of(json!({"tools": tools, "tool_search": false})), ["a", "b", "c"]);
         assert_eq!(tools_of(json!({"tools": tools, "tool_search": {"always_loaded": ["c"]}})), ["a", "c"]);
         assert_eq!(tools_of(json!({"tools": tools, "tool_search": true})), ["a"]);
         assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": ["x"]}})), [] as [&str; 0]);
-        assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": []}})), ["a"]);
+        assert_eq!(tools_of(json!({"tools": tools, "policy": {"tools": []}})), ["a", "b", "c"]);
     }
 
     #[test]

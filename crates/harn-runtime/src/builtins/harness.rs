@@ -3,7 +3,7 @@
 //! The pure crate checks and lowers; what it cannot hold — handlers and approval predicates — is put back
 //! into the tool specs here.
 
-use harn_prompt::harness::{
+use harn_agent::harness::{
     self as pure, AgentSpec, HarnessError, PlanSpec, ReferenceSpec, Role, RuntimeSpec, ToolSpec,
     ToolkitDescriptions, ToolkitSpec, named_config,
 };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use harn_prompt::profile::{Entry, FolderReader, collect, fingerprint};
+use harn_agent::profile::{Entry, FolderReader, collect, fingerprint};
 use harn_system::SystemExt;
 use harn_value::Value;
 use harn_vm::builtin::Text;
@@ -68,7 +68,7 @@ builtins! {
     /// ```
     Fs fn project_context_profile(cx, path: Value as "any?" = ".", options: Value as "any?") -> "dict" {
         let given = to_json(&options);
-        harn_prompt::profile::check_options(&given).or_throw()?;
+        harn_agent::profile::check_options(&given).or_throw()?;
         let options = crate::convert::options(&options);
         let path = match (path.as_str(), path.is_nil()) {
             (Some(path), _) => path.to_string(),
@@ -89,7 +89,7 @@ builtins! {
         let env = |name: &str| cx.system().env(name);
         let signals = collect(&folder, &options, &reader, &env);
         let shown = folder.display().to_string();
-        let profile = harn_prompt::profile::project_context_profile(&shown, &signals, &prompts_of(cx));
+        let profile = harn_agent::profile::project_context_profile(&shown, &signals, &prompts_of(cx));
         from_json(&profile.or_throw()?)
     }
 

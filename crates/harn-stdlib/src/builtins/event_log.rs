@@ -45,8 +45,8 @@ builtins! {
 
     /// Makes a stream of the events of a topic.
     ///
-    /// It begins behind the id `from_cursor`, without one with the first event: those that are there, then each as it
-    /// comes. It never ends by itself.
+    /// It begins behind the id `from_cursor`, without one with the first event that is kept: those that are there, then each
+    /// as it comes. It never ends by itself. A topic keeps its last 4096 events; who asks for one that is gone gets an error.
     ///
     /// ```harn
     /// event_log.emit("builds", "started", {commit: "abc"})
@@ -66,8 +66,8 @@ builtins! {
         };
         let topic = topic_of("event_log.subscribe", &topic)?;
         let cursor = match cursor.as_int().and_then(|n| usize::try_from(n).ok()) {
-            Some(cursor) => cursor,
-            None if cursor.is_nil() => 0,
+            Some(cursor) => Some(cursor),
+            None if cursor.is_nil() => None,
             None => {
                 return Err(Error::type_error(format!(
                     "event_log.subscribe: from_cursor must be a non-negative int or nil, got {}",

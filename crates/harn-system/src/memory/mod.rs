@@ -296,7 +296,7 @@ impl System for Memory {
     }
 
     fn monotonic(&self) -> Duration {
-        self.clock.now()
+        self.clock.look()
     }
 
     /// Waits are over, the earliest first, once nothing else is to be done; the clock moves by their length.

@@ -3,6 +3,7 @@
 use harn_system::SystemExt;
 
 use super::{Provider, Watch};
+use crate::config::Dialect;
 use crate::error::{Category, LlmError};
 use crate::request::Request;
 use crate::response::{Response, ResponseBuilder};
@@ -57,7 +58,7 @@ impl<P: Provider> Provider for OtherEndpoint<P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
         let request = &prepared.request;
         let error = match self.inner.answer(prepared, watch).await {
-            Err(error) if request.route.provider == "ollama" => error,
+            Err(error) if request.route.dialect == Dialect::Ollama => error,
             other => return other,
         };
         if crate::retry::is_empty_completion(&error) {
@@ -104,7 +105,7 @@ impl LlmRuntime {
         let exchange =
             Box::pin(transport::exchange(&*carrier, request, wire, auth, self.host.now_ms(), watch));
         let read: Result<ResponseBuilder, LlmError> =
-            match request.ollama.unload_grace.filter(|_| route.provider == "ollama") {
+            match request.ollama.unload_grace.filter(|_| route.dialect == Dialect::Ollama) {
                 Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await,
                 None => exchange.await,
             };
@@ -112,7 +113,7 @@ impl LlmRuntime {
             error.message = secrets.iter().fold(error.message.clone(), |text, secret| secret.redact(&text));
             error
         });
-        let mut response = read?.finish(&route.provider, &route.model)?;
+        let mut response = read?.finish(&route.provider, &route.model, route.dialect)?;
         response.redact(&secrets);
         Ok(response)
     }

@@ -9,8 +9,8 @@ use super::{
     AgentSpec, HarnessError, ModelSpec, Overrides, Patch, PlanSpec, Policies, ReferenceSpec, Role,
     RuntimeSpec, Tenant, ToolkitSpec,
 };
-use crate::json::compact_sorted;
-use crate::value::{as_dict, object, present, sorted};
+use harn_prompt::json::compact_sorted;
+use harn_prompt::value::{as_dict, object, present, sorted};
 
 /// Writes the wire form: one JSON object on one line, keys sorted.
 #[must_use]

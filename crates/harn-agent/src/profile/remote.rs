@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::folder::FolderReader;
-use crate::value::{as_dict, object, text};
+use harn_prompt::value::{as_dict, object, text};
 
 /// A Git remote, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

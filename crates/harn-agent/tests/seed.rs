@@ -1,6 +1,6 @@
 //! The examples that programs are promised, through the public API.
 
-use harn_prompt::harness::{ToolkitDescriptions, define_runtime, define_tool, runtime_spec_json};
+use harn_agent::harness::{ToolkitDescriptions, define_runtime, define_tool, runtime_spec_json};
 use harn_prompt::view::{Style, explanation};
 use harn_prompt::{explain, layered_prompt, prompt_explain};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{HarnessError, Tenant};
-use crate::value::{as_dict, display, object};
+use harn_prompt::value::{as_dict, display, object};
 
 /// Messages, split into what a provider call needs.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::approval::tool_rules;
 use super::fields::Fields;
 use super::{Approval, HarnessError, Patch, PlanSpec, ToolSpec, define_plan, define_tool};
-use crate::layered::LayeredPrompt;
-use crate::value::{as_dict, object, present};
+use harn_prompt::layered::LayeredPrompt;
+use harn_prompt::value::{as_dict, object, present};
 
 /// What an agent is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_layered_prompt_brings_its_key() {
-        let prompt = crate::layered_prompt(&json!({"identity": "You plan."})).unwrap();
+        let prompt = harn_prompt::layered_prompt(&json!({"identity": "You plan."})).unwrap();
         let mut config = planner();
         config["prompt"] = prompt.to_json();
         let spec = agent(Role::Planner, config);

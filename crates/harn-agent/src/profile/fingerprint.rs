@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::folder::FolderReader;
-use crate::value::as_dict;
+use harn_prompt::value::as_dict;
 
 /// Folders below the project that are looked into.
 const DEPTH: usize = 4;

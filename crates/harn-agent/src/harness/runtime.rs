@@ -9,8 +9,8 @@ use super::{
     AgentSpec, Approval, HarnessError, Overrides, Patch, PlanSpec, Policies, ReferenceSpec, Role, ToolSpec,
     ToolkitDescriptions, ToolkitSpec, define_plan, define_reference, define_tool,
 };
-use crate::layered::augment_prompt_tools;
-use crate::value::object;
+use harn_prompt::layered::augment_prompt_tools;
+use harn_prompt::value::object;
 
 /// Whose runtime it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,8 +169,8 @@ pub fn define_runtime(
 fn provider_settings(fields: &Fields<'_>) -> Result<BTreeMap<String, Map<String, Value>>, HarnessError> {
     let mut providers = BTreeMap::new();
     for (name, settings) in fields.dict("providers")?.into_iter().flatten() {
-        let settings =
-            crate::value::as_dict(settings).ok_or_else(|| fields.wrong("providers", "a dict of dicts"))?;
+        let settings = harn_prompt::value::as_dict(settings)
+            .ok_or_else(|| fields.wrong("providers", "a dict of dicts"))?;
         providers.insert(name.clone(), settings.clone());
     }
     Ok(providers)
@@ -398,7 +398,7 @@ mod tests {
             "You plan.\n\n# Tools\n| Tool | Description | Approval |\n| --- | --- | --- |\n| find | Finds. | never |\n\
              | getPlan |  | runtime |\n| look |  | never |\n| storePlan |  | runtime |"
         );
-        assert_eq!(planner.prompt_cache_key, Some(crate::layered::cache_key(&planner.system_prompt)));
+        assert_eq!(planner.prompt_cache_key, Some(harn_prompt::layered::cache_key(&planner.system_prompt)));
         assert_eq!(spec.agents[0].system_prompt, "You lead.", "nothing bound, nothing changed");
         assert_eq!(spec.agents[0].prompt_cache_key, None);
     }

@@ -1,11 +1,11 @@
-//! The real prompt assets, rendered by the template engine: every one that this crate asks for is there, renders, and
+//! The real prompt assets, rendered by the template engine: every one that is asked for is there, renders, and
 //! says what programs are promised.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use harn_prompt::harness::ToolkitDescriptions;
-use harn_prompt::profile::{FolderReader, Signals, collect, project_context_profile};
+use harn_agent::harness::ToolkitDescriptions;
+use harn_agent::profile::{FolderReader, Signals, collect, project_context_profile};
 use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn};
 use harn_prompt::turn::{CatalogEntry, skill_catalog_text};
 use harn_prompt::{
@@ -157,7 +157,7 @@ fn profile_bodies_begin_alike_and_name_what_was_found() {
         fn read(&self, _: &std::path::Path) -> Option<String> {
             None
         }
-        fn list(&self, _: &std::path::Path) -> Vec<harn_prompt::profile::Entry> {
+        fn list(&self, _: &std::path::Path) -> Vec<harn_agent::profile::Entry> {
             Vec::new()
         }
     }

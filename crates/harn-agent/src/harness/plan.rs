@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::HarnessError;
 use super::fields::Fields;
 use super::schema::lower_schema;
-use crate::value::{as_dict, object, present, sorted};
+use harn_prompt::value::{as_dict, object, present, sorted};
 
 /// The states a plan can be shown in.
 pub const PLAN_STATUSES: [&str; 5] = ["draft", "approved", "executing", "executed", "failed"];

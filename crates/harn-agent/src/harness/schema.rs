@@ -6,7 +6,7 @@ use harn_schema::words;
 use serde_json::{Map, Value, json};
 
 use super::HarnessError;
-use crate::value::{as_dict, sorted};
+use harn_prompt::value::{as_dict, sorted};
 
 /// References that are inlined at most; a schema that needs more keeps its `$defs`.
 const MAX_INLINED: usize = 2_000;
@@ -153,7 +153,7 @@ fn references(value: &Value, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::foreign;
+    use harn_prompt::value::foreign;
 
     fn lowered(schema: Value) -> Value {
         lower_schema("f", &schema).unwrap()

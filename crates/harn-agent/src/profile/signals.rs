@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::remote::Remote;
-use crate::value::{as_dict, display, flag, object, present, sorted};
+use harn_prompt::value::{as_dict, display, flag, object, present, sorted};
 
 /// Variables that hold a GitHub credential; only that they are set counts.
 pub const CREDENTIAL_VARIABLES: [&str; 3] = ["GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"];
@@ -104,7 +104,7 @@ impl Signals {
     /// Returns a text field of the fingerprint.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
-        crate::value::text(&self.fingerprint, key)
+        harn_prompt::value::text(&self.fingerprint, key)
     }
 
     /// Returns a list of texts of the fingerprint.

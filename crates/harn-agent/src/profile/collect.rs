@@ -8,7 +8,7 @@ use super::fingerprint::Scan;
 use super::folder::FolderReader;
 use super::remote::find_remote;
 use super::signals::{CREDENTIAL_VARIABLES, Signals, Supplied};
-use crate::value::names;
+use harn_prompt::value::names;
 
 /// Collects the signals of the project in `directory`.
 ///

@@ -3,12 +3,12 @@
 use serde_json::{Map, json};
 
 use super::*;
-use crate::explain::prompt_explain;
+use harn_prompt::explain::prompt_explain;
 
 fn bodies(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
     let id = name.strip_prefix("std/project/prompts/profile_").unwrap();
     let id = id.strip_suffix(".harn.prompt").unwrap();
-    let languages = crate::value::display(&bindings["languages"]);
+    let languages = harn_prompt::value::display(&bindings["languages"]);
     Ok(format!("Project profile: {id} {languages}.\n"))
 }
 
@@ -133,7 +133,7 @@ fn secrets_of_urls_never_appear() {
 fn tools(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
     let id = profile_asset("").replace(".harn.prompt", "");
     let id = name.strip_prefix(&id).unwrap().replace(".harn.prompt", "");
-    let shown = |key: &str| crate::value::display(&bindings[key]);
+    let shown = |key: &str| harn_prompt::value::display(&bindings[key]);
     Ok(format!("{id}: {} {} {}", shown("package_manager"), shown("test_runner"), shown("frameworks")))
 }
 

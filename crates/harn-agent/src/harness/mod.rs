@@ -26,7 +26,7 @@ pub use tool::{ToolSpec, define_tool};
 pub use toolkit::{ToolkitDescriptions, ToolkitSpec, define_toolkit};
 pub use wire::{runtime_spec_json, runtime_spec_of_record, runtime_spec_parse};
 
-use crate::prose::ProseError;
+use harn_prompt::prose::ProseError;
 
 /// A spec that is refused. The display form is what a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

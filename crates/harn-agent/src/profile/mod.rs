@@ -20,9 +20,9 @@ pub use folder::{Entry, FolderReader};
 pub use remote::Remote;
 pub use signals::Signals;
 
-use crate::prose::{Prose, ProseError};
-use crate::reduce::SEPARATOR;
-use crate::value::object;
+use harn_prompt::prose::{Prose, ProseError};
+use harn_prompt::reduce::SEPARATOR;
+use harn_prompt::value::object;
 use table::{PRESET_CREDENTIALS, PROFILES, Profile};
 
 /// Returns the name of the asset with the body of a profile.

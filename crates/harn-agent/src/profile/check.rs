@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::value::{as_dict, type_name};
+use harn_prompt::value::{as_dict, type_name};
 
 /// An option that cannot be used. The display form is what a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::HarnessError;
-use crate::value::{as_dict, present};
+use harn_prompt::value::{as_dict, present};
 
 /// The dict of one constructor call.
 #[derive(Clone, Copy)]

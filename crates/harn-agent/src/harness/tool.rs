@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::fields::Fields;
 use super::schema::lower_schema;
 use super::{Approval, HarnessError};
-use crate::layered::ToolRow;
-use crate::value::object;
+use harn_prompt::layered::ToolRow;
+use harn_prompt::value::object;
 
 /// A tool of the role runtime. The handler and a closure predicate stay with the caller.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::value::foreign;
+    use harn_prompt::value::foreign;
 
     fn error(config: Value) -> String {
         define_tool(&config).unwrap_err().to_string()

@@ -1,10 +1,10 @@
 //! Bad input is an error, never a panic: random values in every place where a script's values come in.
 
-use harn_prompt::harness::{
+use harn_agent::harness::{
     ToolkitDescriptions, define_runtime, lower_schema, parse_conversation, runtime_spec_parse,
 };
+use harn_agent::profile::{Remote, signals::Supplied};
 use harn_prompt::layered::{ToolRow, tool_rows};
-use harn_prompt::profile::{Remote, signals::Supplied};
 use harn_prompt::reminder::{SlotCaps, clear_reminders, compact, inject_reminder, pending, place};
 use harn_prompt::view::{CallHead, Style, call, explanation};
 use harn_prompt::{

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::HarnessError;
-use crate::value::{as_dict, as_foreign, object, present, sorted};
+use harn_prompt::value::{as_dict, as_foreign, object, present, sorted};
 
 /// Whether an act needs approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::value::foreign;
+    use harn_prompt::value::foreign;
 
     fn parse(value: Value, id: Option<&str>) -> Result<Value, String> {
         Approval::parse("define_tool", &value, id).map(|a| a.to_json()).map_err(|e| e.to_string())

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::{HarnessError, Role, ToolSpec, define_tool};
-use crate::layered::ToolRow;
-use crate::prose::Prose;
-use crate::value::{as_dict, object};
+use harn_prompt::layered::ToolRow;
+use harn_prompt::prose::Prose;
+use harn_prompt::value::{as_dict, object};
 
 /// A toolkit of a runtime spec.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::prose::FixedProse;
+    use harn_prompt::prose::FixedProse;
 
     fn names(value: Value, role: Role) -> Vec<String> {
         let toolkit = ToolkitSpec::from_json("f", &value).unwrap();

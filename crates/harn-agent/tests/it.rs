@@ -1,0 +1,7 @@
+//! The integration tests of harn-agent, one module a file: prompts, profiles and the specs of role agents together.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod assets;
+mod no_panic;
+mod seed;
