@@ -134,11 +134,20 @@ impl Steps for Comparing {
             self.begin(0);
         }
     }
+    Ok(())
 }
 
 fn order(a: &Value, b: &Value) -> Ordering {
     steps::step();
     compare(a, b).unwrap_or(Ordering::Equal)
+}
+
+/// How two values lie to each other, nothing when one is NaN.
+///
+/// # Errors
+/// `Type error: cannot order T and U`
+pub(crate) fn ordered(a: &Value, b: &Value) -> Result<Option<Ordering>> {
+    harn_value::order(a, b).map_err(|e| Error::type_error(e.to_string()))
 }
 
 /// A stable merge sort that gives a permutation for any comparison, also one that is not transitive

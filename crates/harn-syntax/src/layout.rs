@@ -169,6 +169,9 @@ fn begins_struct_literal(tokens: &[Token], at: usize, source: &str) -> bool {
     if matches!(before_name, Some(TokenKind::Dot | TokenKind::QuestionDot)) {
         return false;
     }
+    if kind_at(tokens, at + 1) == TokenKind::Ellipsis {
+        return true;
+    }
     if kind_at(tokens, at + 1) != TokenKind::RBrace {
         return is_entry(tokens, at + 1);
     }

@@ -38,13 +38,33 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
+/// What becomes of whole numbers that do not fit into 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BigNumbers {
+    /// The nearest float.
+    #[default]
+    Float,
+    /// Their digits as text.
+    Text,
+    /// The text is refused.
+    Refused,
+}
+
 /// Parses JSON text into a value. Whole numbers that fit become ints, others floats; the last of
 /// several equal keys wins.
 ///
 /// # Errors
 /// What is wrong, with line and column.
 pub fn parse(text: &str) -> Result<Value, ParseError> {
-    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, scratch: String::new() };
+    parse_with(text, BigNumbers::Float)
+}
+
+/// As [`parse`], with a choice about large whole numbers.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(text: &str, big_numbers: BigNumbers) -> Result<Value, ParseError> {
+    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, scratch: String::new(), big_numbers };
     let parsed = parser.value(0).and_then(|value| {
         parser.skip_blanks();
         if parser.at < parser.bytes.len() { Err(parser.here("trailing characters")) } else { Ok(value) }
@@ -69,6 +89,7 @@ struct Parser<'a> {
     at: usize,
     /// Text of a string with escapes, reused.
     scratch: String,
+    big_numbers: BigNumbers,
 }
 
 type Parsed<T> = Result<T, Wrong>;
@@ -314,6 +335,11 @@ impl Parser<'_> {
             }
             if let Ok(int) = text.parse() {
                 return Ok(Value::int(int));
+            }
+            match self.big_numbers {
+                BigNumbers::Float => {}
+                BigNumbers::Text => return Ok(Value::str(text)),
+                BigNumbers::Refused => return Err(self.back("number does not fit into 64 bits")),
             }
         }
         match text.parse::<f64>() {

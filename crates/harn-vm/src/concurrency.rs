@@ -852,7 +852,7 @@ builtins! {
 
 /// The tables of this crate.
 pub(crate) fn tables() -> Vec<&'static [Builtin]> {
-    vec![CONCURRENCY]
+    vec![CONCURRENCY, crate::patterns::PATTERNS]
 }
 
 /// Unwraps `Ok`/`Err` of the built-in result type.

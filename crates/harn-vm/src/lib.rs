@@ -43,6 +43,7 @@ mod modules;
 mod native;
 mod ops;
 mod params;
+mod patterns;
 mod program;
 mod schema;
 pub mod suggest;

@@ -655,6 +655,7 @@ fn matches<'p>(
                 declare(&env, &name.name, false, v);
                 true
             }
+            (MatchPatternKind::Value(Expr { kind: ExprKind::Range { .. }, .. }), _) => return it.unknown(),
             (MatchPatternKind::Value(e), _) => {
                 let other = expr(it.clone(), e, env, link).await?;
                 it.equal(&v, &other)?

@@ -1,6 +1,7 @@
 //! JSON: reading, writing, finding it in text, and pointers into it.
 
-use harn_value::{Dict, Value, json};
+use harn_value::json::{self, BigNumbers};
+use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
 
@@ -18,9 +19,14 @@ builtins! {
     /// ```harn
     /// println(json_parse("{\"a\": [1, 2.0, null]}")) // -> {a: [1, 2.0, nil]}
     /// println(try { json_parse("[1,]") }) // -> Result.Err(JSON parse error: trailing comma at line 1 column 4)
+    /// println(json_parse("12345678901234567890", {big_numbers: "string"})) // -> 12345678901234567890
     /// ```
-    Pure fn json_parse(cx, s: Text as "string") -> "any" {
-        json::parse(&s).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
+    ///
+    /// `options.big_numbers` says what becomes of whole numbers beyond 64 bits: `"float"` (the default), `"string"` or
+    /// `"error"`.
+    Pure fn json_parse(cx, s: Text as "string", options: Given as "dict?") -> "any" {
+        let big_numbers = big_numbers(options.0.as_ref())?;
+        json::parse_with(&s, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
 
     /// Writes a value as compact JSON, dict keys in byte order.
@@ -243,5 +249,28 @@ fn delete_child(parent: &mut Value, step: &str) {
         && dict.contains(step)
     {
         dict.make_mut().remove(step);
+    }
+}
+
+/// The option `big_numbers` of `json_parse`.
+///
+/// # Errors
+/// The options are no dict, or say what nobody knows.
+fn big_numbers(options: Option<&Value>) -> Result<BigNumbers> {
+    let Some(options) = options.filter(|given| !given.is_nil()) else { return Ok(BigNumbers::Float) };
+    let Some(dict) = options.as_dict() else {
+        return Err(Error::type_error(format!("json_parse: options must be dict, got {}", options.type_name())));
+    };
+    if let Some(unknown) = dict.keys().find(|key| key.as_str() != "big_numbers") {
+        return Err(Error::runtime(format!("json_parse: unknown option '{unknown}'; there is big_numbers")));
+    }
+    match dict.get_str("big_numbers").map(|word| (word, word.as_str().map(|word| word.as_str()))) {
+        None | Some((_, Some("float"))) => Ok(BigNumbers::Float),
+        Some((_, Some("string"))) => Ok(BigNumbers::Text),
+        Some((_, Some("error"))) => Ok(BigNumbers::Refused),
+        Some((other, _)) => {
+            let shown = harn_value::short(other, 60);
+            Err(Error::runtime(format!("json_parse: big_numbers must be float, string or error, got {shown}")))
+        }
     }
 }

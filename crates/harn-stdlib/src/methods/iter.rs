@@ -12,6 +12,7 @@ use harn_vm::iter::{Iter, Stage};
 use harn_vm::{CallLoop, Error, Result, builtins};
 
 use crate::args::{Given, Items, callable};
+use crate::sorting::ordered;
 
 builtins! {
     /// Lazy combinators of iterators.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use harn_value::{Dict, Ref, Value, equal, steps};
 use harn_vm::builtin::Text;
-use harn_vm::call_loop::{CallLoop, MAX_ARGS, Steps, Turn};
+use harn_vm::call_loop::{CallLoop, Slots, Steps, Turn};
 use harn_vm::{Result, builtins};
 
 use crate::args::{Given, Int, callable, printed, room_for, size};
@@ -516,7 +516,7 @@ struct Reduce {
 }
 
 impl Steps for Reduce {
-    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+    fn next(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Turn> {
         let accumulator = reply.unwrap_or_else(|| self.init.take());
         let Some(item) = self.items.get(self.at) else { return Ok(Turn::Done(accumulator)) };
         self.at += 1;
@@ -555,7 +555,7 @@ struct Keyed {
 }
 
 impl Steps for Keyed {
-    fn next(&mut self, reply: Option<Value>, slots: &mut [Value; MAX_ARGS]) -> Result<Turn> {
+    fn next(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Turn> {
         if let (Some(key), Some(item)) = (reply, self.items.get(self.keyed.len())) {
             self.keyed.push((key, item.clone()));
         }

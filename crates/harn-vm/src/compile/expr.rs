@@ -708,6 +708,10 @@ impl<'a> Compiler<'a> {
             self.fail(FailKind::Plain, &text);
             return;
         };
+        if let Some((DictItem::Spread(base), changes)) = items.split_first() {
+            self.struct_update(&ty, name, base, changes, dst);
+            return;
+        }
         let number = self.f().structs.len() as u32;
         self.f().structs.push(ty.clone());
         let mut given = FxHashSet::default();
@@ -739,6 +743,30 @@ impl<'a> Compiler<'a> {
         }
         self.f().at(name.span);
         self.f().emit(Op::NewStruct, dst, first, number);
+    }
+
+    /// `P {...base, x: 1}`
+    fn struct_update(
+        &mut self,
+        ty: &harn_value::Ref<harn_value::StructType>,
+        name: &'a Ident,
+        base: &'a Expr,
+        changes: &'a [DictItem],
+        dst: Reg,
+    ) {
+        let mark = self.f().next;
+        let call = self.call_base(dst);
+        let t = self.f().temp();
+        self.expr(base, t);
+        let t = self.f().temp();
+        self.dict(changes, t);
+        let slots = ty.fields.iter().map(|_| Value::ABSENT).collect();
+        let model = harn_value::StructValue { ty: ty.clone(), slots, extra: None };
+        let t = self.f().temp();
+        self.load_const(model.into(), t);
+        self.f().at(name.span);
+        self.call_builtin("__struct_update", call, 3, dst);
+        self.f().next = mark;
     }
 
     /// `E.V` or `E.V(args)`.

@@ -204,6 +204,22 @@ impl<'a> Compiler<'a> {
                 fails.push(self.f().jump(Op::JumpNe, from, t));
             }
             MatchPatternKind::Bind(name) => self.bind_match(name, from),
+            MatchPatternKind::Value(Expr { kind: ExprKind::Range { start, end, exclusive, .. }, .. }) => {
+                let mark = self.f().next;
+                let base = self.f().temp();
+                let subject = self.f().temp();
+                self.f().emit(Op::Move, subject, from, 0);
+                for bound in [start, end] {
+                    let t = self.f().temp();
+                    self.expr(bound, t);
+                }
+                let open = self.f().temp();
+                self.load_const(Value::bool(*exclusive), open);
+                self.f().at(pattern.span);
+                self.call_builtin("__in_range", base, 4, base);
+                self.f().next = mark;
+                fails.push(self.f().jump(Op::JumpIfNot, base, 0));
+            }
             MatchPatternKind::Value(e) => {
                 let literal = match &e.kind {
                     ExprKind::Int(i) => Some(self.f().constant(Value::int(*i))),
