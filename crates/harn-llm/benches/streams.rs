@@ -209,6 +209,7 @@ fn delays_in(text: &str) -> impl Iterator<Item = u64> {
 async fn read_ours(runtime: Rc<LlmRuntime>, url: String, seen: Rc<RefCell<Vec<u64>>>) {
     let call = Call::new("hi", None, json!({"provider": "openai", "base_url": url}));
     let mut deliver = |item| match item {
+        harn_llm::runtime::StreamItem::Result(_) => {}
         StreamItem::Chunk(text) => seen.borrow_mut().extend(delays_in(&text)),
         StreamItem::Failed(error) => panic!("{error:?}"),
     };

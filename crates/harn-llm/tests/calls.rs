@@ -288,6 +288,7 @@ async fn streams_deliver_words_chunks_or_an_error() {
         let call = Call::new(prompt, None, json!({"provider": "mock"}));
         let mut deliver = |item| match item {
             StreamItem::Chunk(text) => out.push(text),
+            StreamItem::Result(_) => {}
             StreamItem::Failed(error) => out.push(format!("failed: {}", error.message())),
         };
         runtime.llm_stream(&call, &mut deliver).await.unwrap();

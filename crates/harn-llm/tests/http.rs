@@ -179,6 +179,7 @@ async fn a_stream_falls_back_only_before_its_first_text() {
             let call = Call::new("hi", None, options.clone());
             let mut deliver = |item| match item {
                 harn_llm::runtime::StreamItem::Chunk(text) => seen.push(text),
+                harn_llm::runtime::StreamItem::Result(_) => {}
                 harn_llm::runtime::StreamItem::Failed(error) => {
                     seen.push(error.category().as_str().to_string())
                 }

@@ -175,6 +175,7 @@ impl Way {
             .iter()
             .map(|item| match item {
                 StreamItem::Chunk(text) => text.as_str(),
+                StreamItem::Result(_) => "",
                 StreamItem::Failed(error) => panic!("{name}: {error:?}"),
             })
             .collect();

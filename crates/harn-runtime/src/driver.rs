@@ -1,6 +1,6 @@
 //! Runs the steps of an agent loop: calls models, tools and callbacks, and tells subscribers.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -28,7 +28,10 @@ use serde_json::{Map, Value as Json, json};
 use crate::builtins::{call_dict, failed, result_text};
 use crate::compact::{Writer, compress, llm_options};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
-use crate::llm_host::{CallOptions, LlmState, calling, new_id, prompts_for, prompts_of, runtime};
+use crate::live;
+use crate::llm_host::{
+    CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, prompts_of, runtime,
+};
 use crate::reminders::{Reminders, tell};
 use crate::session::{Scope, Session, Sessions};
 use crate::template_state::{LlmBinding, OpenContext};
@@ -54,6 +57,10 @@ struct Driver {
     shape_context: Value,
     review_turn: Value,
     recite: Value,
+    /// Who gets the text of replies while it arrives.
+    on_delta: Option<Value>,
+    /// What of the reply that is being taken has been told so.
+    told: RefCell<String>,
 }
 
 /// Runs a loop from its arguments to its result dict.
@@ -111,6 +118,8 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         shape_context: callback(["context_callback", "context_filter"]),
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
+        on_delta: live::listener("agent_loop", given)?,
+        told: RefCell::default(),
     };
     let _scope = LoopScope::open(cx, &session, &config, &tools);
     let _limit = crate::policy::limit(cx, &mut config, given)?;
@@ -420,18 +429,56 @@ impl Driver {
             if !event.is_live() {
                 continue;
             }
-            let listeners = self.session.subscribers();
-            if listeners.is_empty() {
-                continue;
-            }
-            let told = from_json(&event.to_json(&self.session.id));
-            for listener in &listeners {
-                let told = self.cx.call(listener, [told.clone()]).await;
-                if let Err(error) = told {
-                    self.cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
+            if let AgentEvent::AgentMessageChunk { text } = &event {
+                // What was told while it arrived is not told again.
+                let told = self.told.take();
+                let rest = if told.is_empty() { Some(text.as_str()) } else { text.strip_prefix(told.as_str()) };
+                match rest.filter(|rest| !rest.is_empty()) {
+                    Some(rest) => {
+                        self.tell_subscribers(&AgentEvent::AgentMessageChunk { text: rest.to_owned() }).await;
+                    }
+                    None => continue,
                 }
+            } else {
+                self.tell_subscribers(&event).await;
             }
         }
+    }
+
+    async fn tell_subscribers(&self, event: &AgentEvent) {
+        let listeners = self.session.subscribers();
+        if listeners.is_empty() {
+            return;
+        }
+        let told = from_json(&event.to_json(&self.session.id));
+        for listener in &listeners {
+            let told = self.cx.call(listener, [told.clone()]).await;
+            if let Err(error) = told {
+                self.cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
+            }
+        }
+    }
+
+    /// Asks the model, and hands its text on while it arrives, when somebody listens.
+    async fn ask(&self, call: &Call) -> Result<std::result::Result<Json, harn_llm::CallError>> {
+        self.told.take();
+        if self.on_delta.is_none() && self.session.subscribers().is_empty() {
+            return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
+        }
+        let (give, take) = tokio::sync::mpsc::unbounded_channel();
+        let work = async move {
+            let mut deliver = move |text: String| drop(give.send(text));
+            self.llm.llm_turn(call, Some(&mut deliver)).await
+        };
+        let tell = async |text: String| {
+            if let Some(listener) = &self.on_delta {
+                self.cx.call(listener, [Value::str(&text)]).await?;
+            }
+            self.told.borrow_mut().push_str(&text);
+            self.tell_subscribers(&AgentEvent::AgentMessageChunk { text }).await;
+            Ok(())
+        };
+        live::beside(calling_aside(&self.cx, &call.options, work), take, tell).await
     }
 
     async fn call_model(&self, agent: &AgentLoop, call: ModelCall) -> Result<Answer> {
@@ -448,7 +495,7 @@ impl Driver {
             }
         } else {
             let call = agent.call(&call);
-            match calling(&self.cx, &call.options, self.llm.llm_turn(&call)).await {
+            match self.ask(&call).await? {
                 Ok(result) => result,
                 Err(error) if error.category() == Category::BudgetExceeded => return Ok(Answer::OverBudget),
                 Err(error) => return Err(failed(&error)),

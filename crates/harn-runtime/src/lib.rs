@@ -17,6 +17,7 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
+//! `live.rs` hands on text while it arrives,
 //! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -27,6 +28,7 @@ mod compact;
 mod convert;
 mod driver;
 mod listing;
+mod live;
 mod llm_host;
 mod llm_layers;
 mod llm_replay;
@@ -50,6 +52,27 @@ pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
 pub use rehearsal::{SentCall, rehearse_calls};
+
+/// Returns the names of the options of a model call.
+pub fn call_options() -> Vec<&'static str> {
+    harn_llm::options::call_options().collect()
+}
+
+/// Returns the names of the options that a loop has besides those of its calls, and whether they are in force.
+pub fn loop_options() -> Vec<(&'static str, bool)> {
+    let options = harn_agent::config::OPTIONS.iter();
+    options.map(|(name, expected)| (*name, *expected != harn_llm::options::Expected::Reserved)).collect()
+}
+
+/// Keeps account of the model calls of a program from now on, for [`attempts_summary`].
+pub fn keep_attempts(vm: &Rc<harn_vm::Vm>) {
+    llm_runtime(vm).keep_attempts();
+}
+
+/// Returns the account of the model calls of a program as text for people; nothing when it made none.
+pub fn attempts_summary(vm: &Rc<harn_vm::Vm>) -> Option<String> {
+    llm_runtime(vm).attempts_summary()
+}
 
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.
 pub fn tables() -> Vec<&'static [Builtin]> {

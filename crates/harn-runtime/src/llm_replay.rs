@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_system::{System, SystemExt};
 use harn_vm::Vm;
 
-use crate::llm_host::llm_runtime;
+use crate::llm_host::{llm_runtime, runtime_at};
 
 /// Where the model calls of a program are answered from, and what of them is kept.
 #[derive(Debug, Clone, Default)]
@@ -22,12 +22,13 @@ pub struct ModelTraffic {
 }
 
 impl ModelTraffic {
-    /// Prepares the model calls of a program, before it runs.
+    /// Prepares the model calls of a program, before it runs. `dir` is the program's folder, where its project is looked
+    /// for.
     ///
     /// # Errors
     /// A sentence: a file cannot be read, written, or a line of it makes no sense.
-    pub fn apply(&self, vm: &Rc<Vm>) -> Result<(), String> {
-        let runtime = llm_runtime(vm);
+    pub fn apply(&self, vm: &Rc<Vm>, dir: &Path) -> Result<(), String> {
+        let runtime = runtime_at(vm, dir);
         if let Some(path) = &self.replies {
             let (name, text) = read(vm, path)?;
             runtime.replay_fixtures(harn_llm::mock::parse_fixtures(&name, &text)?);

@@ -19,7 +19,19 @@ struct State {
     closed: Cell<bool>,
     /// Why the sender gave up, until a receiver is told.
     failure: RefCell<Option<Error>>,
+    /// Whether there is something more than the items to wait for, and what it is once it is there.
+    outcome: RefCell<Option<Outcome>>,
+    /// Somebody waits for the end: the buffer takes what comes.
+    unbounded: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
+}
+
+/// What a sender gives besides the items: see [`Channel::result`].
+enum Outcome {
+    Pending,
+    Settled(Value),
+    /// With what is thrown.
+    Failed(Value),
 }
 
 impl State {
@@ -69,8 +81,40 @@ impl Channel {
             queue: RefCell::default(),
             closed: Cell::new(false),
             failure: RefCell::default(),
+            outcome: RefCell::default(),
+            unbounded: Cell::new(false),
             wakers: RefCell::default(),
         }))
+    }
+
+    /// A channel whose sender gives a result besides the items.
+    pub fn with_result(name: &str, capacity: usize) -> Channel {
+        let channel = Channel::new(name, capacity);
+        *channel.0.outcome.borrow_mut() = Some(Outcome::Pending);
+        channel
+    }
+
+    /// Waits for the end of the sender and gives its result. What nobody has received meanwhile stays in the channel.
+    ///
+    /// # Errors
+    /// What the sender failed with; the channel has no result, or was closed before.
+    pub async fn result(&self) -> Result<Value> {
+        self.0.unbounded.set(true);
+        self.0.changed();
+        poll_fn(|context| match &*self.0.outcome.borrow() {
+            Some(Outcome::Settled(result)) => Poll::Ready(Ok(result.clone())),
+            Some(Outcome::Failed(thrown)) => Poll::Ready(Err(Error::thrown(thrown.clone()))),
+            Some(Outcome::Pending) if !self.0.closed.get() => {
+                self.0.wait(context.waker());
+                Poll::Pending
+            }
+            Some(Outcome::Pending) => {
+                let name = &self.0.name;
+                Poll::Ready(Err(Error::thrown(format!("channel.result: {name} was closed before its end"))))
+            }
+            None => Poll::Ready(Err(Error::runtime("channel.result: only the channel of llm_stream has a result"))),
+        })
+        .await
     }
 
     /// A sending end that does not keep the channel alive.
@@ -193,10 +237,23 @@ impl Sender {
         }
     }
 
+    /// Gives the result that [`Channel::result`] waits for.
+    pub fn settle(&self, result: Value) {
+        if let Some(state) = self.0.upgrade() {
+            *state.outcome.borrow_mut() = Some(Outcome::Settled(result));
+            state.changed();
+        }
+    }
+
     /// Closes the channel because the sender failed: what is buffered can still be received, and the
     /// receiver that comes to the end throws `error`.
     pub fn fail(&self, error: Error) {
         if let Some(state) = self.0.upgrade() {
+            let mut outcome = state.outcome.borrow_mut();
+            if outcome.is_some() {
+                *outcome = Some(Outcome::Failed(error.caught()));
+            }
+            drop(outcome);
             *state.failure.borrow_mut() = Some(error);
             Channel(state).close();
         }
@@ -220,7 +277,7 @@ async fn send(state: &Weak<State>, value: Value) -> bool {
     let mut value = Some(value);
     poll_fn(|context| {
         let Some(state) = state.upgrade().filter(|s| !s.closed.get()) else { return Poll::Ready(false) };
-        if state.queue.borrow().len() < state.capacity {
+        if state.unbounded.get() || state.queue.borrow().len() < state.capacity {
             state.queue.borrow_mut().extend(value.take());
             state.changed();
             return Poll::Ready(true);

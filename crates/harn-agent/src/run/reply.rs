@@ -72,7 +72,7 @@ impl AgentLoop {
     }
 
     fn read<'a>(&self, result: &'a Json) -> Reply<'a> {
-        let text = result["text"].as_str().unwrap_or_default();
+        let text = if is_reasoning_alone(result) { "" } else { result["text"].as_str().unwrap_or_default() };
         let strings = |key: &str| -> Vec<String> {
             let list = result[key].as_array();
             list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
@@ -444,6 +444,14 @@ impl AgentLoop {
         }
         message
     }
+}
+
+/// Whether the text of a result is its private reasoning, for lack of anything else.
+fn is_reasoning_alone(result: &Json) -> bool {
+    let spoken = |block: &Json| block["type"] == "output_text" || block["type"] == "text";
+    result["text"].is_string()
+        && result["text"] == result["thinking"]
+        && !result["blocks"].as_array().into_iter().flatten().any(spoken)
 }
 
 fn read_call(call: &Json) -> Call {

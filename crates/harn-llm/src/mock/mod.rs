@@ -138,11 +138,6 @@ impl Mock {
         out.thinking.clone_from(&self.thinking);
         out.thinking_summary.clone_from(&self.thinking_summary);
         out.stop_reason.clone_from(&self.stop_reason);
-        if out.text.is_empty()
-            && let Some(thinking) = &out.thinking
-        {
-            out.text.clone_from(thinking);
-        }
         for (n, (id, name, arguments)) in self.tool_calls.iter().enumerate() {
             let id = id.clone().unwrap_or_else(|| format!("mock_call_{}", n + 1));
             out.tool_calls.push(ToolCall { id, name: name.clone(), arguments: arguments.clone() });
@@ -156,7 +151,7 @@ impl Mock {
         }
         let chunks = self.chunks.clone().unwrap_or_else(|| cut_after_blanks(&self.text));
         let explicit_cache = self.usage.cache_read.is_some() || self.usage.cache_write.is_some();
-        Ok(Answer { response: out, chunks, explicit_cache })
+        Ok(Answer { response: out, chunks, cut: self.chunks.is_none(), explicit_cache })
     }
 }
 
@@ -236,6 +231,8 @@ pub struct Answer {
     pub response: Response,
     /// The pieces in which a stream delivers its text.
     pub chunks: Vec<String>,
+    /// Whether the pieces were made up, for want of any in the script.
+    pub cut: bool,
     explicit_cache: bool,
 }
 
@@ -412,7 +409,7 @@ impl MockState {
         let text = out.text.clone();
         add_blocks(&mut out, &text);
         let chunks = cut_after_blanks(&out.text);
-        self.with_cache(Answer { response: out, chunks, explicit_cache: false }, ask)
+        self.with_cache(Answer { response: out, chunks, cut: true, explicit_cache: false }, ask)
     }
 
     /// Makes repeated prompts hit the imagined cache.

@@ -13,7 +13,7 @@ mod tool_search;
 
 pub use budget::Budget;
 pub(crate) use notices::nearest;
-pub use notices::{Expected, notices};
+pub use notices::{Expected, call_options, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;
 pub use shape::Shape;

@@ -19,9 +19,11 @@ pub enum Expected {
     Number,
     /// A list.
     List,
+    /// The name is taken, but nothing comes of it yet.
+    Reserved,
 }
 
-use Expected::{Any, Int, List, Number};
+use Expected::{Any, Int, List, Number, Reserved};
 
 /// The options of a model call.
 const CALL: &[(&str, Expected)] = &[
@@ -50,6 +52,7 @@ const CALL: &[(&str, Expected)] = &[
     ("messages", List),
     ("model", Any),
     ("model_tier", Any),
+    ("on_delta", Any),
     ("output_format", Any),
     ("output_schema", Any),
     ("output_validation", Any),
@@ -96,6 +99,11 @@ const CALL: &[(&str, Expected)] = &[
     ("vision", Any),
 ];
 
+/// Returns the names of the options of a model call, in order.
+pub fn call_options() -> impl Iterator<Item = &'static str> {
+    CALL.iter().map(|(name, _)| *name)
+}
+
 static CALL_OPTIONS: LazyLock<BTreeMap<&str, Expected>> = LazyLock::new(|| CALL.iter().copied().collect());
 
 /// Returns a sentence for each option that seems to be a slip. `more` are options that the caller knows besides those of a
@@ -128,6 +136,10 @@ pub fn notices(
 fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
     let what = match expected {
         Any => return None,
+        Reserved => {
+            let given = !value.is_null() && *value != Value::Bool(false);
+            return given.then(|| format!("option `{key}` has no effect yet"));
+        }
         Int if value.is_i64() || value.is_u64() => return None,
         Number if value.is_number() => return None,
         List if value.is_array() => return None,

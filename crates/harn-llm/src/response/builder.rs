@@ -187,11 +187,6 @@ impl ResponseBuilder {
         }
         out.thinking = Some(thinking).filter(|t| !t.is_empty());
         out.thinking_summary = Some(summary).filter(|t| !t.is_empty());
-        if out.text.is_empty()
-            && let Some(thinking) = &out.thinking
-        {
-            out.text.clone_from(thinking);
-        }
         Ok(out)
     }
 }
@@ -257,7 +252,9 @@ mod tests {
     #[test]
     fn reasoning_alone_is_the_text() {
         let r = build(&[StreamEvent::Reasoning("hm".into()), StreamEvent::Signature("s".into())]);
-        assert_eq!((r.text.as_str(), r.thinking.as_deref()), ("hm", Some("hm")));
+        assert_eq!((r.text.as_str(), r.thinking.as_deref()), ("", Some("hm")));
+        let dict = r.to_json();
+        assert_eq!((&dict["text"], &dict["visible_text"], &dict["prose"]), (&json!("hm"), &json!(""), &json!("")));
         assert_eq!(r.blocks[0].to_json()["signature"], "s");
     }
 

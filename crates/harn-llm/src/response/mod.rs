@@ -107,7 +107,7 @@ pub fn search_query(query: Value) -> Value {
 /// A finished reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// Raw visible text.
+    /// Raw visible text; never the reasoning, see [`Response::text_or_reasoning`].
     pub text: String,
     /// Canonical blocks.
     pub blocks: Vec<Block>,
@@ -202,14 +202,16 @@ impl Response {
     pub fn read_tags(&mut self, tools: Option<&[String]>) {
         let native = !self.tool_calls.is_empty();
         let applies = tools.is_some() || (!native && has_opening_tag(&self.text));
-        self.tagged = Tagged { visible: sanitize(&self.text), ..Tagged::default() };
+        let without_thoughts = self.text.contains("<think>").then(|| crate::wire::think::split(&self.text).0);
+        self.tagged =
+            Tagged { visible: sanitize(&self.text), prose: without_thoughts.clone(), ..Tagged::default() };
         if !applies {
             return;
         }
         let reply = parse_reply(&self.text, tools.unwrap_or_default());
         let calls = reply.calls();
         let prose = reply.prose();
-        self.tagged.prose = Some(prose.clone()).filter(|p| !p.is_empty());
+        self.tagged.prose = Some(prose.clone()).filter(|p| !p.is_empty()).or(without_thoughts);
         self.tagged.done_marker = reply.done_marker().map(str::to_string);
         self.tagged.canonical = reply.canonical_text();
         let found_block = !reply.blocks.iter().all(|b| matches!(b, crate::tool_text::Block::Done(_)));
@@ -226,7 +228,16 @@ impl Response {
         }
     }
 
-    /// Returns the user-facing prose, else the raw text.
+    /// Returns the text, or the reasoning of a reply that holds nothing else: some servers put the whole answer there.
+    /// Beside tool calls reasoning stays private.
+    pub fn text_or_reasoning(&self) -> &str {
+        match &self.thinking {
+            Some(thinking) if self.text.is_empty() && self.tool_calls.is_empty() => thinking,
+            _ => &self.text,
+        }
+    }
+
+    /// Returns the user-facing prose, else the raw text without thoughts in tags.
     pub fn prose(&self) -> &str {
         self.tagged.prose.as_deref().unwrap_or(&self.text)
     }
@@ -257,7 +268,7 @@ impl Response {
     pub fn to_json(&self) -> Value {
         let mut out = Object::new();
         let usage = self.usage_json();
-        out.insert("text".into(), self.text.as_str().into());
+        out.insert("text".into(), self.text_or_reasoning().into());
         out.insert("visible_text".into(), self.tagged.visible.as_str().into());
         out.insert("prose".into(), self.prose().into());
         out.insert("model".into(), self.model.as_str().into());

@@ -1,10 +1,12 @@
 //! `llm_call` and its structured relatives: rounds around attempts, results as dicts.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
 use super::layers::Sink;
+use super::live::LiveText;
 use super::{Call, LlmRuntime, Prepared};
 use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
@@ -39,6 +41,46 @@ impl LlmRuntime {
         let mut prepared = Box::new(self.prepare(call)?);
         self.apply_experiment(&mut prepared).await?;
         let finished = self.run_rounds(call, prepared, sink).await?;
+        self.validated(finished)
+    }
+
+    /// As [`LlmRuntime::call`]; `deliver` gets the text for people in pieces, as it arrives. Put together they are the
+    /// reply's `visible_text`.
+    ///
+    /// # Errors
+    /// As [`LlmRuntime::call`].
+    pub async fn call_live(
+        &self,
+        call: &Call,
+        deliver: &mut dyn FnMut(String),
+    ) -> Result<Finished, CallError> {
+        let mut prepared = Box::new(self.prepare(call)?);
+        let shown = Rc::new(Cell::new(false));
+        prepared.shown = Some(shown.clone());
+        prepared.live = true;
+        self.apply_experiment(&mut prepared).await?;
+        // What fails the schema is asked for again: only the end of the rounds is worth showing.
+        let listens = !prepared.options.output.is_structured();
+        let sentinel = str_at(&prepared.options.raw, "done_sentinel").map(str::to_owned);
+        let mut live = LiveText::until(sentinel.as_deref());
+        let finished = self
+            .run_rounds(call, prepared, &mut |event| {
+                if let (StreamEvent::Text(text), true) = (event, listens)
+                    && let Some(piece) = live.feed(text)
+                {
+                    shown.set(true);
+                    deliver(piece);
+                }
+            })
+            .await?;
+        if let Some(rest) = live.finish(&finished.response.tagged.visible) {
+            deliver(rest);
+        }
+        self.validated(finished)
+    }
+
+    /// What validation makes of a reply.
+    fn validated(&self, finished: Finished) -> Result<Finished, CallError> {
         let output = &finished.prepared.options.output;
         if finished.errors.is_empty() || output.validation == Validation::Off {
             return Ok(finished);
@@ -149,12 +191,19 @@ impl LlmRuntime {
     }
 
     /// A call of an agent loop: the result dict whose transcript holds only the model's message and
-    /// the searches that the provider ran. The loop has the rest.
+    /// the searches that the provider ran. The loop has the rest. `deliver` gets the text for people as it arrives.
     ///
     /// # Errors
     /// As [`LlmRuntime::llm_call`].
-    pub async fn llm_turn(&self, call: &Call) -> Result<Value, CallError> {
-        let finished = self.call(call, &mut |_| {}).await?;
+    pub async fn llm_turn(
+        &self,
+        call: &Call,
+        deliver: Option<&mut dyn FnMut(String)>,
+    ) -> Result<Value, CallError> {
+        let finished = match deliver {
+            Some(deliver) => self.call_live(call, deliver).await?,
+            None => self.call(call, &mut |_| {}).await?,
+        };
         let mut out = finished.response.to_json();
         let request = &finished.prepared.request;
         out["transcript"] = json!({
@@ -179,10 +228,7 @@ impl LlmRuntime {
 
     /// `llm_call_safe`: `{ok, response, error}`.
     pub async fn llm_call_safe(&self, call: &Call) -> Value {
-        match self.llm_call(call).await {
-            Ok(response) => json!({"ok": true, "response": response, "error": null}),
-            Err(error) => json!({"ok": false, "response": null, "error": error.to_safe_json()}),
-        }
+        safe_json(self.llm_call(call).await)
     }
 
     /// `llm_call_structured`: the validated data.
@@ -264,7 +310,7 @@ impl LlmRuntime {
         options: &Value,
         overrides: Object,
     ) -> Value {
-        let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text});
+        let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text_or_reasoning()});
         let prompt = self.host.prose("llm/repair", &bindings);
         let mut merged = options.as_object().cloned().unwrap_or_default();
         for key in ["system", "messages", "transcript", "repair"] {
@@ -293,6 +339,14 @@ impl LlmRuntime {
             Some(good) if good.errors.is_empty() => success_envelope(&good, true),
             _ => reply_envelope(bad, "repair_failed"),
         }
+    }
+}
+
+/// The dict of `llm_call_safe` for what a call gave.
+pub fn safe_json(result: Result<Value, CallError>) -> Value {
+    match result {
+        Ok(response) => json!({"ok": true, "response": response, "error": null}),
+        Err(error) => json!({"ok": false, "response": null, "error": error.to_safe_json()}),
     }
 }
 

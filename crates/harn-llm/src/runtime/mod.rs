@@ -1,14 +1,16 @@
 //! The runtime of model calls: state that outlives a call, and the sequence of one.
 //!
 //! `prepare.rs` and `route.rs` turn arguments into a [`Request`](crate::Request), `layers/` is what a call
-//! goes through on its way out and back, `calls.rs` makes schema rounds of calls, `completion.rs`
+//! goes through on its way out and back, `attempts.rs` the account that `--trace` shows, `calls.rs` makes schema rounds of calls, `completion.rs`
 //! and `stream.rs` are the two relatives of `llm_call`.
 
+mod attempts;
 mod calls;
 mod clouds;
 mod completion;
 mod health;
 mod layers;
+mod live;
 mod prepare;
 mod route;
 mod stream;
@@ -31,7 +33,8 @@ use crate::record::{Recorder, Tape};
 use crate::tools::ToolSet;
 use crate::transport::{Carrier, Network, Recording, Replaying};
 
-pub use calls::{Finished, category_of};
+use attempts::Attempts;
+pub use calls::{Finished, category_of, safe_json};
 pub use completion::Completion;
 pub use prepare::Prepared;
 pub use stream::StreamItem;
@@ -83,6 +86,7 @@ pub struct LlmRuntime {
     log: RefCell<Option<crate::call_log::CallLog>>,
     watcher: RefCell<Option<Watcher>>,
     rehearsing: Cell<bool>,
+    attempts: RefCell<Option<Attempts>>,
     calls_made: Cell<u64>,
 }
 
@@ -106,6 +110,7 @@ impl LlmRuntime {
             log: RefCell::default(),
             watcher: RefCell::default(),
             rehearsing: Cell::new(false),
+            attempts: RefCell::default(),
             calls_made: Cell::new(0),
         }
     }
@@ -280,6 +285,16 @@ impl LlmRuntime {
     /// requests of their own.
     pub fn watch_calls(&self, watcher: impl FnMut(&Prepared) + 'static) {
         *self.watcher.borrow_mut() = Some(Box::new(watcher));
+    }
+
+    /// Keeps account of every attempt from now on, for [`LlmRuntime::attempts_summary`].
+    pub fn keep_attempts(&self) {
+        self.attempts.borrow_mut().get_or_insert_default();
+    }
+
+    /// Returns the account of attempts as text for people; nothing when no model was called (`--trace`).
+    pub fn attempts_summary(&self) -> Option<String> {
+        self.attempts.borrow().as_ref()?.summary()
     }
 
     /// Makes this run a rehearsal: requests are formed as for their real models, but need no key and are answered by

@@ -44,6 +44,8 @@ pub struct Prepared {
     pub(super) unreminded: Option<(Conversation, usize)>,
     /// Set once a listener has seen text: from then on another attempt would repeat it.
     pub(super) shown: Option<Rc<Cell<bool>>>,
+    /// Text is shown to people as it arrives, cleaned: see [`LlmRuntime::call_live`].
+    pub(super) live: bool,
 }
 
 impl Prepared {
@@ -187,6 +189,7 @@ impl LlmRuntime {
             idle_timeout: idle.unwrap_or(Duration::from_secs(30)),
             unreminded,
             shown: None,
+            live: false,
             provenance: system.provenance,
             options,
         })

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Call, LlmRuntime, Prepared};
+use super::{Call, Finished, LlmRuntime, Prepared};
 use crate::config::Dialect;
 use crate::error::CallError;
 use crate::event::StreamEvent;
+use crate::structured::rounds::Rounds;
 use crate::wire::think::{Piece, ThinkSplitter};
 
 /// Seconds that a stream may take in all unless the call says otherwise.
@@ -18,6 +19,8 @@ const DEFAULT_TIMEOUT: u64 = 1800;
 pub enum StreamItem {
     /// A non-empty piece of visible text.
     Chunk(String),
+    /// The stream is over: the dict that `llm_call` would have given.
+    Result(Box<serde_json::Value>),
     /// The stream failed; nothing follows.
     Failed(CallError),
 }
@@ -70,18 +73,25 @@ impl LlmRuntime {
             .await;
         match result {
             Err(error) => deliver(StreamItem::Failed(error.into())),
-            Ok(response) => {
+            Ok(mut response) => {
                 for word in words.into_iter().flatten() {
                     shown.set(true);
                     deliver(StreamItem::Chunk(word));
                 }
                 splitter.finish(&mut |piece| deliver_visible(piece, deliver));
                 // A fallback route is not streamed: its text comes in one piece.
-                if !shown.get() && response.thinking.as_deref() != Some(response.text.as_str()) {
+                if !shown.get() {
                     let mut whole = ThinkSplitter::default();
                     whole.feed(&response.text, &mut |piece| deliver_visible(piece, deliver));
                     whole.finish(&mut |piece| deliver_visible(piece, deliver));
                 }
+                response.read_tags(prepared.text_tools.as_deref());
+                let mut rounds = Rounds::new(&prepared.options.output);
+                // One stream is one round: the data is what this reply holds.
+                let _ = rounds.judge(&mut response, self.host());
+                let finished =
+                    Finished { response, prepared: Box::new(prepared), rounds, errors: Vec::new() };
+                deliver(StreamItem::Result(Box::new(self.result_json(&finished))));
             }
         }
     }

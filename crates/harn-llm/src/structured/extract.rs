@@ -18,7 +18,7 @@ const MAX_PASSES: usize = 64;
 
 /// Finds the data of a reply: in its text, its blocks, the arguments of its calls, its tagged prose.
 pub fn extract(response: &Response) -> Option<Extracted> {
-    let text = response.text.trim().to_string();
+    let text = response.text_or_reasoning().trim().to_string();
     let blocks: String = response
         .blocks
         .iter()

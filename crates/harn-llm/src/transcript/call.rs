@@ -81,9 +81,7 @@ pub fn assistant_message(style: WireStyle, response: &Response) -> Value {
 }
 
 fn with_calls(style: WireStyle, response: &Response, out: &mut Value) {
-    // Text that is only the reasoning repeated is no text.
-    let only_reasoning = response.thinking.as_deref() == Some(response.text.as_str());
-    let text = if only_reasoning { "" } else { response.text.as_str() };
+    let text = response.text.as_str();
     match style {
         WireStyle::Anthropic => {
             let signed = response.blocks.iter().filter(|b| matches!(b, Block::Reasoning(_, Some(_))));

@@ -37,6 +37,8 @@ pub fn message_event(message: &Value, ids: &Ids<'_>) -> Value {
         "public"
     } else if shows("internal") {
         "internal"
+    } else if shows("private") {
+        "private"
     } else {
         default
     };

@@ -11,6 +11,7 @@ mod completions;
 mod gemini;
 mod ollama;
 mod openai;
+mod privacy;
 mod responses;
 mod statuses;
 

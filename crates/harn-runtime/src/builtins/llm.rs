@@ -10,6 +10,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
 use crate::convert::{entry, from_json, text, thrown, to_json};
+use crate::live;
 use crate::llm_host::{CallOptions, calling, calling_aside, runtime};
 use crate::template_state::OpenContext;
 
@@ -27,10 +28,16 @@ builtins! {
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
     Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
-        let (runtime, mut options) = (runtime(&cx), CallOptions::new(&cx, &options));
+        let given = options;
+        let (runtime, mut options) = (runtime(&cx), CallOptions::new(&cx, &given));
         check_system("llm_call", &system)?;
+        let listener = live::listener("llm_call", &given)?;
         let session = super::session::begin(&cx, &mut options.json);
-        let result = calling(&cx, &options.json, runtime.llm_call(&call(&prompt, &system, &options))).await;
+        let call = call(&prompt, &system, &options);
+        let result = match listener {
+            Some(listener) => live::llm_call(&cx, runtime, call, &options.json, &listener).await?,
+            None => calling(&cx, &options.json, runtime.llm_call(&call)).await,
+        };
         let result = result.map_err(|e| failed(&e))?;
         super::session::end(session, &result)?;
         from_json(&result)
@@ -44,8 +51,14 @@ builtins! {
     /// println("${r.ok} ${r.error.category}") // -> false rate_limit
     /// ```
     Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
-        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
-        from_json(&calling(&cx, &options.json, runtime.llm_call_safe(&call(&prompt, &system, &options))).await)
+        let given = options;
+        let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &given));
+        let call = call(&prompt, &system, &options);
+        let result = match live::listener("llm_call_safe", &given)? {
+            Some(listener) => live::llm_call(&cx, runtime, call, &options.json, &listener).await?,
+            None => calling(&cx, &options.json, runtime.llm_call(&call)).await,
+        };
+        from_json(&harn_llm::runtime::safe_json(result))
     }
 
     /// Calls a model for data of a schema, asking again when the reply does not match, and returns it.
@@ -56,6 +69,7 @@ builtins! {
     /// println(llm_call_structured("The answer?", schema, {provider: "mock"}).answer) // -> 42
     /// ```
     Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "any" {
+        live::refuse("llm_call_structured", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured(&prompt, schema.as_ref(), &options.json);
@@ -75,6 +89,7 @@ builtins! {
     /// println("${r.ok} ${r.error.category}") // -> false schema_validation
     /// ```
     Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "dict" {
+        live::refuse("llm_call_structured_safe", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured_safe(&prompt, schema.as_ref(), &options.json);
@@ -89,6 +104,7 @@ builtins! {
     /// println("${r.ok} ${r.data} ${r.extracted_json} ${r.attempts}") // -> true {a: 1} true 1
     /// ```
     Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "dict" {
+        live::refuse("llm_call_structured_result", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
         let work = runtime.llm_call_structured_result(&prompt, schema.as_ref(), &options.json);
@@ -101,6 +117,7 @@ builtins! {
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars
     /// ```
     Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
+        live::refuse("llm_completion", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let completion = Completion {
             prefix: prefix.to_string(),
@@ -115,7 +132,8 @@ builtins! {
     /// Calls a model and returns a channel that delivers the reply piece by piece.
     ///
     /// The channel closes with the reply; a call that fails closes it, too, and the loop over it throws the
-    /// error dict. Dropping or closing the channel closes the connection.
+    /// error dict. Dropping or closing the channel closes the connection. `result()` of the channel waits for the end and
+    /// gives the dict of `llm_call`.
     ///
     /// ```harn
     /// llm_mock({text: "one two"})
@@ -123,13 +141,14 @@ builtins! {
     /// println("") // -> [one ][two]
     /// ```
     Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "channel<string>" {
+        live::refuse("llm_stream", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         check_system("llm_stream", &system)?;
         let call = call(&prompt, &system, &options);
         // Wrong options are the caller's business, so they are found before the channel is handed out.
         let prepared = calling(&cx, &options.json, async { runtime.prepare(&call) }).await;
         let prepared = prepared.map_err(|e| failed(&e))?;
-        let channel = Channel::new("llm_stream", 64);
+        let channel = Channel::with_result("llm_stream", 64);
         let sender = channel.sender();
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
         let owner = cx.clone();
@@ -287,6 +306,7 @@ async fn forward(mut items: tokio::sync::mpsc::UnboundedReceiver<StreamItem>, se
                     return;
                 }
             }
+            StreamItem::Result(result) => sender.settle(from_json(&result)),
             StreamItem::Failed(error) => return sender.fail(failed(&error)),
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)],
     let source =
         Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
     let replies = mock.map(Path::to_owned);
-    let ready = harn_runtime::ModelTraffic { replies, ..Default::default() }.apply(&vm);
+    let ready = harn_runtime::ModelTraffic { replies, ..Default::default() }.apply(&vm, dir);
     let error = match (ready, load(&vm, &source)) {
         (Err(error), _) => Some(error),
         (_, Err(error)) => Some(error.canonical(text)),

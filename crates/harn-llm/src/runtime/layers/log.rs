@@ -6,6 +6,7 @@ use super::{Provider, Watch};
 use crate::cost::{cache_figures, call_pricing, cost};
 use crate::error::LlmError;
 use crate::response::Response;
+use crate::runtime::attempts::Attempt;
 use crate::runtime::{LlmRuntime, Prepared};
 
 /// Numbers an attempt, shows it to the watcher, and writes how it went to log and trace.
@@ -34,10 +35,30 @@ impl<P: Provider> Provider for Logged<'_, P> {
                 if let Some(log) = &mut *runtime.log.borrow_mut() {
                     log.failure(now_ms, &call_id, prepared, &error);
                 }
+                if let Some(attempts) = &mut *runtime.attempts.borrow_mut() {
+                    attempts.add(Attempt {
+                        model: prepared.request.route.model.clone(),
+                        duration_ms: now_ms - begun_ms,
+                        failure: Some(error.category.as_str().to_owned()),
+                        ..Attempt::default()
+                    });
+                }
                 return Err(error);
             }
         };
         let (usage, duration_ms) = (response.usage, now_ms - begun_ms);
+        if let Some(attempts) = &mut *runtime.attempts.borrow_mut() {
+            let pricing = call_pricing(&runtime.config(), &response.provider, &response.model);
+            let (input, output) = (usage.input.unwrap_or(0), usage.output.unwrap_or(0));
+            attempts.add(Attempt {
+                model: response.model.clone(),
+                input_tokens: input,
+                output_tokens: output,
+                duration_ms,
+                cost_usd: cost(pricing, input, output),
+                failure: None,
+            });
+        }
         let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
         runtime.host.trace(json!({
             "type": "llm_call", "call_id": call_id, "model": response.model,
