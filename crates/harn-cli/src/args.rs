@@ -8,8 +8,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// A scripting language for programs that work with language models.
 #[derive(Debug, Parser)]
-#[command(name = "harn", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "`harn FILE.harn` is short for `harn run FILE.harn`.")]
+#[command(name = "harn", version, max_term_width = 100)]
+#[command(after_help = "`harn FILE.harn ARGS...` is short for `harn run FILE.harn -- ARGS...`.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -86,6 +86,9 @@ pub(crate) struct RunArgs {
     pub(crate) sandbox: Option<String>,
     #[command(flatten)]
     pub(crate) models: TrafficArgs,
+    /// After the run, list the model calls with their tokens, times and cost on standard error.
+    #[arg(long, env = "HARN_TRACE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) trace: bool,
     /// Write output, result and errors to standard output as JSON, one event per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -298,16 +301,17 @@ pub(crate) struct DemoArgs {
     pub(crate) no_record: bool,
 }
 
-/// Puts `run` in front of an argument that names a program; what follows are the program's arguments.
+/// Puts `run` in front of a program, and `--` in front of its arguments: `harn FILE ARGS...`, which is also what the
+/// system makes of a file that begins with `#!/usr/bin/env harn`. A program ends in `.harn` or has a folder in its name.
 pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
-    if let [_, first, ..] = args.as_slice() {
-        let name = first.to_string_lossy();
-        if name.ends_with(".harn") && !name.starts_with('-') {
-            args.insert(1, "run".into());
-            if args.get(3).is_some_and(|next| next != "--") {
-                args.insert(3, "--".into());
-            }
-        }
+    let Some(first) = args.get(1).map(|arg| arg.to_string_lossy().into_owned()) else { return args };
+    let is_path = first.ends_with(".harn") || first.contains(std::path::is_separator);
+    if !is_path || first.starts_with('-') {
+        return args;
+    }
+    args.insert(1, "run".into());
+    if args.get(3).is_some_and(|next| next != "--") {
+        args.insert(3, "--".into());
     }
     args
 }
@@ -370,5 +374,9 @@ mod tests {
         assert_eq!(args(&["harn", "a.harn"]), ["harn", "run", "a.harn"]);
         assert_eq!(args(&["harn", "repl"]), ["harn", "repl"]);
         assert_eq!(args(&["harn", "run", "a.harn"]), ["harn", "run", "a.harn"]);
+        assert_eq!(args(&["harn", "./tool", "x", "--y"]), ["harn", "run", "./tool", "--", "x", "--y"]);
+        assert_eq!(args(&["harn", "a.harn", "--", "x"]), ["harn", "run", "a.harn", "--", "x"]);
+        assert_eq!(args(&["harn", "--help"]), ["harn", "--help"]);
+        assert_eq!(args(&["harn"]), ["harn"]);
     }
 }

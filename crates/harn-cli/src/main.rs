@@ -19,6 +19,7 @@ mod program;
 mod repl;
 mod report;
 mod signal;
+mod start;
 mod style;
 mod table;
 
@@ -37,7 +38,12 @@ fn main() -> ExitCode {
     if let Some(bytes) = limits::default_memory() {
         harn_value::memory::set_limit(bytes);
     }
-    let cli = Cli::parse_from(args::with_run(std::env::args_os().collect()));
+    let args = args::with_run(std::env::args_os().collect());
+    if args.len() < 2 {
+        start::greet();
+        return ExitCode::from(2);
+    }
+    let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| start::refuse(&error, &args));
     let code = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Repl => cmd::repl::repl(),

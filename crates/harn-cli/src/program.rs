@@ -44,6 +44,8 @@ pub(crate) struct RunOptions {
     pub(crate) names: Option<harn_vm::Names>,
     /// How much it may do outside of itself; files lie below the working directory and the project then.
     pub(crate) sandbox: Option<Level>,
+    /// Ends with a summary of the model calls on standard error.
+    pub(crate) trace: bool,
     /// Makes the run a rehearsal without models: this sees every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
@@ -418,8 +420,11 @@ pub(crate) fn run(
     if let Some(watch) = options.watch.take() {
         harn_runtime::rehearse_calls(&vm, &program.source.dir, watch);
     }
-    if let Err(text) = options.traffic.apply(&vm) {
+    if let Err(text) = options.traffic.apply(&vm, &program.source.dir) {
         return End::Refused(vec![Problem::general(text)]);
+    }
+    if options.trace {
+        harn_runtime::keep_attempts(&vm);
     }
     warnings.iter().for_each(warn);
     let outcome = match block_on(loaded.run(&vm, None, &[("task", task(&options)), ("project", project)])) {
@@ -430,6 +435,9 @@ pub(crate) fn run(
     };
     if let Some(text) = options.traffic.leftovers(&vm) {
         vm.system().write_err(&format!("warning: {text}\n"));
+    }
+    if let Some(summary) = options.trace.then(|| harn_runtime::attempts_summary(&vm)).flatten() {
+        vm.system().write_err(&summary);
     }
     let (code, err) = outcome.exit_code();
     match &outcome.result {

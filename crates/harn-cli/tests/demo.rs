@@ -30,7 +30,7 @@ fn the_list() {
     // Without a terminal there is no menu.
     assert_eq!(harn(&["demo"]).out, ran.out);
     let list: Value = serde_json::from_str(&harn(&["demo", "--list", "--json"]).out).unwrap();
-    assert_eq!(list["scenarios"][0]["id"], "prompt-guidance");
+    assert_eq!(list["scenarios"][0]["id"], "agent-loop");
     assert!(
         list["scenarios"]
             .as_array()
@@ -145,4 +145,25 @@ fn an_unknown_scenario_gets_a_suggestion_and_the_list() {
     let ran = harn(&["demo", "zzz"]);
     assert!(ran.code == 2 && ran.err.starts_with("error: unknown scenario `zzz`\n"), "{}", ran.err);
     assert_eq!(harn(&["demo", "--list", "prompt-guidance"]).code, 2);
+}
+
+#[test]
+fn an_agent_at_work() {
+    let ran = harn(&["demo", "agent-loop", "--no-record"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    assert_snapshot!(timeless(&ran.out));
+    assert!(!ran.out.contains("  error "), "a tool call failed: {}", ran.out);
+}
+
+#[test]
+fn a_race_of_providers() {
+    let ran = harn(&["demo", "provider-race", "--no-record"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+    // Who is first depends on the machine.
+    for line in ["anthropic  claude-sonnet-4-20250514  0.000153 USD   Sargasso.", "free           The Sargasso Sea"] {
+        assert!(ran.out.contains(line), "{line}\n{}", ran.out);
+    }
+    let receipt: Value = serde_json::from_str(ran.out.lines().find(|l| l.starts_with('{')).unwrap()).unwrap();
+    assert_eq!(receipt["answered"], json!(["anthropic", "ollama", "openai"]));
+    assert_eq!(receipt["cheapest"], "ollama");
 }

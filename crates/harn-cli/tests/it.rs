@@ -28,5 +28,6 @@ mod rooms;
 mod signals;
 mod state;
 mod streams;
+mod trace;
 mod usage;
 mod watchdog;

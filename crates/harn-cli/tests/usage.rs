@@ -1,12 +1,60 @@
 //! Wrong usage: exit code 2, and a text that says what to do.
 
-use crate::common::harn;
+use crate::common::{finish, folder, harn, harn_in};
 
 #[test]
-fn no_arguments_print_the_help_on_standard_error() {
+fn no_arguments_show_first_steps_on_standard_error() {
     let ran = harn(&[]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("Usage: harn <COMMAND>"), "{}", ran.err);
+    for command in ["harn demo agent-loop", "harn repl", "harn --help"] {
+        assert!(ran.err.contains(command), "{command}\n{}", ran.err);
+    }
+}
+
+#[test]
+fn slips_are_answered_with_what_was_meant() {
+    let ran = harn(&["rnu", "a.harn"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.starts_with("error: unrecognized subcommand 'rnu'\n"), "{}", ran.err);
+    assert!(ran.err.contains("tip:") && ran.err.contains("'run'"), "{}", ran.err);
+    let ran = harn(&["run", "--trce", "a.harn"]);
+    assert!(ran.err.contains("--trace"), "{}", ran.err);
+    let folder = folder(&[("job.harn", "println(argv)"), ("notes.txt", "")]);
+    for (typed, tip) in [("job", "harn run job.harn"), ("notes.txt", "harn run notes.txt")] {
+        let ran = harn_in(folder.path(), &[typed]);
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains(&format!("\n  tip: to run the file: {tip}\n")), "{}", ran.err);
+    }
+    let ran = harn_in(folder.path(), &["run", "job.harn", "x"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("harn run job.harn -- x"), "{}", ran.err);
+}
+
+#[test]
+fn a_file_runs_with_arguments() {
+    let folder = folder(&[("job.harn", "println(argv)"), ("tool", "println(argv)")]);
+    let run = |args: &[&str]| harn_in(folder.path(), args).out;
+    assert_eq!(run(&["job.harn", "a", "--json", "-v"]), "[a, --json, -v]\n");
+    assert_eq!(run(&["job.harn", "--", "a"]), "[a]\n");
+    assert_eq!(run(&["job.harn"]), "[]\n");
+    assert_eq!(run(&["./tool", "--", "--", "b"]), "[--, b]\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_program_can_be_a_command() {
+    use std::os::unix::fs::PermissionsExt;
+    let program = "#!/usr/bin/env harn\nprintln(\"hello ${argv}\")\n";
+    let folder = folder(&[("greet", program)]);
+    let path = folder.path().join("greet");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let harn = std::path::Path::new(env!("CARGO_BIN_EXE_harn"));
+    let search = format!("{}:{}", harn.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = std::process::Command::new(&path);
+    command.args(["one", "--two"]).env("PATH", search).env("NO_COLOR", "1");
+    let ran = finish(command, b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "hello [one, --two]\n"), "{}", ran.shown());
 }
 
 #[test]

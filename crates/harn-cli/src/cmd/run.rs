@@ -54,6 +54,7 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         traffic: args.models.traffic(),
         names,
         sandbox,
+        trace: args.trace,
         watch: None,
     };
     let end =

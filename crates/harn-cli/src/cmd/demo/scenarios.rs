@@ -20,13 +20,39 @@ pub(super) const PROGRAM: &str = "main.harn";
 pub(super) const REPLIES: &str = "replies.jsonl";
 
 /// All scenarios, in the order in which they are listed.
-pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
-    id: "prompt-guidance",
-    title: "Guidance rides with its tool",
-    description: "Assembles one system prompt with a tool and without it, and shows side by side which fragments each \
-                  prompt has and why. The sentence about the tool is there exactly when the tool is. No model is called.",
-    files: &[(PROGRAM, include_str!("../../../demos/prompt-guidance/main.harn"))],
-}];
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        id: "agent-loop",
+        title: "An agent at work: it finds the release that broke a shop",
+        description: "A loop of model calls and tools: it searches a log, lists releases, rolls one back and reports. The \
+                      tools run for real on the files of the demo, within a policy, a token budget and a number of \
+                      turns; what the model says is recorded.",
+        files: &[
+            (PROGRAM, include_str!("../../../demos/agent-loop/main.harn")),
+            (REPLIES, include_str!("../../../demos/agent-loop/replies.jsonl")),
+            ("app.log", include_str!("../../../demos/agent-loop/app.log")),
+            ("releases.json", include_str!("../../../demos/agent-loop/releases.json")),
+        ],
+    },
+    Scenario {
+        id: "prompt-guidance",
+        title: "Guidance rides with its tool",
+        description: "Assembles one system prompt with a tool and without it, and shows side by side which fragments each \
+                      prompt has and why. The sentence about the tool is there exactly when the tool is. No model is \
+                      called.",
+        files: &[(PROGRAM, include_str!("../../../demos/prompt-guidance/main.harn"))],
+    },
+    Scenario {
+        id: "provider-race",
+        title: "One question to three providers at the same time",
+        description: "Asks three providers in parallel, in one script and one shape of result, and compares what each says \
+                      and what it costs. With --live it asks those whose keys you have set.",
+        files: &[
+            (PROGRAM, include_str!("../../../demos/provider-race/main.harn")),
+            (REPLIES, include_str!("../../../demos/provider-race/replies.jsonl")),
+        ],
+    },
+];
 
 #[cfg(test)]
 mod tests {

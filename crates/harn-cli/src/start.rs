@@ -1,0 +1,75 @@
+//! What `harn` says to those who do not know it yet: without arguments, and about arguments that make no sense.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use harn_vm::suggest;
+
+use crate::args::Cli;
+use crate::style::Colour;
+
+/// What one can do first: what it is for, and what to type.
+const FIRST_STEPS: [(&str, &str); 6] = [
+    ("see an agent at work, no key needed", "harn demo agent-loop"),
+    ("try a line", "harn run -e 'println(1 + 2)'"),
+    ("type and see what happens", "harn repl"),
+    ("run a program with arguments", "harn FILE.harn ARGS..."),
+    ("look up a builtin, method or keyword", "harn explain split"),
+    ("see all commands and options", "harn --help"),
+];
+
+/// Greets somebody who typed `harn` alone.
+pub(crate) fn greet() {
+    let colour = Colour::of(&io::stderr());
+    let mut out = format!(
+        "Harn {}: a scripting language for programs that work with language models.\n\nUsage: harn <COMMAND>\n\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (what, command) in FIRST_STEPS {
+        out += &format!("  {}  {what}\n", colour.strong(&format!("{command:<29}")));
+    }
+    eprint!("{out}");
+}
+
+/// Ends the process with a usage error, with a tip where one is known.
+pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
+    let Some(tip) = tip(error, args) else { error.exit() };
+    let text = error.render().to_string();
+    // The tip stands where those of the parser stand: between the error and the usage.
+    let (head, rest) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
+    eprint!("{head}\n\n  tip: {tip}\n\n{rest}");
+    std::process::exit(error.exit_code());
+}
+
+/// What the parser cannot know: files, and arguments that are the program's.
+fn tip(error: &Error, args: &[OsString]) -> Option<String> {
+    let given = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let name = given(ContextKind::InvalidSubcommand)?;
+            let file = [name.to_owned(), format!("{name}.harn")].into_iter().find(|f| Path::new(f).is_file());
+            // The parser has tips of its own, but none for letters in the wrong order.
+            let meant = || {
+                let cli = Cli::command();
+                let names = cli.get_subcommands().map(|command| command.get_name());
+                let near = suggest::nearest(name, names)?;
+                error.get(ContextKind::SuggestedSubcommand).is_none().then(|| format!("did you mean '{near}'?"))
+            };
+            file.map(|file| format!("to run the file: harn run {file}")).or_else(meant)
+        }
+        ErrorKind::UnknownArgument if args.get(1).is_some_and(|command| command == "run") => {
+            let surplus = given(ContextKind::InvalidArg)?;
+            let file = args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
+            (!surplus.starts_with('-'))
+                .then(|| format!("arguments of the program stand behind `--`: harn run {file} -- {surplus}"))
+        }
+        _ => None,
+    }
+}
