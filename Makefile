@@ -8,7 +8,7 @@ S      ?= 60
 ROUNDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist run test test-fast test-real-server conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs bench \
+.PHONY: help build dist run test test-fast test-real-server conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-quick fuzz asan snap clean
 
 help: ## list these targets
@@ -67,8 +67,15 @@ rustdoc: ## build the documentation of the Rust code, warnings are errors
 docs: ## write the generated pages of the book (the builtin reference)
 	$(CARGO) run --quiet --package harn-cli -- explain --reference docs/reference
 
+book: ## build the book as a site with search, target/book (needs mdbook: cargo install --locked mdbook)
+	mdbook build
+
 bench: build ## time the programs of benches/ against Lua 5.4 and CPython
 	python3 benches/run.py --harn $(HARN) --rounds $(ROUNDS) --json benches/out/latest.json
+
+bench-picture: ## draw the picture of the README from the results of `make bench`
+	cp benches/out/latest.json benches/results.json
+	python3 benches/chart.py benches/results.json docs/images/speed.svg
 
 bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row or kept for one group)
 	$(CARGO) bench --package harn-cli --bench agents -- $(G)

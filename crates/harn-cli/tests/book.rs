@@ -92,13 +92,60 @@ fn pages() -> Vec<PathBuf> {
 
 #[test]
 fn the_hand_written_pages() {
-    let mut count = 0;
-    for page in
-        ["getting-started.md", "language-tour.md", "cli.md", "README.md", "checks.md", "prompt-assembly.md"]
-    {
-        count += check(&repository().join("docs").join(page));
+    let count: usize = pages().iter().map(|page| check(page)).sum();
+    assert!(count >= 120, "only {count} programs found");
+}
+
+/// The programs of a page, with a heading each.
+fn sections(page: &str) -> usize {
+    let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
+    let headings = text.lines().filter(|line| line.starts_with("### ")).count();
+    let programs = blocks(&text).iter().filter(|block| block.info == "harn").count();
+    assert_eq!(headings, programs, "{page}: a heading without a program, or the other way round");
+    programs
+}
+
+#[test]
+fn there_are_idioms_and_recipes_enough() {
+    assert!(sections("python.md") >= 40);
+    assert!(sections("recipes.md") >= 30);
+}
+
+/// The names in the first column of a page's tables of options, and those of its last paragraph.
+fn listed(page: &str) -> (Vec<String>, Vec<String>) {
+    let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
+    let names = |text: &str| -> Vec<String> {
+        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let mut in_options = false;
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        match line.strip_prefix("| ") {
+            Some(head) if head.starts_with("Option |") => in_options = true,
+            Some(row) if in_options => rows.extend(names(row.split(" | ").next().unwrap_or_default())),
+            Some(_) => {}
+            None if !line.starts_with('|') => in_options = false,
+            None => {}
+        }
     }
-    assert!(count >= 20, "only {count} programs found");
+    let reserved = text.split("These names are taken").nth(1).map(names).unwrap_or_default();
+    (rows, reserved)
+}
+
+#[test]
+fn every_option_has_its_row() {
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    let owned = |names: Vec<&str>| sorted(names.into_iter().map(str::to_owned).collect());
+    let (rows, _) = listed("llm/options.md");
+    assert_eq!(sorted(rows), owned(harn_runtime::call_options()));
+    let (rows, reserved) = listed("agents.md");
+    let options = harn_runtime::loop_options();
+    let those = |works: bool| options.iter().filter(|(_, w)| *w == works).map(|(name, _)| *name).collect();
+    assert_eq!(sorted(rows), owned(those(true)));
+    assert_eq!(sorted(reserved), owned(those(false)));
 }
 
 #[test]
@@ -119,7 +166,22 @@ fn every_page_is_linked_from_the_index() {
     let index = std::fs::read_to_string(repository().join("docs/README.md")).unwrap();
     for page in pages() {
         let name = page.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(name == "README.md" || index.contains(&format!("({name})")), "{name} is not linked");
+        assert!(["README.md", "SUMMARY.md"].contains(&&*name) || index.contains(&format!("({name})")), "{name} is not linked");
+    }
+}
+
+/// The table of contents of the site (`make book`) has every page.
+#[test]
+fn the_summary_has_every_page() {
+    let docs = repository().join("docs");
+    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    for folder in ["", "llm", "reference"] {
+        for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            let listed = summary.contains(&format!("]({path})"));
+            assert!(listed || !name.ends_with(".md") || name == "SUMMARY.md", "docs/SUMMARY.md lacks {path}");
+        }
     }
 }
 
@@ -132,7 +194,7 @@ fn the_reference_is_up_to_date() {
 #[test]
 fn the_pages_about_models() {
     let mut count = 0;
-    for page in ["README.md", "calls.md", "costs.md", "providers.md", "recording.md"] {
+    for page in ["README.md", "calls.md", "costs.md", "options.md", "providers.md", "recording.md"] {
         count += check(&repository().join("docs/llm").join(page));
     }
     assert!(count >= 20, "only {count} programs found");
