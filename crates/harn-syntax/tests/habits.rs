@@ -40,3 +40,39 @@ fn foreign_lines_and_their_answers() {
     assert!(rows >= 150 && answered * 10 >= rows * 9, "{answered} of {rows} lines are answered");
     insta::assert_snapshot!(told);
 }
+
+/// What a line of another language is told: by the parser, or about a name that other languages define.
+fn told(line: &str) -> (String, Option<String>) {
+    if let Some(error) = harn_syntax::parse(line).errors.into_iter().next() {
+        let diagnostic = error.diagnostic(line);
+        return (diagnostic.message, diagnostic.help);
+    }
+    let names = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let advice = names.filter_map(harn_syntax::habits::name_advice).next();
+    ("(it parses)".to_owned(), advice.map(str::to_owned))
+}
+
+/// Five programs of people who come from elsewhere, with one mistake a line: at least nine of ten answers name the mend.
+#[test]
+fn programs_of_strangers_are_answered() {
+    let programs = [
+        ("Python", include_str!("strangers/python.txt")),
+        ("JavaScript", include_str!("strangers/javascript.txt")),
+        ("Go", include_str!("strangers/go.txt")),
+        ("Rust", include_str!("strangers/rust.txt")),
+        ("shell", include_str!("strangers/shell.txt")),
+    ];
+    let mut shown = String::new();
+    for (language, program) in programs {
+        let (mut lines, mut answered) = (0, 0);
+        shown.push_str(&format!("== {language}\n\n"));
+        for line in program.lines() {
+            let (message, help) = told(line);
+            lines += 1;
+            answered += usize::from(help.is_some());
+            shown.push_str(&format!("{line}\n    {message}\n    = {}\n\n", help.as_deref().unwrap_or("(nothing)")));
+        }
+        assert!(lines >= 25 && answered * 10 >= lines * 9, "{language}: {answered} of {lines} lines are answered\n{shown}");
+    }
+    insta::assert_snapshot!(shown);
+}

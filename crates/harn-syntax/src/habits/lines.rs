@@ -124,6 +124,13 @@ const FORMS: &[(&str, Mend, &str)] = &[
         By("${1}let $3 = $2"),
         "there is no `with`: files are read whole (`read_file`), and `defer { ... }` runs at the end of a block",
     ),
+    (r"===", By("=="), "values are compared with `==`"),
+    (r"!==", By("!="), "values are compared with `!=`"),
+    (
+        r"\b(if|while)\s+let\s+Some\((\w+)\)\s*=\s*([^{]+?)\s*\{",
+        With(some_or_nil),
+        "what may be missing is nil",
+    ),
     (r"^(\s*)(if|while)\s*\((.+)\)\s*:\s*$", By("$1$2 $3 {"), "a block stands in braces"),
     (
         r"^(\s*)((?:if|while|for)\b.+?|else|try|finally):\s*$",
@@ -197,6 +204,7 @@ const FORMS: &[(&str, Mend, &str)] = &[
     ),
     (r"->\s*([^{},\s][^{},]*?)\s*,", By("-> { $1 }"), "what an arm does stands in braces"),
     (r"->\s*([^{},\s][^{},]*?)\s*(\}|$)", By("-> { $1 } $2"), "what an arm does stands in braces"),
+    (r"(\w+)\s*(&&|\|\||\?\?|\*\*)=\s*(.+)", By("$1 = $1 $2 $3"), "this assignment is written out"),
     // Closures.
     (r"\|\s*([\w, ]*?)\s*\|\s*\{\s*(.*?)\s*\}", By("{ $1 -> $2 }"), "a closure is written in braces"),
     (
@@ -238,6 +246,16 @@ const FORMS: &[(&str, Mend, &str)] = &[
         By("$3.map({ $2 -> $1 })"),
         "a list is made from another by `map`",
     ),
+    (
+        r"\{\s*(\w+)\s*:\s*(.+?)\s+for\s+(\w+)\s+in\s+(.+?)\}",
+        By("iter($4).map({ $3 -> pair($1, $2) }).to_dict()"),
+        "a dict is made from a list of pairs",
+    ),
+    (
+        r"\(\s*(.+?)\s+for\s+(\w+)\s+in\s+([^()]+)\)",
+        By("($3.map({ $2 -> $1 }))"),
+        "a list is made from another by `map`",
+    ),
     // Text.
     (r#"\b[fF]"((?:[^"\\]|\\.)*)""#, With(interpolated), "any text may hold `${...}`"),
     (r#"\b[bu]"((?:[^"\\]|\\.)*)""#, By("\"$1\""), "text has no prefix; bytes come from `bytes_from_string`"),
@@ -253,8 +271,6 @@ const FORMS: &[(&str, Mend, &str)] = &[
     (r"(\S+)\s+(?:is|eq)\s+(\S+)", By("$1 == $2"), "values are compared with `==`"),
     (r"(\S+)\s+instanceof\s+(\w+)", By("type_of($1) == \"$2\""), "`type_of` names the type of a value"),
     (r"\btypeof\s+(\w+)", By("type_of($1)"), "`type_of` names the type of a value"),
-    (r"===", By("=="), "values are compared with `==`"),
-    (r"!==", By("!="), "values are compared with `!=`"),
     (r"<>", By("!="), "values are compared with `!=`"),
     (r"(\S+)\s*<=>\s*(\S+)", Mend::None, "there is no `<=>`: sort with a key, `xs.sort_by({ x -> x.key })`"),
     (r"\bnot\s+(\w+|\([^()]*\))\s+in\b", By("$1 not in"), "write `x not in xs`"),
@@ -262,7 +278,6 @@ const FORMS: &[(&str, Mend, &str)] = &[
     (r"\bnot\s+", By("!"), "write `!` for not"),
     (r"\s+and\s+", By(" && "), "write `&&` for and"),
     (r"\s+or\s+", By(" || "), "write `||` for or"),
-    (r"(\w+)\s*(&&|\|\||\?\?|\*\*)=\s*(.+)", By("$1 = $1 $2 $3"), "this assignment is written out"),
     (r"(\w+)\s*\+\+|\+\+(\w+)", By("$1$2 += 1"), "add one with `+= 1`"),
     (r"(\w+)\s*--", By("$1 -= 1"), "take one away with `-= 1`"),
     (r"\b(if|while)\s+(.+?[^=!<>])=([^=>].*)", By("$1 $2==$3"), "`=` assigns, `==` compares"),
@@ -346,6 +361,27 @@ const FORMS: &[(&str, Mend, &str)] = &[
         r"^(\s*)(?:let|var|const)?\s*(\w+)\s*,\s*(\w+)\s*:?=\s*(.+)$",
         By("${1}let [$2, $3] = $4"),
         "a list is taken apart in brackets",
+    ),
+    (
+        r"^(\s*)const\s+(\{[^}]*\}|\[[^\]]*\])\s*=",
+        By("${1}let $2 ="),
+        "a variable is declared with `let`, or `var` if it changes",
+    ),
+    (
+        r"^(\s*)(let|var)\s+(\w+)\s*=\s*([^,()\[\]{}]+),\s*(\w+)\s*=\s*([^,()\[\]{}]+)$",
+        By("${1}$2 $3 = $4; $2 $5 = $6"),
+        "each variable is declared by itself",
+    ),
+    (
+        r"^(\s*)const\s+(\w+)\s*:\s*\w+\s*=",
+        By("${1}let $2 ="),
+        "a variable that never changes is declared with `let`",
+    ),
+    (r"^(\s*)var\s+(\w+)\s+map\[.*$", By("${1}var $2 = {}"), "a dict is made with its entries"),
+    (
+        r"^\s*(?:global|nonlocal)\s+\w+",
+        Mend::None,
+        "a function changes the variables around it as they are: declare them with `var`",
     ),
     (r"\b(let|var)\s*\(([^()]+)\)\s*=", By("$1 [$2] ="), "a list is taken apart in brackets"),
     (r"=\s*\(([^()]+,[^()]*)\)", By("= [$1]"), "there are no tuples; a list does"),
@@ -433,6 +469,99 @@ const FORMS: &[(&str, Mend, &str)] = &[
     ),
     (r"^\s*#\s*include\b.*", Mend::None, "other files are brought in with `import \"path\"`"),
     (r"^\s*package\s+\w+", Mend::None, "a file is a module by itself: no line names it"),
+    (
+        r"\byield\s+from\s+(.+)$",
+        By("for item in $1 { yield item }"),
+        "what another generator gives is passed on one by one",
+    ),
+    (
+        r"\btype\s+(\w+)\s+(struct|interface|enum)\b",
+        By("$2 $1"),
+        "the name of a struct, interface or enum stands behind that word",
+    ),
+    (r"\bfunc\s*\(([\w, ]*)\)\s*\{\s*(.*?)\s*\}", By("{ $1 -> $2 }"), "a closure is written in braces"),
+    (r"\bmap\[\w+\]\w+\s*\{", By("{"), "a dict is written in braces alone"),
+    (r"\[\]\w+\s*\{([^}]*)\}", By("[$1]"), "a list is written in brackets"),
+    (r"\binterface\s*\{\}", By("any"), "what may be anything has no type, or `any`"),
+    (r"\bunsafe\s*\{", Mend::None, "there is nothing unsafe in Harn: leave `unsafe` and its braces out"),
+    (r"(\w+)::<[^>]*>\(", By("$1("), "types of a call are found out, or stand as `f<int>(x)`"),
+    (r"\b(?:String|str)::from\((.*?)\)", By("$1"), "text in quotes is a string already"),
+    (
+        r"\b(\w+)::(\w+)",
+        By("$1.$2"),
+        "members are named with `.`, variants as well: `Shape.Dot`; other files with `import`",
+    ),
+    (r"&mut\s+(\w+)|&(\w+)", By("$1$2"), "values are copied where they change: there are no references"),
+    (r"(^|[=(,]\s*)\*(\w+)", By("$1$2"), "there are no pointers: a name is its value"),
+    (r"(\S+)\s+as\s+(?:f32|f64)\b", By("to_float($1)"), "values are converted by functions"),
+    (r"(\S+)\s+as\s+(?:[iu]\d+|usize|isize)\b", By("to_int($1)"), "values are converted by functions"),
+    (r"\bOk\(\(\)\)", By("Ok(nil)"), "nothing is `nil`"),
+    (
+        r"([=(,]\s*)/([^/\s][^/]*)/[gimsu]*",
+        By("${1}\"$2\""),
+        "a regular expression is text: `regex_match(\"a+\", text)`",
+    ),
+    (r##"\br#+"(.*?)"#+"##, By("r\"$1\""), "text without escapes is `r\"...\"`"),
+    (
+        r"^\s*#\s*!?\[.*",
+        Mend::None,
+        "an attribute is written `@name`; nothing is derived: values can be shown and compared",
+    ),
+    // Commands of a shell.
+    (
+        r"\bfor\s+(\w+)\s+in\s+(\S*\*\S*?)\s*;?\s*(?:do\b.*)?$",
+        By("for $1 in glob(\"$2\") {"),
+        "files are found with `glob`",
+    ),
+    (r"^(\s*)exit\s+(\d+)\s*$", By("${1}exit($2)"), "the arguments of a call stand in parentheses"),
+    (r"^(\s*)(?:source|\.)\s+(\S+)\s*$", By("${1}import \"$2\""), "other files are brought in with `import`"),
+    (
+        r"^(\s*)export\s+(\w+)=(\S+)\s*$",
+        By("${1}let $2 = \"$3\""),
+        "a variable is declared with `let`; the environment is read with `env(\"NAME\")`",
+    ),
+    (
+        r"^(\s*)(?:let\s+)?(\w+)=\$\((.+)\)\s*$",
+        By("${1}let $2 = shell(\"$3\").stdout"),
+        "a command is run with `shell`, a program with `exec`",
+    ),
+    (
+        r"^(\s*)\$\(([^()]+)\)\s*$",
+        By("${1}shell(\"$2\").stdout"),
+        "a command is run with `shell`, a program with `exec`",
+    ),
+    (r"^(\s*)read\s+(?:-r\s+)?(\w+)\s*$", By("${1}let $2 = read_line()"), "a line is read with `read_line`"),
+    (r"^(\s*)mkdir\s+(?:-p\s+)?(\S+)\s*$", By("${1}mkdir(\"$2\")"), "folders are made with `mkdir`"),
+    (
+        r"^(\s*)rm\s+(?:-\w+\s+)?(\S+)\s*$",
+        By("${1}delete_file(\"$2\")"),
+        "files are removed with `delete_file`",
+    ),
+    (
+        r"^(\s*)cat\s+(\S+)(?:\s*\|.*)?$",
+        By("${1}println(read_file(\"$2\"))"),
+        "files are read with `read_file`",
+    ),
+    (
+        r"^(\s*)(?:curl|wget)\s+(?:-\S+\s+)*(\S+)\s*$",
+        By("${1}println(http_get(\"$2\").body)"),
+        "pages are fetched with `http_get`",
+    ),
+    (
+        r"\[?\[?\s*-[fed]\s+(\S+)\s*\]\]?",
+        By("file_exists(\"$1\")"),
+        "whether a file is there is told by `file_exists`",
+    ),
+    (
+        r"^(\s*)test\s+-[fed]\s+(\S+)",
+        By("${1}file_exists(\"$2\")"),
+        "whether a file is there is told by `file_exists`",
+    ),
+    (
+        r"^(\s*)(ls|cp|mv|grep|sed|awk|find|touch|chmod|git|docker|npm|pip|make|ssh|tar|kill|ps)\s+(.+?)\s*$",
+        By("${1}shell(\"$2 $3\")"),
+        "a command is run with `shell`, a program with `exec`",
+    ),
     // Calls.
     (
         r#"^(\s*)(?:print|println|echo|puts|printf|say|cout\s*<<)\s+(.+?)\s*;?\s*\)?\s*$"#,
@@ -490,6 +619,12 @@ fn interpolated(found: &Captures<'_>) -> String {
     }
     out.push('"');
     out
+}
+
+/// `if let Some(x) = f() {` with the name in front.
+fn some_or_nil(found: &Captures<'_>) -> String {
+    let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
+    format!("let {name} = {value}; {word} {name} != nil {{", word = part(1), name = part(2), value = part(3))
 }
 
 /// `fn f(int a, int b` with every type behind its name.
