@@ -17,6 +17,7 @@ mod explain_prompt;
 mod hardened;
 mod hostile_trees;
 mod imports;
+mod install;
 mod limits;
 mod lint;
 mod llm_scope;

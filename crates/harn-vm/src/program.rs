@@ -249,12 +249,7 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
         Some(line) if error.shows_line() => format!("{} (line {line})", error.uncaught_text()),
         _ => error.uncaught_text(),
     };
-    let mut diagnostic = Diagnostic::error("").at(place.span);
-    diagnostic.message = match error.kind() {
-        // What the program threw is shown as it is.
-        ErrorKind::Thrown(_) => text,
-        _ => Diagnostic::error(text).message,
-    };
+    let mut diagnostic = Diagnostic::error(text).at(place.span);
     diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
     let callers = &error.trace()[1..];
     let shown = |entry: &TraceEntry, name: &str| {

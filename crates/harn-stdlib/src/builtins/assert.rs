@@ -34,6 +34,7 @@ builtins! {
             return Err(Error::thrown("assert_eq requires at least 2 arguments"));
         };
         if actual != expected {
+            let (expected, actual) = apart(&expected.to_string(), &actual.to_string());
             let text = format!("Assertion failed: expected {expected}, got {actual}");
             return Err(failed(message, text));
         }
@@ -50,7 +51,7 @@ builtins! {
             return Err(Error::thrown("assert_ne requires at least 2 arguments"));
         };
         if a == b {
-            let text = format!("Assertion failed: values should not be equal: {a}");
+            let text = format!("Assertion failed: values should not be equal: {}", shown(&a));
             return Err(failed(message, text));
         }
     }
@@ -184,5 +185,42 @@ fn status_category(word: &str) -> Option<&'static str> {
         "503" | "529" => Some("overloaded"),
         "500" | "502" => Some("server_error"),
         _ => None,
+    }
+}
+
+/// Characters that a message shows of a value.
+const SHOWN: usize = 200;
+
+/// A value as messages show it: cut when it is long.
+fn shown(value: &Value) -> String {
+    harn_value::short(value, SHOWN)
+}
+
+/// Two texts as messages show them: cut around the place where they begin to differ.
+fn apart(a: &str, b: &str) -> (String, String) {
+    let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
+    let long = a.chars().nth(SHOWN).is_some() || b.chars().nth(SHOWN).is_some();
+    let from = if long && same > SHOWN / 2 { same - 40 } else { 0 };
+    let part = |text: &str| {
+        let mut chars = text.chars().skip(from);
+        let head = if from > 0 { "..." } else { "" };
+        let body: String = chars.by_ref().take(SHOWN).collect();
+        let tail = if chars.next().is_some() { "..." } else { "" };
+        format!("{head}{body}{tail}")
+    };
+    (part(a), part(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn long_values_are_cut_around_their_difference() {
+        assert_eq!(apart("1", "2"), ("1".into(), "2".into()));
+        let (a, b) = apart(&("x".repeat(1000) + "A"), &("x".repeat(1000) + "B" + &"y".repeat(500)));
+        assert_eq!(a, format!("...{}A", "x".repeat(40)));
+        assert!(b.starts_with("...x") && b.contains('B') && b.ends_with("y...") && b.len() == 206, "{b}");
+        assert_eq!(apart(&"z".repeat(300), "").0, "z".repeat(200) + "...");
     }
 }

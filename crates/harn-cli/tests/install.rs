@@ -1,0 +1,58 @@
+//! `install.sh` against a release made of the binary under test.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{folder, repository};
+
+/// Runs a command; whether it succeeded, and what it printed.
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Packs the binary as a release does; `None` where the tools for it are missing, or there is no binary for this machine.
+fn release(into: &Path) -> Option<String> {
+    let target = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", arch @ ("x86_64" | "aarch64")) => format!("{arch}-unknown-linux-musl"),
+        ("macos", arch @ ("x86_64" | "aarch64")) => format!("{arch}-apple-darwin"),
+        _ => return None,
+    };
+    let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
+    if !["curl", "tar", "sha256sum"].into_iter().all(has) {
+        return None;
+    }
+    let name = format!("harn-{target}");
+    std::fs::create_dir_all(into.join(&name)).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_harn"), into.join(&name).join("harn")).unwrap();
+    let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz > SHA256SUMS");
+    assert!(run(Command::new("sh").args(["-c", &pack]).current_dir(into)).0);
+    Some(name)
+}
+
+#[test]
+fn the_installer_compares_the_checksum() {
+    let downloads = folder(&[]);
+    let Some(name) = release(downloads.path()) else { return };
+    let target = folder(&[]);
+    let install = || {
+        let mut command = Command::new("sh");
+        command
+            .arg(repository().join("install.sh"))
+            .env("HARN_VERSION", "v0.1.0")
+            .env("HARN_DOWNLOADS", format!("file://{}", downloads.path().display()))
+            .env("HARN_INSTALL_DIR", target.path().join("bin"));
+        run(&mut command)
+    };
+    let (ok, text) = install();
+    assert!(ok && text.contains("installed harn 0.1.0 as "), "{text}");
+    let installed = target.path().join("bin/harn");
+    assert_eq!(run(Command::new(&installed).args(["run", "-e", "println(6 * 7)"])), (true, "42\n".to_owned()));
+
+    std::fs::write(downloads.path().join("SHA256SUMS"), format!("{}  {name}.tar.gz\n", "0".repeat(64))).unwrap();
+    std::fs::remove_file(&installed).unwrap();
+    let (ok, text) = install();
+    assert!(!ok && text.contains("the checksum of"), "{text}");
+    assert!(!installed.exists(), "something was installed all the same");
+}
