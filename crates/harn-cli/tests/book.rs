@@ -92,8 +92,10 @@ fn pages() -> Vec<PathBuf> {
 
 #[test]
 fn the_hand_written_pages() {
-    let count: usize = pages().iter().map(|page| check(page)).sum();
-    assert!(count >= 120, "only {count} programs found");
+    // The page about templates shows templates behind its programs, not what they print.
+    let checked = pages().into_iter().filter(|page| !page.ends_with("templates.md"));
+    let count: usize = checked.map(|page| check(&page)).sum();
+    assert!(count >= 100, "only {count} programs found");
 }
 
 /// The programs of a page, with a heading each.

@@ -1,6 +1,38 @@
 //! Every example runs as its README says: from the top of the repository, without a key.
 
-use crate::common::{harn_in, repository};
+use std::path::Path;
+
+use crate::common::{Ran, command, finish, folder, harn_in, repository};
+
+/// Runs a program; gives what it did, and the messages of its call log that tell a model of a failed tool.
+fn with_failed_tools(dir: &Path, program: &str) -> (Ran, Vec<String>) {
+    let logs = folder(&[]);
+    let mut command = command(&["run", program]);
+    command.current_dir(dir).env("HARN_LLM_TRANSCRIPT_DIR", logs.path());
+    let ran = finish(command, b"");
+    let log = std::fs::read_to_string(logs.path().join("llm_transcript.jsonl")).unwrap_or_default();
+    let failed = |line: &&str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let content = line["content"].to_string();
+        let tells = ["\\nError: ", "\"Error: "].iter().any(|start| content.contains(start));
+        line["type"] == "message" && line["role"] != "assistant" && tells
+    };
+    (ran, log.lines().filter(failed).map(str::to_owned).collect())
+}
+
+#[test]
+fn a_tool_call_that_fails_is_seen() {
+    for format in ["text", "native"] {
+        let program = format!(
+            "tool bad(x: int) -> int {{ description \"d\"\n throw \"no\" }}\n\
+             llm_mock({{tool_calls: [{{name: \"bad\", arguments: {{x: 1}}}}]}})\nllm_mock({{text: \"ok\"}})\n\
+             println(agent_loop(\"x\", nil, {{provider: \"mock\", tools: [bad], tool_format: \"{format}\"}}).status)"
+        );
+        let dir = folder(&[("main.harn", &program)]);
+        let (ran, failed) = with_failed_tools(dir.path(), "main.harn");
+        assert_eq!((ran.out.as_str(), failed.len()), ("done\n", 1), "{format}: {failed:?}\n{}", ran.shown());
+    }
+}
 
 #[test]
 fn all_examples_run() {
@@ -14,7 +46,8 @@ fn all_examples_run() {
     assert!(names.len() >= 10, "only {} examples", names.len());
     let readme = std::fs::read_to_string(root.join("examples/README.md")).unwrap();
     for name in names {
-        let ran = harn_in(&root, &["run", &format!("examples/{name}")]);
+        let (ran, failed) = with_failed_tools(&root, &format!("examples/{name}"));
+        assert!(failed.is_empty(), "{name}: a tool call failed: {failed:?}");
         // Retries of model calls are told on standard error; errors and warnings of Harn itself are not welcome.
         let complaint =
             ran.err.lines().any(|line| line.starts_with("error: ") || line.starts_with("warning: "));
