@@ -3,7 +3,6 @@
 use harn_vm::builtin::MethodTable;
 
 mod any;
-mod channel;
 mod dict;
 mod iter;
 mod list;
@@ -33,7 +32,6 @@ pub fn methods() -> Vec<MethodTable> {
         table("generator", iter::PULL),
         table("stream", iter::PULL),
         table("channel", iter::PULL),
-        table("channel", channel::RESULT),
         table("any", any::ANY),
     ]
 }

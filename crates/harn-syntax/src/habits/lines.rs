@@ -492,7 +492,7 @@ const FORMS: &[(&str, Mend, &str)] = &[
         "members are named with `.`, variants as well: `Shape.Dot`; other files with `import`",
     ),
     (r"&mut\s+(\w+)|&(\w+)", By("$1$2"), "values are copied where they change: there are no references"),
-    (r"(^|[=(,]\s*)\*(\w+)", By("$1$2"), "there are no pointers: a name is its value"),
+    (r"(^|=\s*)\*(\w+)", By("$1$2"), "there are no pointers: a name is its value"),
     (r"(\S+)\s+as\s+(?:f32|f64)\b", By("to_float($1)"), "values are converted by functions"),
     (r"(\S+)\s+as\s+(?:[iu]\d+|usize|isize)\b", By("to_int($1)"), "values are converted by functions"),
     (r"\bOk\(\(\)\)", By("Ok(nil)"), "nothing is `nil`"),

@@ -1,4 +1,4 @@
-//! Methods of channels besides those of everything that is pulled.
+//! The method of the channel that `llm_stream` gives.
 
 use harn_value::Value;
 use harn_vm::channel::Channel;
