@@ -82,7 +82,7 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("turn_policy", Any),
     ("wake_interval_ms", Reserved),
     ("watch_paths", Reserved),
-    ("working_files", Reserved),
+    ("working_files", Any),
 ];
 
 /// Options of which a wrong value is refused, because it limits, protects or changes what is run.

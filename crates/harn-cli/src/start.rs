@@ -60,13 +60,17 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
                 let cli = Cli::command();
                 let names = cli.get_subcommands().map(|command| command.get_name());
                 let near = suggest::nearest(name, names)?;
-                error.get(ContextKind::SuggestedSubcommand).is_none().then(|| format!("did you mean '{near}'?"))
+                error
+                    .get(ContextKind::SuggestedSubcommand)
+                    .is_none()
+                    .then(|| format!("did you mean '{near}'?"))
             };
             file.map(|file| format!("to run the file: harn run {file}")).or_else(meant)
         }
         ErrorKind::UnknownArgument if args.get(1).is_some_and(|command| command == "run") => {
             let surplus = given(ContextKind::InvalidArg)?;
-            let file = args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
+            let file =
+                args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
             (!surplus.starts_with('-'))
                 .then(|| format!("arguments of the program stand behind `--`: harn run {file} -- {surplus}"))
         }

@@ -116,9 +116,8 @@ fn there_are_idioms_and_recipes_enough() {
 /// The names in the first column of a page's tables of options, and those of its last paragraph.
 fn listed(page: &str) -> (Vec<String>, Vec<String>) {
     let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
-    let names = |text: &str| -> Vec<String> {
-        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    };
+    let names =
+        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
     let mut in_options = false;
     let mut rows = Vec::new();
     for line in text.lines() {
@@ -168,7 +167,10 @@ fn every_page_is_linked_from_the_index() {
     let index = std::fs::read_to_string(repository().join("docs/README.md")).unwrap();
     for page in pages() {
         let name = page.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(["README.md", "SUMMARY.md"].contains(&&*name) || index.contains(&format!("({name})")), "{name} is not linked");
+        assert!(
+            ["README.md", "SUMMARY.md"].contains(&&*name) || index.contains(&format!("({name})")),
+            "{name} is not linked"
+        );
     }
 }
 

@@ -160,7 +160,9 @@ fn a_race_of_providers() {
     let ran = harn(&["demo", "provider-race", "--no-record"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
     // Who is first depends on the machine.
-    for line in ["anthropic  claude-sonnet-4-20250514  0.000153 USD   Sargasso.", "free           The Sargasso Sea"] {
+    for line in
+        ["anthropic  claude-sonnet-4-20250514  0.000153 USD   Sargasso.", "free           The Sargasso Sea"]
+    {
         assert!(ran.out.contains(line), "{line}\n{}", ran.out);
     }
     let receipt: Value = serde_json::from_str(ran.out.lines().find(|l| l.starts_with('{')).unwrap()).unwrap();

@@ -48,9 +48,13 @@ fn the_installer_compares_the_checksum() {
     let (ok, text) = install();
     assert!(ok && text.contains("installed harn 0.1.0 as "), "{text}");
     let installed = target.path().join("bin/harn");
-    assert_eq!(run(Command::new(&installed).args(["run", "-e", "println(6 * 7)"])), (true, "42\n".to_owned()));
+    assert_eq!(
+        run(Command::new(&installed).args(["run", "-e", "println(6 * 7)"])),
+        (true, "42\n".to_owned())
+    );
 
-    std::fs::write(downloads.path().join("SHA256SUMS"), format!("{}  {name}.tar.gz\n", "0".repeat(64))).unwrap();
+    std::fs::write(downloads.path().join("SHA256SUMS"), format!("{}  {name}.tar.gz\n", "0".repeat(64)))
+        .unwrap();
     std::fs::remove_file(&installed).unwrap();
     let (ok, text) = install();
     assert!(!ok && text.contains("the checksum of"), "{text}");

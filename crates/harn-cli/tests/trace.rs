@@ -21,7 +21,11 @@ fn timeless(text: &str) -> String {
 
 #[test]
 fn the_summary_lists_calls_with_tokens_and_cost() {
-    let folder = folder(&[("a.harn", CALLS), ("b.harn", "println(1)"), ("c.harn", "llm_call(\"x\", nil, {provider: \"mock\"})\nthrow 1")]);
+    let folder = folder(&[
+        ("a.harn", CALLS),
+        ("b.harn", "println(1)"),
+        ("c.harn", "llm_call(\"x\", nil, {provider: \"mock\"})\nthrow 1"),
+    ]);
     let ran = harn_in(folder.path(), &["run", "--trace", "a.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "a\nfalse\n"), "{}", ran.shown());
     assert_eq!(
@@ -49,7 +53,8 @@ fn the_variable_does_what_the_option_does() {
 
 #[test]
 fn the_models_of_a_project_are_those_of_the_program_not_of_the_working_folder() {
-    let project = |model: &str| format!("[llm.aliases]\nhouse = {{ id = \"{model}\", provider = \"mock\" }}\n");
+    let project =
+        |model: &str| format!("[llm.aliases]\nhouse = {{ id = \"{model}\", provider = \"mock\" }}\n");
     let (there, here) = (project("model-there"), project("model-here"));
     let show = "println(llm_call(\"x\", nil, {model: \"house\"}).model)";
     let folder = folder(&[

@@ -432,7 +432,8 @@ impl Driver {
             if let AgentEvent::AgentMessageChunk { text } = &event {
                 // What was told while it arrived is not told again.
                 let told = self.told.take();
-                let rest = if told.is_empty() { Some(text.as_str()) } else { text.strip_prefix(told.as_str()) };
+                let rest =
+                    if told.is_empty() { Some(text.as_str()) } else { text.strip_prefix(told.as_str()) };
                 match rest.filter(|rest| !rest.is_empty()) {
                     Some(rest) => {
                         self.tell_subscribers(&AgentEvent::AgentMessageChunk { text: rest.to_owned() }).await;

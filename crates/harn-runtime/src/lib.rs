@@ -84,7 +84,7 @@ pub fn tables() -> Vec<&'static [Builtin]> {
 /// Returns the methods of all value types.
 pub fn methods() -> Vec<MethodTable> {
     let mut methods = harn_stdlib::methods();
-    methods.push(builtins::methods());
+    methods.extend(builtins::methods());
     methods
 }
 

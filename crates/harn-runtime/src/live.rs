@@ -34,7 +34,9 @@ pub(crate) fn listener(name: &str, options: &Value) -> Result<Option<Value>> {
 pub(crate) fn refuse(name: &str, options: &Value) -> Result<()> {
     match listener(name, options)? {
         None => Ok(()),
-        Some(_) => Err(thrown(format!("{name}: on_delta is an option of llm_call, llm_call_safe and agent_loop"))),
+        Some(_) => {
+            Err(thrown(format!("{name}: on_delta is an option of llm_call, llm_call_safe and agent_loop")))
+        }
     }
 }
 

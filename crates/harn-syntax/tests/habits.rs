@@ -70,9 +70,15 @@ fn programs_of_strangers_are_answered() {
             let (message, help) = told(line);
             lines += 1;
             answered += usize::from(help.is_some());
-            shown.push_str(&format!("{line}\n    {message}\n    = {}\n\n", help.as_deref().unwrap_or("(nothing)")));
+            shown.push_str(&format!(
+                "{line}\n    {message}\n    = {}\n\n",
+                help.as_deref().unwrap_or("(nothing)")
+            ));
         }
-        assert!(lines >= 25 && answered * 10 >= lines * 9, "{language}: {answered} of {lines} lines are answered\n{shown}");
+        assert!(
+            lines >= 25 && answered * 10 >= lines * 9,
+            "{language}: {answered} of {lines} lines are answered\n{shown}"
+        );
     }
     insta::assert_snapshot!(shown);
 }

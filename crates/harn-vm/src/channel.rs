@@ -112,7 +112,9 @@ impl Channel {
                 let name = &self.0.name;
                 Poll::Ready(Err(Error::thrown(format!("channel.result: {name} was closed before its end"))))
             }
-            None => Poll::Ready(Err(Error::runtime("channel.result: only the channel of llm_stream has a result"))),
+            None => Poll::Ready(Err(Error::runtime(
+                "channel.result: only the channel of llm_stream has a result",
+            ))),
         })
         .await
     }

@@ -254,7 +254,10 @@ mod tests {
         let r = build(&[StreamEvent::Reasoning("hm".into()), StreamEvent::Signature("s".into())]);
         assert_eq!((r.text.as_str(), r.thinking.as_deref()), ("", Some("hm")));
         let dict = r.to_json();
-        assert_eq!((&dict["text"], &dict["visible_text"], &dict["prose"]), (&json!("hm"), &json!(""), &json!("")));
+        assert_eq!(
+            (&dict["text"], &dict["visible_text"], &dict["prose"]),
+            (&json!("hm"), &json!(""), &json!(""))
+        );
         assert_eq!(r.blocks[0].to_json()["signature"], "s");
     }
 

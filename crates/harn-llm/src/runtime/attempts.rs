@@ -57,7 +57,13 @@ impl Attempts {
             let _ = match &a.failure {
                 None => {
                     let (input, output) = (a.input_tokens, a.output_tokens);
-                    writeln!(out, "  #{}: {} | {input} in + {output} out tokens | {} ms", n + 1, a.model, a.duration_ms)
+                    writeln!(
+                        out,
+                        "  #{}: {} | {input} in + {output} out tokens | {} ms",
+                        n + 1,
+                        a.model,
+                        a.duration_ms
+                    )
                 }
                 Some(reason) => {
                     writeln!(out, "  #{}: {} | failed: {reason} | {} ms", n + 1, a.model, a.duration_ms)

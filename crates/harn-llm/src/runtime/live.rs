@@ -79,10 +79,8 @@ mod tests {
     fn pieces(text: &str, size: usize) -> Vec<String> {
         let chars: Vec<char> = text.chars().collect();
         let mut live = LiveText::default();
-        let mut out: Vec<String> = chars
-            .chunks(size)
-            .filter_map(|chunk| live.feed(&chunk.iter().collect::<String>()))
-            .collect();
+        let mut out: Vec<String> =
+            chars.chunks(size).filter_map(|chunk| live.feed(&chunk.iter().collect::<String>())).collect();
         out.extend(live.finish(&sanitize(text)));
         out
     }

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use harn_llm::{transcript};
 use harn_llm::runtime::StreamItem;
+use harn_llm::transcript;
 use serde_json::json;
 
 use super::cases::Stop;

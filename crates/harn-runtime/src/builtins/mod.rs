@@ -11,6 +11,7 @@ mod prompt;
 mod reminder;
 mod session;
 mod skill;
+mod stream;
 mod template;
 mod tool;
 mod transcript;
@@ -35,8 +36,11 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
 }
 
 /// Functions that are called as methods of a builtin's name (`transcript.inject_reminder(…)`).
-pub(crate) fn methods() -> MethodTable {
-    MethodTable { type_name: "builtin", methods: reminder::METHODS }
+pub(crate) fn methods() -> [MethodTable; 2] {
+    [
+        MethodTable { type_name: "builtin", methods: reminder::METHODS },
+        MethodTable { type_name: "channel", methods: stream::RESULT },
+    ]
 }
 
 pub(crate) use llm::{call_dict, failed};

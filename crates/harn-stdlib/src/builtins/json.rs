@@ -259,7 +259,10 @@ fn delete_child(parent: &mut Value, step: &str) {
 fn big_numbers(options: Option<&Value>) -> Result<BigNumbers> {
     let Some(options) = options.filter(|given| !given.is_nil()) else { return Ok(BigNumbers::Float) };
     let Some(dict) = options.as_dict() else {
-        return Err(Error::type_error(format!("json_parse: options must be dict, got {}", options.type_name())));
+        return Err(Error::type_error(format!(
+            "json_parse: options must be dict, got {}",
+            options.type_name()
+        )));
     };
     if let Some(unknown) = dict.keys().find(|key| key.as_str() != "big_numbers") {
         return Err(Error::runtime(format!("json_parse: unknown option '{unknown}'; there is big_numbers")));
@@ -270,7 +273,9 @@ fn big_numbers(options: Option<&Value>) -> Result<BigNumbers> {
         Some((_, Some("error"))) => Ok(BigNumbers::Refused),
         Some((other, _)) => {
             let shown = harn_value::short(other, 60);
-            Err(Error::runtime(format!("json_parse: big_numbers must be float, string or error, got {shown}")))
+            Err(Error::runtime(format!(
+                "json_parse: big_numbers must be float, string or error, got {shown}"
+            )))
         }
     }
 }

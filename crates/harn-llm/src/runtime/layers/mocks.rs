@@ -84,7 +84,8 @@ impl LlmRuntime {
         };
         drop(mock);
         // Words are a show for `llm_stream`: nobody else sees a scripted reply in more pieces than it was given.
-        let chunks = if prepared.live && answer.cut { vec![answer.response.text.clone()] } else { answer.chunks };
+        let chunks =
+            if prepared.live && answer.cut { vec![answer.response.text.clone()] } else { answer.chunks };
         let mut chunks = chunks.into_iter().filter(|c| !c.is_empty());
         chunks.try_for_each(|chunk| watch(&StreamEvent::Text(chunk)))?;
         Ok(answer.response)
