@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use harn_llm::Conversation;
-use harn_llm::options::Expected::{self, Any, Reserved};
+use harn_llm::options::Expected::{self, Any, Int};
 use harn_llm::options::shape::{self, Shape};
 use harn_prompt::prose::agent_asset;
 use harn_prompt::value::{as_foreign, display};
@@ -36,16 +36,16 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("compact_threshold", Any),
     ("compaction", Any),
     ("compress_callback", Any),
-    ("consolidate_on_idle", Reserved),
+    ("consolidate_on_idle", Any),
     ("context_callback", Any),
     ("context_filter", Any),
-    ("daemon", Reserved),
+    ("daemon", Any),
     ("deliverables", Any),
     ("done_sentinel", Any),
     ("exit_when_verified", Any),
     ("hard_limit_strategy", Any),
     ("hard_limit_tokens", Any),
-    ("idle_watchdog_attempts", Reserved),
+    ("idle_watchdog_attempts", Int),
     ("llm_caller", Any),
     ("loop_detect_block", Any),
     ("loop_detect_skip", Any),
@@ -53,11 +53,11 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("mask_callback", Any),
     ("max_iterations", Any),
     ("max_nudges", Any),
-    ("mcp_servers", Reserved),
+    ("mcp_servers", Any),
     ("native_tool_fallback", Any),
     ("nudge", Any),
     ("permissions", Any),
-    ("persist_path", Reserved),
+    ("persist_path", Any),
     ("persistent", Any),
     ("post_turn_callback", Any),
     ("profile", Any),
@@ -65,8 +65,8 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("recitation", Any),
     ("reminders", Any),
     ("require_successful_tools", Any),
-    ("resume_path", Reserved),
-    ("root_task", Reserved),
+    ("resume_path", Any),
+    ("root_task", Any),
     ("skill_catalog", Any),
     ("skill_match", Any),
     ("skills", Any),
@@ -80,8 +80,8 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("tool_output_max_chars", Any),
     ("tool_retries", Any),
     ("turn_policy", Any),
-    ("wake_interval_ms", Reserved),
-    ("watch_paths", Reserved),
+    ("wake_interval_ms", Int),
+    ("watch_paths", Any),
     ("working_files", Any),
 ];
 
@@ -108,7 +108,7 @@ const CHECKED: &[(&str, Shape)] = &[
 ];
 
 /// Options of the contract that nothing here can do yet. They are refused: one that is accepted is relied on.
-const NOT_YET: &[&str] = &[
+pub const NOT_YET: &[&str] = &[
     "consolidate_on_idle",
     "daemon",
     "idle_watchdog_attempts",

@@ -60,8 +60,8 @@ pub fn call_options() -> Vec<&'static str> {
 
 /// Returns the names of the options that a loop has besides those of its calls, and whether they are in force.
 pub fn loop_options() -> Vec<(&'static str, bool)> {
-    let options = harn_agent::config::OPTIONS.iter();
-    options.map(|(name, expected)| (*name, *expected != harn_llm::options::Expected::Reserved)).collect()
+    use harn_agent::config::{NOT_YET, OPTIONS};
+    OPTIONS.iter().map(|(name, _)| (*name, !NOT_YET.contains(name))).collect()
 }
 
 /// Keeps account of the model calls of a program from now on, for [`attempts_summary`].

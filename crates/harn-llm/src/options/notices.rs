@@ -19,11 +19,9 @@ pub enum Expected {
     Number,
     /// A list.
     List,
-    /// The name is taken, but nothing comes of it yet.
-    Reserved,
 }
 
-use Expected::{Any, Int, List, Number, Reserved};
+use Expected::{Any, Int, List, Number};
 
 /// The options of a model call.
 const CALL: &[(&str, Expected)] = &[
@@ -136,10 +134,6 @@ pub fn notices(
 fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
     let what = match expected {
         Any => return None,
-        Reserved => {
-            let given = !value.is_null() && *value != Value::Bool(false);
-            return given.then(|| format!("option `{key}` has no effect yet"));
-        }
         Int if value.is_i64() || value.is_u64() => return None,
         Number if value.is_number() => return None,
         List if value.is_array() => return None,
