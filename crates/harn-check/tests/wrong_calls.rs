@@ -227,7 +227,9 @@ fn found_by_the_checker(call: &Call, world: &World<'_>) -> Vec<String> {
 
 fn all_are_refused(calls: &[Call]) {
     let table = Table(machine());
-    let world = World { signatures: &table, std_module: |_| None, prompt_asset: |_| None };
+    let system = harn_system::Memory::new();
+    let files = harn_front::Through(&system);
+    let world = World { signatures: &table, files, std_module: |_| None, prompt_asset: |_| None };
     let mut failures = Vec::new();
     for (call, result) in calls.iter().zip(run(calls)) {
         let source = &call.source;

@@ -1,12 +1,13 @@
 //! What `harn` says to those who do not know it yet: without arguments, and about arguments that make no sense.
 
 use std::ffi::OsString;
-use std::io;
+
 use std::path::Path;
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
+use harn_system::Stream;
 use harn_vm::suggest;
 
 use crate::args::Cli;
@@ -24,7 +25,7 @@ const FIRST_STEPS: [(&str, &str); 6] = [
 
 /// Greets somebody who typed `harn` alone.
 pub(crate) fn greet() {
-    let colour = Colour::of(&io::stderr());
+    let colour = Colour::of(Stream::Error);
     let mut out = format!(
         "Harn {}: a scripting language for programs that work with language models.\n\nUsage: harn <COMMAND>\n\n",
         env!("CARGO_PKG_VERSION")

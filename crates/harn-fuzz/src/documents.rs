@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::LazyLock;
 
 use harn_check::Settings;
 use harn_front::Through;
@@ -112,17 +111,14 @@ pub(crate) fn generate_manifest(rng: &mut Rng) -> Vec<u8> {
 /// A manifest is read by everybody who reads manifests: problems have a text and a place, and calls can be prepared or are
 /// refused.
 pub(crate) fn check_manifest(bytes: &[u8]) {
-    static FOLDER: LazyLock<tempfile::TempDir> =
-        LazyLock::new(|| tempfile::tempdir().expect("a scratch folder"));
-    let folder = FOLDER.path();
-    std::fs::write(folder.join("harn.toml"), bytes).expect("a manifest");
-    let (_, problems) = Settings::find(folder);
-    assert!(problems.iter().all(|problem| !format!("{:?}", problem.diagnostic.message).is_empty()));
     let memory = Memory::new()
-        .with_file("/work/harn.toml", bytes)
-        .with_file("/work/.harn/packages/p/harn.toml", bytes);
+        .with_file("/project/harn.toml", bytes)
+        .with_file("/project/.harn/packages/p/harn.toml", bytes);
+    let (_, problems) = Settings::find(&memory, Path::new("/project"));
+    assert!(problems.iter().all(|problem| !format!("{:?}", problem.diagnostic.message).is_empty()));
     for import in ["p", "p/x", "./harn.toml", "p/../../x"] {
-        let _ = harn_front::resolve(import, Path::new("/work"), &Through(&memory), harn_runtime::std_module);
+        let _ =
+            harn_front::resolve(import, Path::new("/project"), &Through(&memory), harn_runtime::std_module);
     }
     let Ok(text) = str::from_utf8(bytes) else { return };
     for problem in harn_runtime::llm_config_problems(text) {

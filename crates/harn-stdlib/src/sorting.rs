@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use harn_value::{Tag, Value, compare, has_order, steps};
+use harn_value::{Tag, Value, compare, steps};
 use harn_vm::call_loop::{Slots, Steps, Turn};
 use harn_vm::{Error, Result};
 
@@ -34,7 +34,7 @@ pub(crate) fn sort_keyed<T>(items: &mut [T], key: impl Fn(&T) -> &Value) -> Resu
             merge_sort(items, &mut |a, b| {
                 let (a, b) = (key(a), key(b));
                 let order = order(a, b);
-                if order == Ordering::Equal && failed.is_none() && !has_order(a, b) {
+                if order == Ordering::Equal && failed.is_none() && harn_value::order(a, b).is_err() {
                     failed = Some(no_order(b, a));
                 }
                 order
@@ -134,20 +134,11 @@ impl Steps for Comparing {
             self.begin(0);
         }
     }
-    Ok(())
 }
 
 fn order(a: &Value, b: &Value) -> Ordering {
     steps::step();
     compare(a, b).unwrap_or(Ordering::Equal)
-}
-
-/// How two values lie to each other, nothing when one is NaN.
-///
-/// # Errors
-/// `Type error: cannot order T and U`
-pub(crate) fn ordered(a: &Value, b: &Value) -> Result<Option<Ordering>> {
-    harn_value::order(a, b).map_err(|e| Error::type_error(e.to_string()))
 }
 
 /// A stable merge sort that gives a permutation for any comparison, also one that is not transitive
@@ -202,7 +193,9 @@ fn permute<T>(items: &mut [T], mut places: Vec<usize>) {
 pub(crate) fn take_better(best: &mut Value, item: Value, wanted: Ordering) -> Result<()> {
     match compare(&item, best) {
         Some(order) if order == wanted => *best = item,
-        Some(Ordering::Equal) | None if !has_order(best, &item) => return Err(no_order(best, &item)),
+        Some(Ordering::Equal) | None if harn_value::order(best, &item).is_err() => {
+            return Err(no_order(best, &item));
+        }
         _ => {}
     }
     Ok(())
@@ -222,7 +215,7 @@ pub(crate) fn extreme<'a, T>(
     for item in items {
         match compare(key(item), key(best)) {
             Some(order) if order == wanted => best = item,
-            Some(Ordering::Equal) | None if !has_order(key(best), key(item)) => {
+            Some(Ordering::Equal) | None if harn_value::order(key(best), key(item)).is_err() => {
                 return Err(no_order(key(best), key(item)));
             }
             _ => {}

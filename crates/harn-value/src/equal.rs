@@ -271,17 +271,37 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// Whether two values have an order: numbers, strings, durations, and pairs as far as they are compared.
-pub fn has_order(a: &Value, b: &Value) -> bool {
+/// The language's ordering between values of kinds that have one among each other: numbers, durations, strings, and pairs
+/// as far as they are compared. The inner `None` is a NaN.
+///
+/// # Errors
+/// The kinds have no order among each other.
+pub fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Unordered> {
+    use View::{Duration, Float, Int, Pair, Str};
     match (a.view(), b.view()) {
-        (View::Int(_) | View::Float(_), View::Int(_) | View::Float(_))
-        | (View::Str(_), View::Str(_))
-        | (View::Duration(_), View::Duration(_)) => true,
-        (View::Pair(x), View::Pair(y)) => with_stack(|| {
-            has_order(&x.first, &y.first)
-                && (compare(&x.first, &y.first) != Some(Ordering::Equal) || has_order(&x.second, &y.second))
+        (Int(_) | Float(_), Int(_) | Float(_)) | (Duration(_), Duration(_)) | (Str(_), Str(_)) => {
+            Ok(compare(a, b))
+        }
+        (Pair(x), Pair(y)) => with_stack(|| match order(&x.first, &y.first)? {
+            Some(Ordering::Equal) => order(&x.second, &y.second),
+            other => Ok(other),
         }),
-        _ => false,
+        _ => Err(Unordered { left: a.type_name(), right: b.type_name() }),
+    }
+}
+
+/// Two values have no order among each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unordered {
+    /// The type of the first.
+    pub left: &'static str,
+    /// The type of the second.
+    pub right: &'static str,
+}
+
+impl std::fmt::Display for Unordered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot order {} and {}", self.left, self.right)
     }
 }
 

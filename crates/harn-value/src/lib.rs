@@ -42,7 +42,7 @@ mod value;
 
 pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};
 pub use dict::Dict;
-pub use equal::{compare, equal, has_order, hash_structure, identical, with_stack};
+pub use equal::{Unordered, compare, equal, hash_structure, identical, order, with_stack};
 pub use foreign::Foreign;
 pub use list::List;
 pub use object::Ref;

@@ -249,11 +249,7 @@ pub(crate) fn less_equal(l: &Value, r: &Value) -> Result<bool> {
 }
 
 fn need_order(l: &Value, r: &Value) -> Result<()> {
-    if harn_value::has_order(l, r) {
-        Ok(())
-    } else {
-        Err(Error::type_error(format!("cannot order {} and {}", l.type_name(), r.type_name())))
-    }
+    harn_value::order(l, r).map(drop).map_err(|e| Error::type_error(e.to_string()))
 }
 
 /// `x in c`

@@ -1,6 +1,6 @@
 //! Functions on text. Every argument called text is taken in its printed form.
 
-use harn_value::{Ref, Value, View, equal};
+use harn_value::{List, Ref, Value, View, equal};
 use harn_vm::builtin::{Rest, Text, kind};
 use harn_vm::signature::{self, Kinds};
 use harn_vm::{Error, builtins};
@@ -58,7 +58,7 @@ builtins! {
     /// ```harn
     /// println(join([1, "a", nil], "-")) // -> 1-a-nil
     /// ```
-    Pure fn join(cx, items: Ref<Vec<Value>>, separator: Text = "") -> "string" {
+    Pure fn join(cx, items: Ref<List>, separator: Text = "") -> "string" {
         text::join(items.iter(), &separator)?
     }
 

@@ -12,7 +12,6 @@ use harn_vm::iter::{Iter, Stage};
 use harn_vm::{CallLoop, Error, Result, builtins};
 
 use crate::args::{Given, Items, callable};
-use crate::sorting::ordered;
 
 builtins! {
     /// Lazy combinators of iterators.
