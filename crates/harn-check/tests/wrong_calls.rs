@@ -183,7 +183,7 @@ fn from_the_table(vm: &Vm) -> Vec<Call> {
     calls
 }
 
-/// The calls that are written by hand: `CALL => PART OF THE MESSAGE`.
+/// The calls that are written by hand: the call, an arrow, a part of the message.
 fn by_hand() -> Vec<Call> {
     let lines = include_str!("wrong_calls.txt").lines().filter(|line| line.contains(" => "));
     let call = |line: &str| {

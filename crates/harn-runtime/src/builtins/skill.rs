@@ -46,7 +46,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "ship", {prompt: "Follow the runbook."})
     /// println(skill_find(skills, "ship").prompt) // -> Follow the runbook.
     /// ```
-    Pure fn skill_find(cx, skills: Value as "any?", name: Text) -> "dict | nil" {
+    Pure fn skill_find(cx, skills: Value, name: Text) -> "dict | nil" {
         skills::find(&skills, &name).or_throw()?
     }
 
@@ -76,7 +76,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "a", {})
     /// println(skill_count(skill_remove(skills, "a"))) // -> 0
     /// ```
-    Pure fn skill_remove(cx, skills: Value as "any?", name: Text) -> "dict" {
+    Pure fn skill_remove(cx, skills: Value, name: Text) -> "dict" {
         skills::remove(&skills, &name).or_throw()?
     }
 

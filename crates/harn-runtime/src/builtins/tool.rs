@@ -122,7 +122,7 @@ builtins! {
     /// let tools = tool_define(tool_registry(), "t", "d", {handler: { args -> args.n + 1 }})
     /// println(tool_find(tools, "t").handler({n: 1})) // -> 2
     /// ```
-    Pure fn tool_find(cx, tools: Value as "any?", name: Text) -> "dict | nil" {
+    Pure fn tool_find(cx, tools: Value, name: Text) -> "dict | nil" {
         registry::find("tool_find", &tools, &name).or_throw()?
     }
 

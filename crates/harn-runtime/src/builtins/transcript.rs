@@ -93,7 +93,7 @@ builtins! {
     /// ```harn
     /// println(transcript_events_by_kind(add_user(transcript(), "Hi"), "message").count()) // -> 1
     /// ```
-    Pure fn transcript_events_by_kind(cx, transcript: Value as "any?", kind: Text) -> "list<dict>" {
+    Pure fn transcript_events_by_kind(cx, transcript: Value, kind: Text) -> "list<dict>" {
         from_json(&pure::events_by_kind(&to_json(&transcript), &kind).into())
     }
 
@@ -202,7 +202,7 @@ builtins! {
     /// ```harn
     /// println(add_message([], "developer", "Be brief.")) // -> [{content: Be brief., role: developer}]
     /// ```
-    Random fn add_message(cx, to: Value as "any?", role: Text, content: Value as "any?") -> "any" {
+    Random fn add_message(cx, to: Value, role: Text, content: Value as "any?") -> "any" {
         add(cx, "add_message", &to, &role, &content)?
     }
 
@@ -238,7 +238,7 @@ builtins! {
     /// ```harn
     /// println(add_tool_result([], "c1", "5")[0].role) // -> tool_result
     /// ```
-    Random fn add_tool_result(cx, to: Value as "any?", tool_use_id: Text, content: Value as "any?") -> "any" {
+    Random fn add_tool_result(cx, to: Value, tool_use_id: Text, content: Value as "any?") -> "any" {
         let ids = || new_id(cx.vm());
         made(pure::add_tool_result(&to_json(&to), &tool_use_id, to_json(&content), &ids))?
     }
