@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use harn_value::{Value, View};
-use harn_vm::builtin::Rest;
+use harn_vm::builtin::{Rest, kind};
+use harn_vm::signature::{self, Kinds};
 use harn_vm::{Error, Result, builtins};
 
-use crate::args::Int;
+use crate::args::{Given, Int};
 
 builtins! {
     /// Numbers.
@@ -34,8 +35,15 @@ builtins! {
     /// ```harn
     /// println([min(2, 1), min(1, 2.0), min([3, 1, 2]), min("b", "a"), min([])]) // -> [1, 1.0, 1, a, nil]
     /// ```
-    Pure fn min(cx, first: Value as "int | float | string | list", others: Rest as "int | float | string") -> "any" {
-        pick("min", first, others.0, Ordering::Less)?
+    Pure fn min(cx, first: Value as "int | float | string | list", second: Given as "int | float | string?", others: Rest as "int | float | string") -> "any" {
+        check_second("min", &second)?;
+        match second.0 {
+            // The usual call needs no list.
+            Some(second) if others.0.is_empty() && first.as_list().is_none() => {
+                pick_two("min", &first, &second, Ordering::Less)?
+            }
+            second => pick("min", first, second.into_iter().chain(others.0).collect(), Ordering::Less)?,
+        }
     }
 
     /// Gives the largest of some numbers or strings, or of the items of one list.
@@ -45,8 +53,15 @@ builtins! {
     /// ```harn
     /// println([max(2, 1), max(1, 2.0), max([3, 1, 2]), max("b", "a"), max([])]) // -> [2, 2.0, 3, b, nil]
     /// ```
-    Pure fn max(cx, first: Value as "int | float | string | list", others: Rest as "int | float | string") -> "any" {
-        pick("max", first, others.0, Ordering::Greater)?
+    Pure fn max(cx, first: Value as "int | float | string | list", second: Given as "int | float | string?", others: Rest as "int | float | string") -> "any" {
+        check_second("max", &second)?;
+        match second.0 {
+            // The usual call needs no list.
+            Some(second) if others.0.is_empty() && first.as_list().is_none() => {
+                pick_two("max", &first, &second, Ordering::Greater)?
+            }
+            second => pick("max", first, second.into_iter().chain(others.0).collect(), Ordering::Greater)?,
+        }
     }
 
     /// Adds two ints; what leaves 64 bits comes back at the other end.
@@ -306,6 +321,18 @@ fn round_to(n: f64, digits: usize) -> f64 {
         near
     } else {
         format!("{n:.digits$}").parse().unwrap_or(n)
+    }
+}
+
+/// The second argument of `min` and `max`, which tells a missing one from nil.
+fn check_second(name: &str, second: &Given) -> Result<()> {
+    const TYPE: &str = "int | float | string";
+    const KINDS: Kinds = Kinds::of(TYPE);
+    match &second.0 {
+        Some(value) if !KINDS.meets(kind(value)) => {
+            Err(Error::type_error(signature::wrong_type(name, "second", TYPE, value.type_name())))
+        }
+        _ => Ok(()),
     }
 }
 
