@@ -173,15 +173,9 @@ impl Cx {
         self.task().access()?.data.clone()?.downcast().ok()
     }
 
-    /// The folders that files must lie in; `None` without a limit, an empty list allows none, as where nothing may be read.
+    /// The folders that files must lie in; `None` without a limit, an empty list allows none.
     pub fn roots(&self) -> Option<Vec<PathBuf>> {
         let access = self.task().access()?;
-        let reads = |ceiling: &Rc<Ceiling>| {
-            ceiling.level >= Level::ReadOnly && ceiling.allows("workspace", "read_text")
-        };
-        if !access.ceilings.iter().all(reads) {
-            return Some(Vec::new());
-        }
         let limits = access.ceilings.iter().filter_map(|ceiling| ceiling.roots.clone());
         limits.reduce(|outer, inner| inner.iter().flat_map(|root| narrowed(root, &outer)).collect())
     }
