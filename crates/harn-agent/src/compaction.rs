@@ -6,7 +6,7 @@ use harn_prompt::value::{as_foreign, display};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 /// Tokens at which compaction sets in when the options name none.
 pub const DEFAULT_THRESHOLD: i64 = 48_000;

@@ -13,15 +13,11 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::compaction::Compaction;
 use crate::detect::Limits;
+use crate::error::ConfigError;
+use crate::ledger::{LEDGER, Ledger};
 use crate::loop_skill::{LOAD_SKILL, LoopSkills};
 use crate::policy::Policy;
-use crate::run::{LEDGER, Ledger};
 use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
-
-/// A wrong option, found before the first request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(pub String);
 
 /// The options of a loop that mean nothing to a single call, and what they must be.
 pub const OPTIONS: &[(&str, Expected)] = &[

@@ -17,9 +17,11 @@
 pub mod compaction;
 pub mod config;
 pub mod detect;
+pub mod error;
 pub mod event;
 pub mod feedback;
 pub mod harness;
+pub mod ledger;
 pub mod loop_skill;
 pub mod microcompact;
 pub mod policy;
@@ -29,7 +31,8 @@ pub mod run;
 pub mod skills;
 pub mod tool;
 
-pub use config::{ConfigError, LoopConfig};
+pub use config::LoopConfig;
+pub use error::ConfigError;
 pub use event::AgentEvent;
 pub use registry::RegistryError;
 pub use run::{

@@ -9,7 +9,7 @@ use harn_prompt::value::{as_foreign, display};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::policy::glob;
 
 /// The tool by which a model asks for the body of a skill.
@@ -284,7 +284,7 @@ impl Loaded<'_> {
 
 /// Whether a tool belongs to the runtime, which no skill hides.
 pub fn is_runtime_tool(name: &str) -> bool {
-    name == LOAD_SKILL || name == crate::run::LEDGER || glob("__harn_*", name)
+    name == LOAD_SKILL || name == crate::ledger::LEDGER || glob("__harn_*", name)
 }
 
 #[cfg(test)]

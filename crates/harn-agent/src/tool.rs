@@ -11,7 +11,7 @@ use harn_prompt::turn::ToolListing;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::registry::RUNTIME_TOOLS;
 
 /// The tools of a loop: loops that are given the same tools can share them, and what is made of them. A clone is a pointer.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use harn_check::{Signatures, Source, World, check_program};
 use harn_syntax::Severity;
-use harn_vm::Vm;
+use harn_syntax::signature::Signature;
+use harn_vm::{Builtin, Vm};
 
 /// Builtins that the conformance suite calls and no crate has yet.
 const PLANNED: [&str; 4] = ["mcp_connect", "mcp_serve", "sync_mutex_acquire", "sync_release"];
@@ -19,6 +20,18 @@ impl Signatures for Names {
 
     fn builtin_names(&self) -> Vec<&str> {
         self.0.builtin_names().collect()
+    }
+
+    fn builtin(&self, name: &str) -> Option<Signature> {
+        self.0.builtin(name).map(Builtin::check_signature)
+    }
+
+    fn method(&self, type_name: &'static str, name: &str) -> Option<Signature> {
+        self.0.method(type_name, name).map(Builtin::check_signature)
+    }
+
+    fn method_names(&self, type_name: &'static str) -> Vec<&str> {
+        self.0.method_names(type_name)
     }
 }
 

@@ -110,7 +110,7 @@ fn json_has_fragments_ranges_and_the_difference() {
 fn left_out_fragments_say_why() {
     let text = r#"
 let deploy = {name: "deploy", description: "Ship", guidance: "Deploy only green builds.", defer_loading: true}
-llm_call("Hi", "Base.", {provider: "mock", tools: [deploy, {name: "read", description: "Read"}]})
+llm_call("Hi", "Base.", {provider: "mock", tools: [deploy, {name: "read", description: "Read"}], tool_search: true})
 "#;
     let ran = explain(text, &[]);
     assert!(

@@ -195,8 +195,10 @@ mod tests {
 
     #[test]
     fn detail_adds_ranges_and_stability() {
-        let result = prompt_explain(&json!({"system": "ab", "system_suffix": "c", "detail": true,
-            "tools": [{"name": "t", "guidance": "g", "defer_loading": true}]}))
+        let result = prompt_explain(
+            &json!({"system": "ab", "system_suffix": "c", "detail": true, "tool_search": true,
+            "tools": [{"name": "t", "guidance": "g", "defer_loading": true}]}),
+        )
         .unwrap();
         let ranges: Vec<_> =
             result["fragments"].as_array().unwrap().iter().map(|f| (&f["start"], &f["end"])).collect();

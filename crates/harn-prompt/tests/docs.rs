@@ -18,6 +18,7 @@ fn worked_example() -> Value {
             {"name": "deploy", "description": "Ship it", "guidance": "Deploy only green builds.", "defer_loading": true},
             {"name": "read", "description": "Read a file"},
         ],
+        "tool_search": true,
     })
 }
 

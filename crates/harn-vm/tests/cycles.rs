@@ -20,7 +20,7 @@ builtins! {
     /// Captured variables alive, without a collection.
     Pure fn alive_now(cx) -> "int" { live_variables() }
     /// An iterator over `source`, and with a function one with a stage of that kind.
-    Pure fn pipe(cx, source: Value, kind: Value, f: Value) -> "iter" {
+    Pure fn pipe(cx, source: Value, kind: Value as "any?", f: Value as "any?") -> "iter" {
         let iter = cx.iter(&source)?;
         let staged = match kind.as_str().map(Str::as_str) {
             Some("map") => iter.then(Stage::Map(f)),

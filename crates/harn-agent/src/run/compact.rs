@@ -2,37 +2,13 @@
 
 use harn_llm::transcript::{archivable, render, tokens_of};
 use harn_llm::{Conversation, Message, Role};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use std::rc::Rc;
 
-use super::state::{Note, Phase};
+use super::state::{Archive, Compacting, Note, Phase};
 use super::{AgentLoop, Step};
 use crate::compaction::Engine;
 use crate::event::AgentEvent;
-
-/// Messages that give way.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Archive {
-    /// The messages, oldest first.
-    pub messages: Vec<Json>,
-    /// Who writes the summary.
-    pub engine: Engine,
-}
-
-/// A compaction under way.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Compacting {
-    archive: Archive,
-    /// Messages in front of the summary.
-    keep_first: usize,
-    mode: String,
-    /// Whether it is the second pass, since the first one left too much.
-    second: bool,
-    tokens_before: i64,
-    /// What comes next.
-    resume: Phase,
-}
 
 /// Less than this part of the threshold is not worth a summary: a loop whose last messages alone are too large would ask for
 /// one in every turn.

@@ -4,10 +4,11 @@ use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
 use serde_json::{Value as Json, json};
 
 use super::state::{Answered, Call, Note, PastSearch, Phase, add_once};
-use super::{AgentLoop, LEDGER, Step, ToolReply, ToolRun, ToolStatus};
+use super::{AgentLoop, Step, ToolReply, ToolRun, ToolStatus};
 use crate::config::Format;
 use crate::detect::Verdict;
 use crate::event::{AgentEvent, ToolProgress};
+use crate::ledger::LEDGER;
 use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
 use crate::tool::{Backend, LoopTool};

@@ -37,11 +37,9 @@ use serde_json::{Map, Value as Json, json};
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
 use crate::tool::{Backend, LoopTool, Offered};
-pub use compact::Archive;
-pub use ledger::{LEDGER, Ledger};
 pub use remind::Moment;
 pub use skills::SkillHook;
-pub use state::Status;
+pub use state::{Archive, Status};
 use state::{Phase, State};
 
 /// What the loop needs next.

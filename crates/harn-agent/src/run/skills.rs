@@ -19,17 +19,6 @@ pub struct SkillHook {
     pub hook: String,
 }
 
-/// The skills of a running loop.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct SkillState {
-    /// Ids, the best first.
-    pub(super) active: Vec<String>,
-    /// Ids that the model asked for; they stay.
-    loaded: Vec<String>,
-    /// Whether the first pass is over.
-    matched: bool,
-}
-
 impl AgentLoop {
     /// The ids of the active skills, the best first.
     pub fn active_skills(&self) -> &[String] {

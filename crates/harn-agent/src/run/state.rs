@@ -7,11 +7,10 @@ use harn_llm::frame::quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::compact::Compacting;
-use super::ledger::Ledger;
-use super::skills::SkillState;
 use super::{ModelCall, Moment, Step, ToolStatus};
+use crate::compaction::Engine;
 use crate::detect::Detector;
+use crate::ledger::Ledger;
 
 /// How a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +142,40 @@ pub(super) struct PastSearch {
     pub(super) id: String,
     pub(super) arguments: Json,
     pub(super) found: Vec<String>,
+}
+
+/// Messages that give way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Archive {
+    /// The messages, oldest first.
+    pub messages: Vec<Json>,
+    /// Who writes the summary.
+    pub engine: Engine,
+}
+
+/// A compaction under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Compacting {
+    pub(super) archive: Archive,
+    /// Messages in front of the summary.
+    pub(super) keep_first: usize,
+    pub(super) mode: String,
+    /// Whether it is the second pass, since the first one left too much.
+    pub(super) second: bool,
+    pub(super) tokens_before: i64,
+    /// What comes next.
+    pub(super) resume: Phase,
+}
+
+/// The skills of a running loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct SkillState {
+    /// Ids, the best first.
+    pub(super) active: Vec<String>,
+    /// Ids that the model asked for; they stay.
+    pub(super) loaded: Vec<String>,
+    /// Whether the first pass is over.
+    pub(super) matched: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -40,7 +40,10 @@ impl LiveText {
         if self.may_end_the_loop(&open[line..]) {
             open = &open[..line];
         }
-        let shown = self.without_sentinel(&sanitize_partial(open.trim_end_matches('`')));
+        // One or two backticks may become a fence; three at the end close one.
+        let ticks = open.len() - open.trim_end_matches('`').len();
+        let whole = if ticks < 3 { open.len() - ticks } else { open.len() };
+        let shown = self.without_sentinel(&sanitize_partial(&open[..whole]));
         self.give(&shown)
     }
 

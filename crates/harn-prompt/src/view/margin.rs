@@ -144,6 +144,7 @@ mod tests {
         let options = json!({
             "system": "You help.\nBe brief, and say so whenever the question is larger than the answer that was given.",
             "tools": [{"name": "todo", "guidance": "Tick items."}, {"name": "deploy", "guidance": "x", "defer_loading": true}],
+            "tool_search": true,
             "system_suffix": "Bye.",
             "without": ["todo"],
         });
@@ -201,7 +202,7 @@ Without todo
     #[test]
     fn long_names_and_narrow_terminals_still_work() {
         let name = "n".repeat(60);
-        let options = json!({"tools": [{"name": name, "guidance": "g"}, {"name": "d", "guidance": "x", "defer_loading": true}]});
+        let options = json!({"tools": [{"name": name, "guidance": "g"}, {"name": "d", "guidance": "x", "defer_loading": true}], "tool_search": true});
         let text = shown(&options, Style { width: 10, color: false });
         assert!(text.contains("Left out"));
         assert!(text.contains(&"n".repeat(28)));
