@@ -12,7 +12,7 @@ fn the_suite_passes_in_one_process() {
 }
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 7] = [
+const REAL_ONLY: [&str; 9] = [
     "agents/policy/read_only_handlers_do_not_write.harn",
     "agents/policy/roots_hold_for_files_of_handlers.harn",
     "builtins/environment/running_programs.harn",
@@ -20,6 +20,8 @@ const REAL_ONLY: [&str; 7] = [
     "builtins/host/host_call_errors.harn",
     "builtins/host/process_exec_runs_programs.harn",
     "prompts/templates/sandbox/links_are_followed.harn",
+    "wrong_calls/habits/a_program_that_is_not_there.harn",
+    "wrong_calls/habits/timeouts_take_durations.harn",
 ];
 
 #[test]

@@ -36,7 +36,7 @@ builtins! {
     /// The next item of an iterator over what is at hand.
     Pure fn next(cx, iter: Value) -> "any" { cx.iter(&iter)?.try_next()?.flatten() }
     /// A channel with a value in it.
-    State async fn channel(cx, value: Value) -> "any" {
+    State async fn full_channel(cx, value: Value) -> "any" {
         let channel = Channel::new("c", 1);
         channel.send(value).await;
         channel.into_value()
@@ -106,7 +106,7 @@ fn cycles_through_iterators_are_freed() {
         assert_eq!(run(&text), "0", "{kind}");
     }
     let text = "fn t() { var v = nil\nv = [pipe([{ -> v }, 1]), pipe({a: { -> v }}), pipe(pipe([1], \"map\", { x -> v }))] }\n\
-                fn u() { var v = nil\nv = channel({ -> v }) }\n\
+                fn u() { var v = nil\nv = full_channel({ -> v }) }\n\
                 for i in 1 to 10 { t()\nu() }\nreturn alive()";
     assert_eq!(run(text), "0");
     let text = "fn t() { var v = nil\nv = pipe([{ -> v }, 2])\nv }\n\

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::frame::is_end_mark;
+
 /// The expressions are constants, so a failure to compile is a bug found by the first test.
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant expression")
@@ -139,12 +141,13 @@ pub fn sanitize_partial(text: &str) -> String {
     let mut shown = text;
     for opener in &OPENERS[..6] {
         if let Some(at) = shown.rfind(opener) {
-            let closer = match *opener {
-                "[result of " => "[end of ".to_string(),
-                "<|tool_call|>" => "tool_call".to_string(),
-                other => format!("</{}>", other.trim_matches(['<', '>'])),
+            let behind = &shown[at + opener.len()..];
+            let closed = match *opener {
+                "[result of " => behind.lines().skip(1).any(is_end_mark),
+                "<|tool_call|>" => behind.contains("tool_call"),
+                other => behind.contains(&format!("</{}>", other.trim_matches(['<', '>']))),
             };
-            if !shown[at + opener.len()..].contains(&closer) {
+            if !closed {
                 shown = &shown[..at];
             }
         }
