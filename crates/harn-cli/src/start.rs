@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-use harn_system::Stream;
+use harn_system::{Real, Stream, SystemExt};
 use harn_vm::suggest;
 
 use crate::args::Cli;
@@ -55,7 +55,9 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let name = given(ContextKind::InvalidSubcommand)?;
-            let file = [name.to_owned(), format!("{name}.harn")].into_iter().find(|f| Path::new(f).is_file());
+            let file = [name.to_owned(), format!("{name}.harn")]
+                .into_iter()
+                .find(|f| Real::new().is_file(Path::new(f)));
             // The parser has tips of its own, but none for letters in the wrong order.
             let meant = || {
                 let cli = Cli::command();

@@ -225,7 +225,7 @@ fn a_sandbox_holds_against_a_program_that_wants_out() {
     ];
     for attempt in ATTEMPTS {
         for wrapped in [
-            format!("{attempt}"),
+            attempt.to_string(),
             format!("await(spawn {{ {attempt} }})"),
             format!("(parallel 1 {{ {attempt} }})[0]"),
             format!("[1].map({{ x -> {attempt} }})[0]"),

@@ -9,7 +9,7 @@ use super::state::{Answered, Call};
 use super::{AgentLoop, LoopError, ToolStatus};
 
 impl AgentLoop {
-    /// Answers a call of [`LEDGER`].
+    /// Answers a call of [`LEDGER`](crate::ledger::LEDGER).
     pub(super) fn answer_ledger(&mut self, call: &Call) {
         let (said, status) = match &mut self.state.ledger {
             None => {
