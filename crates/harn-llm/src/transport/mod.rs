@@ -1,6 +1,6 @@
 //! HTTP with a provider: one request, its reply piece by piece, and what can go wrong on the way.
 //!
-//! A [`Carrier`] brings a request to its server. `network.rs` is the one that does, through the [`System`](harn_system::System);
+//! A `Carrier` brings a request to its server. `network.rs` is the one that does, through the [`System`](harn_system::System);
 //! `cassette.rs` has one around another that records, and one that answers from a recording.
 
 mod cassette;
