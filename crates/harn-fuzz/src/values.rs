@@ -99,10 +99,10 @@ pub(crate) fn generate(rng: &mut Rng) -> Vec<u8> {
 /// A rendering ends: in a text, an error, or at its deadline.
 pub(crate) fn check(bytes: &[u8]) {
     harn_value::memory::set_limit(MEMORY);
-    let memory = Memory::new().with_file("/work/t", bytes).with_file("/work/harn.toml", "");
+    let memory = Memory::new().with_file("/project/t", bytes).with_file("/project/harn.toml", "");
     let vm = harn_runtime::vm_builder(Rc::new(memory)).build();
     let source =
-        Source { name: "fuzz.harn".to_owned(), text: PROGRAM.to_owned(), dir: PathBuf::from("/work") };
+        Source { name: "fuzz.harn".to_owned(), text: PROGRAM.to_owned(), dir: PathBuf::from("/project") };
     let Ok(program) = load(&vm, &source) else { panic!("the program does not load") };
     let Ok(outcome) = block_on(program.run(&vm, None, &[])) else { return };
     if let Err(error) = &outcome.result {

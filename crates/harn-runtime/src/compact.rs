@@ -28,7 +28,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the text that stands for messages. A model is asked through `ask`.
+    /// Writes the text that stands for messages. A model is asked through `ask`; nothing, when it has nothing to say.
     ///
     /// # Errors
     /// A callback throws or returns something without meaning, the template does not render, or `ask` fails.
@@ -37,17 +37,17 @@ impl Writer<'_> {
         cx: &'w Cx,
         archive: &'w Archive,
         ask: impl FnOnce(String) -> F + 'w,
-    ) -> Result<String>
+    ) -> Result<Option<String>>
     where
-        F: Future<Output = Result<String>>,
+        F: Future<Output = Result<Option<String>>>,
     {
         let messages = &archive.messages;
         let layout = archive.engine.layout();
         match archive.engine {
-            Engine::Truncate => Ok(render(messages, layout, None)),
+            Engine::Truncate => Ok(Some(render(messages, layout, None))),
             Engine::ObservationMask => {
                 let masks = self.masks(cx, messages).await?;
-                Ok(render_masked(messages, layout, None, &|at| masks.get(at).cloned().flatten()))
+                Ok(Some(render_masked(messages, layout, None, &|at| masks.get(at).cloned().flatten())))
             }
             Engine::Custom => {
                 let callback = entry(self.options, self.custom);
@@ -63,7 +63,7 @@ impl Writer<'_> {
                         answer.type_name()
                     ))
                 })?;
-                Ok(render(messages, layout, Some(&written)))
+                Ok(Some(render(messages, layout, Some(&written))))
             }
             Engine::Llm => {
                 let prompt_of = |path: &str, bindings: &Json| -> std::result::Result<String, String> {
@@ -72,10 +72,8 @@ impl Writer<'_> {
                 };
                 let prompt = runtime(cx).summary_prompt(messages, self.summarize_prompt, &prompt_of);
                 let written = ask(prompt.map_err(|e| failed(&e))?).await?;
-                if written.trim().is_empty() {
-                    return Ok(render(messages, Engine::Truncate.layout(), None));
-                }
-                Ok(render(messages, layout, Some(&written)))
+                let written = written.filter(|text| !text.trim().is_empty());
+                Ok(written.map(|text| render(messages, layout, Some(&text))))
             }
         }
     }
@@ -167,9 +165,11 @@ impl Settings {
             let summarize_prompt = self.summarize_prompt.as_deref();
             let writer = Writer { function, options, custom: self.custom, summarize_prompt };
             let llm = llm_options(&Json::Object(crate::convert::options(options)));
-            let ask =
-                |prompt| async move { runtime(cx).ask_plainly(prompt, &llm).await.map_err(|e| failed(&e)) };
+            let ask = |prompt| async move {
+                runtime(cx).ask_plainly(prompt, &llm).await.map(Some).map_err(|e| failed(&e))
+            };
             let text = writer.write(cx, &archive, ask).await?;
+            let text = text.unwrap_or_else(|| render(&archive.messages, Engine::Truncate.layout(), None));
             if pass == 0 {
                 out.archived = range.len();
             }

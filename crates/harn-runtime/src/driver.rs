@@ -6,7 +6,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use harn_agent::compaction::Engine;
 use harn_agent::config::{Format, Search, ToolErrors};
 use harn_agent::tool::Backend;
 use harn_agent::{
@@ -524,30 +523,40 @@ impl Driver {
             custom: "compact_callback",
             summarize_prompt: config.compaction.summarize_prompt.as_deref(),
         };
-        let options = llm_options(&Json::Object(config.options.clone()));
+        let options = &llm_options(&Json::Object(config.options.clone()));
         let ask = |prompt: String| async move {
-            if is_callable(&self.caller) {
-                let mut call = options.as_object().cloned().unwrap_or_default();
-                call.insert("messages".to_owned(), json!([{"role": "user", "content": prompt}]));
-                let reply = to_json(&self.cx.call(&self.caller, [call_dict(call)]).await?);
-                let said = reply["visible_text"].as_str().or_else(|| reply["text"].as_str());
-                return Ok(said.unwrap_or_default().to_owned());
+            match self.summarise(prompt, options).await {
+                Ok(text) => Ok(Some(text)),
+                Err(error) if !error.is_catchable() || over_budget(&to_json(&error.caught())) => Err(error),
+                Err(error) => {
+                    let text =
+                        format!("[harn] warning: compaction: no summary, texts are cut instead: {error}\n");
+                    self.cx.system().write_err(&text);
+                    Ok(None)
+                }
             }
-            calling(&self.cx, &options, self.llm.ask_plainly(prompt, &options)).await.map_err(|e| failed(&e))
         };
         match writer.write(&self.cx, archive, ask).await {
-            Ok(text) => Ok(Answer::Summary(Some(text))),
-            Err(error) if !error.is_catchable() => Err(error),
-            Err(error) if over_budget(&to_json(&error.caught())) => Ok(Answer::OverBudget),
-            // What a callback of the program throws is the program's business.
-            Err(error) if archive.engine != Engine::Llm => Err(error),
-            Err(error) => {
-                let text =
-                    format!("[harn] warning: compaction: no summary, texts are cut instead: {error}\n");
-                self.cx.system().write_err(&text);
-                Ok(Answer::Summary(None))
+            Ok(text) => Ok(Answer::Summary(text)),
+            Err(error) if error.is_catchable() && over_budget(&to_json(&error.caught())) => {
+                Ok(Answer::OverBudget)
             }
+            // What a callback throws, or a template that is not there, is the program's business.
+            Err(error) => Err(error),
         }
+    }
+
+    /// Asks for a summary, as the loop asks for everything else.
+    async fn summarise(&self, prompt: String, options: &Json) -> Result<String> {
+        if !is_callable(&self.caller) {
+            let asked = self.llm.ask_plainly(prompt, options);
+            return calling(&self.cx, options, asked).await.map_err(|e| failed(&e));
+        }
+        let mut call = options.as_object().cloned().unwrap_or_default();
+        call.insert("messages".to_owned(), json!([{"role": "user", "content": prompt}]));
+        let reply = to_json(&self.cx.call(&self.caller, [call_dict(call)]).await?);
+        let said = reply["visible_text"].as_str().or_else(|| reply["text"].as_str());
+        Ok(said.unwrap_or_default().to_owned())
     }
 
     async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {

@@ -12,7 +12,7 @@ fn touched(code: &str) -> Touched {
     let memory = Memory::new().with_env("HARN_LLM_CALLS_DISABLED", "1");
     let recorder = Rc::new(Recorder::over(Rc::new(memory)));
     let vm = harn_runtime::vm_builder(recorder.clone()).global("argv", Value::list(Vec::new())).build();
-    let source = Source { name: "example.harn".into(), text: code.into(), dir: "/work".into() };
+    let source = Source { name: "example.harn".into(), text: code.into(), dir: "/project".into() };
     let Ok(program) = load(&vm, &source) else { panic!("{code}") };
     // What loading touched, the program and the configuration of models, is the runtime's own.
     let _ = harn_runtime::llm_runtime(&vm);

@@ -344,11 +344,11 @@ mod tests {
     fn world() -> Rc<dyn System> {
         Rc::new(
             Memory::new()
-                .with_file("/work/in/a", "a")
-                .with_file("/work/out/b", "b")
-                .with_link("/work/out", "/work/in/door")
-                .with_link("/work/out/b", "/work/in/key")
-                .with_link("/work/out/new", "/work/in/hole")
+                .with_file("/project/in/a", "a")
+                .with_file("/project/out/b", "b")
+                .with_link("/project/out", "/project/in/door")
+                .with_link("/project/out/b", "/project/in/key")
+                .with_link("/project/out/new", "/project/in/hole")
                 .with_programs(|_| Ok(Finished::default()))
                 .with_servers(|_| Ok((200, Vec::new(), Vec::new()))),
         )
@@ -378,46 +378,46 @@ mod tests {
 
     #[test]
     fn roots_hold_for_every_operation_and_through_links() {
-        let system = under(Ceiling { roots: Some(vec![PathBuf::from("/work/in")]), ..Ceiling::default() });
+        let system = under(Ceiling { roots: Some(vec![PathBuf::from("/project/in")]), ..Ceiling::default() });
         for path in [
-            "/work/out/b",
-            "/work/in/../out/b",
-            "/work/in/door/b",
-            "/work/in/key",
-            "/work/in/hole",
-            "/work/inside",
+            "/project/out/b",
+            "/project/in/../out/b",
+            "/project/in/door/b",
+            "/project/in/key",
+            "/project/in/hole",
+            "/project/inside",
         ] {
             let path = Path::new(path);
             let text = refused(system.read(path, 9));
             assert_eq!(
                 text,
-                format!("attempted to read '{}' outside workspace_roots [/work/in]", path.display())
+                format!("attempted to read '{}' outside workspace_roots [/project/in]", path.display())
             );
             assert!(refused(system.replace(path, b"x")).starts_with("attempted to write"));
             assert!(refused(system.append(path, b"x")).starts_with("attempted to write"));
             assert!(refused(system.draft(path)).starts_with("attempted to write"));
-            assert!(refused(system.copy(Path::new("/work/in/a"), path)).starts_with("attempted to write"));
-            assert!(refused(system.copy(path, Path::new("/work/in/c"))).starts_with("attempted to read"));
+            assert!(refused(system.copy(Path::new("/project/in/a"), path)).starts_with("attempted to write"));
+            assert!(refused(system.copy(path, Path::new("/project/in/c"))).starts_with("attempted to read"));
             assert!(refused(system.facts(path)).starts_with("attempted to read"));
-            assert!(system.rename(Path::new("/work/in/a"), path).is_err());
+            assert!(system.rename(Path::new("/project/in/a"), path).is_err());
         }
-        for path in ["/work/out/b", "/work/in/door/b", "/work/out"] {
+        for path in ["/project/out/b", "/project/in/door/b", "/project/out"] {
             assert!(refused(system.remove(Path::new(path))).starts_with("attempted to delete"));
-            assert!(system.rename(Path::new(path), Path::new("/work/in/c")).is_err());
+            assert!(system.rename(Path::new(path), Path::new("/project/in/c")).is_err());
         }
-        assert!(refused(system.names(Path::new("/work"))).starts_with("attempted to read"));
-        assert!(refused(system.make_dirs(Path::new("/work/in/door/x"))).starts_with("attempted to write"));
-        assert!(refused(now(system.run(Command::new("x")))).starts_with("attempted to read '/work'"));
-        assert_eq!(system.read(Path::new("/work/in/a"), 9).expect("inside"), b"a");
-        system.replace(Path::new("/work/in/new"), b"x").expect("inside");
-        system.make_dirs(Path::new("/work/in/x/y")).expect("inside");
-        system.remove(Path::new("/work/in/key")).expect("the link lies inside");
-        assert_eq!(world().read(Path::new("/work/out/b"), 9).expect("untouched"), b"b");
+        assert!(refused(system.names(Path::new("/project"))).starts_with("attempted to read"));
+        assert!(refused(system.make_dirs(Path::new("/project/in/door/x"))).starts_with("attempted to write"));
+        assert!(refused(now(system.run(Command::new("x")))).starts_with("attempted to read '/project'"));
+        assert_eq!(system.read(Path::new("/project/in/a"), 9).expect("inside"), b"a");
+        system.replace(Path::new("/project/in/new"), b"x").expect("inside");
+        system.make_dirs(Path::new("/project/in/x/y")).expect("inside");
+        system.remove(Path::new("/project/in/key")).expect("the link lies inside");
+        assert_eq!(world().read(Path::new("/project/out/b"), 9).expect("untouched"), b"b");
     }
 
     #[test]
     fn levels_and_capabilities_name_what_they_forbid() {
-        let a = Path::new("/work/in/a");
+        let a = Path::new("/project/in/a");
         assert_eq!(refused(at_level(Level::None).read(a, 9)), "exceeds workspace.read_text ceiling");
         let read_only = at_level(Level::ReadOnly);
         assert_eq!(read_only.read(a, 9).expect("read"), b"a");
@@ -434,7 +434,7 @@ mod tests {
             capabilities: Some(BTreeMap::from([("workspace".to_owned(), vec!["list".to_owned()])])),
             ..Ceiling::default()
         });
-        assert!(only_list.names(Path::new("/work")).is_ok());
+        assert!(only_list.names(Path::new("/project")).is_ok());
         assert_eq!(refused(only_list.read(a, 9)), "exceeds workspace.read_text ceiling");
         assert_eq!(refused(now(only_list.run(Command::new("x")))), "exceeds process.exec ceiling");
     }
@@ -443,7 +443,7 @@ mod tests {
     fn an_inner_ceiling_never_widens_an_outer_one() {
         let outer = under(Ceiling {
             level: Level::ReadOnly,
-            roots: Some(vec![PathBuf::from("/work/in")]),
+            roots: Some(vec![PathBuf::from("/project/in")]),
             ..Ceiling::default()
         });
         let inner: Rc<dyn System> = Rc::new(Permitted::new(
@@ -451,14 +451,17 @@ mod tests {
             world(),
             Rc::new(Ceiling { roots: Some(vec![PathBuf::from("/")]), ..Ceiling::default() }),
         ));
-        assert!(inner.read(Path::new("/work/in/a"), 9).is_ok());
-        assert!(refused(inner.read(Path::new("/work/out/b"), 9)).contains("[/work/in]"));
-        assert_eq!(refused(inner.replace(Path::new("/work/in/a"), b"x")), "exceeds workspace write ceiling");
+        assert!(inner.read(Path::new("/project/in/a"), 9).is_ok());
+        assert!(refused(inner.read(Path::new("/project/out/b"), 9)).contains("[/project/in]"));
+        assert_eq!(
+            refused(inner.replace(Path::new("/project/in/a"), b"x")),
+            "exceeds workspace write ceiling"
+        );
     }
 
     #[test]
     fn roots_are_absolute() {
         let roots = absolute_roots(&*world(), &[PathBuf::from("in/./x/.."), PathBuf::from("/a/../b/")]);
-        assert_eq!(roots, [PathBuf::from("/work/in"), PathBuf::from("/b")]);
+        assert_eq!(roots, [PathBuf::from("/project/in"), PathBuf::from("/b")]);
     }
 }

@@ -27,7 +27,7 @@ type Programs = Box<dyn Fn(&Command) -> io::Result<Finished>>;
 /// What answers a request: status, headers and body.
 type Servers = Box<dyn Fn(&HttpRequest) -> Result<(u16, Vec<(String, String)>, Vec<u8>), HttpError>>;
 
-/// The system in memory. Its working directory is `/work`, its home `/home/user`, its temporary folder `/tmp`.
+/// The system in memory. Its working directory is `/project`, its home `/home/user`, its temporary folder `/tmp`.
 pub struct Memory {
     tree: Rc<RefCell<Tree>>,
     locks: Rc<RefCell<Vec<PathBuf>>>,
@@ -46,14 +46,14 @@ pub struct Memory {
 impl Default for Memory {
     fn default() -> Memory {
         let mut tree = Tree::default();
-        for folder in ["/work", "/home/user", "/tmp"] {
+        for folder in ["/project", "/home/user", "/tmp"] {
             tree.make_dirs(Path::new(folder)).expect("an empty tree takes folders");
         }
         Memory {
             tree: Rc::new(RefCell::new(tree)),
             locks: Rc::default(),
             env: RefCell::new(BTreeMap::from([("HOME".to_owned(), "/home/user".to_owned())])),
-            cwd: RefCell::new(PathBuf::from("/work")),
+            cwd: RefCell::new(PathBuf::from("/project")),
             clock: Rc::default(),
             // 2024-01-01, so that times look like times.
             began_ms: Cell::new(1_704_067_200_000),
