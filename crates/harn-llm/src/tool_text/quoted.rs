@@ -22,8 +22,9 @@ const SPANS: [(&str, &str); 3] = [
     ("system-reminder", "a <system-reminder> span"),
 ];
 
-/// The quotation that begins exactly at `at`; `fresh` says that a block of the reply ends right in front. One that is not closed goes on to the end: what stands behind could be meant
-/// either way, and running what was only quoted is the worse mistake.
+/// The quotation that begins exactly at `at`; `fresh` says that a block of the reply ends right in front. One that is not
+/// closed goes on to the end: what stands behind could be meant either way, and running what was only quoted is the worse
+/// mistake.
 pub(super) fn quote_at(text: &str, at: usize, fresh: bool) -> Option<Quote<'_>> {
     let rest = &text[at..];
     match rest.as_bytes().first()? {
