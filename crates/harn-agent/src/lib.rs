@@ -21,6 +21,7 @@ pub mod error;
 pub mod event;
 pub mod feedback;
 pub mod harness;
+pub mod hook;
 pub mod ledger;
 pub mod loop_skill;
 pub mod microcompact;
@@ -36,5 +37,6 @@ pub use error::ConfigError;
 pub use event::AgentEvent;
 pub use registry::RegistryError;
 pub use run::{
-    AgentLoop, Answer, Archive, LoopError, ModelCall, Moment, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
+    AgentLoop, Answer, Archive, HookVerdict, LoopError, ModelCall, Moment, PermissionQuestion, SkillHook, Step,
+    ToolIntent, ToolReply, ToolRun, ToolStatus,
 };

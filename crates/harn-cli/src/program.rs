@@ -427,8 +427,16 @@ pub(crate) fn run(
         harn_runtime::keep_attempts(&vm);
     }
     warnings.iter().for_each(warn);
-    let outcome = match block_on(loaded.run(&vm, None, &[("task", task(&options)), ("project", project)])) {
-        Ok(outcome) => outcome,
+    let running = async {
+        harn_runtime::install_manifest_hooks(&vm, program.dir()).await?;
+        Ok(loaded.run(&vm, None, &[("task", task(&options)), ("project", project)]).await)
+    };
+    let outcome = match block_on(running) {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(text)) => {
+            let text: String = text;
+            return End::Refused(vec![Problem::general(text)]);
+        }
         Err(error) => {
             return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
         }

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::config::{Format, Search, ToolErrors};
+use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::tool::Backend;
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, Archive, LoopConfig, LoopError, ModelCall, Moment, SkillHook, Step,
-    ToolReply, ToolRun, ToolStatus,
+    AgentEvent, AgentLoop, Answer, Archive, LoopConfig, LoopError, ModelCall, Moment, PermissionQuestion,
+    SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::tools::ToolShape;
 use harn_llm::transcript::extra_events;
@@ -27,10 +28,12 @@ use serde_json::{Map, Value as Json, json};
 use crate::builtins::{call_dict, failed, result_text};
 use crate::compact::{Writer, compress, llm_options};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
+use crate::hooks::Hooks;
 use crate::live;
 use crate::llm_host::{
     CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, prompts_of, runtime,
 };
+use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::session::{Scope, Session, Sessions};
 use crate::template_state::{LlmBinding, OpenContext};
@@ -51,6 +54,11 @@ struct Driver {
     stored: Cell<Option<usize>>,
     /// The iteration that runs.
     iteration: Cell<u32>,
+    hooks: Rc<Hooks>,
+    /// What hooks are told of the turn that runs; nothing between turns.
+    turn: RefCell<Option<Json>>,
+    /// The policy of the loop, and of those around it.
+    layer: Rc<Layer>,
     handlers: BTreeMap<String, Value>,
     caller: Value,
     shape_context: Value,
@@ -101,6 +109,8 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let tools = entry(given, "tools");
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
+    let _scope = LoopScope::open(cx, &session, &config, &tools);
+    let in_force = crate::policy::limit(cx, &mut config, given, &session)?;
     let driver = Driver {
         cx: cx.clone(),
         llm,
@@ -112,6 +122,9 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         sessions: sessions.clone(),
         stored: Cell::new(stored),
         iteration: Cell::new(0),
+        hooks: cx.state::<Hooks>(),
+        turn: RefCell::default(),
+        layer: in_force.layer.clone(),
         handlers: handlers(&tools),
         caller: callback(["llm_caller", "llm_caller"]),
         shape_context: callback(["context_callback", "context_filter"]),
@@ -120,8 +133,6 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
         on_delta: live::listener("agent_loop", given)?,
         told: RefCell::default(),
     };
-    let _scope = LoopScope::open(cx, &session, &config, &tools);
-    let _limit = crate::policy::limit(cx, &mut config, given)?;
     let llm = from_json(&route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
@@ -244,9 +255,10 @@ impl Driver {
         let started = self.cx.system().monotonic();
         loop {
             self.hand_over_feedback(&mut agent);
+            agent.set_hooked(self.hooks.watch_calls());
             let step = self.with_reminders(&mut agent, |agent| agent.next_step(&prompts));
             let step = step.map_err(|e| broken(&e));
-            self.publish(&mut agent).await;
+            self.publish(&mut agent).await?;
             let answer = match step? {
                 Step::Finished => break,
                 Step::Compact(archive) => self.write_summary(&agent, &archive).await?,
@@ -269,9 +281,18 @@ impl Driver {
                     Answer::Reminded
                 }
                 Step::CallModel(call) => self.call_model(&agent, call).await?,
+                Step::BeforeTool(intent) => {
+                    Answer::BeforeTool(self.hooks.before_tool(&self.cx, &intent).await?)
+                }
+                Step::Permit(asked) => Answer::Permit(self.permit(&asked).await?),
                 Step::RunTools(runs) => {
                     let mut replies = self.run_tools(&agent, &runs).await?;
                     for (run, reply) in runs.iter().zip(&mut replies) {
+                        if reply.status != ToolStatus::Rejected {
+                            let text = std::mem::take(&mut reply.text);
+                            reply.text =
+                                self.hooks.after_tool(&self.cx, &run.name, &run.arguments, text).await?;
+                        }
                         self.compress(&agent, &run.name, reply).await?;
                     }
                     Answer::Tools(replies)
@@ -279,9 +300,10 @@ impl Driver {
             };
             let taken = agent.answer(answer, &prompts);
             self.keep(&agent);
-            self.publish(&mut agent).await;
+            self.publish(&mut agent).await?;
             taken.map_err(|e| broken(&e))?;
         }
+        self.end_turn().await?;
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         let result =
             self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
@@ -415,10 +437,84 @@ impl Driver {
         }
     }
 
+    /// Answers a question of a policy.
+    async fn permit(&self, asked: &PermissionQuestion) -> Result<Reply> {
+        let PermissionQuestion { intent, question } = asked;
+        let layer = |number: usize| {
+            // The policies of a loop and their layers are made together.
+            self.layer.at(number).ok_or_else(|| thrown("agent_loop: a policy without its program"))
+        };
+        match question {
+            Question::Matches { layer: number, list, rule, arguments } => {
+                let closure = entry(&entry(&layer(*number)?.permissions, list.as_str()), rule);
+                let said = self.cx.call(&closure, [from_json(arguments)]).await?;
+                Ok(Reply::Matches(said.truthy()))
+            }
+            Question::Escalate { layer: number, request } => {
+                let layer = layer(*number)?;
+                if layer.session.has_granted(&intent.name, &intent.arguments) {
+                    return Ok(Reply::Remembered);
+                }
+                let mut request = request.clone();
+                request["session_id"] = self.session.id.as_str().into();
+                let closure = entry(&layer.permissions, "on_escalation");
+                let said = to_json(&self.cx.call(&closure, [from_json(&request)]).await?);
+                let verdict = Escalated::read(&said).or_throw()?;
+                if verdict.for_session {
+                    layer.session.grant(&intent.name, &intent.arguments);
+                }
+                Ok(Reply::Escalated(verdict))
+            }
+            Question::Approve { request } => {
+                let mut request = request.clone();
+                request["sessionId"] = self.session.id.as_str().into();
+                request["mutation"]["session_id"] = self.session.id.as_str().into();
+                request["toolCall"]["toolCallId"] = intent.id.as_str().into();
+                let asked =
+                    harn_stdlib::ask_host(&self.cx, "session", "request_permission", &from_json(&request)).await;
+                Ok(match asked {
+                    None => Reply::NoHost,
+                    Some(Ok(answer)) => Reply::Host(to_json(&answer)),
+                    Some(Err(error)) if error.is_catchable() => Reply::HostFailed,
+                    Some(Err(error)) => return Err(error),
+                })
+            }
+        }
+    }
+
+    /// Tells the hooks that the turn under way is over.
+    async fn end_turn(&self) -> Result<()> {
+        let turn = self.turn.take();
+        match turn {
+            Some(payload) => self.hooks.tell(&self.cx, "PostAgentTurn", payload).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the hooks up to date about turns.
+    async fn tell_hooks(&self, event: &AgentEvent) -> Result<()> {
+        match event {
+            AgentEvent::TurnStart { iteration } => {
+                self.end_turn().await?;
+                let payload = json!({"session": {"id": self.session.id}, "iteration": iteration});
+                *self.turn.borrow_mut() = Some(payload.clone());
+                self.hooks.tell(&self.cx, "PreAgentTurn", payload).await
+            }
+            AgentEvent::TurnEnd { turn_info, .. } => {
+                if let Some(payload) = &mut *self.turn.borrow_mut() {
+                    payload["turn"] = turn_info.clone();
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Tells subscribers what happened; an error of theirs is reported and changes nothing.
-    async fn publish(&self, agent: &mut AgentLoop) {
+    async fn publish(&self, agent: &mut AgentLoop) -> Result<()> {
         for event in agent.take_events() {
             self.trace_event(&event);
+            self.tell_hooks(&event).await?;
             if let AgentEvent::Warning { text } = &event {
                 self.cx.system().write_err(&format!("[harn] warning: {text}\n"));
             }
@@ -443,6 +539,7 @@ impl Driver {
                 self.tell_subscribers(&event).await;
             }
         }
+        Ok(())
     }
 
     async fn tell_subscribers(&self, event: &AgentEvent) {

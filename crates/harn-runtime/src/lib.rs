@@ -17,7 +17,7 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
-//! `live.rs` hands on text while it arrives,
+//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project,
 //! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -27,6 +27,7 @@ mod builtins;
 mod compact;
 mod convert;
 mod driver;
+mod hooks;
 mod listing;
 mod live;
 mod llm_host;
@@ -47,6 +48,7 @@ use harn_value::Value;
 use harn_vm::{Builtin, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
+pub use hooks::install_manifest_hooks;
 pub use listing::{check_provider, describe_model, list_models, list_providers, provider_catalog};
 pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;

@@ -12,6 +12,7 @@ use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Error, Limit, Result};
 
 use crate::convert::entry;
+use crate::session::Session;
 
 /// Loops within loops when no policy says otherwise.
 const NESTING: u64 = 8;
@@ -20,8 +21,30 @@ const NESTING: u64 = 8;
 #[derive(Default)]
 struct Nesting(TaskScope<(u64, u64)>);
 
+/// What a policy needs of the program: its closures, and the session that remembers grants.
+pub(crate) struct Layer {
+    policy: Policy,
+    /// The option `permissions` as the script gave it.
+    pub(crate) permissions: Value,
+    pub(crate) session: Rc<Session>,
+    outer: Option<Rc<Layer>>,
+}
+
+impl Layer {
+    /// The layer with this number, counted outwards from this one.
+    pub(crate) fn at(self: &Rc<Layer>, number: usize) -> Option<Rc<Layer>> {
+        let mut layer = self.clone();
+        for _ in 0..number {
+            layer = layer.outer.clone()?;
+        }
+        Some(layer)
+    }
+}
+
 /// What holds while a loop runs; dropping it ends that.
 pub(crate) struct InForce {
+    /// The policy of the loop, and of those around it.
+    pub(crate) layer: Rc<Layer>,
     _limit: Option<Limit>,
     nesting: Rc<Nesting>,
     token: u64,
@@ -37,7 +60,12 @@ impl Drop for InForce {
 ///
 /// # Errors
 /// When loops are nested deeper than a policy allows.
-pub(crate) fn limit(cx: &Cx, config: &mut LoopConfig, options: &Value) -> Result<InForce> {
+pub(crate) fn limit(
+    cx: &Cx,
+    config: &mut LoopConfig,
+    options: &Value,
+    session: &Rc<Session>,
+) -> Result<InForce> {
     let nesting = cx.state::<Nesting>();
     let (depth, most) = nesting.0.current(cx).unwrap_or((0, NESTING));
     if depth >= most {
@@ -45,13 +73,20 @@ pub(crate) fn limit(cx: &Cx, config: &mut LoopConfig, options: &Value) -> Result
     }
     let most =
         config.policy.recursion_limit().map_or(most, |limit| most.min((depth + 1).saturating_add(limit)));
-    if let Some(outer) = cx.limit_data::<Policy>() {
-        config.policy.put_under((*outer).clone());
+    let outer = cx.limit_data::<Layer>();
+    if let Some(outer) = &outer {
+        config.policy.put_under(outer.policy.clone());
     }
-    let given = !entry(options, "policy").is_nil();
-    let limit = given.then(|| Limit::to(cx, ceiling(&config.policy), Some(Rc::new(config.policy.clone()))));
+    let layer = Rc::new(Layer {
+        policy: config.policy.clone(),
+        permissions: entry(options, "permissions"),
+        session: session.clone(),
+        outer,
+    });
+    let given = ["policy", "approval_policy", "permissions"].iter().any(|key| !entry(options, key).is_nil());
+    let limit = given.then(|| Limit::to(cx, ceiling(&config.policy), Some(layer.clone())));
     let token = nesting.0.open(cx, (depth + 1, most));
-    Ok(InForce { _limit: limit, nesting, token })
+    Ok(InForce { layer, _limit: limit, nesting, token })
 }
 
 /// The ceiling of a policy.

@@ -45,6 +45,8 @@ pub(crate) struct Session {
     feedback: RefCell<Vec<(String, String)>>,
     /// Ids of the skills that were active when its last loop ended.
     skills: RefCell<Option<Vec<String>>>,
+    /// Calls that the program granted for the whole session: tool and arguments.
+    grants: RefCell<Vec<(String, Json)>>,
     /// What was said.
     pub(crate) history: RefCell<History>,
     /// When it was asked for last, on a clock that counts requests.
@@ -100,6 +102,16 @@ impl Session {
     /// The skills that were active when the last loop ended.
     pub(crate) fn carried_skills(&self) -> Option<Vec<String>> {
         self.skills.borrow().clone()
+    }
+
+    /// Remembers that a call may run whenever it comes again.
+    pub(crate) fn grant(&self, tool: &str, arguments: &Json) {
+        self.grants.borrow_mut().push((tool.to_owned(), arguments.clone()));
+    }
+
+    /// Whether the same call was granted for the session.
+    pub(crate) fn has_granted(&self, tool: &str, arguments: &Json) -> bool {
+        self.grants.borrow().iter().any(|(name, granted)| name == tool && granted == arguments)
     }
 
     /// Queues something for the next turn.

@@ -26,6 +26,6 @@ mod text;
 mod yaml;
 
 pub use bridge::{Answer, HostBridge, attach_host};
-pub use builtins::{builtins, globals};
+pub use builtins::{ask_host, builtins, globals};
 pub use methods::methods;
 pub use modules::{module, module_names};

@@ -3,14 +3,15 @@
 use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
 use serde_json::{Value as Json, json};
 
-use super::state::{Answered, Call, Note, PastSearch, Phase, add_once};
-use super::{AgentLoop, Step, ToolReply, ToolRun, ToolStatus};
+use super::state::{Admitting, Answered, Call, Note, PastSearch, Phase, add_once};
+use super::{AgentLoop, HookVerdict, PermissionQuestion, Step, ToolIntent, ToolReply, ToolRun, ToolStatus};
 use crate::config::Format;
 use crate::detect::Verdict;
 use crate::event::{AgentEvent, ToolProgress};
 use crate::ledger::LEDGER;
 use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
+use crate::policy::{self, Decision, PermissionEvent, Reply};
 use crate::tool::{Backend, LoopTool};
 
 /// Arguments that models like to write as text although they are numbers.
@@ -23,33 +24,47 @@ enum Admission {
     Run(ToolRun),
     /// It is answered without running.
     Answered,
+    /// This has to be asked first.
+    Ask(Step, Admitting),
 }
 
 impl AgentLoop {
     /// Takes calls from the queue: up to the next ones that have to run, or to the end of the turn.
     pub(super) fn dispatch(&mut self) -> Option<Step> {
-        let mut runs: Vec<ToolRun> = Vec::new();
-        while let Some(call) = self.state.turn.calls.front().cloned() {
-            let read_only = self.config.tool(&call.name).is_some_and(|t| t.annotations.is_read_only());
-            if !runs.is_empty() && !read_only {
-                break;
-            }
-            self.state.turn.calls.pop_front();
-            match self.admit(call) {
-                Admission::Run(run) if read_only && self.state.turn.leading => runs.push(run),
+        while !std::mem::take(&mut self.state.turn.hold) {
+            let admitting = match self.state.turn.admitting.take() {
+                Some(admitting) => *admitting,
+                None => {
+                    let Some(call) = self.state.turn.calls.front() else { break };
+                    // Results are recorded in call order, so what was collected runs before anything else.
+                    if !self.state.turn.ready.is_empty() && !self.is_read_only(&call.name) {
+                        break;
+                    }
+                    let Some(call) = self.state.turn.calls.pop_front() else { break };
+                    Admitting::new(call)
+                }
+            };
+            match self.admit(admitting) {
+                Admission::Run(run) if self.state.turn.leading && self.is_read_only(&run.name) => {
+                    self.state.turn.ready.push(run);
+                }
                 Admission::Run(run) => {
                     self.state.turn.leading = false;
                     return Some(Step::RunTools(vec![run]));
                 }
-                // Results are recorded in call order, so what was collected runs before anything else.
                 Admission::Answered => {
                     self.state.turn.leading = false;
-                    if !runs.is_empty() {
+                    if !self.state.turn.ready.is_empty() {
                         break;
                     }
                 }
+                Admission::Ask(step, admitting) => {
+                    self.state.turn.admitting = Some(Box::new(admitting));
+                    return Some(step);
+                }
             }
         }
+        let runs = std::mem::take(&mut self.state.turn.ready);
         self.state.turn.leading &= runs.is_empty();
         if runs.is_empty() {
             self.state.phase = Phase::EndTurn;
@@ -58,46 +73,101 @@ impl AgentLoop {
         Some(Step::RunTools(runs))
     }
 
-    fn admit(&mut self, mut call: Call) -> Admission {
-        if self.config.search.as_ref().is_some_and(|s| s.name == call.name) {
-            self.search(&call);
-            return Admission::Answered;
+    fn is_read_only(&self, tool: &str) -> bool {
+        self.config.tool(tool).is_some_and(|tool| tool.annotations.is_read_only())
+    }
+
+    /// Takes what the hooks in front of a call left of it.
+    pub(super) fn hooked(&mut self, verdict: HookVerdict) {
+        self.state.phase = Phase::Dispatch;
+        let Some(mut admitting) = self.state.turn.admitting.take() else { return };
+        if let Some(arguments) = verdict.arguments {
+            admitting.call.arguments = arguments;
         }
-        if call.name == LOAD_SKILL && self.config.skills.loadable {
-            self.load_skill(&call);
-            return Admission::Answered;
+        match verdict.deny {
+            Some(reason) => {
+                self.denied(&admitting.call, &reason, json!({}));
+                self.state.turn.leading = false;
+                self.run_ready();
+            }
+            None => self.state.turn.admitting = Some(admitting),
         }
+    }
+
+    /// What was collected in front of a call that is answered already runs next.
+    fn run_ready(&mut self) {
+        // `dispatch` takes no other call before them: a call that may run beside them would be recorded in front.
+        self.state.turn.hold = !self.state.turn.ready.is_empty();
+    }
+
+    /// Takes the answer to a question of the policy.
+    pub(super) fn permitted(&mut self, reply: Reply) {
+        self.state.phase = Phase::Dispatch;
+        if let Some(admitting) = &mut self.state.turn.admitting {
+            admitting.answers.push(reply);
+        }
+    }
+
+    fn admit(&mut self, mut admitting: Admitting) -> Admission {
+        let call = &admitting.call;
         let tool = self.config.tool(&call.name).cloned();
-        if call.name == LEDGER && tool.as_ref().is_none_or(|tool| tool.backend == Backend::Runtime) {
-            self.answer_ledger(&call);
-            return Admission::Answered;
-        }
-        if let Some(tool) = &tool {
-            normalise(tool, &mut call.arguments);
-        }
-        let mut pending = ToolProgress::new(&call.id, &call.name, "pending");
-        pending.raw_input = Some(call.arguments.clone());
-        self.events.push(AgentEvent::ToolCall(pending));
-        if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
-            let text = format!("ERROR: {problem}");
-            self.refused(&call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
-            return Admission::Answered;
-        }
-        if let Some(tool) = &tool {
-            if !self.in_scope(tool) {
-                let reason = format!("tool '{}' is outside the tools of the active skills", call.name);
-                self.denied(&call, &reason, json!({}));
+        if !admitting.announced {
+            if self.config.search.as_ref().is_some_and(|s| s.name == call.name) {
+                self.search(call);
                 return Admission::Answered;
             }
-            if let Err(denial) = self.config.policy.check(tool, &call.arguments) {
-                let mut metadata = json!({});
-                if let Some(approval) = denial.approval {
-                    metadata["approval"] = approval.into();
+            if call.name == LOAD_SKILL && self.config.skills.loadable {
+                self.load_skill(call);
+                return Admission::Answered;
+            }
+            if call.name == LEDGER && tool.as_ref().is_none_or(|tool| tool.backend == Backend::Runtime) {
+                self.answer_ledger(call);
+                return Admission::Answered;
+            }
+            admitting.announced = true;
+            if let Some(answered) = self.announce(&mut admitting.call, tool.as_ref()) {
+                return answered;
+            }
+            if self.state.hooked {
+                let intent = ToolIntent::of(&admitting.call);
+                return Admission::Ask(Step::BeforeTool(intent), admitting);
+            }
+        }
+        let mut approval = None;
+        if let Some(tool) = &tool {
+            let Decision { verdict, events } =
+                self.config.policy.decide(tool, &admitting.call.arguments, &admitting.answers);
+            match verdict {
+                policy::Verdict::Ask(question) => {
+                    let ask = PermissionQuestion { intent: ToolIntent::of(&admitting.call), question };
+                    return Admission::Ask(Step::Permit(ask), admitting);
                 }
-                self.denied(&call, &denial.reason, metadata);
-                return Admission::Answered;
+                policy::Verdict::Granted { arguments, approval: by } => {
+                    approval = by;
+                    self.permission_notes(&admitting.call, &events);
+                    if let Some(arguments) = arguments {
+                        admitting.call.arguments = arguments;
+                    }
+                }
+                policy::Verdict::Denied(denial) => {
+                    let mut metadata = json!({});
+                    if let Some(approval) = denial.approval {
+                        metadata["approval"] = approval.into();
+                    }
+                    self.permission_notes(&admitting.call, &events);
+                    self.refused_by_policy(&admitting.call, &denial.reason, metadata);
+                    return Admission::Answered;
+                }
+                policy::Verdict::Unexpected => {
+                    let reason = "the answer to a permission question could not be understood"; // prose-ok: diagnostic
+                    self.denied(&admitting.call, reason, json!({}));
+                    return Admission::Answered;
+                }
             }
-            let missing = missing(tool, &call.arguments);
+        }
+        let call = admitting.call;
+        if let Some(tool) = &tool {
+        let missing = missing(tool, &call.arguments);
             if !missing.is_empty() {
                 let text = format!(
                     // prose-ok: contract text
@@ -126,7 +196,40 @@ impl AgentLoop {
             backend,
             retries: self.config.tool_retries,
             backoff_ms: self.config.tool_backoff_ms,
+            approval: approval.map(str::to_owned),
         })
+    }
+
+    /// Puts the arguments in order and tells of the call; answers it when it cannot be run as it is.
+    fn announce(&mut self, call: &mut Call, tool: Option<&LoopTool>) -> Option<Admission> {
+        if let Some(tool) = tool {
+            normalise(tool, &mut call.arguments);
+        }
+        let mut pending = ToolProgress::new(&call.id, &call.name, "pending");
+        pending.raw_input = Some(call.arguments.clone());
+        self.events.push(AgentEvent::ToolCall(pending));
+        if let Some(problem) = call.arguments.get("__parse_error").and_then(Json::as_str) {
+            let text = format!("ERROR: {problem}");
+            self.refused(call, text, ToolStatus::Error, Some("schema_validation"), json!({}));
+            return Some(Admission::Answered);
+        }
+        if let Some(tool) = tool
+            && !self.in_scope(tool)
+        {
+            let reason = format!("tool '{}' is outside the tools of the active skills", call.name);
+            self.denied(call, &reason, json!({}));
+            return Some(Admission::Answered);
+        }
+        None
+    }
+
+    /// Keeps how a decision came about.
+    fn permission_notes(&mut self, call: &Call, events: &[PermissionEvent]) {
+        for event in events {
+            let metadata = json!({"tool_name": call.name, "arguments": call.arguments, "reason": event.reason,
+                                  "escalated": event.escalated});
+            self.state.notes.push(Note::internal(event.kind, "tool", &event.reason, metadata));
+        }
     }
 
     /// The call reaches execution.
@@ -139,11 +242,16 @@ impl AgentLoop {
         self.state.tools_used.push(call.name.clone());
     }
 
-    /// Denies a call by policy.
-    fn denied(&mut self, call: &Call, reason: &str, mut metadata: Json) {
+    /// Denies a call.
+    fn denied(&mut self, call: &Call, reason: &str, metadata: Json) {
+        let event = PermissionEvent { kind: "PermissionDeny", reason: reason.to_owned(), escalated: false };
+        self.permission_notes(call, &[event]);
+        self.refused_by_policy(call, reason, metadata);
+    }
+
+    /// Answers a call that may not run.
+    fn refused_by_policy(&mut self, call: &Call, reason: &str, mut metadata: Json) {
         add_once(&mut self.state.rejected, &call.name);
-        let note = json!({"tool_name": call.name, "arguments": call.arguments, "reason": reason, "escalated": false});
-        self.state.notes.push(Note::internal("PermissionDeny", "tool", reason, note));
         metadata["rejected"] = true.into();
         let text = denial_text(&call.name, reason);
         self.refused(call, text, ToolStatus::Rejected, Some("permission_denied"), metadata);
@@ -166,6 +274,7 @@ impl AgentLoop {
 
     /// Takes the result of an execution.
     pub(super) fn executed(&mut self, run: ToolRun, reply: ToolReply) {
+        let run_approval = run.approval;
         let call = Call { id: run.id, name: run.name, arguments: run.arguments };
         let counts = &mut self.state.counts;
         counts.executions += 1;
@@ -209,7 +318,11 @@ impl AgentLoop {
                    "status": status.as_str(), "truncated": kept_bytes < total_bytes, "total_bytes": total_bytes,
                    "kept_bytes": kept_bytes})
         });
-        self.record(&call, text, status, category, reply.duration_ms, true, json!({}));
+        let metadata = match &run_approval {
+            Some(approval) => json!({"approval": approval}),
+            None => json!({}),
+        };
+        self.record(&call, text, status, category, reply.duration_ms, true, metadata);
     }
 
     /// Loop detection did something.

@@ -36,6 +36,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
+use crate::policy::{Question, Reply};
 use crate::tool::{Backend, LoopTool, Offered};
 pub use remind::Moment;
 pub use skills::SkillHook;
@@ -55,6 +56,10 @@ pub enum Step {
     ShapeContext(Json),
     /// Call a model.
     CallModel(ModelCall),
+    /// Let the hooks look at this call before it is checked.
+    BeforeTool(ToolIntent),
+    /// Ask this before a call is decided.
+    Permit(PermissionQuestion),
     /// Run these calls; when there are several they may run at the same time.
     RunTools(Vec<ToolRun>),
     /// Ask `post_turn_callback` with this dict.
@@ -91,6 +96,41 @@ mod shared {
     }
 }
 
+/// A call that the model wants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolIntent {
+    /// Id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments.
+    pub arguments: Json,
+}
+
+impl ToolIntent {
+    fn of(call: &state::Call) -> ToolIntent {
+        ToolIntent { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }
+    }
+}
+
+/// What hooks leave of a call.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HookVerdict {
+    /// Arguments that take the place of the model's.
+    pub arguments: Option<Json>,
+    /// Why the call does not run.
+    pub deny: Option<String>,
+}
+
+/// What has to be known before a call is decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PermissionQuestion {
+    /// The call.
+    pub intent: ToolIntent,
+    /// What to ask.
+    pub question: Question,
+}
+
 /// A tool call that passed all checks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolRun {
@@ -106,6 +146,9 @@ pub struct ToolRun {
     pub retries: u32,
     /// Milliseconds before the first retry; doubles with each.
     pub backoff_ms: u64,
+    /// How it was approved, when somebody was asked.
+    #[serde(default)]
+    pub approval: Option<String>,
 }
 
 /// How an execution ended.
@@ -162,6 +205,10 @@ pub enum Answer {
     },
     /// To [`Step::CallModel`] or [`Step::Compact`]: a budget refused the call.
     OverBudget,
+    /// To [`Step::BeforeTool`].
+    BeforeTool(HookVerdict),
+    /// To [`Step::Permit`].
+    Permit(Reply),
     /// To [`Step::RunTools`], in the same order.
     Tools(Vec<ToolReply>),
     /// To [`Step::ReviewTurn`]: what the callback returned.
@@ -280,6 +327,11 @@ impl AgentLoop {
         &self.config
     }
 
+    /// Says whether hooks want to see calls before they run, from the next call on.
+    pub fn set_hooked(&mut self, hooked: bool) {
+        self.state.hooked = hooked;
+    }
+
     /// Takes the events since the last time.
     pub fn take_events(&mut self) -> Vec<AgentEvent> {
         std::mem::take(&mut self.events)
@@ -368,6 +420,8 @@ impl AgentLoop {
                 }
                 self.state.phase = Phase::Dispatch;
             }
+            (Step::BeforeTool(_), Answer::BeforeTool(verdict)) => self.hooked(verdict),
+            (Step::Permit(_), Answer::Permit(reply)) => self.permitted(reply),
             (Step::Remind(_), Answer::Reminded) => {}
             (Step::ReviewTurn(_), Answer::Review(value)) => {
                 self.reviewed(&value);

@@ -7,10 +7,11 @@ use harn_llm::frame::quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{ModelCall, Moment, Step, ToolStatus};
+use super::{ModelCall, Moment, Step, ToolRun, ToolStatus};
 use crate::compaction::Engine;
 use crate::detect::Detector;
 use crate::ledger::Ledger;
+use crate::policy::Reply;
 
 /// How a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,22 @@ pub(super) struct Call {
     pub(super) arguments: Json,
 }
 
+/// A call that is being checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Admitting {
+    pub(super) call: Call,
+    /// Whether subscribers and hooks know of it.
+    pub(super) announced: bool,
+    /// What the questions of its policies were answered.
+    pub(super) answers: Vec<Reply>,
+}
+
+impl Admitting {
+    pub(super) fn new(call: Call) -> Admitting {
+        Admitting { call, announced: false, answers: Vec::new() }
+    }
+}
+
 /// An answered call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answered {
@@ -111,6 +128,15 @@ pub(super) struct Turn {
     pub(super) violations: Vec<String>,
     /// The leading run of read-only calls is still unbroken.
     pub(super) leading: bool,
+    /// The call that waits for an answer about it.
+    #[serde(default)]
+    pub(super) admitting: Option<Box<Admitting>>,
+    /// Calls that passed and run together with those behind them.
+    #[serde(default)]
+    pub(super) ready: Vec<ToolRun>,
+    /// Those run before anything else is looked at.
+    #[serde(default)]
+    pub(super) hold: bool,
 }
 
 /// A transcript event without its id.
@@ -181,6 +207,9 @@ pub(super) struct SkillState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) phase: Phase,
+    /// Whether hooks want to see calls before they run.
+    #[serde(default)]
+    pub(super) hooked: bool,
     /// The step that waits for its answer.
     pub(super) asked: Option<Step>,
     /// The call while a callback looks at its context.

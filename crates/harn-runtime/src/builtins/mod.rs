@@ -4,6 +4,7 @@ use harn_vm::{Builtin, MethodTable};
 
 mod agent;
 mod harness;
+mod hook;
 mod llm;
 mod mock;
 mod models;
@@ -27,6 +28,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         models::COSTS,
         mock::MOCK,
         tool::TOOLS,
+        hook::HOOKS,
         skill::SKILLS,
         agent::AGENTS,
         session::SESSIONS,

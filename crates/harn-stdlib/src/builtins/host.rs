@@ -213,6 +213,15 @@ fn mocked(cx: &Cx, capability: &str, operation: &str, params: &Ref<Dict>) -> Opt
     Some(answer)
 }
 
+/// Asks a mock or the attached host; nothing when neither is there or knows the operation.
+pub async fn ask_host(cx: &Cx, capability: &str, operation: &str, params: &Value) -> Option<Result<Value>> {
+    let params = params.to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
+    if let Some(answer) = mocked(cx, capability, operation, &params) {
+        return Some(answer);
+    }
+    attached(cx)?.call(capability, operation, params.into()).await
+}
+
 /// Performs an operation of the host: mock, attached host, built-in operation.
 pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
     let Some((capability, operation)) = name.split_once('.') else {

@@ -43,6 +43,7 @@ mod url;
 mod yaml;
 
 pub(crate) use files::resolve as resolve_path;
+pub use host::ask_host;
 pub(crate) use lists::entry_dicts;
 
 /// The tables of all functions, in the order of the reference.

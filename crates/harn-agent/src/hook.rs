@@ -1,0 +1,216 @@
+//! Hooks: what a program or its manifest wants to see of calls before and after they run, and of turns and workers.
+
+use harn_prompt::value::{as_dict, display, type_name};
+use regex::Regex;
+use serde_json::Value as Json;
+
+use crate::policy::glob;
+use crate::run::HookVerdict;
+
+/// What hooks can be attached to.
+pub const EVENTS: [&str; 10] = [
+    "PreToolUse",
+    "PostToolUse",
+    "PreAgentTurn",
+    "PostAgentTurn",
+    "WorkerSpawned",
+    "WorkerProgressed",
+    "WorkerWaitingForInput",
+    "WorkerCompleted",
+    "WorkerFailed",
+    "WorkerCancelled",
+];
+
+/// Which events a hook wants to see.
+#[derive(Debug, Clone)]
+pub enum Pattern {
+    /// Those of tools whose name fits a glob; events without a tool fit `*`.
+    Tool(String),
+    /// Those whose payload has a value at a dotted path that the test accepts.
+    Field(Vec<String>, Test),
+}
+
+/// What a value must be.
+#[derive(Debug, Clone)]
+pub enum Test {
+    /// Anything but nil, false, zero and what is empty.
+    Truthy,
+    /// This text.
+    Equals(String),
+    /// Another text.
+    Differs(String),
+    /// A text in which this is found.
+    Finds(Regex),
+}
+
+impl Pattern {
+    /// Reads a pattern: a glob over names of tools, `path == "text"`, `path != "text"`, `path =~ "regular expression"`,
+    /// or a dotted path.
+    ///
+    /// # Errors
+    /// A text that says what is wrong.
+    pub fn parse(text: &str) -> Result<Pattern, String> {
+        let text = text.trim();
+        let operator = ["==", "!=", "=~"].into_iter().find_map(|op| text.split_once(op).map(|(a, b)| (a, op, b)));
+        let Some((path, operator, value)) = operator else {
+            return Ok(match path(text) {
+                // A dot alone does not make a path: tools may have one in their name.
+                Some(path) if path.len() > 1 && ROOTS.contains(&path[0].as_str()) => {
+                    Pattern::Field(path, Test::Truthy)
+                }
+                _ => Pattern::Tool(text.to_owned()),
+            });
+        };
+        let wrong = |what: &str| format!("invalid hook pattern '{text}': {what}");
+        let path = self::path(path.trim()).ok_or_else(|| wrong("expected a dotted path such as tool.name"))?;
+        let value = quoted(value.trim()).ok_or_else(|| wrong("expected a text in quotes behind the operator"))?;
+        let test = match operator {
+            "==" => Test::Equals(value.to_owned()),
+            "!=" => Test::Differs(value.to_owned()),
+            _ => Test::Finds(Regex::new(value).map_err(|e| wrong(&e.to_string()))?),
+        };
+        Ok(Pattern::Field(path, test))
+    }
+
+    /// Whether a hook with this pattern sees an event with this payload.
+    pub fn matches(&self, payload: &Json) -> bool {
+        match self {
+            Pattern::Tool(pattern) => match payload["tool"]["name"].as_str() {
+                Some(name) => glob(pattern, name),
+                None => pattern == "*",
+            },
+            Pattern::Field(path, test) => {
+                let value = path.iter().try_fold(payload, |value, key| value.get(key)).unwrap_or(&Json::Null);
+                match test {
+                    Test::Truthy => harn_llm::json::truthy(value),
+                    Test::Equals(text) => !value.is_null() && display(value) == *text,
+                    Test::Differs(text) => value.is_null() || display(value) != *text,
+                    Test::Finds(regex) => !value.is_null() && regex.is_match(&display(value)),
+                }
+            }
+        }
+    }
+}
+
+/// The first words of paths into a payload.
+const ROOTS: [&str; 7] = ["event", "tool", "result", "worker", "turn", "session", "iteration"];
+
+fn path(text: &str) -> Option<Vec<String>> {
+    let is_name = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+    };
+    text.split('.').map(|part| is_name(part).then(|| part.to_owned())).collect()
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    ['"', '\''].into_iter().find_map(|quote| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!inner.contains(quote)).then_some(inner)
+    })
+}
+
+/// Reads what a `PreToolUse` hook returned.
+///
+/// # Errors
+/// The value has no meaning.
+pub fn before(value: &Json) -> Result<HookVerdict, String> {
+    let wrong =
+        || format!("PreToolUse hook must return nil or {{deny, args}}, got {}", type_name(value));
+    if value.is_null() {
+        return Ok(HookVerdict::default());
+    }
+    let map = as_dict(value).ok_or_else(wrong)?;
+    let given = |key: &str| map.get(key).filter(|value| !value.is_null());
+    if map.keys().any(|key| !matches!(key.as_str(), "deny" | "args")) {
+        return Err(wrong());
+    }
+    let arguments = match given("args") {
+        None => None,
+        Some(args) if as_dict(args).is_some() => Some(args.clone()),
+        Some(_) => return Err(wrong()),
+    };
+    // `deny: true` is no reason, and to let the call pass would be the worst way to read it.
+    let deny = match given("deny") {
+        None | Some(Json::Bool(false)) => None,
+        Some(Json::Bool(true)) => Some("denied by a hook".to_owned()), // prose-ok: contract text
+        Some(reason) => Some(display(reason)),
+    };
+    Ok(HookVerdict { arguments, deny })
+}
+
+/// Reads what a `PostToolUse` hook returned: the text that takes the place of the result's, if any.
+///
+/// # Errors
+/// The value has no meaning.
+pub fn after(value: &Json) -> Result<Option<String>, String> {
+    let wrong =
+        || format!("PostToolUse hook must return nil, string, or {{result}}, got {}", type_name(value));
+    match value {
+        Json::Null => Ok(None),
+        Json::String(text) => Ok(Some(text.clone())),
+        _ => {
+            let result = as_dict(value).and_then(|map| map.get("result")).ok_or_else(wrong)?;
+            Ok((!result.is_null()).then(|| display(result)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fits(pattern: &str, payload: &Json) -> bool {
+        Pattern::parse(pattern).unwrap().matches(payload)
+    }
+
+    #[test]
+    fn patterns_are_globs_or_tests_of_the_payload() {
+        let payload = json!({"event": "PreToolUse", "tool": {"name": "write_file", "args": {"path": "src/a.rs", "n": 3, "ok": true}}});
+        for pattern in [
+            "*",
+            "write*",
+            "*file",
+            "write_file",
+            "tool.name == \"write_file\"",
+            "tool.name=='write_file'",
+            "tool.name != \"read\"",
+            "tool.args.path =~ \"\\.rs$\"",
+            "tool.args.n == \"3\"",
+            "tool.args.ok",
+            "tool.args.missing != \"x\"",
+        ] {
+            assert!(fits(pattern, &payload), "{pattern}");
+        }
+        for pattern in ["read*", "write", "tool.name == \"x\"", "tool.args.missing", "tool.args.missing =~ \".*\""] {
+            assert!(!fits(pattern, &payload), "{pattern}");
+        }
+        assert!(fits("*", &json!({"event": "PreAgentTurn"})) && !fits("write*", &json!({})));
+        // A tool may have a dot in its name.
+        assert!(fits("files.read", &json!({"tool": {"name": "files.read"}})));
+    }
+
+    #[test]
+    fn wrong_patterns_say_what_is_wrong() {
+        for (pattern, what) in [
+            ("tool.name == x", "a text in quotes"),
+            ("tool..name == \"x\"", "a dotted path"),
+            ("tool.name =~ \"(\"", "invalid hook pattern"),
+        ] {
+            assert!(Pattern::parse(pattern).unwrap_err().contains(what), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn verdicts() {
+        assert_eq!(before(&Json::Null).unwrap(), HookVerdict::default());
+        assert_eq!(before(&json!({"deny": "no"})).unwrap().deny.as_deref(), Some("no"));
+        assert!(before(&json!({"deny": true})).unwrap().deny.is_some());
+        assert_eq!(before(&json!({"args": {"a": 1}})).unwrap().arguments, Some(json!({"a": 1})));
+        for wrong in [json!("x"), json!(true), json!({"args": 1}), json!({"dny": "x"})] {
+            assert!(before(&wrong).unwrap_err().starts_with("PreToolUse hook must return nil or {deny, args}, got"));
+        }
+        assert_eq!(after(&json!({"result": "r"})).unwrap().as_deref(), Some("r"));
+        assert_eq!(after(&json!(1)).unwrap_err(), "PostToolUse hook must return nil, string, or {result}, got int");
+    }
+}

@@ -1,0 +1,282 @@
+//! What a loop may do: the capability ceiling (`mod.rs`), allow and deny rules (`rules.rs`) and approval lists
+//! (`approval.rs`).
+//!
+//! Everything is decided from the call and from answers to questions, see `judge.rs`: closures of the program and the
+//! host are asked by the driver of the loop. `read.rs` reads options that protect.
+
+mod approval;
+mod judge;
+mod read;
+mod rules;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::tool::{Annotations, LoopTool};
+use approval::Approval;
+use judge::{Judge, Stop};
+pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
+use read::{dict, list, part, strings};
+use rules::Rules;
+pub use rules::{Escalated, RuleList};
+
+/// Appended to every denial by the capability policy.
+const POLICY_ADVICE: &str =
+    ". Use one of the declared tools exactly as named and put extra fields inside that tool's arguments."; // prose-ok: contract text
+
+/// What `policy` may hold.
+const POLICY_KEYS: [&str; 8] = [
+    "tools",
+    "capabilities",
+    "side_effect_level",
+    "workspace_roots",
+    "recursion_limit",
+    "tool_arg_constraints",
+    "tool_annotations",
+    "command_policy",
+];
+
+/// Side effect levels in ascending order.
+const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
+
+/// The limits of a loop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    tools: Vec<String>,
+    side_effect_level: Option<String>,
+    capabilities: Map<String, Json>,
+    constraints: Vec<Constraint>,
+    approval: Approval,
+    rules: Rules,
+    workspace_roots: Vec<String>,
+    recursion_limit: Option<u64>,
+    /// The policy of the loop around this one: what it denies stays denied.
+    outer: Option<Box<Policy>>,
+    /// Annotations by tool, merged over those of the registry.
+    pub annotations: Map<String, Json>,
+}
+
+/// Which values an argument may have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Constraint {
+    tool: String,
+    key: Option<String>,
+    patterns: Vec<String>,
+}
+
+impl Policy {
+    /// Reads `policy`, `approval_policy` and `permissions` of the options.
+    ///
+    /// # Errors
+    /// A text that names the wrong part: an unknown key, a value of the wrong type, an unknown level.
+    pub fn from_options(options: &Map<String, Json>) -> Result<Policy, String> {
+        let mut out = Policy::default();
+        if let Some(policy) = part(options, "policy", &POLICY_KEYS)? {
+            out.tools = list(policy, "policy", "tools")?;
+            out.workspace_roots = list(policy, "policy", "workspace_roots")?;
+            if out.workspace_roots.iter().any(String::is_empty) {
+                return Err("agent_loop: policy.workspace_roots holds an empty path".to_owned());
+            }
+            out.side_effect_level = match policy.get("side_effect_level") {
+                None | Some(Json::Null) => None,
+                Some(word) => {
+                    let known = word.as_str().filter(|word| LEVELS.contains(word));
+                    let text = || {
+                        let word = harn_prompt::value::display(word);
+                        format!(
+                            "agent_loop: policy.side_effect_level '{word}' is none of {}",
+                            LEVELS.join(", ")
+                        )
+                    };
+                    Some(known.ok_or_else(text)?.to_owned())
+                }
+            };
+            out.recursion_limit = match policy.get("recursion_limit") {
+                None | Some(Json::Null) => None,
+                Some(limit) => Some(
+                    limit
+                        .as_u64()
+                        .ok_or("agent_loop: policy.recursion_limit must be an int of at least 0")?,
+                ),
+            };
+            out.capabilities = dict(policy, "policy", "capabilities")?;
+            for capability in out.capabilities.keys() {
+                list(&out.capabilities, "policy.capabilities", capability)?;
+            }
+            out.annotations = dict(policy, "policy", "tool_annotations")?;
+            for tool in out.annotations.keys() {
+                dict(&out.annotations, "policy.tool_annotations", tool)?;
+            }
+            out.constraints = constraints(policy.get("tool_arg_constraints"))?;
+        }
+        out.approval = Approval::read(options)?;
+        out.rules = Rules::read(options)?;
+        Ok(out)
+    }
+
+    /// Puts the policy below that of the loop around: a call must be allowed by both.
+    pub fn put_under(&mut self, outer: Policy) {
+        self.outer = Some(Box::new(outer));
+    }
+
+    /// The highest side effect level that is allowed.
+    pub fn side_effect_level(&self) -> Option<&str> {
+        self.side_effect_level.as_deref()
+    }
+
+    /// The folders that files must lie in; empty without a limit.
+    pub fn workspace_roots(&self) -> &[String] {
+        &self.workspace_roots
+    }
+
+    /// How many loops may be nested in this one.
+    pub fn recursion_limit(&self) -> Option<u64> {
+        self.recursion_limit
+    }
+
+    /// The operations that are allowed, by capability; `None` without a limit.
+    pub fn capability_names(&self) -> Option<BTreeMap<String, Vec<String>>> {
+        let named = |(name, operations): (&String, &Json)| (name.clone(), strings(Some(operations)));
+        (!self.capabilities.is_empty()).then(|| self.capabilities.iter().map(named).collect())
+    }
+
+    /// Decides about a call, as far as the answers to its questions go. Every layer must grant it, the outermost first;
+    /// `own` counts as layer 0, the policy around it as 1, and so on.
+    pub fn decide(&self, tool: &LoopTool, arguments: &Json, answers: &[Reply]) -> Decision {
+        let mut judge = Judge::new(answers);
+        let ended = self.judge(&mut judge, 0, tool, arguments);
+        // What a person put in place of the model's arguments is held to the same limits.
+        let ended = ended.and_then(|()| match judge.replaced().cloned() {
+            Some(arguments) => self.ceilings(&mut judge, tool, &arguments),
+            None => Ok(()),
+        });
+        judge.decide(ended)
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, layer: usize, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
+        if let Some(outer) = &self.outer {
+            outer.judge(judge, layer + 1, tool, arguments)?;
+        }
+        self.own_ceiling(judge, tool, arguments)?;
+        self.rules.judge(judge, layer, tool, arguments)?;
+        self.approval.judge(judge, tool, arguments)
+    }
+
+    fn ceilings(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
+        if let Some(outer) = &self.outer {
+            outer.ceilings(judge, tool, arguments)?;
+        }
+        self.own_ceiling(judge, tool, arguments)
+    }
+
+    fn own_ceiling(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
+        self.ceiling(tool, arguments).map_err(|reason| judge.denied(reason + POLICY_ADVICE, None))
+    }
+
+    fn ceiling(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
+        let name = &tool.name;
+        if !self.tools.is_empty() && !self.tools.iter().any(|allowed| glob(allowed, name)) {
+            return Err(format!("tool '{name}' exceeds tool ceiling"));
+        }
+        let annotations = &tool.annotations;
+        if !self.capabilities.is_empty() {
+            for (capability, operations) in &annotations.capabilities {
+                let allowed = strings(self.capabilities.get(capability));
+                for operation in strings(Some(operations)) {
+                    if !allowed.contains(&operation) {
+                        return Err(format!(
+                            "tool '{name}' exceeds capability ceiling: {capability}.{operation}"
+                        ));
+                    }
+                }
+            }
+        }
+        if let Some(ceiling) = &self.side_effect_level
+            && level(&annotations.side_effect_level) > level(ceiling)
+        {
+            return Err(format!("tool '{name}' exceeds side-effect ceiling: {ceiling}"));
+        }
+        for constraint in self.constraints.iter().filter(|c| glob(&c.tool, name)) {
+            constraint.check(tool, arguments)?;
+        }
+        Ok(())
+    }
+}
+
+/// `tool_arg_constraints`
+fn constraints(value: Option<&Json>) -> Result<Vec<Constraint>, String> {
+    let wrong = || {
+        "agent_loop: policy.tool_arg_constraints must be a list of {tool, arg_patterns, arg_key?}".to_owned()
+    };
+    let entries = match value {
+        None | Some(Json::Null) => return Ok(Vec::new()),
+        Some(Json::Array(entries)) => entries,
+        Some(_) => return Err(wrong()),
+    };
+    let constraint = |entry: &Json| {
+        let entry = entry.as_object().ok_or_else(wrong)?;
+        if entry.keys().any(|key| !["tool", "arg_patterns", "arg_key"].contains(&key.as_str())) {
+            return Err(wrong());
+        }
+        let key = match entry.get("arg_key") {
+            None | Some(Json::Null) => None,
+            Some(key) => Some(key.as_str().ok_or_else(wrong)?.to_owned()),
+        };
+        let tool = entry.get("tool").and_then(Json::as_str).ok_or_else(wrong)?.to_owned();
+        Ok(Constraint { tool, key, patterns: list(entry, "policy.tool_arg_constraints", "arg_patterns")? })
+    };
+    entries.iter().map(constraint).collect()
+}
+
+impl Constraint {
+    fn check(&self, tool: &LoopTool, arguments: &Json) -> Result<(), String> {
+        let map = arguments.as_object();
+        let first_text = || map.into_iter().flatten().find(|(_, v)| v.is_string()).map(|(k, _)| k.clone());
+        let key =
+            self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
+        let Some(key) = key else { return Ok(()) };
+        let value = map.and_then(|m| m.get(&key)).map(harn_prompt::value::display).unwrap_or_default();
+        if self.patterns.iter().any(|pattern| glob(pattern, &value)) {
+            return Ok(());
+        }
+        let patterns: Vec<String> = self.patterns.iter().map(|p| format!("\"{p}\"")).collect();
+        Err(format!(
+            "tool '{}' {key} '{value}' does not match allowed patterns: [{}]. Only the {key} argument is checked against this allow-list — other argument values are not", // prose-ok: contract text
+            tool.name,
+            patterns.join(", ")
+        ))
+    }
+}
+
+/// The rank of a side effect level; unknown words of annotations count as none.
+fn level(word: &str) -> usize {
+    LEVELS.iter().position(|known| *known == word).unwrap_or(0)
+}
+
+/// Whether a text fits a glob in which `*` stands for anything.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+impl Annotations {
+    /// Whether calls of the tool only look: they may run at the same time.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.kind.as_str(), "read" | "search" | "think" | "fetch")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Reading options that protect: what is malformed is an error, since a limit that is not understood would be none.
+
+use serde_json::{Map, Value as Json};
+
+/// Words of a list that was checked before.
+pub(super) fn strings(value: Option<&Json>) -> Vec<String> {
+    match value {
+        Some(Json::Array(list)) => list.iter().map(harn_prompt::value::display).collect(),
+        Some(Json::String(one)) => vec![one.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// An option that protects: a dict with known keys, or an error. A limit that is malformed would be none.
+pub(super) fn part<'a>(
+    options: &'a Map<String, Json>,
+    name: &str,
+    keys: &[&str],
+) -> Result<Option<&'a Map<String, Json>>, String> {
+    let map = match options.get(name) {
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::Object(map)) => map,
+        Some(_) => return Err(format!("agent_loop: {name} must be a dict")),
+    };
+    match map.keys().find(|key| !keys.contains(&key.as_str())) {
+        None => Ok(Some(map)),
+        Some(key) => Err(format!("agent_loop: {name} has no key '{key}'; there are {}", keys.join(", "))),
+    }
+}
+
+/// A list of strings of an option that protects; empty when it is missing.
+pub(super) fn list(map: &Map<String, Json>, name: &str, key: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("agent_loop: {name}.{key} must be a list of strings");
+    match map.get(key) {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Array(items)) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// A dict of an option that protects; empty when it is missing.
+pub(super) fn dict(map: &Map<String, Json>, name: &str, key: &str) -> Result<Map<String, Json>, String> {
+    match map.get(key) {
+        None | Some(Json::Null) => Ok(Map::new()),
+        Some(Json::Object(inner)) => Ok(inner.clone()),
+        Some(_) => Err(format!("agent_loop: {name}.{key} must be a dict")),
+    }
+}
+

@@ -1,0 +1,286 @@
+//! `permissions`: what an agent may do is said by rules over tools and arguments, and by the program itself, which may
+//! be asked whether a refusal shall stand.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use super::glob;
+use super::judge::{Judge, Question, Reply, Stop};
+use super::read::{part, strings};
+use crate::tool::LoopTool;
+
+/// The option.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Rules {
+    given: bool,
+    allow: Vec<Rule>,
+    deny: Vec<Rule>,
+    /// Whether the program wants to hear of refusals.
+    escalates: bool,
+}
+
+/// A tool glob and what its arguments must hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Rule {
+    tool: String,
+    matcher: Matcher,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Matcher {
+    Always,
+    Never,
+    /// Globs over every text in the arguments.
+    Any(Vec<String>),
+    /// Globs over one argument.
+    Key(String, Vec<String>),
+    /// A closure of the arguments.
+    Asked,
+}
+
+/// The two lists of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleList {
+    /// What is granted.
+    Allow,
+    /// What is refused, whatever is granted.
+    Deny,
+}
+
+impl RuleList {
+    /// Returns the key of the option.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RuleList::Allow => "allow",
+            RuleList::Deny => "deny",
+        }
+    }
+}
+
+/// What `on_escalation` said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Escalated {
+    /// Whether the call may run.
+    pub granted: bool,
+    /// Whether the same call may run again in the session without asking.
+    pub for_session: bool,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who said so.
+    pub approver: Option<String>,
+}
+
+impl Escalated {
+    /// Reads the value that `on_escalation` returned.
+    ///
+    /// # Errors
+    /// A text that names what cannot be understood.
+    pub fn read(value: &Json) -> Result<Escalated, String> {
+        let plain = |granted, for_session| Escalated { granted, for_session, reason: None, approver: None };
+        let wrong = || {
+            format!(
+                "permissions on_escalation must return false, true, 'once', 'session', or {{grant}}, got {}",
+                harn_prompt::value::type_name(value)
+            )
+        };
+        match value {
+            Json::Null | Json::Bool(false) => Ok(plain(false, false)),
+            Json::Bool(true) => Ok(plain(true, false)),
+            Json::String(word) => match word.as_str() {
+                "once" => Ok(plain(true, false)),
+                "session" => Ok(plain(true, true)),
+                other => Err(format!("permissions on_escalation returned unsupported grant scope '{other}'")),
+            },
+            Json::Object(map) if harn_prompt::value::as_foreign(value).is_none() => {
+                let grant = map.get("grant").or_else(|| map.get("granted")).ok_or_else(wrong)?;
+                if grant.is_object() || grant.is_array() || grant.is_number() {
+                    return Err(wrong());
+                }
+                let text = |key| map.get(key).filter(|v| !v.is_null()).map(harn_prompt::value::display);
+                Ok(Escalated {
+                    reason: text("reason"),
+                    approver: text("approver"),
+                    ..Escalated::read(grant)?
+                })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl Rules {
+    /// Reads the option.
+    pub(super) fn read(options: &Map<String, Json>) -> Result<Rules, String> {
+        let Some(map) = part(options, "permissions", &["allow", "deny", "on_escalation"])? else {
+            return Ok(Rules::default());
+        };
+        let escalates = match map.get("on_escalation") {
+            None | Some(Json::Null) => false,
+            Some(value) => {
+                let callable = harn_prompt::value::as_foreign(value)
+                    .is_some_and(|f| matches!(f.type_name, "closure" | "builtin"));
+                if !callable {
+                    return Err("agent_loop: permissions.on_escalation must be a closure".to_owned());
+                }
+                true
+            }
+        };
+        Ok(Rules { given: true, allow: rules(map.get("allow"))?, deny: rules(map.get("deny"))?, escalates })
+    }
+
+    /// Decides about a call. The program is asked where only it knows.
+    pub(super) fn judge(
+        &self,
+        judge: &mut Judge<'_>,
+        layer: usize,
+        tool: &LoopTool,
+        arguments: &Json,
+    ) -> Result<(), Stop> {
+        if !self.given {
+            return Ok(());
+        }
+        let name = &tool.name;
+        let reason = if let Some(rule) = first(&self.deny, RuleList::Deny, judge, layer, name, arguments)? {
+            format!("permission denied by deny rule: {}", rule.tool)
+        } else if self.allow.is_empty()
+            || first(&self.allow, RuleList::Allow, judge, layer, name, arguments)?.is_some()
+        {
+            judge.granted("permission allow rule matched");
+            return Ok(());
+        } else {
+            format!("permission denied: tool '{name}' is not allowed by this agent's permissions")
+        };
+        if !self.escalates {
+            return Err(judge.denied(reason, None));
+        }
+        let request = json!({
+            "_type": "PermissionRequest", "tool": name, "args": arguments, "reason": reason,
+            "grant_options": ["once", "session", false],
+        });
+        match judge.ask(|| Question::Escalate { layer, request })? {
+            Reply::Remembered => {
+                judge.granted("session grant");
+                Ok(())
+            }
+            Reply::Escalated(verdict) => {
+                judge.escalated(&reason);
+                let word = if verdict.granted { "granted" } else { "denied" };
+                let text = verdict.reason.clone().unwrap_or_else(|| format!("permission escalation {word}"));
+                if !verdict.granted {
+                    return Err(judge.denied(text, None));
+                }
+                judge.granted(&text);
+                Ok(())
+            }
+            _ => Err(Stop::Unexpected),
+        }
+    }
+}
+
+/// The first rule that fits.
+fn first<'a>(
+    rules: &'a [Rule],
+    list: RuleList,
+    judge: &mut Judge<'_>,
+    layer: usize,
+    name: &str,
+    arguments: &Json,
+) -> Result<Option<&'a Rule>, Stop> {
+    for rule in rules.iter().filter(|rule| glob(&rule.tool, name)) {
+        let matches = if rule.matcher == Matcher::Asked {
+            let question =
+                || Question::Matches { layer, list, rule: rule.tool.clone(), arguments: arguments.clone() };
+            match judge.ask(question)? {
+                Reply::Matches(matches) => *matches,
+                _ => return Err(Stop::Unexpected),
+            }
+        } else {
+            rule.matcher.matches(arguments)
+        };
+        if matches {
+            return Ok(Some(rule));
+        }
+    }
+    Ok(None)
+}
+
+fn rules(value: Option<&Json>) -> Result<Vec<Rule>, String> {
+    let always = |tool: &str| Rule { tool: tool.to_owned(), matcher: Matcher::Always };
+    match value {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::String(tool)) => Ok(vec![always(tool)]),
+        Some(Json::Array(list)) => list
+            .iter()
+            .map(|item| {
+                item.as_str().map(always).ok_or("agent_loop: list entries must be strings".to_owned())
+            })
+            .collect(),
+        Some(Json::Object(map)) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => {
+            map.iter()
+                .map(|(tool, matcher)| {
+                    Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? })
+                })
+                .collect()
+        }
+        Some(_) => Err("agent_loop: permissions must be lists or dicts of tool names".to_owned()),
+    }
+}
+
+impl Matcher {
+    fn from_json(value: &Json) -> Result<Matcher, String> {
+        let incomplete = || "agent_loop: dict matchers must include arg_key and patterns".to_owned();
+        let globs = |value: &Json| match value {
+            Json::Array(items) if !items.iter().all(Json::is_string) => {
+                Err("agent_loop: list entries must be strings".to_owned())
+            }
+            Json::String(_) | Json::Array(_) => Ok(strings(Some(value))),
+            _ => Err(incomplete()),
+        };
+        if let Some(foreign) = harn_prompt::value::as_foreign(value) {
+            return match foreign.type_name {
+                "closure" | "builtin" => Ok(Matcher::Asked),
+                other => Err(format!("agent_loop: a permission rule cannot be a {other}")),
+            };
+        }
+        Ok(match value {
+            Json::Null | Json::Bool(true) => Matcher::Always,
+            Json::Bool(false) => Matcher::Never,
+            Json::String(_) | Json::Array(_) => Matcher::Any(globs(value)?),
+            Json::Object(map) => {
+                let key = map.get("arg_key").and_then(Json::as_str).ok_or_else(incomplete)?;
+                let patterns = map.get("patterns").ok_or_else(incomplete)?;
+                Matcher::Key(key.to_owned(), globs(patterns)?)
+            }
+            Json::Number(_) => return Err(incomplete()),
+        })
+    }
+
+    fn matches(&self, arguments: &Json) -> bool {
+        let fits = |patterns: &[String], text: &str| patterns.iter().any(|p| glob(p, text));
+        match self {
+            Matcher::Always => true,
+            Matcher::Never | Matcher::Asked => false,
+            Matcher::Key(key, patterns) => {
+                arguments.get(key).is_some_and(|v| fits(patterns, &harn_prompt::value::display(v)))
+            }
+            Matcher::Any(patterns) => {
+                let mut texts = Vec::new();
+                collect_texts(arguments, &mut texts);
+                if texts.is_empty() {
+                    texts.push(arguments.to_string());
+                }
+                texts.iter().any(|text| fits(patterns, text))
+            }
+        }
+    }
+}
+
+fn collect_texts(value: &Json, out: &mut Vec<String>) {
+    match value {
+        Json::String(text) => out.push(text.clone()),
+        Json::Array(items) => items.iter().for_each(|item| collect_texts(item, out)),
+        Json::Object(map) => map.values().for_each(|item| collect_texts(item, out)),
+        _ => {}
+    }
+}

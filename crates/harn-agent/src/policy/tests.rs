@@ -1,0 +1,212 @@
+//! What a policy denies, and how malformed ones are refused.
+
+use super::*;
+use serde_json::json;
+
+fn reason(options: Json, tool: Json, arguments: Json) -> Option<String> {
+    let options = options.as_object().cloned().unwrap();
+    let policy = Policy::from_options(&options).unwrap();
+    let tool = LoopTool::from_entry(&tool, true, &policy.annotations).unwrap();
+    denial(&policy, &tool, &arguments)
+}
+
+fn denial(policy: &Policy, tool: &LoopTool, arguments: &Json) -> Option<String> {
+    match policy.decide(tool, arguments, &[Reply::NoHost]).verdict {
+        Verdict::Granted { .. } => None,
+        Verdict::Denied(denial) => Some(denial.reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn globs() {
+    assert!(
+        glob("*", "x")
+            && glob("a*", "abc")
+            && glob("*c", "abc")
+            && glob("a*c", "abc")
+            && glob("abc", "abc")
+    );
+    assert!(!glob("a*c", "abd") && !glob("abc", "abcd") && !glob("a*bc*c", "abc"));
+}
+
+#[test]
+fn the_ceiling_names_what_it_forbids() {
+    let tool = json!({"name": "w", "handler": null, "annotations": {"side_effect_level": "network", "capabilities": {"net": ["get"]}}});
+    let deny = |policy: Json| {
+        reason(json!({"policy": policy}), tool.clone(), json!({"path": "z"})).unwrap_or_default()
+    };
+    assert!(
+        deny(json!({"tools": ["r"]}))
+            .starts_with("tool 'w' exceeds tool ceiling. Use one of the declared tools")
+    );
+    assert!(
+        deny(json!({"side_effect_level": "read_only"}))
+            .starts_with("tool 'w' exceeds side-effect ceiling: read_only")
+    );
+    assert!(
+        deny(json!({"capabilities": {"net": ["post"]}}))
+            .starts_with("tool 'w' exceeds capability ceiling: net.get")
+    );
+    let constrained =
+        deny(json!({"tool_arg_constraints": [{"tool": "w", "arg_key": "path", "arg_patterns": ["a*"]}]}));
+    assert!(constrained.starts_with(
+        "tool 'w' path 'z' does not match allowed patterns: [\"a*\"]. Only the path argument"
+    ));
+    assert_eq!(deny(json!({"tools": ["w"], "side_effect_level": "network"})), "");
+}
+
+#[test]
+fn what_is_malformed_is_an_error() {
+    for (options, names) in [
+        (json!({"policy": "x"}), "policy must be a dict"),
+        (
+            json!({"policy": {"side_effect_level": "moon"}}),
+            "side_effect_level 'moon' is none of none, read_only",
+        ),
+        (json!({"policy": {"side_effect_level": 3}}), "side_effect_level '3'"),
+        (json!({"policy": {"toolz": []}}), "policy has no key 'toolz'; there are tools"),
+        (json!({"policy": {"tools": "x"}}), "policy.tools must be a list of strings"),
+        (json!({"policy": {"tools": [1]}}), "policy.tools must be a list of strings"),
+        (json!({"policy": {"capabilities": []}}), "policy.capabilities must be a dict"),
+        (json!({"policy": {"capabilities": {"a": "b"}}}), "policy.capabilities.a must be a list"),
+        (json!({"policy": {"workspace_roots": "src"}}), "policy.workspace_roots must be a list"),
+        (json!({"policy": {"workspace_roots": [""]}}), "holds an empty path"),
+        (json!({"policy": {"recursion_limit": -1}}), "policy.recursion_limit must be an int"),
+        (json!({"policy": {"tool_annotations": {"t": 1}}}), "policy.tool_annotations.t must be a dict"),
+        (json!({"policy": {"tool_arg_constraints": {}}}), "tool_arg_constraints must be a list"),
+        (
+            json!({"policy": {"tool_arg_constraints": [{"arg_patterns": []}]}}),
+            "tool_arg_constraints must be",
+        ),
+        (json!({"approval_policy": []}), "approval_policy must be a dict"),
+        (json!({"approval_policy": {"auto_allow": []}}), "approval_policy has no key 'auto_allow'"),
+        (json!({"approval_policy": {"auto_deny": "x"}}), "approval_policy.auto_deny must be a list"),
+        (json!({"permissions": "x"}), "permissions must be a dict"),
+        (json!({"permissions": {"denny": []}}), "permissions has no key 'denny'"),
+        (json!({"permissions": {"deny": 3}}), "permissions must be"),
+    ] {
+        let error = Policy::from_options(options.as_object().unwrap()).expect_err(names);
+        assert!(error.contains(names), "{error}");
+    }
+    let nothing = json!({"policy": null, "approval_policy": {}, "permissions": null});
+    assert_eq!(Policy::from_options(nothing.as_object().unwrap()).unwrap(), Policy::default());
+}
+
+#[test]
+fn an_inner_policy_never_widens_an_outer_one() {
+    let read =
+        |policy: Json| Policy::from_options(json!({"policy": policy}).as_object().unwrap()).unwrap();
+    let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
+    let mut inner = read(json!({"tools": ["w"]}));
+    assert_eq!(denial(&inner, &tool, &json!({})), None);
+    inner.put_under(read(json!({"tools": ["r"]})));
+    assert!(denial(&inner, &tool, &json!({})).unwrap().starts_with("tool 'w' exceeds tool ceiling"));
+}
+
+#[test]
+fn approval_lists_are_asked_in_order() {
+    let tool = json!({"name": "edit", "handler": null, "annotations": {"kind": "edit", "arg_schema": {"path_params": ["p"]}}});
+    let deny = |approval: Json| {
+        reason(json!({"approval_policy": approval}), tool.clone(), json!({"p": "src/a"}))
+            .unwrap_or_default()
+    };
+    assert_eq!(deny(json!({"auto_deny": ["ed*"]})), "tool 'edit' matches deny pattern 'ed*'");
+    assert_eq!(
+        deny(json!({"write_path_allowlist": ["docs/*"]})),
+        "tool 'edit' targets 'src/a' which is not in the write-path allowlist"
+    );
+    assert_eq!(
+        deny(json!({"require_approval": ["*"]})),
+        "approval required but no host bridge is available"
+    );
+    assert_eq!(deny(json!({"require_approval": ["*"], "auto_approve": ["edit"]})), "");
+}
+
+#[test]
+fn rules_deny_before_they_allow() {
+    let tool = json!({"name": "run", "handler": null});
+    let deny = |p: Json| {
+        reason(json!({"permissions": p}), tool.clone(), json!({"cmd": "rm x"})).unwrap_or_default()
+    };
+    assert_eq!(deny(json!({"deny": ["r*"], "allow": ["*"]})), "permission denied by deny rule: r*");
+    assert_eq!(deny(json!({"deny": {"run": "rm *"}})), "permission denied by deny rule: run");
+    assert_eq!(
+        deny(json!({"allow": {"run": {"arg_key": "cmd", "patterns": ["ls*"]}}})),
+        "permission denied: tool 'run' is not allowed by this agent's permissions"
+    );
+    assert_eq!(deny(json!({"allow": ["run"]})), "");
+    let bad = json!({"permissions": {"allow": [1]}});
+    assert!(
+        Policy::from_options(bad.as_object().unwrap())
+            .unwrap_err()
+            .contains("list entries must be strings")
+    );
+}
+
+#[test]
+fn questions_are_asked_one_after_another_and_layer_by_layer() {
+    let closure = harn_prompt::value::foreign("closure", "fn");
+    let read = |permissions: Json, approval: Json| {
+        let options = json!({"permissions": permissions, "approval_policy": approval});
+        Policy::from_options(options.as_object().unwrap()).unwrap()
+    };
+    let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
+    let mut inner = read(json!({"deny": {"w": closure}}), json!({"require_approval": ["w"]}));
+    inner.put_under(read(json!({"allow": ["other"], "on_escalation": closure}), Json::Null));
+    let arguments = json!({"a": 1});
+    let ask = |answers: &[Reply]| inner.decide(&tool, &arguments, answers);
+    let Verdict::Ask(Question::Escalate { layer: 1, request }) = ask(&[]).verdict else { panic!() };
+    assert_eq!(request["reason"], "permission denied: tool 'w' is not allowed by this agent's permissions");
+    let yes = Reply::Escalated(Escalated::read(&json!("once")).unwrap());
+    let Verdict::Ask(Question::Matches { layer: 0, list: RuleList::Deny, rule, .. }) =
+        ask(std::slice::from_ref(&yes)).verdict
+    else {
+        panic!()
+    };
+    assert_eq!(rule, "w");
+    let kinds = |decision: &Decision| decision.events.iter().map(|e| (e.kind, e.escalated)).collect::<Vec<_>>();
+    let denied = ask(&[yes.clone(), Reply::Matches(true)]);
+    assert!(matches!(&denied.verdict, Verdict::Denied(d) if d.reason == "permission denied by deny rule: w"));
+    assert_eq!(
+        kinds(&denied),
+        [("PermissionEscalation", true), ("PermissionGrant", true), ("PermissionDeny", true)]
+    );
+    let pass = [yes.clone(), Reply::Matches(false)];
+    assert!(matches!(ask(&pass).verdict, Verdict::Ask(Question::Approve { .. })));
+    let host = Reply::Host(json!({"granted": true, "args": {"a": 2}}));
+    let granted = ask(&[yes, Reply::Matches(false), host]);
+    let Verdict::Granted { arguments: Some(changed), approval } = granted.verdict else { panic!() };
+    assert_eq!((changed, approval), (json!({"a": 2}), Some("host_granted")));
+    assert!(matches!(ask(&[Reply::NoHost]).verdict, Verdict::Unexpected));
+}
+
+#[test]
+fn what_a_person_puts_in_is_held_to_the_ceiling() {
+    let options = json!({
+        "policy": {"tool_arg_constraints": [{"tool": "w", "arg_key": "p", "arg_patterns": ["a*"]}]},
+        "approval_policy": {"require_approval": ["w"]},
+    });
+    let policy = Policy::from_options(options.as_object().unwrap()).unwrap();
+    let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
+    let host = Reply::Host(json!({"outcome": {"outcome": "allow"}, "args": {"p": "b"}}));
+    let decision = policy.decide(&tool, &json!({"p": "a"}), &[host]);
+    assert!(matches!(decision.verdict, Verdict::Denied(d) if d.reason.contains("does not match allowed patterns")));
+}
+
+#[test]
+fn verdicts_of_the_program() {
+    let read = |value: Json| Escalated::read(&value);
+    assert!(read(json!(true)).unwrap().granted && !read(json!(false)).unwrap().granted);
+    assert!(!read(Json::Null).unwrap().granted && read(json!("session")).unwrap().for_session);
+    let full = read(json!({"grant": "session", "reason": "ok", "approver": "Ada"})).unwrap();
+    assert_eq!((full.for_session, full.reason.as_deref()), (true, Some("ok")));
+    assert!(!read(json!({"granted": false})).unwrap().granted);
+    for (value, text) in [
+        (json!("forever"), "permissions on_escalation returned unsupported grant scope 'forever'"),
+        (json!(1), "permissions on_escalation must return false, true, 'once', 'session', or {grant}, got int"),
+        (json!({"yes": 1}), "permissions on_escalation must return false, true, 'once', 'session', or {grant}, got dict"),
+    ] {
+        assert_eq!(read(value).unwrap_err(), text);
+    }
+}
