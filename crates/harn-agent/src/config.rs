@@ -301,15 +301,6 @@ impl LoopConfig {
             let value = options.get(*key).unwrap_or(&Json::Null);
             shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
         }
-        if present(&options, "command_policy").is_some()
-            || present(&options, "policy").is_some_and(|policy| policy.get("command_policy").is_some())
-        {
-            // A limit that nothing enforces is worse than none: people rely on it.
-            return Err(ConfigError(
-                "agent_loop: command_policy is not enforced by this version; use `policy`, `approval_policy` or `permissions`" // prose-ok: diagnostic
-                    .to_owned(),
-            ));
-        }
         for key in NOT_YET {
             let off = matches!(options.get(*key), None | Some(Json::Null | Json::Bool(false)));
             let empty = options.get(*key).and_then(Json::as_array).is_some_and(Vec::is_empty);

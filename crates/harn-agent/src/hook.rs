@@ -51,7 +51,8 @@ impl Pattern {
     /// A text that says what is wrong.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let text = text.trim();
-        let operator = ["==", "!=", "=~"].into_iter().find_map(|op| text.split_once(op).map(|(a, b)| (a, op, b)));
+        let operator =
+            ["==", "!=", "=~"].into_iter().find_map(|op| text.split_once(op).map(|(a, b)| (a, op, b)));
         let Some((path, operator, value)) = operator else {
             return Ok(match path(text) {
                 // A dot alone does not make a path: tools may have one in their name.
@@ -62,8 +63,10 @@ impl Pattern {
             });
         };
         let wrong = |what: &str| format!("invalid hook pattern '{text}': {what}");
-        let path = self::path(path.trim()).ok_or_else(|| wrong("expected a dotted path such as tool.name"))?;
-        let value = quoted(value.trim()).ok_or_else(|| wrong("expected a text in quotes behind the operator"))?;
+        let path =
+            self::path(path.trim()).ok_or_else(|| wrong("expected a dotted path such as tool.name"))?;
+        let value =
+            quoted(value.trim()).ok_or_else(|| wrong("expected a text in quotes behind the operator"))?;
         let test = match operator {
             "==" => Test::Equals(value.to_owned()),
             "!=" => Test::Differs(value.to_owned()),
@@ -96,9 +99,8 @@ impl Pattern {
 const ROOTS: [&str; 7] = ["event", "tool", "result", "worker", "turn", "session", "iteration"];
 
 fn path(text: &str) -> Option<Vec<String>> {
-    let is_name = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
-    };
+    let is_name =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     text.split('.').map(|part| is_name(part).then(|| part.to_owned())).collect()
 }
 
@@ -114,8 +116,7 @@ fn quoted(text: &str) -> Option<&str> {
 /// # Errors
 /// The value has no meaning.
 pub fn before(value: &Json) -> Result<HookVerdict, String> {
-    let wrong =
-        || format!("PreToolUse hook must return nil or {{deny, args}}, got {}", type_name(value));
+    let wrong = || format!("PreToolUse hook must return nil or {{deny, args}}, got {}", type_name(value));
     if value.is_null() {
         return Ok(HookVerdict::default());
     }
@@ -182,7 +183,9 @@ mod tests {
         ] {
             assert!(fits(pattern, &payload), "{pattern}");
         }
-        for pattern in ["read*", "write", "tool.name == \"x\"", "tool.args.missing", "tool.args.missing =~ \".*\""] {
+        for pattern in
+            ["read*", "write", "tool.name == \"x\"", "tool.args.missing", "tool.args.missing =~ \".*\""]
+        {
             assert!(!fits(pattern, &payload), "{pattern}");
         }
         assert!(fits("*", &json!({"event": "PreAgentTurn"})) && !fits("write*", &json!({})));
@@ -208,9 +211,16 @@ mod tests {
         assert!(before(&json!({"deny": true})).unwrap().deny.is_some());
         assert_eq!(before(&json!({"args": {"a": 1}})).unwrap().arguments, Some(json!({"a": 1})));
         for wrong in [json!("x"), json!(true), json!({"args": 1}), json!({"dny": "x"})] {
-            assert!(before(&wrong).unwrap_err().starts_with("PreToolUse hook must return nil or {deny, args}, got"));
+            assert!(
+                before(&wrong)
+                    .unwrap_err()
+                    .starts_with("PreToolUse hook must return nil or {deny, args}, got")
+            );
         }
         assert_eq!(after(&json!({"result": "r"})).unwrap().as_deref(), Some("r"));
-        assert_eq!(after(&json!(1)).unwrap_err(), "PostToolUse hook must return nil, string, or {result}, got int");
+        assert_eq!(
+            after(&json!(1)).unwrap_err(),
+            "PostToolUse hook must return nil, string, or {result}, got int"
+        );
     }
 }

@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod compaction;
 pub mod config;
 pub mod detect;
@@ -37,6 +38,6 @@ pub use error::ConfigError;
 pub use event::AgentEvent;
 pub use registry::RegistryError;
 pub use run::{
-    AgentLoop, Answer, Archive, HookVerdict, LoopError, ModelCall, Moment, PermissionQuestion, SkillHook, Step,
-    ToolIntent, ToolReply, ToolRun, ToolStatus,
+    AgentLoop, Answer, Archive, HookVerdict, LoopError, ModelCall, Moment, PermissionQuestion, SkillHook,
+    Step, ToolIntent, ToolReply, ToolRun, ToolStatus,
 };

@@ -12,7 +12,16 @@ fn the_suite_passes_in_one_process() {
 }
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 9] = [
+const REAL_ONLY: [&str; 18] = [
+    "agents/commands/closures_of_a_policy_run_no_commands.harn",
+    "agents/commands/denied_patterns_match_lines_and_arguments.harn",
+    "agents/commands/every_builtin_that_runs_programs_is_governed.harn",
+    "agents/commands/feedback_of_a_policy_reaches_the_model.harn",
+    "agents/commands/options_survive_the_policy.harn",
+    "agents/commands/policies_stack_and_never_widen.harn",
+    "agents/commands/post_changes_and_annotates.harn",
+    "agents/commands/pre_decides.harn",
+    "agents/commands/risk_labels_ask_for_approval.harn",
     "agents/policy/read_only_handlers_do_not_write.harn",
     "agents/policy/roots_hold_for_files_of_handlers.harn",
     "builtins/environment/running_programs.harn",

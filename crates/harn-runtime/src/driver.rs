@@ -19,13 +19,15 @@ use harn_llm::{Call, Category, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
 use harn_prompt::reminder::{Reminder, pending, provider_reminders};
+use harn_stdlib::Later;
 use harn_system::SystemExt;
-use harn_value::{Dict, Value};
+use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::{Closure, is_callable};
 use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{call_dict, failed, result_text};
+use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
 use crate::compact::{Writer, compress, llm_options};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::hooks::Hooks;
@@ -110,6 +112,7 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
     let _scope = LoopScope::open(cx, &session, &config, &tools);
+    let _commands = command_policies(cx, given)?;
     let in_force = crate::policy::limit(cx, &mut config, given, &session)?;
     let driver = Driver {
         cx: cx.clone(),
@@ -137,6 +140,17 @@ pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) 
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
     driver.drive(AgentLoop::new(config), &llm).await
+}
+
+/// Puts the command policies of the options in force: that of `policy` around the one beside it.
+fn command_policies(cx: &Cx, options: &Value) -> Result<Vec<InForce>> {
+    let given = [entry(&entry(options, "policy"), "command_policy"), entry(options, "command_policy")];
+    let mut in_force = Vec::new();
+    for policy in given.iter().filter(|policy| !policy.is_nil()) {
+        let policy = CommandPolicy::read("agent_loop: command_policy", policy)?;
+        in_force.push(CommandPolicies::of(cx).enter(cx, policy));
+    }
+    Ok(in_force)
 }
 
 /// Tokens that the context of the loop's model holds: what the configuration of `token_pressure` says, else the catalogue.
@@ -471,7 +485,8 @@ impl Driver {
                 request["mutation"]["session_id"] = self.session.id.as_str().into();
                 request["toolCall"]["toolCallId"] = intent.id.as_str().into();
                 let asked =
-                    harn_stdlib::ask_host(&self.cx, "session", "request_permission", &from_json(&request)).await;
+                    harn_stdlib::ask_host(&self.cx, "session", "request_permission", &from_json(&request))
+                        .await;
                 Ok(match asked {
                     None => Reply::NoHost,
                     Some(Ok(answer)) => Reply::Host(to_json(&answer)),
@@ -657,7 +672,11 @@ impl Driver {
     }
 
     async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
-        let at_once = runs.len() > 1 && runs.iter().all(|r| r.backend == Backend::Handler && r.retries == 0);
+        let policies = CommandPolicies::of(&self.cx);
+        let at_once = runs.len() > 1
+            && runs.iter().all(|r| {
+                r.backend == Backend::Handler && r.retries == 0 && !policies.covers(&self.cx, &r.name)
+            });
         let mut replies = Vec::with_capacity(runs.len());
         if at_once {
             let started = self.cx.system().monotonic();
@@ -679,8 +698,40 @@ impl Driver {
         Ok(replies)
     }
 
-    /// Runs one call, again when it fails and retries are left.
+    /// Runs one call; one whose arguments are a command only if the command policies let it.
     async fn run_tool(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
+        let policies = CommandPolicies::of(&self.cx);
+        if !policies.covers(&self.cx, &run.name) {
+            return self.run_past_policies(agent, run).await;
+        }
+        let ran = RefCell::new(None);
+        let (given, ran_to) = (run, &ran);
+        let start = Box::new(move |request: Ref<Dict>| -> Later<'_> {
+            Box::pin(async move {
+                let run = ToolRun { arguments: to_json(&request.into()), ..given.clone() };
+                let reply = self.run_past_policies(agent, &run).await?;
+                let result =
+                    json!({"stdout": reply.text, "stderr": "", "success": reply.status == ToolStatus::Ok});
+                *ran_to.borrow_mut() = Some(reply);
+                Ok(from_json(&result))
+            })
+        });
+        let request = from_json(&run.arguments).to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
+        let result = to_json(&policies.run(&self.cx, request, start).await?);
+        Ok(match ran.into_inner() {
+            Some(reply) => {
+                let text = result["stdout"].as_str().map_or(reply.text, str::to_owned);
+                ToolReply { text, ..reply }
+            }
+            None => {
+                let text = result["reason"].as_str().unwrap_or_default().to_owned();
+                ToolReply { text, status: ToolStatus::Rejected, duration_ms: 0 }
+            }
+        })
+    }
+
+    /// Runs one call, again when it fails and retries are left.
+    async fn run_past_policies(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
         let mut attempt = 0;
         loop {
             let started = self.cx.system().monotonic();

@@ -192,10 +192,8 @@ pub async fn install_manifest_hooks(vm: &Rc<Vm>, folder: &Path) -> std::result::
         let text =
             format!("import {{ {names} }} from {}\nreturn {{ {fields} }}\n", Json::from(import.as_str()));
         let source = Source { name: MANIFEST.to_owned(), text, dir: root.clone() };
-        let program =
-            harn_vm::load(vm, &source).map_err(|error| failed(error.canonical(&source.text)))?;
-        let value =
-            program.run(vm, None, &[]).await.result.map_err(|error| failed(error.uncaught_text()))?;
+        let program = harn_vm::load(vm, &source).map_err(|error| failed(error.canonical(&source.text)))?;
+        let value = program.run(vm, None, &[]).await.result.map_err(|error| failed(error.uncaught_text()))?;
         for n in same {
             handlers[n] = Some(entry(&value, &wanted[n].function));
         }
@@ -263,7 +261,8 @@ fn read_manifest(
 /// What the module of a handler is imported by: the package itself, one of its exports, or a path.
 fn import_path(module: &str, manifest: &toml::Table, root: &Path) -> String {
     let text = |table: &str, key: &str| manifest.get(table)?.as_table()?.get(key)?.as_str();
-    let file = if text("package", "name") == Some(module) { Some("lib.harn") } else { text("exports", module) };
+    let file =
+        if text("package", "name") == Some(module) { Some("lib.harn") } else { text("exports", module) };
     file.map_or_else(|| module.to_owned(), |file| root.join(file).display().to_string())
 }
 

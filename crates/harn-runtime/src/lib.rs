@@ -17,13 +17,14 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop,
-//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project,
+//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands,
 //! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod assets;
 mod builtins;
+mod command_policy;
 mod compact;
 mod convert;
 mod driver;

@@ -13,6 +13,7 @@
 mod args;
 mod bridge;
 mod builtins;
+mod command_guard;
 pub mod event_log;
 mod http;
 mod jq;
@@ -27,5 +28,6 @@ mod yaml;
 
 pub use bridge::{Answer, HostBridge, attach_host};
 pub use builtins::{ask_host, builtins, globals};
+pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use methods::methods;
 pub use modules::{module, module_names};

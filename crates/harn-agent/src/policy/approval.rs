@@ -34,12 +34,7 @@ impl Approval {
     }
 
     /// Decides about a call; the host is asked where the lists say so.
-    pub(super) fn judge(
-        &self,
-        judge: &mut Judge<'_>,
-        tool: &LoopTool,
-        arguments: &Json,
-    ) -> Result<(), Stop> {
+    pub(super) fn judge(&self, judge: &mut Judge<'_>, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
         let name = &tool.name;
         if let Some(pattern) = self.auto_deny.iter().find(|p| glob(p, name)) {
             let reason = format!("tool '{name}' matches deny pattern '{pattern}'");
@@ -71,9 +66,8 @@ impl Approval {
             "mutation": {"mutation_scope": tool.annotations.side_effect_level},
             "declaredPaths": declared, "declaredPathEntries": entries,
         });
-        let denied = |judge: &Judge<'_>, reason: &str| {
-            Err(judge.denied(reason.to_owned(), Some("host_denied")))
-        };
+        let denied =
+            |judge: &Judge<'_>, reason: &str| Err(judge.denied(reason.to_owned(), Some("host_denied")));
         match judge.ask(|| Question::Approve { request })? {
             Reply::NoHost => denied(judge, "approval required but no host bridge is available"),
             Reply::HostFailed => {

@@ -16,8 +16,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::tool::{Annotations, LoopTool};
 use approval::Approval;
-use judge::{Judge, Stop};
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
+use judge::{Judge, Stop};
 use read::{dict, list, part, strings};
 use rules::Rules;
 pub use rules::{Escalated, RuleList};
@@ -155,7 +155,13 @@ impl Policy {
         judge.decide(ended)
     }
 
-    fn judge(&self, judge: &mut Judge<'_>, layer: usize, tool: &LoopTool, arguments: &Json) -> Result<(), Stop> {
+    fn judge(
+        &self,
+        judge: &mut Judge<'_>,
+        layer: usize,
+        tool: &LoopTool,
+        arguments: &Json,
+    ) -> Result<(), Stop> {
         if let Some(outer) = &self.outer {
             outer.judge(judge, layer + 1, tool, arguments)?;
         }

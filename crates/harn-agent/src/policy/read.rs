@@ -48,4 +48,3 @@ pub(super) fn dict(map: &Map<String, Json>, name: &str, key: &str) -> Result<Map
         Some(_) => Err(format!("agent_loop: {name}.{key} must be a dict")),
     }
 }
-

@@ -218,9 +218,7 @@ fn rules(value: Option<&Json>) -> Result<Vec<Rule>, String> {
             .collect(),
         Some(Json::Object(map)) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => {
             map.iter()
-                .map(|(tool, matcher)| {
-                    Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? })
-                })
+                .map(|(tool, matcher)| Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? }))
                 .collect()
         }
         Some(_) => Err("agent_loop: permissions must be lists or dicts of tool names".to_owned()),

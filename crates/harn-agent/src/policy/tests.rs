@@ -21,11 +21,7 @@ fn denial(policy: &Policy, tool: &LoopTool, arguments: &Json) -> Option<String> 
 #[test]
 fn globs() {
     assert!(
-        glob("*", "x")
-            && glob("a*", "abc")
-            && glob("*c", "abc")
-            && glob("a*c", "abc")
-            && glob("abc", "abc")
+        glob("*", "x") && glob("a*", "abc") && glob("*c", "abc") && glob("a*c", "abc") && glob("abc", "abc")
     );
     assert!(!glob("a*c", "abd") && !glob("abc", "abcd") && !glob("a*bc*c", "abc"));
 }
@@ -50,9 +46,11 @@ fn the_ceiling_names_what_it_forbids() {
     );
     let constrained =
         deny(json!({"tool_arg_constraints": [{"tool": "w", "arg_key": "path", "arg_patterns": ["a*"]}]}));
-    assert!(constrained.starts_with(
-        "tool 'w' path 'z' does not match allowed patterns: [\"a*\"]. Only the path argument"
-    ));
+    assert!(
+        constrained.starts_with(
+            "tool 'w' path 'z' does not match allowed patterns: [\"a*\"]. Only the path argument"
+        )
+    );
     assert_eq!(deny(json!({"tools": ["w"], "side_effect_level": "network"})), "");
 }
 
@@ -75,10 +73,7 @@ fn what_is_malformed_is_an_error() {
         (json!({"policy": {"recursion_limit": -1}}), "policy.recursion_limit must be an int"),
         (json!({"policy": {"tool_annotations": {"t": 1}}}), "policy.tool_annotations.t must be a dict"),
         (json!({"policy": {"tool_arg_constraints": {}}}), "tool_arg_constraints must be a list"),
-        (
-            json!({"policy": {"tool_arg_constraints": [{"arg_patterns": []}]}}),
-            "tool_arg_constraints must be",
-        ),
+        (json!({"policy": {"tool_arg_constraints": [{"arg_patterns": []}]}}), "tool_arg_constraints must be"),
         (json!({"approval_policy": []}), "approval_policy must be a dict"),
         (json!({"approval_policy": {"auto_allow": []}}), "approval_policy has no key 'auto_allow'"),
         (json!({"approval_policy": {"auto_deny": "x"}}), "approval_policy.auto_deny must be a list"),
@@ -95,8 +90,7 @@ fn what_is_malformed_is_an_error() {
 
 #[test]
 fn an_inner_policy_never_widens_an_outer_one() {
-    let read =
-        |policy: Json| Policy::from_options(json!({"policy": policy}).as_object().unwrap()).unwrap();
+    let read = |policy: Json| Policy::from_options(json!({"policy": policy}).as_object().unwrap()).unwrap();
     let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
     let mut inner = read(json!({"tools": ["w"]}));
     assert_eq!(denial(&inner, &tool, &json!({})), None);
@@ -108,27 +102,22 @@ fn an_inner_policy_never_widens_an_outer_one() {
 fn approval_lists_are_asked_in_order() {
     let tool = json!({"name": "edit", "handler": null, "annotations": {"kind": "edit", "arg_schema": {"path_params": ["p"]}}});
     let deny = |approval: Json| {
-        reason(json!({"approval_policy": approval}), tool.clone(), json!({"p": "src/a"}))
-            .unwrap_or_default()
+        reason(json!({"approval_policy": approval}), tool.clone(), json!({"p": "src/a"})).unwrap_or_default()
     };
     assert_eq!(deny(json!({"auto_deny": ["ed*"]})), "tool 'edit' matches deny pattern 'ed*'");
     assert_eq!(
         deny(json!({"write_path_allowlist": ["docs/*"]})),
         "tool 'edit' targets 'src/a' which is not in the write-path allowlist"
     );
-    assert_eq!(
-        deny(json!({"require_approval": ["*"]})),
-        "approval required but no host bridge is available"
-    );
+    assert_eq!(deny(json!({"require_approval": ["*"]})), "approval required but no host bridge is available");
     assert_eq!(deny(json!({"require_approval": ["*"], "auto_approve": ["edit"]})), "");
 }
 
 #[test]
 fn rules_deny_before_they_allow() {
     let tool = json!({"name": "run", "handler": null});
-    let deny = |p: Json| {
-        reason(json!({"permissions": p}), tool.clone(), json!({"cmd": "rm x"})).unwrap_or_default()
-    };
+    let deny =
+        |p: Json| reason(json!({"permissions": p}), tool.clone(), json!({"cmd": "rm x"})).unwrap_or_default();
     assert_eq!(deny(json!({"deny": ["r*"], "allow": ["*"]})), "permission denied by deny rule: r*");
     assert_eq!(deny(json!({"deny": {"run": "rm *"}})), "permission denied by deny rule: run");
     assert_eq!(
@@ -138,9 +127,7 @@ fn rules_deny_before_they_allow() {
     assert_eq!(deny(json!({"allow": ["run"]})), "");
     let bad = json!({"permissions": {"allow": [1]}});
     assert!(
-        Policy::from_options(bad.as_object().unwrap())
-            .unwrap_err()
-            .contains("list entries must be strings")
+        Policy::from_options(bad.as_object().unwrap()).unwrap_err().contains("list entries must be strings")
     );
 }
 
@@ -165,7 +152,8 @@ fn questions_are_asked_one_after_another_and_layer_by_layer() {
         panic!()
     };
     assert_eq!(rule, "w");
-    let kinds = |decision: &Decision| decision.events.iter().map(|e| (e.kind, e.escalated)).collect::<Vec<_>>();
+    let kinds =
+        |decision: &Decision| decision.events.iter().map(|e| (e.kind, e.escalated)).collect::<Vec<_>>();
     let denied = ask(&[yes.clone(), Reply::Matches(true)]);
     assert!(matches!(&denied.verdict, Verdict::Denied(d) if d.reason == "permission denied by deny rule: w"));
     assert_eq!(
@@ -191,7 +179,9 @@ fn what_a_person_puts_in_is_held_to_the_ceiling() {
     let tool = LoopTool::from_entry(&json!({"name": "w", "handler": null}), true, &Map::new()).unwrap();
     let host = Reply::Host(json!({"outcome": {"outcome": "allow"}, "args": {"p": "b"}}));
     let decision = policy.decide(&tool, &json!({"p": "a"}), &[host]);
-    assert!(matches!(decision.verdict, Verdict::Denied(d) if d.reason.contains("does not match allowed patterns")));
+    assert!(
+        matches!(decision.verdict, Verdict::Denied(d) if d.reason.contains("does not match allowed patterns"))
+    );
 }
 
 #[test]
@@ -204,8 +194,14 @@ fn verdicts_of_the_program() {
     assert!(!read(json!({"granted": false})).unwrap().granted);
     for (value, text) in [
         (json!("forever"), "permissions on_escalation returned unsupported grant scope 'forever'"),
-        (json!(1), "permissions on_escalation must return false, true, 'once', 'session', or {grant}, got int"),
-        (json!({"yes": 1}), "permissions on_escalation must return false, true, 'once', 'session', or {grant}, got dict"),
+        (
+            json!(1),
+            "permissions on_escalation must return false, true, 'once', 'session', or {grant}, got int",
+        ),
+        (
+            json!({"yes": 1}),
+            "permissions on_escalation must return false, true, 'once', 'session', or {grant}, got dict",
+        ),
     ] {
         assert_eq!(read(value).unwrap_err(), text);
     }

@@ -167,7 +167,7 @@ impl AgentLoop {
         }
         let call = admitting.call;
         if let Some(tool) = &tool {
-        let missing = missing(tool, &call.arguments);
+            let missing = missing(tool, &call.arguments);
             if !missing.is_empty() {
                 let text = format!(
                     // prose-ok: contract text

@@ -3,6 +3,7 @@
 use harn_vm::{Builtin, MethodTable};
 
 mod agent;
+mod command;
 mod harness;
 mod hook;
 mod llm;
@@ -29,6 +30,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         mock::MOCK,
         tool::TOOLS,
         hook::HOOKS,
+        command::COMMANDS,
         skill::SKILLS,
         agent::AGENTS,
         session::SESSIONS,

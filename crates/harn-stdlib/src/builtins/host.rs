@@ -10,6 +10,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use super::host_process;
 use crate::args::{MaybeText, printed};
 use crate::bridge::attached;
+use crate::command_guard::{Later, guard};
 
 builtins! {
     /// The host.
@@ -228,6 +229,19 @@ pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
         return Err(Error::thrown(format!("host_call: unsupported operation name '{name}'")));
     };
     let params = params.to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
+    if name == "process.exec"
+        && let Some(guard) = guard(cx)
+    {
+        // A mock and a host count as running it, too.
+        let run = Box::new(move |params: Ref<Dict>| -> Later<'_> {
+            Box::pin(async move { perform(cx, name, capability, operation, params).await })
+        });
+        return guard.run(cx, params, run).await;
+    }
+    perform(cx, name, capability, operation, params).await
+}
+
+async fn perform(cx: &Cx, name: &str, capability: &str, operation: &str, params: Ref<Dict>) -> Result<Value> {
     if let Some(answer) = mocked(cx, capability, operation, &params) {
         return answer;
     }

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use harn_system::{Command, Finished, SystemExt};
-use harn_value::{Dict, Value, memory};
+use harn_value::{Dict, Ref, Value, memory};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
 
 use super::files::resolve;
 use super::host_process::default_shell_path;
 use crate::args::{MaybePath, MaybeText, printed};
+use crate::command_guard::{Later, guard};
 
 builtins! {
     /// Other programs.
@@ -32,7 +33,7 @@ builtins! {
             return Err(Error::thrown("exec: command is required"));
         };
         let (arguments, options) = with_options("exec", arguments.0)?;
-        run(&cx, &cx.system().work_dir(), &command, arguments, &options, "exec failed").await?
+        guarded(&cx, &cx.system().work_dir(), What::program(&command, arguments), &options).await?
     }
 
     /// Runs a program with arguments in a directory.
@@ -45,7 +46,7 @@ builtins! {
             return Err(Error::thrown("exec_at: directory and command are required"));
         };
         let (arguments, options) = with_options("exec_at", arguments.0)?;
-        run(&cx, &resolve(&cx, &dir), &command, arguments, &options, "exec failed").await?
+        guarded(&cx, &resolve(&cx, &dir), What::program(&command, arguments), &options).await?
     }
 
     /// Runs a line with the default shell.
@@ -59,7 +60,7 @@ builtins! {
         let Some(line) = line.0 else {
             return Err(Error::thrown("shell: command string is required"));
         };
-        run_line(&cx, &cx.system().work_dir(), &line, &Limits::of("shell", &options)?).await?
+        guarded(&cx, &cx.system().work_dir(), What::Line(line.to_string()), &Limits::of("shell", &options)?).await?
     }
 
     /// Runs a line with the default shell in a directory.
@@ -74,7 +75,7 @@ builtins! {
         let Some(line) = line.0 else {
             return Err(Error::thrown("shell_at: command string is required"));
         };
-        run_line(&cx, &resolve(&cx, &dir), &line, &Limits::of("shell_at", &options)?).await?
+        guarded(&cx, &resolve(&cx, &dir), What::Line(line.to_string()), &Limits::of("shell_at", &options)?).await?
     }
 }
 
@@ -146,9 +147,74 @@ fn with_options(builtin: &str, mut arguments: Vec<Value>) -> Result<(Vec<String>
     Ok((texts, Limits::of(builtin, &options)?))
 }
 
-async fn run_line(cx: &Cx, dir: &Path, line: &str, limits: &Limits) -> Result<Dict> {
-    let shell = default_shell_path(cx)?;
-    run(cx, dir, &shell, vec!["-c".to_owned(), line.to_owned()], limits, "shell failed").await
+/// What is to be run.
+enum What {
+    /// A program and its arguments.
+    Program(Vec<String>),
+    /// A line of the default shell.
+    Line(String),
+}
+
+impl What {
+    fn program(program: &str, arguments: Vec<String>) -> What {
+        What::Program(std::iter::once(program.to_owned()).chain(arguments).collect())
+    }
+
+    async fn run(&self, cx: &Cx, dir: &Path, limits: &Limits) -> Result<Dict> {
+        match self {
+            What::Program(argv) => {
+                let [program, arguments @ ..] = &argv[..] else {
+                    return Err(Error::thrown("exec failed: argv is empty"));
+                };
+                run(cx, dir, program, arguments.to_vec(), limits, "exec failed").await
+            }
+            What::Line(line) => {
+                let shell = default_shell_path(cx)?;
+                run(cx, dir, &shell, vec!["-c".to_owned(), line.clone()], limits, "shell failed").await
+            }
+        }
+    }
+
+    /// As guards see it.
+    fn request(&self, dir: &Path) -> Dict {
+        let mut request = Dict::new();
+        match self {
+            What::Program(argv) => {
+                request.insert("mode", "argv");
+                request.insert("argv", argv.iter().map(|part| Value::str(part)).collect::<Vec<Value>>());
+            }
+            What::Line(line) => {
+                request.insert("mode", "shell");
+                request.insert("command", line.as_str());
+            }
+        }
+        request.insert("cwd", dir.display().to_string());
+        request
+    }
+
+    /// What a guard made of it.
+    fn of(request: &Dict) -> What {
+        let line = request.get_str("command").filter(|line| !line.is_nil());
+        let argv = request.get_str("argv").and_then(Value::as_list);
+        match (line, argv) {
+            (Some(line), _) => What::Line(printed(line).to_string()),
+            (None, argv) => What::Program(
+                argv.into_iter().flat_map(|list| list.iter()).map(|part| printed(part).to_string()).collect(),
+            ),
+        }
+    }
+}
+
+/// Runs a command past the guard, if there is one.
+async fn guarded(cx: &Cx, dir: &Path, what: What, limits: &Limits) -> Result<Value> {
+    let Some(guard) = guard(cx) else { return Ok(what.run(cx, dir, limits).await?.into()) };
+    let run = Box::new(move |request: Ref<Dict>| -> Later<'_> {
+        Box::pin(async move {
+            let dir = request.get_str("cwd").map_or_else(|| dir.to_owned(), |dir| resolve(cx, &printed(dir)));
+            Ok(What::of(&request).run(cx, &dir, limits).await?.into())
+        })
+    });
+    guard.run(cx, Ref::new(what.request(dir)), run).await
 }
 
 /// Runs a program to its end. When the task is cancelled this future is dropped, which ends it and its children.

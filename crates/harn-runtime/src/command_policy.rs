@@ -1,0 +1,540 @@
+//! Command policies in force: what decides about a command before it runs, and looks at its result.
+//!
+//! Policies stack: a command runs only when every policy around it lets it, the outermost first. Their closures belong to
+//! the program; a command that such a closure runs itself is refused, unless the policy allows that.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use harn_agent::command::{Bounds, CommandLine, RISK_LABELS};
+use harn_prompt::value::type_name;
+use harn_stdlib::{CommandGuard, Later, Runner, attach_command_guard};
+use harn_system::SystemExt;
+use harn_value::{Dict, Ref, Value};
+use harn_vm::closure::is_callable;
+use harn_vm::task_scope::TaskScope;
+use harn_vm::{Cx, Result};
+use serde_json::{Map, Value as Json, json};
+
+use crate::convert::{entry, from_json, thrown, to_json};
+use crate::session::Sessions;
+
+/// What a policy may hold.
+const KEYS: [&str; 9] = [
+    "_type",
+    "tools",
+    "workspace_roots",
+    "default_shell_mode",
+    "deny_patterns",
+    "require_approval",
+    "pre",
+    "post",
+    "allow_recursive",
+];
+
+/// A command policy.
+pub(crate) struct CommandPolicy {
+    /// Globs of the loop's tools whose arguments are commands.
+    tools: Vec<String>,
+    roots: Vec<String>,
+    /// Whether a request with `argv` and without `mode` runs without a shell.
+    argv_first: bool,
+    deny: Vec<String>,
+    require_approval: Vec<String>,
+    pre: Value,
+    post: Value,
+    allow_recursive: bool,
+}
+
+impl CommandPolicy {
+    /// Reads a policy. `function` names who asks, in errors.
+    ///
+    /// # Errors
+    /// What is wrong in it.
+    pub(crate) fn read(function: &str, config: &Value) -> Result<CommandPolicy> {
+        let Some(dict) = config.to_dict() else {
+            return Err(thrown(format!("{function}: config must be a dict")));
+        };
+        if let Some(key) = dict.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            let known = KEYS[1..].join(", ");
+            return Err(thrown(format!("{function}: unknown key '{key}'; there are {known}")));
+        }
+        let list = |key: &str| -> Result<Vec<String>> {
+            let wrong = || thrown(format!("{function}: {key} must be a list of strings"));
+            match to_json(&entry(config, key)) {
+                Json::Null => Ok(Vec::new()),
+                Json::Array(items) => {
+                    items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+                }
+                _ => Err(wrong()),
+            }
+        };
+        let closure = |key: &str| -> Result<Value> {
+            let value = entry(config, key);
+            if value.is_nil() || is_callable(&value) {
+                return Ok(value);
+            }
+            Err(thrown(format!("{function}: {key} must be a closure")))
+        };
+        let require_approval = list("require_approval")?;
+        if let Some(label) = require_approval.iter().find(|label| !RISK_LABELS.contains(&label.as_str())) {
+            let known = RISK_LABELS.join(", ");
+            return Err(thrown(format!(
+                "{function}: require_approval: unknown risk label '{label}'; there are {known}"
+            )));
+        }
+        let mode = entry(config, "default_shell_mode");
+        let argv_first = match mode.as_str().as_ref().map(|mode| mode.as_str()) {
+            None if mode.is_nil() => true,
+            Some("argv_only") => true,
+            Some("shell") => false,
+            _ => return Err(thrown(format!("{function}: default_shell_mode must be argv_only or shell"))),
+        };
+        let allow_recursive = match entry(config, "allow_recursive") {
+            nil if nil.is_nil() => false,
+            word => {
+                word.as_bool().ok_or_else(|| thrown(format!("{function}: allow_recursive must be a bool")))?
+            }
+        };
+        let roots = list("workspace_roots")?;
+        if roots.iter().any(String::is_empty) {
+            return Err(thrown(format!("{function}: workspace_roots holds an empty path")));
+        }
+        Ok(CommandPolicy {
+            tools: list("tools")?,
+            roots,
+            argv_first,
+            deny: list("deny_patterns")?,
+            require_approval,
+            pre: closure("pre")?,
+            post: closure("post")?,
+            allow_recursive,
+        })
+    }
+
+    /// The policy with everything it leaves open filled in.
+    pub(crate) fn to_dict(&self) -> Dict {
+        let list = |items: &[String]| items.iter().map(|item| Value::str(item)).collect::<Vec<Value>>();
+        let mut dict = Dict::new();
+        dict.insert("_type", "command_policy");
+        dict.insert("tools", list(&self.tools));
+        dict.insert("workspace_roots", list(&self.roots));
+        dict.insert("default_shell_mode", if self.argv_first { "argv_only" } else { "shell" });
+        dict.insert("deny_patterns", list(&self.deny));
+        dict.insert("require_approval", list(&self.require_approval));
+        dict.insert("pre", self.pre.clone());
+        dict.insert("post", self.post.clone());
+        dict.insert("allow_recursive", self.allow_recursive);
+        dict
+    }
+
+    fn bounds(&self, cx: &Cx) -> Bounds {
+        let here = cx.system().work_dir();
+        Bounds { roots: self.roots.iter().map(|root| here.join(root)).collect(), deny: self.deny.clone() }
+    }
+
+    /// Whether calls of a tool of the loop are commands.
+    fn covers(&self, tool: &str) -> bool {
+        self.tools.iter().any(|pattern| harn_agent::policy::glob(pattern, tool))
+    }
+}
+
+/// A policy in force, and those around it.
+#[derive(Clone)]
+struct Frame {
+    policy: Rc<CommandPolicy>,
+    outer: Option<Rc<Frame>>,
+    /// What `command_policy_pop` closes; a loop's policy is not its business.
+    pushed: Option<Rc<Cell<u64>>>,
+}
+
+/// The command policies of a program.
+#[derive(Default)]
+pub(crate) struct CommandPolicies {
+    frames: TaskScope<Rc<Frame>>,
+    /// Closures of policies that run.
+    in_closure: TaskScope<()>,
+}
+
+/// Keeps a policy in force for a loop.
+pub(crate) struct InForce {
+    policies: Rc<CommandPolicies>,
+    token: u64,
+}
+
+impl Drop for InForce {
+    fn drop(&mut self) {
+        self.policies.frames.close(self.token);
+    }
+}
+
+/// Marks that a closure of a policy runs.
+struct InClosure(Rc<CommandPolicies>, u64);
+
+impl Drop for InClosure {
+    fn drop(&mut self) {
+        self.0.in_closure.close(self.1);
+    }
+}
+
+impl CommandPolicies {
+    /// The policies, which look at every command from now on.
+    pub(crate) fn of(cx: &Cx) -> Rc<CommandPolicies> {
+        let policies = cx.state::<CommandPolicies>();
+        attach_command_guard(cx, Rc::new(Guard(policies.clone())));
+        policies
+    }
+
+    /// Puts a policy in force for a loop.
+    pub(crate) fn enter(self: &Rc<Self>, cx: &Cx, policy: CommandPolicy) -> InForce {
+        let frame = Frame { policy: Rc::new(policy), outer: self.frames.current(cx), pushed: None };
+        InForce { policies: self.clone(), token: self.frames.open(cx, Rc::new(frame)) }
+    }
+
+    /// Puts a policy in force until it is popped.
+    pub(crate) fn push(&self, cx: &Cx, policy: CommandPolicy) {
+        let pushed = Rc::new(Cell::new(0));
+        let outer = self.frames.current(cx);
+        let frame = Frame { policy: Rc::new(policy), outer, pushed: Some(pushed.clone()) };
+        pushed.set(self.frames.open(cx, Rc::new(frame)));
+    }
+
+    /// Ends the policy that was pushed last; whether there was one.
+    pub(crate) fn pop(&self, cx: &Cx) -> bool {
+        let Some(token) = self.frames.current(cx).and_then(|frame| frame.pushed.clone()) else {
+            return false;
+        };
+        self.frames.close(token.get());
+        true
+    }
+
+    /// Whether a call of a loop's tool counts as a command.
+    pub(crate) fn covers(&self, cx: &Cx, tool: &str) -> bool {
+        self.chain(cx).iter().any(|policy| policy.covers(tool))
+    }
+
+    /// The policies in force, the outermost first.
+    fn chain(&self, cx: &Cx) -> Vec<Rc<CommandPolicy>> {
+        let mut chain = Vec::new();
+        let mut frame = self.frames.current(cx);
+        while let Some(current) = frame {
+            chain.push(current.policy.clone());
+            frame = current.outer.clone();
+        }
+        chain.reverse();
+        chain
+    }
+
+    async fn ask(self: &Rc<Self>, cx: &Cx, closure: &Value, context: &Json) -> Result<Json> {
+        let _inside = InClosure(self.clone(), self.in_closure.open(cx, ()));
+        Ok(to_json(&cx.call(closure, [from_json(context)]).await?))
+    }
+
+    /// Runs a command past the policies in force.
+    pub(crate) async fn run(self: &Rc<Self>, cx: &Cx, request: Ref<Dict>, run: Runner<'_>) -> Result<Value> {
+        let chain = self.chain(cx);
+        let mut given = (*request).clone();
+        let before = match to_json(&request.into()) {
+            Json::Object(map) => map,
+            _ => Map::new(),
+        };
+        let mut request = before.clone();
+        let mut decisions = Vec::new();
+        let mut verdict = Verdict::Run;
+        for policy in &chain {
+            verdict = self.decide(cx, policy, &mut request, &mut decisions).await?;
+            if !matches!(verdict, Verdict::Run) {
+                break;
+            }
+        }
+        let context = json!({"request": request});
+        let mut record = json!({"context": context, "decisions": decisions});
+        let mut result = match verdict {
+            Verdict::Run => {
+                // What the policies left alone stays what it was: JSON has no durations.
+                before
+                    .keys()
+                    .filter(|key| !request.contains_key(*key))
+                    .for_each(|key| drop(given.remove(key)));
+                for (key, value) in request.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
+                    given.insert(key.as_str(), from_json(value));
+                }
+                to_json(&run(Ref::new(given)).await?)
+            }
+            Verdict::Not { status, reason } => return Ok(from_json(&not_run(status, &reason, record))),
+        };
+        for policy in chain.iter().rev().filter(|policy| !policy.post.is_nil()) {
+            let mut told = context.clone();
+            told["result"] = result.clone();
+            let said = self.ask(cx, &policy.post, &told).await?;
+            self.after(cx, &said, &mut result, &mut record)?;
+        }
+        if let Json::Object(result) = &mut result {
+            result.insert("command_policy".to_owned(), record);
+        }
+        Ok(from_json(&result))
+    }
+
+    /// Takes what `post` returned.
+    fn after(&self, cx: &Cx, said: &Json, result: &mut Json, record: &mut Json) -> Result<()> {
+        let wrong = |what: &str| {
+            thrown(format!(
+                "command policy post-hook must return nil or a dict of annotations, result, feedback; got {what}"
+            ))
+        };
+        let map = match said {
+            Json::Null => return Ok(()),
+            Json::Object(map) if harn_prompt::value::as_dict(said).is_some() => map,
+            other => return Err(wrong(type_name(other))),
+        };
+        for (key, value) in map {
+            match key.as_str() {
+                "annotations" => record["annotation"] = value.clone(),
+                "result" if value.is_object() => *result = value.clone(),
+                "feedback" => {
+                    let text = harn_prompt::value::display(value);
+                    if let Some(running) = cx.state::<Sessions>().running(cx) {
+                        running.session.queue("command_policy", &text);
+                    }
+                    record["feedback"] = text.into();
+                }
+                "result" => return Err(wrong(&format!("a result of type {}", type_name(value)))),
+                other => return Err(wrong(&format!("a key '{other}'"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// What one policy says of a command; it may change the request.
+    async fn decide(
+        self: &Rc<Self>,
+        cx: &Cx,
+        policy: &Rc<CommandPolicy>,
+        request: &mut Map<String, Json>,
+        decisions: &mut Vec<Json>,
+    ) -> Result<Verdict> {
+        if policy.argv_first && !request.contains_key("mode") && request.contains_key("argv") {
+            request.insert("mode".to_owned(), "argv".into());
+        }
+        let mut note = |step: &str, action: &str, reason: &str| {
+            decisions.push(json!({"step": step, "action": action, "reason": reason}));
+        };
+        if self.in_closure.current(cx).is_some() {
+            if policy.allow_recursive {
+                return Ok(Verdict::Run);
+            }
+            let reason = "command policy closures cannot run commands (allow_recursive is false)"; // prose-ok: diagnostic
+            note("recursion", "deny", reason);
+            return Ok(Verdict::blocked(reason));
+        }
+        let mut asked = policy.pre.is_nil();
+        loop {
+            let line = command_line(cx, request);
+            let risk = line.scan(&policy.bounds(cx));
+            if let Some(pattern) = &risk.denied_by {
+                let reason = format!("command denied by policy pattern \"{pattern}\"");
+                note("deny_patterns", "deny", &reason);
+                return Ok(Verdict::Not { status: "blocked", reason });
+            }
+            if let Some(label) =
+                risk.labels.iter().find(|label| policy.require_approval.iter().any(|l| l == *label))
+            {
+                let reason = format!("command requires approval for risk class {label}");
+                if !self.approved(cx, request, &reason).await? {
+                    note("risk", "require_approval", &reason);
+                    return Ok(Verdict::Not { status: "blocked", reason });
+                }
+                note("risk", "approved", &reason);
+            }
+            if asked {
+                note("policy", "allow", "");
+                return Ok(Verdict::Run);
+            }
+            asked = true;
+            let context = json!({
+                "request": request, "risk": {"risk_labels": risk.labels}, "policy": to_json(&policy.to_dict().into()),
+            });
+            let said = self.ask(cx, &policy.pre, &context).await?;
+            match read_pre(&said)? {
+                Pre::Allow => {}
+                Pre::Stop(status, reason) => {
+                    note("pre", status, &reason);
+                    return Ok(Verdict::Not {
+                        status: if status == "deny" { "blocked" } else { status },
+                        reason,
+                    });
+                }
+                Pre::Approve(reason) => {
+                    if !self.approved(cx, request, &reason).await? {
+                        note("pre", "require_approval", &reason);
+                        return Ok(Verdict::Not { status: "blocked", reason });
+                    }
+                    note("pre", "approved", &reason);
+                }
+                Pre::Rewrite(fields) => {
+                    // A line in place of arguments, or the other way round, is what runs.
+                    match (fields.contains_key("command"), fields.contains_key("argv")) {
+                        (true, false) => {
+                            request.shift_remove("argv");
+                            request.insert("mode".to_owned(), "shell".into());
+                        }
+                        (false, true) => {
+                            request.shift_remove("command");
+                            request.insert("mode".to_owned(), "argv".into());
+                        }
+                        _ => {}
+                    }
+                    request.extend(fields);
+                    note("pre", "rewrite", "");
+                }
+            }
+        }
+    }
+
+    /// Whether a person of the host lets a command run.
+    async fn approved(&self, cx: &Cx, request: &Map<String, Json>, reason: &str) -> Result<bool> {
+        let session = cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone());
+        let asked = from_json(&json!({
+            "sessionId": session, "approvalRequest": {"reason": reason, "request": request},
+            "toolCall": {"toolName": "process.exec", "rawInput": request},
+            "mutation": {"mutation_scope": "process_exec"}, "declaredPaths": [], "declaredPathEntries": [],
+        }));
+        match harn_stdlib::ask_host(cx, "session", "request_permission", &asked).await {
+            None => Ok(false),
+            Some(Ok(answer)) => {
+                let answer = to_json(&answer);
+                let outcome = answer["outcome"]["outcome"].as_str();
+                Ok(matches!(outcome, Some("selected" | "allow")) || answer["granted"] == true)
+            }
+            Some(Err(error)) if error.is_catchable() => Ok(false),
+            Some(Err(error)) => Err(error),
+        }
+    }
+}
+
+/// What is to be done with a command.
+enum Verdict {
+    Run,
+    Not { status: &'static str, reason: String },
+}
+
+impl Verdict {
+    fn blocked(reason: &str) -> Verdict {
+        Verdict::Not { status: "blocked", reason: reason.to_owned() }
+    }
+}
+
+/// What `pre` said.
+enum Pre {
+    Allow,
+    Stop(&'static str, String),
+    Approve(String),
+    Rewrite(Map<String, Json>),
+}
+
+fn read_pre(said: &Json) -> Result<Pre> {
+    let wrong = |what: &str| {
+        thrown(format!("command policy pre-hook must return nil, 'allow', or a decision dict, got {what}"))
+    };
+    let map = match said {
+        Json::Null => return Ok(Pre::Allow),
+        Json::String(word) if word == "allow" => return Ok(Pre::Allow),
+        Json::Object(map) if harn_prompt::value::as_dict(said).is_some() => map,
+        other => return Err(wrong(type_name(other))),
+    };
+    let text = |value: &Json, default: &str| match value {
+        Json::String(text) => text.clone(),
+        _ => default.to_owned(),
+    };
+    let mut decision = Pre::Allow;
+    for (key, value) in map.iter().filter(|(_, value)| !value.is_null() && **value != Json::Bool(false)) {
+        decision = match (key.as_str(), value) {
+            ("deny", _) => return Ok(Pre::Stop("deny", text(value, "command denied by policy"))),
+            ("require_approval", _) => Pre::Approve(text(value, "command requires approval")),
+            ("rewrite", Json::Object(fields)) => Pre::Rewrite(fields.clone()),
+            ("dry_run", _) => Pre::Stop("dry_run", "dry run: the command was not started".to_owned()), // prose-ok: diagnostic
+            ("explain_only", _) => {
+                Pre::Stop("explain_only", "explained only: the command was not started".to_owned()) // prose-ok: diagnostic
+            }
+            (key, _) => return Err(wrong(&format!("a dict with '{key}'"))),
+        };
+    }
+    Ok(decision)
+}
+
+/// The command as scans see it.
+fn command_line(cx: &Cx, request: &Map<String, Json>) -> CommandLine {
+    let here = cx.system().work_dir();
+    let cwd = request.get("cwd").and_then(Json::as_str).map_or_else(|| here.clone(), |cwd| here.join(cwd));
+    CommandLine { line: line_of(request), cwd }
+}
+
+/// The line of a request, or its arguments joined with blanks.
+pub(crate) fn line_of(request: &Map<String, Json>) -> String {
+    let shown = |value: &Json| harn_prompt::value::display(value);
+    let line =
+        ["command", "cmd", "script"].iter().find_map(|key| request.get(*key).filter(|v| v.is_string()));
+    match (line, request.get("argv").or_else(|| request.get("args"))) {
+        (Some(line), None) => shown(line),
+        (None, Some(Json::Array(argv))) => argv.iter().map(shown).collect::<Vec<_>>().join(" "),
+        (Some(line), Some(Json::Array(argv))) if request.get("mode").is_some_and(|mode| mode == "argv") => {
+            let _ = line;
+            argv.iter().map(shown).collect::<Vec<_>>().join(" ")
+        }
+        (Some(line), Some(Json::Array(argv))) => {
+            std::iter::once(shown(line)).chain(argv.iter().map(shown)).collect::<Vec<_>>().join(" ")
+        }
+        (Some(line), Some(_)) => shown(line),
+        (None, _) => String::new(),
+    }
+}
+
+/// The folders and patterns that a scan of a builtin looks at: those that its context names, else the working directory.
+pub(crate) fn bounds_of(cx: &Cx, context: &Json) -> Bounds {
+    let here = cx.system().work_dir();
+    let list = |key: &str| -> Vec<String> {
+        let given = context.get(key).or_else(|| context.get("policy").and_then(|policy| policy.get(key)));
+        let items = given.and_then(Json::as_array).into_iter().flatten();
+        items.filter_map(Json::as_str).map(str::to_owned).collect()
+    };
+    let mut roots: Vec<PathBuf> = list("workspace_roots").iter().map(|root| here.join(root)).collect();
+    if roots.is_empty() {
+        roots.push(here);
+    }
+    Bounds { roots, deny: list("deny_patterns") }
+}
+
+/// The scan of the command of a context: `{request: {…}}`, or a request itself.
+pub(crate) fn scan(cx: &Cx, context: &Json) -> Json {
+    let none = Map::new();
+    let request = context.get("request").unwrap_or(context).as_object().unwrap_or(&none);
+    let line = command_line(cx, request);
+    let risk = line.scan(&bounds_of(cx, context));
+    let rationale = match risk.labels.is_empty() {
+        true => "nothing risky was found".to_owned(), // prose-ok: diagnostic
+        false => format!("found: {}", risk.labels.join(", ")),
+    };
+    json!({"risk_labels": risk.labels, "command": line.line, "denied_by": risk.denied_by, "rationale": rationale})
+}
+
+/// The result that stands for a command that is not run.
+fn not_run(status: &str, reason: &str, record: Json) -> Json {
+    json!({
+        "status": status, "exit_code": -1, "exit_status": -1, "stdout": "", "stderr": reason, "combined": reason,
+        "success": false, "timed_out": false, "error": "permission_denied", "reason": reason, "command_policy": record,
+    })
+}
+
+/// What the builtins that run programs ask.
+struct Guard(Rc<CommandPolicies>);
+
+impl CommandGuard for Guard {
+    fn is_on(&self, cx: &Cx) -> bool {
+        self.0.frames.current(cx).is_some()
+    }
+
+    fn run<'a>(&'a self, cx: &'a Cx, request: Ref<Dict>, run: Runner<'a>) -> Later<'a> {
+        Box::pin(async move { self.0.run(cx, request, run).await })
+    }
+}
