@@ -5,51 +5,109 @@
 pub struct CodeDoc {
     /// The code.
     pub code: &'static str,
-    /// What is wrong and what to do, in a sentence or two.
+    /// What is wrong.
     pub doc: &'static str,
+    /// What to do.
+    pub mend: &'static str,
 }
 
 macro_rules! codes {
-    ($($name:ident = $code:literal, $doc:literal;)*) => {
+    ($($name:ident = $code:literal, $doc:literal, $mend:literal;)*) => {
         $(pub(crate) const $name: &str = $code;)*
         /// All codes of this crate, in order.
-        pub const CODES: &[CodeDoc] = &[$(CodeDoc { code: $code, doc: $doc }),*];
+        pub const CODES: &[CodeDoc] = &[$(CodeDoc { code: $code, doc: $doc, mend: $mend }),*];
     };
 }
 
 codes! {
-    CALL_TARGET = "E0100", "A call of a name that is neither declared, imported nor a builtin.";
-    EMIT_OUTSIDE = "E0101", "`emit` stands outside of a `gen fn`, where nobody takes the value.";
-    YIELD_INSIDE = "E0102", "`yield` stands inside a `gen fn`, whose values go out with `emit`.";
-    UNKNOWN_STRUCT = "E0103", "A struct literal names a struct that is neither declared nor imported.";
-    STREAM_RESULT = "E0104", "The annotated result of a `gen fn` is no stream.";
-    WRONG_COUNT = "E0105", "A builtin or method is called with too few or too many arguments.";
-    WRONG_ARGUMENT = "E0106", "An argument of a builtin or method is of a type that it does not take, or an option that it does not have.";
-    UNKNOWN_METHOD = "E0107", "A method that values of this type do not have.";
-    ARGUMENT_COUNT = "W0100", "A call gives a function too few arguments (missing ones are nil) or too many (ignored).";
-    UNREACHABLE = "W0101", "A statement behind `return`, `throw`, `break` or `continue` never runs.";
-    NOT_EXECUTED = "W0102", "Of a file with pipelines only declarations and `let`/`var` run at top level.";
-    ASSIGN_TO_LET = "W0103", "An assignment to a name that was declared with `let`; it fails at run time.";
-    STRUCT_FIELD = "W0104", "A struct literal has a field that the struct lacks, or lacks one that it needs.";
-    ATTRIBUTE = "W0105", "An attribute that does not exist, or that means nothing on this declaration.";
-    DEPRECATED = "W0106", "A call of a function marked `@deprecated`.";
-    UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.";
-    TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.";
-    TEMPLATE_MISSING = "P0102", "A template does not exist.";
-    TEMPLATE_SYNTAX = "P0103", "A template does not parse.";
-    TEMPLATE_INCLUDE = "P0104", "An `include` names a template that cannot be read.";
-    MISSING_BINDING = "P0105", "A template uses a name that the bindings of the call lack.";
-    UNUSED_BINDING = "P0106", "A binding that the template and its includes never use.";
-    TEMPLATE_FILTER = "template-unknown-filter", "A filter that does not exist: rendering fails when it is reached.";
-    MANIFEST_SYNTAX = "P0107", "The `harn.toml` cannot be parsed; defaults are used.";
-    MANIFEST_ENTRY = "P0108", "A key or table of `harn.toml` is unknown, or its value is of the wrong kind; it is ignored.";
-    UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.";
+    CALL_TARGET = "E0100", "A call of a name that is neither declared, imported nor a builtin.",
+        "Declare the function, import it, or write the name that is meant.";
+    EMIT_OUTSIDE = "E0101", "`emit` stands outside of a `gen fn`, where nobody takes the value.",
+        "Declare the function with `gen fn`, or write `yield` to make it a generator.";
+    YIELD_INSIDE = "E0102", "`yield` stands inside a `gen fn`, whose values go out with `emit`.",
+        "Write `emit` in place of `yield`.";
+    UNKNOWN_STRUCT = "E0103", "A struct literal names a struct that is neither declared nor imported.",
+        "Declare the struct, import it, or write a plain dict without a name.";
+    STREAM_RESULT = "E0104", "The annotated result of a `gen fn` is no stream.",
+        "Write `-> Stream<T>` with the type of what is emitted.";
+    WRONG_COUNT = "E0105", "A builtin or method is called with too few or too many arguments.",
+        "`harn explain NAME` shows the parameters of a builtin.";
+    WRONG_ARGUMENT = "E0106", "An argument of a builtin or method is of a type that it does not take, or an option that it does not have.",
+        "`harn explain NAME` shows the types and options that it takes; convert the value where it has to be.";
+    UNKNOWN_METHOD = "E0107", "A method that values of this type do not have.",
+        "`harn explain` lists the methods of each type; those of a struct are declared with `impl`.";
+    UNKNOWN_VARIABLE = "E0108", "A variable that is neither declared, imported nor a builtin.",
+        "Declare it with `let` or `var` in a block around the place, or write the name that is meant.";
+    UNKNOWN_VARIANT = "E0109", "A variant that the enum does not have.",
+        "Write a variant that the enum declares, or add this one to its declaration.";
+    UNKNOWN_FIELD = "E0110", "A struct literal gives a field that the struct does not have.",
+        "Write a field that the struct declares, or add this one to its declaration.";
+    UNKNOWN_MEMBER = "E0111", "A field is read that the struct does not have; it is nil.",
+        "Write a field that the struct declares, or add this one to its declaration.";
+    DECLARED_TYPE = "E0200", "A variable is given a value that its annotation does not allow.",
+        "Change the value or the annotation; `to_int`, `to_float` and `to_string` convert.";
+    ARGUMENT_TYPE = "E0201", "An argument is of a type that the annotation of the parameter does not allow.",
+        "Pass a value of the type that the parameter asks for, or change its annotation.";
+    RESULT_TYPE = "E0202", "A function gives back a value that its annotated result does not allow.",
+        "Change what is returned, or the type behind `->`.";
+    OPERAND_TYPE = "E0203", "An operator is used on types that it does not work on.",
+        "Convert one side: `to_string(n)` or \"${n}\" makes text, `to_int(text)` a number.";
+    ARGUMENT_COUNT = "W0100", "A call gives a function too few arguments (missing ones are nil) or too many (ignored).",
+        "Pass one argument for each parameter, or give the parameter a default.";
+    UNREACHABLE = "W0101", "A statement behind `return`, `throw`, `break` or `continue` never runs.",
+        "Remove it, or move it before the statement that leaves.";
+    NOT_EXECUTED = "W0102", "Of a file with pipelines only declarations and `let`/`var` run at top level.",
+        "Move it into a pipeline, or into a function that a pipeline calls.";
+    ASSIGN_TO_LET = "W0103", "An assignment to a name that was declared with `let`; it fails at run time.",
+        "Declare the name with `var`, or give the new value another name.";
+    STRUCT_FIELD = "W0104", "A struct literal lacks a field that the struct needs.",
+        "Give the field a value, or mark it with `?` in the declaration.";
+    ATTRIBUTE = "W0105", "An attribute that does not exist, or that means nothing on this declaration.",
+        "Write an attribute that means something on this declaration, or remove it.";
+    DEPRECATED = "W0106", "A call of a function marked `@deprecated`.",
+        "Call what the attribute names in its place.";
+    UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
+        "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
+    TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",
+        "Write the path from the folder of the file, `@/path` from the project, or an alias of `[asset_roots]`.";
+    TEMPLATE_MISSING = "P0102", "A template does not exist.",
+        "Make the file, or write the path of the one that is meant.";
+    TEMPLATE_SYNTAX = "P0103", "A template does not parse.",
+        "Mend the template at the place that the message names.";
+    TEMPLATE_INCLUDE = "P0104", "An `include` names a template that cannot be read.",
+        "Write the path of a template, and let no template lead back to itself.";
+    MISSING_BINDING = "P0105", "A template uses a name that the bindings of the call lack.",
+        "Add the binding to the call, or ask for it in the template: `{{ if name }}`, `{{ name | default: \"x\" }}`.";
+    UNUSED_BINDING = "P0106", "A binding that the template and its includes never use.",
+        "Remove the binding, or use it in the template.";
+    TEMPLATE_FILTER = "template-unknown-filter", "A filter that does not exist: rendering fails when it is reached.",
+        "Write one of the filters of the template reference.";
+    MANIFEST_SYNTAX = "P0107", "The `harn.toml` cannot be parsed; defaults are used.",
+        "Mend the TOML at the place that the message names.";
+    MANIFEST_ENTRY = "P0108", "A key or table of `harn.toml` is unknown, or its value is of the wrong kind; it is ignored.",
+        "Write the key that is meant with a value of the kind that the message names.";
+    UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.",
+        "Write a name that the file declares, or mark the declaration `pub` where only marked names go out.";
 }
 
-/// Whether a finding with this code is an error for `harn check`, also where running a program leaves it to the moment
-/// when the place is reached.
+/// Whether a warning with this code tells what shows when it is reached: a failure, or nil in place of a value.
+/// `harn check` makes it an error.
 pub fn is_certain(code: &str) -> bool {
-    [WRONG_COUNT, WRONG_ARGUMENT, UNKNOWN_METHOD].contains(&code)
+    [
+        WRONG_COUNT,
+        WRONG_ARGUMENT,
+        UNKNOWN_METHOD,
+        UNKNOWN_VARIABLE,
+        UNKNOWN_VARIANT,
+        UNKNOWN_MEMBER,
+        ARGUMENT_TYPE,
+    ]
+    .contains(&code)
+}
+
+/// Whether a finding with this code is an error for `harn check`, also where running a program goes on.
+pub fn is_error(code: &str) -> bool {
+    is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD].contains(&code)
 }
 
 #[cfg(test)]
@@ -60,7 +118,7 @@ mod tests {
     fn codes_are_unique_and_documented() {
         for (at, entry) in CODES.iter().enumerate() {
             assert!(CODES[..at].iter().all(|other| other.code != entry.code), "{}", entry.code);
-            assert!(entry.doc.ends_with('.'), "{}", entry.code);
+            assert!(entry.doc.ends_with('.') && entry.mend.ends_with(['.', '`']), "{}", entry.code);
         }
     }
 }

@@ -1,10 +1,12 @@
-//! The names that the imports of a program give it.
+//! The names that the imports of a program give it, and what they stand for.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use harn_front::Sources;
-use harn_syntax::ast::Import;
-use rustc_hash::FxHashSet;
+use harn_front::{Sources, Target, Unit};
+use harn_syntax::ast::{Decl, Import, Name, StmtKind};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::world::{Source, World};
 
@@ -13,56 +15,110 @@ pub(crate) fn sources<'a>(world: &'a World<'_>) -> Sources<'a> {
     Sources::new(&world.files, world.std_module)
 }
 
+/// What an imported name stands for.
+#[derive(Clone)]
+pub(crate) struct Imported {
+    /// The file that declares it, and its place there; `None` when that file does not.
+    declared: Option<(Rc<Unit>, usize)>,
+}
+
+impl Imported {
+    /// The declaration.
+    pub(crate) fn decl(&self) -> Option<&Decl> {
+        let (unit, item) = self.declared.as_ref()?;
+        match &unit.tree.items.get(*item)?.kind {
+            StmtKind::Decl(decl) => Some(decl),
+            _ => None,
+        }
+    }
+}
+
+/// The imports of one file, read when somebody asks.
+#[derive(Default)]
+pub(crate) struct Imports(OnceCell<Option<FxHashMap<Name, Imported>>>);
+
+impl Imports {
+    /// All names that the imports of the file bring; `None` when one of them cannot be followed to its end.
+    pub(crate) fn get(&self, source: &Source<'_>, world: &World<'_>) -> Option<&FxHashMap<Name, Imported>> {
+        self.0.get_or_init(|| names(source, world)).as_ref()
+    }
+}
+
+fn names(source: &Source<'_>, world: &World<'_>) -> Option<FxHashMap<Name, Imported>> {
+    let sources = sources(world);
+    let mut found = FxHashMap::default();
+    for import in source.tree.imports() {
+        brought(&sources, import, source.dir, &mut Vec::new(), &mut found)?;
+    }
+    Some(found)
+}
+
 /// The names that a file exports, those it re-exports included; `None` when they cannot be told.
 fn exports(
     sources: &Sources<'_>,
-    target: &harn_front::Target,
+    target: &Target,
     visiting: &mut Vec<PathBuf>,
-) -> Option<Vec<String>> {
+    found: &mut FxHashMap<Name, Imported>,
+) -> Option<()> {
     let key = target.key(sources.files());
     if visiting.contains(&key) {
-        return Some(Vec::new());
+        return Some(());
     }
     let unit = sources.load(target).ok().filter(|unit| unit.errors.is_empty())?;
     visiting.push(key);
-    let mut names = Vec::new();
     for import in unit.tree.imports().filter(|import| import.is_pub) {
-        brought(sources, import, &unit.dir, visiting, &mut names)?;
+        brought(sources, import, &unit.dir, visiting, found)?;
     }
     visiting.pop();
-    names.extend(harn_front::exports(&unit.tree).map(|decl| decl.kind.name().name.to_string()));
-    Some(names)
+    for decl in harn_front::exports(&unit.tree) {
+        found.insert(decl.kind.name().name.clone(), Imported { declared: place(&unit, decl) });
+    }
+    Some(())
 }
 
-/// Appends the names that an import brings.
+/// Where a declaration stands in its file.
+fn place(unit: &Rc<Unit>, wanted: &Decl) -> Option<(Rc<Unit>, usize)> {
+    let is_it = |kind: &StmtKind| matches!(kind, StmtKind::Decl(decl) if std::ptr::eq(&**decl, wanted));
+    let item = unit.tree.items.iter().position(|item| is_it(&item.kind))?;
+    Some((unit.clone(), item))
+}
+
+/// Adds the names that an import brings.
 fn brought(
     sources: &Sources<'_>,
     import: &Import,
     dir: &Path,
     visiting: &mut Vec<PathBuf>,
-    names: &mut Vec<String>,
+    found: &mut FxHashMap<Name, Imported>,
 ) -> Option<()> {
     let target = sources.resolve(&import.path, dir).ok()?;
-    match &import.names {
-        Some(listed) => names.extend(listed.iter().map(|name| name.name.to_string())),
-        None => names.extend(exports(sources, &target, visiting)?),
+    let Some(listed) = &import.names else { return exports(sources, &target, visiting, found) };
+    // A file that lists names of a file which cannot be read says all the same what they are called.
+    let unit = sources.load(&target).ok().filter(|unit| unit.errors.is_empty());
+    let mut passed_on = FxHashMap::default();
+    for name in listed {
+        let own = unit.as_ref().and_then(|unit| {
+            let decl = harn_front::selectable(&unit.tree).find(|decl| decl.kind.name().name == name.name)?;
+            place(unit, decl)
+        });
+        if own.is_none() && passed_on.is_empty() {
+            // What cannot be followed is an error of its own.
+            let _ = exports(sources, &target, visiting, &mut passed_on);
+        }
+        let imported = match own {
+            Some(own) => Imported { declared: Some(own) },
+            None => passed_on.get(&name.name).cloned().unwrap_or(Imported { declared: None }),
+        };
+        found.insert(name.name.clone(), imported);
     }
     Some(())
 }
 
-/// All names that the imports of a file bring; `None` when one of them cannot be followed to its end.
-pub(crate) fn names(source: &Source<'_>, world: &World<'_>) -> Option<FxHashSet<String>> {
-    let sources = sources(world);
-    let mut names = Vec::new();
-    for import in source.tree.imports() {
-        brought(&sources, import, source.dir, &mut Vec::new(), &mut names)?;
-    }
-    Some(names.into_iter().collect())
-}
-
 /// The names that an import of a file may list: all of its declarations and what it re-exports. `None` when they cannot be told.
-pub(crate) fn listable(sources: &Sources<'_>, target: &harn_front::Target) -> Option<FxHashSet<String>> {
+pub(crate) fn listable(sources: &Sources<'_>, target: &Target) -> Option<FxHashSet<String>> {
     let unit = sources.load(target).ok().filter(|unit| unit.errors.is_empty())?;
     let own = harn_front::selectable(&unit.tree).map(|decl| decl.kind.name().name.to_string());
-    Some(own.chain(exports(sources, target, &mut Vec::new())?).collect())
+    let mut passed_on = FxHashMap::default();
+    exports(sources, target, &mut Vec::new(), &mut passed_on)?;
+    Some(own.chain(passed_on.into_keys().map(String::from)).collect())
 }

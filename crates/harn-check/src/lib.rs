@@ -11,8 +11,9 @@
 //! The crate knows neither values nor the machine: names of builtins come in as [`Signatures`], embedded modules and
 //! prompts as functions of the [`World`].
 //!
-//! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`. A type
-//! checker fits in as further files there, with types beside the bindings of `scope.rs`.
+//! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`.
+//! `scope.rs` leads from the use of a name to its definition, `types/` holds
+//! what types are and which fit, `infer.rs` tells the type of an expression.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
@@ -20,15 +21,17 @@
 mod checks;
 mod codes;
 mod imports;
+mod infer;
 mod lints;
 mod preflight;
 mod scope;
 mod settings;
 mod suggest;
+mod types;
 mod walk;
 mod world;
 
-pub use codes::{CODES, CodeDoc, is_certain};
+pub use codes::{CODES, CodeDoc, is_certain, is_error};
 pub use lints::lint_template_file;
 pub use preflight::{Located, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};

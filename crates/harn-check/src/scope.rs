@@ -14,6 +14,8 @@ pub(crate) enum Kind<'a> {
     Fn(&'a FnDecl, &'a [Attribute]),
     /// A struct.
     Struct(&'a StructDecl),
+    /// An enum.
+    Enum(&'a EnumDecl),
     /// A variable declared with `let`.
     Let,
     /// A variable that holds a closure.
@@ -39,6 +41,8 @@ struct Binding<'a> {
     from: u32,
     /// The binding of the name before this one, if there is one.
     before: Option<u32>,
+    /// Where the name is introduced, which tells variables of one name apart.
+    def: u32,
 }
 
 /// The result of a lookup.
@@ -73,7 +77,7 @@ impl<'a> Scopes<'a> {
         };
         scopes.hoist(&program.items);
         for name in program.imports().flat_map(|import| import.names.iter().flatten()) {
-            scopes.bind(&name.name, Kind::Imported);
+            scopes.bind(name, Kind::Imported);
         }
         for (at, binding) in scopes.bindings.iter().enumerate() {
             scopes.file.entry(binding.name).and_modify(|entry| entry.1 = false).or_insert((at as u32, true));
@@ -99,26 +103,27 @@ impl<'a> Scopes<'a> {
     }
 
     /// Binds a name in the innermost scope, for all of it.
-    pub(crate) fn bind(&mut self, name: &'a str, kind: Kind<'a>) {
+    pub(crate) fn bind(&mut self, name: &'a Ident, kind: Kind<'a>) {
         self.bind_from(name, kind, 0);
     }
 
-    fn bind_from(&mut self, name: &'a str, kind: Kind<'a>, from: u32) {
+    fn bind_from(&mut self, ident: &'a Ident, kind: Kind<'a>, from: u32) {
+        let name = ident.name.as_str();
         if name != "_" {
             let before = self.last.insert(name, self.bindings.len() as u32);
-            self.bindings.push(Binding { name, kind, from, before });
+            self.bindings.push(Binding { name, kind, from, before, def: ident.span.start });
         }
     }
 
     /// Binds the names of a pattern, for all of the scope.
     pub(crate) fn bind_pattern(&mut self, pattern: &'a Pattern) {
-        names_of(pattern, &mut |name| self.bind(&name.name, Kind::Other));
+        names_of(pattern, &mut |name| self.bind(name, Kind::Other));
     }
 
     /// Binds the names of a match pattern.
     pub(crate) fn bind_match_pattern(&mut self, pattern: &'a MatchPattern) {
         let (patterns, rest): (Vec<&'a MatchPattern>, _) = match &pattern.kind {
-            MatchPatternKind::Bind(name) => return self.bind(&name.name, Kind::Other),
+            MatchPatternKind::Bind(name) => return self.bind(name, Kind::Other),
             MatchPatternKind::Dict { entries, rest } => {
                 (entries.iter().map(|(_, inner)| inner).collect(), rest)
             }
@@ -127,7 +132,7 @@ impl<'a> Scopes<'a> {
             MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => return,
         };
         patterns.into_iter().for_each(|inner| self.bind_match_pattern(inner));
-        rest.iter().for_each(|name| self.bind(&name.name, Kind::Other));
+        rest.iter().for_each(|name| self.bind(name, Kind::Other));
     }
 
     /// Binds what the statements of the innermost scope declare.
@@ -140,13 +145,14 @@ impl<'a> Scopes<'a> {
                         _ if !mutable => Kind::Let,
                         _ => Kind::Other,
                     };
-                    names_of(pattern, &mut |name| self.bind_from(&name.name, kind, stmt.span.end));
+                    names_of(pattern, &mut |name| self.bind_from(name, kind, stmt.span.end));
                 }
                 StmtKind::Decl(decl) => match &decl.kind {
                     DeclKind::Impl(_) => {}
-                    DeclKind::Fn(d) => self.bind(&d.name.name, Kind::Fn(d, &decl.attrs)),
-                    DeclKind::Struct(d) => self.bind(&d.name.name, Kind::Struct(d)),
-                    other => self.bind(&other.name().name, Kind::Other),
+                    DeclKind::Fn(d) => self.bind(&d.name, Kind::Fn(d, &decl.attrs)),
+                    DeclKind::Struct(d) => self.bind(&d.name, Kind::Struct(d)),
+                    DeclKind::Enum(d) => self.bind(&d.name, Kind::Enum(d)),
+                    other => self.bind(other.name(), Kind::Other),
                 },
                 _ => {}
             }
@@ -167,6 +173,17 @@ impl<'a> Scopes<'a> {
             Some(&(at, only)) => Self::judge(&self.bindings[at as usize], only, offset),
             None => Lookup::Missing,
         }
+    }
+
+    /// Where the binding that [`Scopes::look_up`] finds for a name is introduced.
+    pub(crate) fn definition(&self, name: &str) -> Option<u32> {
+        let last = *self.last.get(name)?;
+        Some(self.bindings[last as usize].def)
+    }
+
+    /// The variables of all scopes, for suggestions.
+    pub(crate) fn variables(&self) -> Vec<&'a str> {
+        self.bindings.iter().map(|binding| binding.name).collect()
     }
 
     fn judge(binding: &Binding<'a>, only: bool, offset: u32) -> Lookup<'a> {

@@ -2,11 +2,14 @@
 
 use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Severity};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::checks::{argument_count, assign_to_let, attribute, call_target, deprecated, not_executed};
-use crate::checks::{stream_emit, stream_result, struct_literal, unreachable, wrong_call};
-use crate::scope::{Kind, Scopes};
+use crate::checks::{annotation, argument, assign_to_let, attribute, call_target, deprecated, enum_variant};
+use crate::checks::{not_executed, operator, stream_emit, stream_result, struct_field, struct_literal};
+use crate::checks::{unreachable, wrong_call};
+use crate::imports::{Imported, Imports};
+use crate::scope::{Kind, Lookup, Scopes};
+use crate::types::{Declared, Ty, Typing};
 use crate::world::{Source, World};
 use harn_syntax::visit::{self, Visitor};
 
@@ -15,9 +18,18 @@ use harn_syntax::visit::{self, Visitor};
 /// Imported files are read only when a call is left that they could explain, and when one of them cannot be read the
 /// check of names is off.
 pub fn check_program(source: &Source<'_>, world: &World<'_>) -> Vec<Diagnostic> {
-    let mut pass = Pass::new(source, world);
+    let declared = Declared::of(source.tree);
+    let imports = Imports::default();
+    let mut pass = Pass::new(Typing { declared: &declared, imports: &imports, source, world });
     pass.file();
     pass.finish()
+}
+
+/// What is known of the values of a variable.
+pub(crate) struct Known {
+    pub(crate) ty: Ty,
+    /// The annotation as written, if there is one.
+    pub(crate) written: Option<String>,
 }
 
 /// What the checks see and fill.
@@ -25,6 +37,14 @@ pub(crate) struct Pass<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) world: &'a World<'a>,
     pub(crate) scopes: Scopes<'a>,
+    /// What types mean in this file.
+    pub(crate) typing: Typing<'a>,
+    /// The variables whose type is known, by the place of their name in the declaration.
+    pub(crate) known: FxHashMap<u32, Known>,
+    /// The types that were asked for, by the address of the expression.
+    pub(crate) inferred: FxHashMap<*const Expr, Ty>,
+    /// For each function around the node, innermost last, what it must give back.
+    pub(crate) results: Vec<Option<annotation::Result<'a>>>,
     /// For each function around the node, innermost last, whether it is a `gen fn`.
     pub(crate) streams: Vec<bool>,
     /// Everything that is declared in the file, at any depth.
@@ -36,7 +56,7 @@ pub(crate) struct Pass<'a> {
     /// Calls and literals whose name no scope knows; settled at the end.
     pub(crate) unknown: Vec<call_target::Unknown<'a>>,
     /// Findings about the arguments of functions that a pipeline may still override.
-    pub(crate) argument_counts: Vec<(&'a str, Diagnostic)>,
+    pub(crate) arguments: Vec<(&'a str, Diagnostic)>,
     /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
@@ -45,17 +65,22 @@ pub(crate) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(source: &'a Source<'a>, world: &'a World<'a>) -> Self {
+    fn new(typing: Typing<'a>) -> Self {
+        let Typing { source, world, .. } = typing;
         Self {
             source,
             world,
             scopes: Scopes::new(source.tree),
+            typing,
+            known: FxHashMap::default(),
+            inferred: FxHashMap::default(),
+            results: Vec::new(),
             streams: Vec::new(),
             declared: FxHashSet::default(),
             structs: Vec::new(),
             overridden: FxHashSet::default(),
             unknown: Vec::new(),
-            argument_counts: Vec::new(),
+            arguments: Vec::new(),
             wrong_calls: Vec::new(),
             opaque: 0,
             out: Vec::new(),
@@ -85,20 +110,65 @@ impl<'a> Pass<'a> {
         let wrong = std::mem::take(&mut self.wrong_calls);
         if !wrong.is_empty() {
             // Without its imports nobody can tell what a name of this file stands for.
-            let imported = crate::imports::names(self.source, self.world);
+            let imported = self.typing.imports.get(self.source, self.world);
             let is_builtin = |name: &str| {
-                !self.declared.contains(name) && imported.as_ref().is_some_and(|names| !names.contains(name))
+                !self.declared.contains(name) && imported.is_some_and(|names| !names.contains_key(name))
             };
             let certain: Vec<Diagnostic> =
                 wrong.into_iter().filter(|(name, _)| is_builtin(name)).map(|(_, d)| d).collect();
             self.out.extend(certain);
         }
         let overridden = std::mem::take(&mut self.overridden);
-        let counts = std::mem::take(&mut self.argument_counts);
+        let counts = std::mem::take(&mut self.arguments);
         self.out.extend(counts.into_iter().filter(|(name, _)| !overridden.contains(name)).map(|(_, d)| d));
         let place = |d: &Diagnostic| d.span.map_or(0, |span| span.start);
         self.out.sort_by_key(|d| (place(d), d.severity != Severity::Error));
         self.out
+    }
+
+    /// Whether a name that no scope knows is a builtin, and no imported name hides it.
+    pub(crate) fn is_builtin(&self, name: &str) -> bool {
+        self.world.signatures.is_builtin(name)
+            && !self.declared.contains(name)
+            && !self.is_opaque()
+            && self.imported_names().is_some_and(|names| !names.contains_key(name))
+    }
+
+    /// What an imported name stands for.
+    pub(crate) fn imported(&self, name: &str) -> Option<&'a Imported> {
+        self.imported_names()?.get(name)
+    }
+
+    /// The imported names, when all of them can be told.
+    pub(crate) fn imported_names(&self) -> Option<&'a FxHashMap<Name, Imported>> {
+        self.typing.imports.get(self.source, self.world)
+    }
+
+    /// What is known of the variable that a name means here.
+    pub(crate) fn known_at(&self, name: &str) -> Option<&Known> {
+        self.known.get(&self.scopes.definition(name)?)
+    }
+
+    /// The enum that an expression names.
+    pub(crate) fn enum_named(&self, object: &Expr) -> Option<&'a EnumDecl> {
+        let ExprKind::Name(name) = &object.kind else { return None };
+        self.enum_of(name, object.span.start)
+    }
+
+    /// The enum that a name means at a place.
+    pub(crate) fn enum_of(&self, name: &str, offset: u32) -> Option<&'a EnumDecl> {
+        match self.scopes.look_up(name, offset) {
+            Lookup::Is(Kind::Enum(decl)) => Some(decl),
+            Lookup::Missing | Lookup::Is(Kind::Imported)
+                if !self.is_opaque() && !self.declared.contains(name) =>
+            {
+                match &self.imported(name)?.decl()?.kind {
+                    DeclKind::Enum(decl) => Some(decl),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
     }
 
     /// Runs `body` in a scope of its own.
@@ -132,7 +202,7 @@ impl<'a> Pass<'a> {
         self.opaque += u32::from(!known);
         self.scoped(|pass| {
             for base in bodies.into_iter().rev() {
-                base.func.params.iter().for_each(|param| pass.scopes.bind(&param.name.name, Kind::Other));
+                base.func.params.iter().for_each(|param| pass.scopes.bind(&param.name, Kind::Other));
                 pass.scopes.hoist(&base.func.body.stmts);
             }
             visit::Visitor::function(pass, &pipeline.func, &[]);
@@ -152,6 +222,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
         self.scoped(|pass| {
             pass.scopes.hoist(&block.stmts);
             pass.stmts(&block.stmts);
+            annotation::last_value(pass, block);
         });
     }
 
@@ -166,7 +237,11 @@ impl<'a> Visitor<'a> for Pass<'a> {
     fn stmt(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
             StmtKind::Emit(_) | StmtKind::Yield(_) => stream_emit::check(self, stmt),
-            StmtKind::Assign { target, .. } => assign_to_let::check(self, target),
+            StmtKind::Assign { target, .. } => {
+                call_target::variable(self, &target.root.name, target.root.span);
+                assign_to_let::check(self, target);
+            }
+            StmtKind::For { pattern, iter, .. } => annotation::loop_variable(self, pattern, iter),
             StmtKind::Override { name, .. } => {
                 self.declared.insert(&name.name);
                 self.overridden.insert(&name.name);
@@ -174,33 +249,58 @@ impl<'a> Visitor<'a> for Pass<'a> {
             _ => {}
         }
         visit::walk_stmt(self, stmt);
+        annotation::statement(self, stmt);
     }
 
     fn expr(&mut self, expr: &'a Expr) {
         match &expr.kind {
+            ExprKind::Name(name) => return call_target::variable(self, name, expr.span),
             ExprKind::Call { callee, args, .. } => {
                 if let ExprKind::Name(name) = &callee.kind {
                     let found = call_target::check(self, name, callee.span);
-                    argument_count::check(self, expr, args, &found);
+                    args.iter().for_each(|arg| self.expr(&arg.value));
+                    argument::check(self, name, expr, args, &found);
                     deprecated::check(self, expr, &found);
                     wrong_call::builtin(self, name, expr, args, &found);
+                    return;
                 }
             }
             ExprKind::MethodCall { object, name, args, .. } => {
-                match namespaced(object, name).filter(|(space, _)| {
-                    matches!(self.scopes.look_up(space, expr.span.start), crate::scope::Lookup::Missing)
-                }) {
+                let is_enum = enum_variant::check(self, object, name);
+                let space = namespaced(object, name).filter(|(space, full)| {
+                    matches!(self.scopes.look_up(space, expr.span.start), Lookup::Missing)
+                        && self.world.signatures.is_builtin(full)
+                });
+                match space {
+                    _ if is_enum => {}
                     Some((_, full)) => {
-                        let found = crate::scope::Lookup::Missing;
-                        wrong_call::builtin(self, &full, expr, args, &found);
+                        args.iter().for_each(|arg| self.expr(&arg.value));
+                        return wrong_call::builtin(self, &full, expr, args, &Lookup::Missing);
                     }
-                    None => wrong_call::method(self, object, name, expr, args),
+                    None => {
+                        visit::walk_expr(self, expr);
+                        return wrong_call::method(self, object, name, expr, args);
+                    }
+                }
+            }
+            ExprKind::Member { object, name, optional } => {
+                if !enum_variant::check(self, object, name) && !optional {
+                    visit::walk_expr(self, expr);
+                    return struct_field::check(self, object, name);
                 }
             }
             ExprKind::StructLit { name, items } => struct_literal::check(self, name, items),
             _ => {}
         }
         visit::walk_expr(self, expr);
+        operator::check(self, expr);
+    }
+
+    fn match_pattern(&mut self, pattern: &'a MatchPattern) {
+        if let MatchPatternKind::Variant { enum_name, variant, .. } = &pattern.kind {
+            enum_variant::pattern(self, enum_name, variant);
+        }
+        visit::walk_match_pattern(self, pattern);
     }
 
     fn decl(&mut self, decl: &'a Decl) {
@@ -219,11 +319,14 @@ impl<'a> Visitor<'a> for Pass<'a> {
     fn function(&mut self, func: &'a Function, type_params: &'a [TypeParam]) {
         stream_result::check(self, func);
         self.streams.push(func.is_gen);
+        self.results.push(annotation::result_of(self, func));
         self.scoped(|pass| {
-            type_params.iter().for_each(|param| pass.scopes.bind(&param.name.name, Kind::Other));
-            func.params.iter().for_each(|param| pass.scopes.bind(&param.name.name, Kind::Other));
+            type_params.iter().for_each(|param| pass.scopes.bind(&param.name, Kind::Other));
+            func.params.iter().for_each(|param| pass.scopes.bind(&param.name, Kind::Other));
+            annotation::parameters(pass, func);
             visit::walk_function(pass, func);
         });
+        self.results.pop();
         self.streams.pop();
     }
 
@@ -244,21 +347,21 @@ impl<'a> Visitor<'a> for Pass<'a> {
 
     fn catch(&mut self, catch: &'a Catch) {
         self.scoped(|pass| {
-            catch.name.iter().for_each(|name| pass.scopes.bind(&name.name, Kind::Other));
+            catch.name.iter().for_each(|name| pass.scopes.bind(name, Kind::Other));
             pass.block(&catch.body);
         });
     }
 
     fn select_case(&mut self, case: &'a SelectCase) {
         self.scoped(|pass| {
-            pass.scopes.bind(&case.name.name, Kind::Other);
+            pass.scopes.bind(&case.name, Kind::Other);
             pass.block(&case.body);
         });
     }
 
     fn eval_pack_body(&mut self, pack: &'a EvalPackDecl) {
         self.scoped(|pass| {
-            pack.fields.iter().for_each(|field| pass.scopes.bind(&field.key.name, Kind::Other));
+            pack.fields.iter().for_each(|field| pass.scopes.bind(&field.key, Kind::Other));
             pass.scopes.hoist(&pack.stmts);
             pass.stmts(&pack.stmts);
             pack.summarize.iter().for_each(|block| pass.block(block));

@@ -14,6 +14,9 @@ use crate::keywords::KEYWORDS;
 /// A sentence, with the nearest name, when there is nothing of that name.
 pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
     let mut found = Vec::new();
+    if let Some(code) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
+        found.push(format!("{}    finding\n\n{}\n\n{}\n", code.code, code.doc, code.mend));
+    }
     if let Some(keyword) = KEYWORDS.iter().find(|k| k.name == name) {
         found.push(format!("{}    keyword\n\n{}\n", keyword.form, keyword.text));
     }
@@ -36,6 +39,7 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
             .collect();
         let mut names: Vec<&str> = vm.builtin_names().collect();
         names.extend(KEYWORDS.iter().map(|k| k.name));
+        names.extend(harn_check::CODES.iter().map(|entry| entry.code));
         if wanted_type.is_some() {
             names.extend(qualified.iter().map(String::as_str));
         } else {

@@ -236,7 +236,7 @@ impl Program {
         };
         let mut problems = self.findings(&vm, &tree);
         for problem in &mut problems {
-            if harn_check::is_certain(problem.diagnostic.code) {
+            if harn_check::is_error(problem.diagnostic.code) {
                 problem.diagnostic.severity = Severity::Error;
             }
         }
@@ -358,9 +358,9 @@ fn world<'a>(names: &'a Names<'a>, system: &'a dyn System) -> harn_check::World<
     }
 }
 
-/// A machine for looking things up.
+/// A machine for looking things up, with the names that every program finds.
 pub(crate) fn bare_vm() -> Rc<Vm> {
-    harn_runtime::vm_builder(Rc::new(Memory::new())).build()
+    given(harn_runtime::vm_builder(Rc::new(Memory::new())), &RunOptions::default(), &Value::NIL).build()
 }
 
 /// A machine for a session that has no file.

@@ -66,7 +66,7 @@ fn compile_errors_do_not_hide_what_the_checker_finds() {
     assert_eq!(ran.code, 1);
     assert_eq!(
         heads(&ran.err),
-        ["warning: Function 'f' ex", "error: call target `prin", "error: compile error: Co"],
+        ["error: Function 'f' expe", "error: call target `prin", "error: compile error: Co"],
         "{}",
         ran.err
     );

@@ -6,8 +6,7 @@
 use harn_syntax::habits::{instead_of, name_advice};
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT};
-use crate::imports;
+use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT, UNKNOWN_VARIABLE};
 use crate::scope::Lookup;
 use crate::suggest::nearest;
 use crate::walk::Pass;
@@ -26,6 +25,8 @@ pub(crate) struct Unknown<'a> {
 enum What<'a> {
     /// A function; with the functions of the scopes around the call.
     Function(Vec<&'a str>),
+    /// A variable or anything else that has a value; with the names around it.
+    Variable(Vec<&'a str>),
     /// A struct.
     Struct,
 }
@@ -51,6 +52,20 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) -> Looku
     found
 }
 
+/// Looks up a name that is read or assigned.
+pub(crate) fn variable<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
+    let unknown = matches!(pass.scopes.look_up(name, span.start), Lookup::Missing)
+        && !pass.world.signatures.is_builtin(name)
+        && !is_special(name)
+        // The enum of `Ok` and `Err`.
+        && name != "Result"
+        && !pass.is_opaque();
+    if unknown {
+        let near = if pass.unknown.len() < MAX_SUGGESTIONS { pass.scopes.variables() } else { Vec::new() };
+        pass.unknown.push(Unknown { name, span, what: What::Variable(near) });
+    }
+}
+
 /// Notes a struct literal whose struct no scope knows.
 pub(crate) fn unknown_struct<'a>(pass: &mut Pass<'a>, name: &'a str, span: Span) {
     if !pass.is_opaque() {
@@ -65,12 +80,12 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
     if unknown.is_empty() {
         return;
     }
-    let Some(imported) = imports::names(pass.source, pass.world) else { return };
+    let Some(imported) = pass.imported_names() else { return };
     let mut functions = pass.scopes.file_functions();
-    functions.extend(imported.iter().map(String::as_str));
+    functions.extend(imported.keys().map(|name| name.as_str()));
     functions.extend(pass.world.signatures.builtin_names());
     let structs = std::mem::take(&mut pass.structs);
-    let missing = unknown.into_iter().filter(|unknown| !imported.contains(unknown.name));
+    let missing = unknown.into_iter().filter(|unknown| !imported.contains_key(unknown.name));
     for (number, Unknown { name, span, what }) in missing.enumerate() {
         let near = |names: &mut dyn Iterator<Item = &str>| {
             let names: Vec<&str> = names.collect();
@@ -87,6 +102,18 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
                     diagnostic.help = Some(advice.to_owned());
                 }
                 diagnostic
+            }
+            What::Variable(local) => {
+                let near = near(&mut local.iter().chain(&functions).copied());
+                let hint = near.as_ref().map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+                let mut diagnostic = Diagnostic::warning(format!("Undefined variable: {name}{hint}"))
+                    .with_code(UNKNOWN_VARIABLE)
+                    .at(span);
+                diagnostic.help = name_advice(name).map(str::to_owned);
+                match near {
+                    Some(near) => diagnostic.with_fix(format!("write `{near}`"), vec![(span, near)]),
+                    None => diagnostic,
+                }
             }
             What::Struct => {
                 let message = format!("unknown struct type `{name}`");

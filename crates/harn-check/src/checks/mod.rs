@@ -1,13 +1,17 @@
 //! The checks of a program, one per file. Each looks at one kind of node; the walk calls it there.
 
-pub(crate) mod argument_count;
+pub(crate) mod annotation;
+pub(crate) mod argument;
 pub(crate) mod assign_to_let;
 pub(crate) mod attribute;
 pub(crate) mod call_target;
 pub(crate) mod deprecated;
+pub(crate) mod enum_variant;
 pub(crate) mod not_executed;
+pub(crate) mod operator;
 pub(crate) mod stream_emit;
 pub(crate) mod stream_result;
+pub(crate) mod struct_field;
 pub(crate) mod struct_literal;
 pub(crate) mod unreachable;
 pub(crate) mod wrong_call;

@@ -1,17 +1,18 @@
 //! Struct literals: the struct must exist, its fields too, and none that it needs may be missing.
 
 use harn_syntax::Diagnostic;
-use harn_syntax::ast::{DictItem, Ident};
+use harn_syntax::ast::{DictItem, Ident, StructDecl};
 use rustc_hash::FxHashSet;
 
 use super::call_target;
-use crate::codes::STRUCT_FIELD;
+use crate::codes::{DECLARED_TYPE, STRUCT_FIELD, UNKNOWN_FIELD};
 use crate::scope::{Kind, Lookup};
 use crate::suggest::nearest;
+use crate::types::{Ty, fits, type_text};
 use crate::walk::Pass;
 
 /// Looks at `Name {a: 1}`.
-pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &[DictItem]) {
+pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictItem]) {
     let decl = match pass.scopes.look_up(&name.name, name.span.start) {
         Lookup::Missing => return call_target::unknown_struct(pass, &name.name, name.span),
         Lookup::Is(Kind::Struct(decl)) => decl,
@@ -25,12 +26,15 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &[DictItem]
             DictItem::Computed { .. } | DictItem::Spread(_) => complete = false,
         }
     }
+    if decl.type_params.is_empty() {
+        types(pass, decl, items);
+    }
     let declared: FxHashSet<&str> = decl.fields.iter().map(|field| field.name.name.as_str()).collect();
     let names: FxHashSet<&str> = given.iter().map(|key| key.name.as_str()).collect();
     for key in &given {
         if !declared.contains(key.name.as_str()) {
             let message = format!("Unknown field '{}' in struct '{}'", key.name, name.name);
-            let mut diagnostic = Diagnostic::warning(message).with_code(STRUCT_FIELD).at(key.span);
+            let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_FIELD).at(key.span);
             let near = nearest(&key.name, decl.fields.iter().map(|field| field.name.name.as_str()));
             diagnostic.help = near.map(|near| format!("did you mean `{near}`?"));
             pass.report(diagnostic);
@@ -40,5 +44,20 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &[DictItem]
     for field in missing.filter(|field| complete && !names.contains(field.as_str())) {
         let message = format!("Missing field '{field}' in struct '{}' construction", name.name);
         pass.report(Diagnostic::warning(message).with_code(STRUCT_FIELD).at(name.span));
+    }
+}
+
+/// Compares the values with the types of their fields.
+fn types<'a>(pass: &mut Pass<'a>, decl: &'a StructDecl, items: &'a [DictItem]) {
+    for item in items {
+        let DictItem::Entry { key, value } = item else { continue };
+        let field = decl.fields.iter().find(|field| field.name.name == key.name);
+        let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
+        let (wanted, got) = (pass.typing.resolve(written), pass.infer(value));
+        if !fits(&wanted, &got) && !field.is_some_and(|field| field.optional && got == Ty::Nil) {
+            let (field, owner, written) = (&key.name, &decl.name.name, type_text(written));
+            let message = format!("Field '{field}' in struct '{owner}' expects {written}, got {got}");
+            pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
+        }
     }
 }

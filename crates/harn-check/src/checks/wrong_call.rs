@@ -1,51 +1,73 @@
 //! Calls of builtins and methods whose arguments cannot fit: too few, too many, literals of a wrong type, unknown
 //! options. What a parameter takes comes from the table of builtins, and so do the words.
 
-use harn_syntax::ast::{Arg, DictItem, Expr, ExprKind, Ident, UnaryOp};
+use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::signature::{self, Kinds, Parameter, Signature};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
 use crate::scope::Lookup;
 use crate::suggest::nearest;
+use crate::types::Ty;
 use crate::walk::Pass;
 
 /// Looks at the call of a name that no scope knows.
-pub(crate) fn builtin(pass: &mut Pass<'_>, name: &str, call: &Expr, args: &[Arg], found: &Lookup<'_>) {
+pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'a [Arg], found: &Lookup<'_>) {
     if matches!(found, Lookup::Missing)
         && !pass.declared.contains(name)
         && !pass.is_opaque()
         && let Some(signature) = pass.world.signatures.builtin(name)
     {
-        let wrong = arguments(&signature, call.span, args);
+        let wrong = arguments(pass, &signature, call.span, args);
         pass.wrong_calls.extend(wrong.into_iter().map(|d| (name.to_owned(), d)));
     }
 }
 
-/// Looks at the call of a method of a literal.
-pub(crate) fn method(pass: &mut Pass<'_>, object: &Expr, name: &Ident, call: &Expr, args: &[Arg]) {
-    let Some((_, word)) = kind(object) else { return };
+/// Looks at the call of a method of a value whose type is known.
+pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident, call: &Expr, args: &'a [Arg]) {
+    let Some((_, word)) = known_kind(pass, object) else { return of_struct(pass, object, name) };
     // What a dict holds may be called like a method, and nil has none.
     if word == "nil" {
         return;
     }
     match pass.world.signatures.method(word, &name.name) {
         Some(signature) => {
-            arguments(&signature, call.span, args).into_iter().for_each(|d| pass.report(d));
+            arguments(pass, &signature, call.span, args).into_iter().for_each(|d| pass.report(d));
         }
         None if word != "dict" => {
-            let message = format!("unknown method `{}` on {word}", name.name);
-            let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_METHOD).at(name.span);
             let names = pass.world.signatures.method_names(word);
-            diagnostic.help = nearest(&name.name, names).map(|near| format!("did you mean `{near}`?"));
-            pass.report(diagnostic);
+            unknown_method(pass, name, word, names);
         }
         None => {}
     }
 }
 
+/// Looks at the call of a method of a struct of this file.
+fn of_struct<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
+    let Ty::Named(owner, _) = pass.infer(object) else { return };
+    let Some(DeclKind::Struct(decl)) = pass.typing.declared.get(&owner) else { return };
+    let wanted = name.name.as_str();
+    let methods: Vec<&str> =
+        pass.typing.declared.methods(&owner).iter().map(|method| method.name.name.as_str()).collect();
+    // A field may hold a function.
+    let exists = methods.contains(&wanted)
+        || decl.fields.iter().any(|field| field.name.name == wanted)
+        || pass.world.signatures.method("struct", wanted).is_some();
+    // A file that imports this one cannot add methods, but one that it imports could.
+    if !exists && pass.source.tree.imports().next().is_none() {
+        unknown_method(pass, name, &owner, methods);
+    }
+}
+
+fn unknown_method(pass: &mut Pass<'_>, name: &Ident, owner: &str, names: Vec<&str>) {
+    let message = format!("unknown method `{}` on {owner}", name.name);
+    let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_METHOD).at(name.span);
+    diagnostic.help = nearest(&name.name, names).map(|near| format!("did you mean `{near}`?"));
+    pass.report(diagnostic);
+}
+
 /// What is wrong with the arguments.
-fn arguments(signature: &Signature, call: Span, args: &[Arg]) -> Vec<Diagnostic> {
+fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &'a [Arg]) -> Vec<Diagnostic> {
     if args.iter().any(|arg| arg.spread) {
         return Vec::new();
     }
@@ -54,12 +76,12 @@ fn arguments(signature: &Signature, call: Span, args: &[Arg]) -> Vec<Diagnostic>
     }
     let pairs = args.iter().enumerate();
     let pairs = pairs.filter_map(|(at, arg)| Some((signature.parameter(at)?, &arg.value)));
-    pairs.flat_map(|(parameter, value)| argument(signature.name, parameter, value)).collect()
+    pairs.flat_map(|(parameter, value)| argument(pass, signature.name, parameter, value)).collect()
 }
 
 /// What is wrong with one argument.
-fn argument(name: &str, parameter: &Parameter, value: &Expr) -> Vec<Diagnostic> {
-    let Some((got, word)) = kind(value) else { return Vec::new() };
+fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &'a Expr) -> Vec<Diagnostic> {
+    let Some((got, word)) = known_kind(pass, value) else { return Vec::new() };
     let nothing = got == Kinds::NIL && parameter.optional;
     if !nothing && !Kinds::of(parameter.ty).meets(got) {
         return vec![wrong(signature::wrong_type(name, parameter.name, parameter.ty, word), value.span)];
@@ -77,6 +99,11 @@ fn argument(name: &str, parameter: &Parameter, value: &Expr) -> Vec<Diagnostic> 
         _ => {}
     }
     Vec::new()
+}
+
+/// The kind of a value whose type is known, and the word for it.
+fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static str)> {
+    kind(e).or_else(|| pass.infer(e).word().map(|word| (Kinds::named(word), word)))
 }
 
 /// What is wrong with an entry of a dict of options.

@@ -62,6 +62,17 @@ const LINT: &[Key] = &[
     Key { name: "template_variant_branch_threshold", set: |m, value| m.threshold(value) },
 ];
 
+const FMT: &[Key] = &[
+    Key {
+        name: "line_width",
+        set: |m, value| width(value).map(|columns| m.settings.line_width = Some(columns)),
+    },
+    Key {
+        name: "separator_width",
+        set: |m, value| width(value).map(|columns| m.settings.separator_width = Some(columns)),
+    },
+];
+
 /// Keys that manifests for other versions may have, with their tables.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("check", "strict_types"),
@@ -168,9 +179,10 @@ impl<'a> Manifest<'a> {
             match (name.get_ref().as_ref(), value.get_ref()) {
                 ("check", DeValue::Table(table)) => self.table("check", CHECK, table),
                 ("lint", DeValue::Table(table)) => self.table("lint", LINT, table),
+                ("fmt", DeValue::Table(table)) => self.table("fmt", FMT, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
                 ("llm", DeValue::Table(_)) => {}
-                (known @ ("check" | "lint" | "asset_roots" | "llm"), _) => {
+                (known @ ("check" | "lint" | "fmt" | "asset_roots" | "llm"), _) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
                     let help = format!("write a line `[{known}]`, and its keys below");
                     self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
@@ -287,11 +299,7 @@ impl<'a> Manifest<'a> {
     }
 
     fn threshold(&mut self, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
-        let must = "a whole number, 0 or more";
-        let number = value.get_ref().as_integer().ok_or_else(|| wrong(must, value))?;
-        let count = usize::from_str_radix(number.as_str(), number.radix())
-            .map_err(|_| Wrong { got: number.to_string(), ..wrong(must, value) })?;
-        self.settings.template_variant_branch_threshold = Some(count);
+        self.settings.template_variant_branch_threshold = Some(whole(value, "a whole number, 0 or more")?);
         Ok(())
     }
 }
@@ -304,6 +312,21 @@ impl Wrong {
 
 fn boolean(value: &Spanned<DeValue<'_>>) -> Result<bool, Wrong> {
     value.get_ref().as_bool().ok_or_else(|| wrong("true or false", value))
+}
+
+fn whole(value: &Spanned<DeValue<'_>>, must: &'static str) -> Result<usize, Wrong> {
+    let number = value.get_ref().as_integer().ok_or_else(|| wrong(must, value))?;
+    usize::from_str_radix(number.as_str(), number.radix())
+        .map_err(|_| Wrong { got: number.to_string(), ..wrong(must, value) })
+}
+
+/// A number of columns.
+fn width(value: &Spanned<DeValue<'_>>) -> Result<usize, Wrong> {
+    let must = "a number of columns from 20 to 1000";
+    match whole(value, must)? {
+        columns @ 20..=1000 => Ok(columns),
+        other => Err(Wrong { got: other.to_string(), ..wrong(must, value) }),
+    }
 }
 
 fn severity(value: &Spanned<DeValue<'_>>) -> Result<PreflightSeverity, Wrong> {

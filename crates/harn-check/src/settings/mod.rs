@@ -13,7 +13,7 @@ mod manifest;
 
 pub use manifest::manifest_file;
 
-/// Settings of `[check]` and `[lint]`.
+/// Settings of `[check]`, `[lint]` and `[fmt]`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The folder of the manifest; `None` without one.
@@ -28,6 +28,10 @@ pub struct Settings {
     pub strict: bool,
     /// `[check] preflight_severity`.
     pub preflight: PreflightSeverity,
+    /// `[fmt] line_width`; `None` for the default.
+    pub line_width: Option<usize>,
+    /// `[fmt] separator_width`; `None` for the default.
+    pub separator_width: Option<usize>,
     /// `[check] bundle_root`: templates are looked for here first. Absolute, or relative to the current folder.
     pub bundle_root: Option<PathBuf>,
 }

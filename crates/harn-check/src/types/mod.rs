@@ -1,0 +1,189 @@
+//! Types as the checker knows them: what is written in annotations and what literals and declarations tell.
+//!
+//! The checker speaks up only when a program cannot be right. So a type that is not known is [`Ty::Any`], which fits
+//! everywhere, and a value of a union fits when one member does.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `fits` | which values may stand where |
+//! | `resolve` | from a type as written to a [`Ty`] |
+
+mod fits;
+mod resolve;
+
+use std::fmt;
+
+use harn_syntax::ast::{Name, ShapeField, TypeExpr, TypeKind};
+
+pub(crate) use fits::{detail, fits};
+pub(crate) use resolve::{Declared, TypeName, Typing};
+
+/// A type.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Ty {
+    /// Nothing is known.
+    Any,
+    /// `nil`.
+    Nil,
+    /// `int`, `list<int>`, a struct, an enum.
+    Named(Name, Vec<Ty>),
+    /// An interface: only structs that have its methods fit. With the structs that do.
+    Interface(Name, Vec<Name>),
+    /// `A | B`.
+    Union(Vec<Ty>),
+    /// `{a: int, b?: string}`.
+    Shape(Vec<Field>),
+    /// `fn(A) -> R`.
+    Fn(Vec<Ty>, Box<Ty>),
+    /// A string literal.
+    Str(Name),
+    /// An int literal.
+    Int(i64),
+}
+
+/// A field of a shape.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: Name,
+    pub(crate) optional: bool,
+    pub(crate) ty: Ty,
+}
+
+impl Ty {
+    /// A type without arguments.
+    pub(crate) fn named(name: &str) -> Ty {
+        Ty::Named(Name::new(name), Vec::new())
+    }
+
+    /// `list<element>`, or `list` when the element is not known.
+    pub(crate) fn list_of(element: Ty) -> Ty {
+        let args = if element == Ty::Any { Vec::new() } else { vec![element] };
+        Ty::Named(Name::new_static("list"), args)
+    }
+
+    /// The union of types, each once; not known as soon as one is not.
+    pub(crate) fn union(types: impl IntoIterator<Item = Ty>) -> Ty {
+        let mut members: Vec<Ty> = Vec::new();
+        for ty in types {
+            match ty {
+                Ty::Any => return Ty::Any,
+                Ty::Union(inner) => members.extend(inner),
+                other => members.push(other),
+            }
+        }
+        let mut seen: Vec<Ty> = Vec::with_capacity(members.len());
+        for member in members {
+            if !seen.contains(&member) {
+                seen.push(member);
+            }
+        }
+        match seen.pop() {
+            None => Ty::Any,
+            Some(only) if seen.is_empty() => only,
+            Some(last) => {
+                seen.push(last);
+                Ty::Union(seen)
+            }
+        }
+    }
+
+    /// The name of a type without arguments: what the rules for operators look at.
+    pub(crate) fn plain(&self) -> Option<&str> {
+        match self {
+            Ty::Nil => Some("nil"),
+            Ty::Named(name, args) if args.is_empty() => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What `type_of` says of a value of the type, where that is certain.
+    pub(crate) fn word(&self) -> Option<&'static str> {
+        Some(match self {
+            Ty::Nil => "nil",
+            Ty::Shape(_) => "dict",
+            Ty::Str(_) => "string",
+            Ty::Named(name, _) => {
+                const WORDS: [&str; 9] =
+                    ["bool", "bytes", "dict", "float", "int", "list", "range", "set", "string"];
+                WORDS.into_iter().find(|word| word == name)?
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, types: &[Ty], between: &str| {
+            for (at, ty) in types.iter().enumerate() {
+                write!(f, "{}{ty}", if at == 0 { "" } else { between })?;
+            }
+            Ok(())
+        };
+        match self {
+            Ty::Any => f.write_str("any"),
+            Ty::Nil => f.write_str("nil"),
+            Ty::Interface(name, _) => f.write_str(name),
+            Ty::Named(name, args) => {
+                f.write_str(canonical(name))?;
+                if !args.is_empty() {
+                    f.write_str("<")?;
+                    list(f, args, ", ")?;
+                    f.write_str(">")?;
+                }
+                Ok(())
+            }
+            Ty::Union(members) => list(f, members, " | "),
+            Ty::Shape(fields) => {
+                f.write_str("{")?;
+                for (at, field) in fields.iter().enumerate() {
+                    let (comma, mark) =
+                        (if at == 0 { "" } else { ", " }, if field.optional { "?" } else { "" });
+                    write!(f, "{comma}{}{mark}: {}", field.name, field.ty)?;
+                }
+                f.write_str("}")
+            }
+            Ty::Fn(params, ret) => {
+                f.write_str("fn(")?;
+                list(f, params, ", ")?;
+                write!(f, ") -> {ret}")
+            }
+            Ty::Str(text) => write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+            Ty::Int(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// The name of a type that has two.
+fn canonical(name: &str) -> &str {
+    match name {
+        "generator" => "Generator",
+        "stream" => "Stream",
+        "Iter" => "iter",
+        other => other,
+    }
+}
+
+/// The canonical form of a type as written, as messages show it.
+pub(crate) fn type_text(ty: &TypeExpr) -> String {
+    let list =
+        |types: &[TypeExpr], between: &str| types.iter().map(type_text).collect::<Vec<_>>().join(between);
+    match &ty.kind {
+        TypeKind::Named { name, args } => {
+            let name = canonical(&name.name);
+            if args.is_empty() { name.to_owned() } else { format!("{name}<{}>", list(args, ", ")) }
+        }
+        TypeKind::Union(members) => list(members, " | "),
+        TypeKind::Shape(fields) => {
+            let field = |field: &ShapeField| {
+                let mark = if field.optional { "?" } else { "" };
+                format!("{}{mark}: {}", field.name.name, type_text(&field.ty))
+            };
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        TypeKind::Fn { params, ret } => format!("fn({}) -> {}", list(params, ", "), type_text(ret)),
+        TypeKind::Str(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+        TypeKind::Int(value) => value.to_string(),
+        TypeKind::Nil => "nil".to_owned(),
+    }
+}
