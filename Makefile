@@ -44,7 +44,7 @@ test-real-server: ## install model servers written by others, and call them
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')
 
-check: fmt-check lint rustdoc test ## everything that must hold before a commit; CI runs this
+check: fmt-check harn-fmt-check lint rustdoc test ## everything that must hold before a commit; CI runs this
 
 fmt: ## format the Rust code
 	$(CARGO) fmt --all
@@ -53,6 +53,12 @@ fmt: ## format the Rust code
 fmt-check: ## check the format of the Rust code
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all -- --check; \
 	else echo "skipped: rustfmt is not installed (rustup component add rustfmt)"; fi
+
+harn-fmt: ## format the Harn code of the repository
+	$(CARGO) run --quiet --package harn-cli -- fmt examples stdlib
+
+harn-fmt-check: ## check the format of the Harn code of the repository
+	@$(CARGO) run --quiet --package harn-cli -- fmt --check examples stdlib
 
 lint: lint-no-rust-prompt-prose ## run clippy, warnings are errors
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then $(CARGO) clippy --workspace --all-targets -- -D warnings; \

@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Look for what is legal but unwise, in programs and prompt templates.
     Lint(LintArgs),
+    /// Give programs the one layout.
+    Fmt(FmtArgs),
     /// Show what a builtin, method or keyword does, or the prompts that a program sends.
     Explain(ExplainArgs),
     /// List the providers of models: whether a key is set, and their default models.
@@ -229,6 +231,26 @@ pub(crate) struct LintArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
     /// Write the findings to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn fmt`.
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// Programs, or folders with programs; `-` takes standard input and writes to standard output.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) targets: Vec<PathBuf>,
+    /// Write nothing; fail if a file would change.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// How many columns a line has; 100 if the manifest says nothing.
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=1000))]
+    pub(crate) line_width: Option<u16>,
+    /// How many columns a line of dashes has; 80 if the manifest says nothing.
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=1000))]
+    pub(crate) separator_width: Option<u16>,
+    /// Write what was done to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

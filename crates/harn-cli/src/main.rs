@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Command::Test(args) => cmd::test::test(&args),
         Command::Check(args) => cmd::check::check(&args),
         Command::Lint(args) => cmd::lint::lint(&args),
+        Command::Fmt(args) => cmd::fmt::fmt(&args),
         Command::Explain(args) => cmd::explain::explain(args),
         Command::Providers(args) => cmd::providers::providers(&args),
         Command::Models(args) => cmd::models::models(&args),

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod explain;
+pub(crate) mod fmt;
 pub(crate) mod lint;
 pub(crate) mod models;
 pub(crate) mod providers;

@@ -1,0 +1,141 @@
+//! `harn fmt FILE...`: gives programs the one layout.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use harn_check::Settings;
+use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
+use harn_syntax::printable;
+use harn_system::{Real, System};
+use serde_json::json;
+
+use crate::args::FmtArgs;
+use crate::findings;
+
+/// What became of one file.
+enum Fate {
+    Unchanged,
+    Formatted,
+    /// With `--check`.
+    WouldChange,
+    /// It was left as it is.
+    Failed(String),
+}
+
+impl Fate {
+    const fn word(&self) -> &'static str {
+        match self {
+            Fate::Unchanged => "unchanged",
+            Fate::Formatted => "formatted",
+            Fate::WouldChange => "would_format",
+            Fate::Failed(_) => "error",
+        }
+    }
+}
+
+/// Formats files; 1 if one could not be, or with `--check` if one would change.
+pub(crate) fn fmt(args: &FmtArgs) -> u8 {
+    let paths = match findings::collect(&args.targets, findings::is_program, false) {
+        Ok(paths) => paths,
+        Err(text) if text.starts_with("no .harn files") => {
+            eprintln!("No .harn files found");
+            return 1;
+        }
+        Err(text) => {
+            eprintln!("error: {}", printable(&text));
+            return 1;
+        }
+    };
+    let fates: Vec<(PathBuf, Fate)> = paths
+        .into_iter()
+        .map(|path| {
+            let fate = format_file(&path, args);
+            if !args.json {
+                tell(&path, &fate);
+            }
+            (path, fate)
+        })
+        .collect();
+    let failed = fates.iter().any(|(_, fate)| matches!(fate, Fate::Failed(_) | Fate::WouldChange));
+    if args.json {
+        let _ = writeln!(crate::out::Out, "{}", document(&fates, failed));
+    }
+    u8::from(failed)
+}
+
+fn format_file(path: &Path, args: &FmtArgs) -> Fate {
+    let is_input = path.as_os_str() == "-";
+    let text = match findings::read_text(path) {
+        Ok(text) => text,
+        Err(text) => return Fate::Failed(text),
+    };
+    let formatted = match harn_fmt::format(&text, &options(path, args)) {
+        Ok(formatted) => formatted,
+        Err(refusal) => return Fate::Failed(refusal.to_string()),
+    };
+    let same = formatted == text;
+    if is_input && !args.check && !args.json {
+        crate::out::write(&formatted);
+        return Fate::Unchanged;
+    }
+    match (same, args.check || is_input) {
+        (true, _) => Fate::Unchanged,
+        (false, true) => Fate::WouldChange,
+        (false, false) => match Real::new().replace(path, formatted.as_bytes()) {
+            Ok(()) => Fate::Formatted,
+            Err(error) => Fate::Failed(format!("cannot write: {error}")),
+        },
+    }
+}
+
+/// What the command line, or else the nearest manifest asks for.
+fn options(path: &Path, args: &FmtArgs) -> Options {
+    let (settings, _) = Settings::find(&Real::new(), path.parent().unwrap_or(Path::new("")));
+    let given = |flag: Option<u16>, setting: Option<usize>, default: usize| {
+        flag.map(usize::from).or(setting).unwrap_or(default)
+    };
+    Options {
+        line_width: given(args.line_width, settings.line_width, LINE_WIDTH),
+        separator_width: given(args.separator_width, settings.separator_width, SEPARATOR_WIDTH),
+    }
+}
+
+fn tell(path: &Path, fate: &Fate) {
+    let name = printable(&path.display().to_string()).into_owned();
+    match fate {
+        Fate::Unchanged => {}
+        Fate::Formatted => crate::out::write(&format!("formatted {name}\n")),
+        Fate::WouldChange => eprintln!("{name}: would be reformatted"),
+        Fate::Failed(why) => eprintln!("{name}: {}", printable(why)),
+    }
+}
+
+fn document(fates: &[(PathBuf, Fate)], failed: bool) -> serde_json::Value {
+    let rows: Vec<_> = fates
+        .iter()
+        .map(|(path, fate)| {
+            let mut row = json!({"path": path.display().to_string(), "status": fate.word()});
+            if let Fate::Failed(why) = fate {
+                row["message"] = why.as_str().into();
+            }
+            row
+        })
+        .collect();
+    let count = |word: &str| fates.iter().filter(|(_, fate)| fate.word() == word).count();
+    let summary = json!({
+        "files": fates.len(),
+        "unchanged": count("unchanged"),
+        "formatted": count("formatted"),
+        "would_format": count("would_format"),
+        "errors": count("error"),
+    });
+    let message = format!("{} files would change, {} failed", count("would_format"), count("error"));
+    let error = failed.then(|| json!({"code": "fmt_failed", "message": message, "details": null}));
+    json!({
+        "schemaVersion": 1,
+        "ok": !failed,
+        "data": {"files": rows, "summary": summary},
+        "error": error,
+        "warnings": [],
+    })
+}

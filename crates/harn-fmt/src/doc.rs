@@ -1,0 +1,395 @@
+//! What is to be printed, with the places where lines may break; and the printer that decides which of them do.
+//!
+//! A group is printed on one line if it fits, else its lines break. A comment at the end of a line waits until the line
+//! ends, wherever it was written, so that it never hides what follows.
+
+use unicode_width::UnicodeWidthStr;
+
+/// A piece of the output.
+#[derive(Debug)]
+pub(crate) struct Doc<'s> {
+    kind: Kind<'s>,
+    /// It has a line break that is always there.
+    hard: bool,
+}
+
+#[derive(Debug)]
+enum Kind<'s> {
+    /// Text of the source or of the language; with line feeds only in strings and comments.
+    Text(&'s str),
+    Owned(String),
+    Concat(Vec<Doc<'s>>),
+    Indent(Box<Doc<'s>>),
+    Group(Box<Doc<'s>>, bool),
+    List(Box<List<'s>>),
+    /// A blank or a line break.
+    Line,
+    /// Nothing or a line break.
+    Soft,
+    Hard,
+    /// The line break before a closing bracket.
+    Close,
+    /// A line break and an empty line.
+    Blank,
+    /// An empty line that sets a declaration apart, and the comments that belong to it.
+    Apart,
+    /// Text that only stands where the group breaks.
+    IfBroken(&'static str),
+    /// A comment that waits for the end of the line.
+    Suffix(&'s str),
+}
+
+/// Items between brackets: on one line, or the last one spread over several lines, or each on a line of its own.
+#[derive(Debug)]
+pub(crate) struct List<'s> {
+    pub(crate) open: &'static str,
+    pub(crate) items: Vec<Doc<'s>>,
+    pub(crate) close: &'static str,
+    /// The last item may begin on the line of the bracket and end on the line of its partner.
+    pub(crate) hugs: bool,
+    /// A comment stands between the items.
+    pub(crate) broken: bool,
+}
+
+impl<'s> Doc<'s> {
+    pub(crate) fn nil() -> Self {
+        Doc { kind: Kind::Text(""), hard: false }
+    }
+
+    pub(crate) fn text(text: &'s str) -> Self {
+        Doc { kind: Kind::Text(text), hard: false }
+    }
+
+    pub(crate) fn owned(text: String) -> Self {
+        Doc { kind: Kind::Owned(text), hard: false }
+    }
+
+    pub(crate) fn concat(parts: Vec<Doc<'s>>) -> Self {
+        let hard = parts.iter().any(|part| part.hard);
+        Doc { kind: Kind::Concat(parts), hard }
+    }
+
+    pub(crate) fn indent(inner: Doc<'s>) -> Self {
+        let hard = inner.hard;
+        Doc { kind: Kind::Indent(Box::new(inner)), hard }
+    }
+
+    /// `broken`: its lines break even if it fits.
+    pub(crate) fn group(inner: Doc<'s>, broken: bool) -> Self {
+        let hard = inner.hard || broken;
+        Doc { kind: Kind::Group(Box::new(inner), broken), hard }
+    }
+
+    pub(crate) fn list(list: List<'s>) -> Self {
+        let hard = list.broken || list.items.iter().any(|item| item.hard);
+        Doc { kind: Kind::List(Box::new(list)), hard }
+    }
+
+    pub(crate) const fn line() -> Self {
+        Doc { kind: Kind::Line, hard: false }
+    }
+
+    pub(crate) const fn soft() -> Self {
+        Doc { kind: Kind::Soft, hard: false }
+    }
+
+    pub(crate) const fn hard() -> Self {
+        Doc { kind: Kind::Hard, hard: true }
+    }
+
+    pub(crate) const fn close() -> Self {
+        Doc { kind: Kind::Close, hard: true }
+    }
+
+    pub(crate) const fn apart() -> Self {
+        Doc { kind: Kind::Apart, hard: true }
+    }
+
+    pub(crate) const fn blank() -> Self {
+        Doc { kind: Kind::Blank, hard: true }
+    }
+
+    pub(crate) const fn if_broken(text: &'static str) -> Self {
+        Doc { kind: Kind::IfBroken(text), hard: false }
+    }
+
+    pub(crate) const fn suffix(comment: &'s str) -> Self {
+        Doc { kind: Kind::Suffix(comment), hard: false }
+    }
+
+    pub(crate) const fn is_hard(&self) -> bool {
+        self.hard
+    }
+
+    /// Whether it is empty.
+    pub(crate) fn is_nil(&self) -> bool {
+        matches!(&self.kind, Kind::Text("")) || matches!(&self.kind, Kind::Concat(parts) if parts.is_empty())
+    }
+
+    /// Whether text in it has several lines.
+    fn is_tall(&self) -> bool {
+        match &self.kind {
+            Kind::Text(text) => text.contains('\n'),
+            Kind::Owned(text) => text.contains('\n'),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the lines of what is around a piece break.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Flat,
+    Broken,
+    /// Only while measuring: the outermost group breaks.
+    Open,
+}
+
+/// The state of a print.
+struct Printer {
+    out: String,
+    width: usize,
+    column: usize,
+    /// The indentation of the line that has not begun yet.
+    waiting: Option<usize>,
+    comments: Vec<String>,
+}
+
+type Command<'d, 's> = (usize, Mode, Piece<'d, 's>);
+
+/// What is left to be printed.
+#[derive(Clone, Copy)]
+enum Piece<'d, 's> {
+    Doc(&'d Doc<'s>),
+    Text(&'static str),
+    /// The line break before a closing bracket.
+    Close,
+    Newline,
+}
+
+/// The indentation of one level.
+const STEP: usize = 2;
+
+/// Prints within a width, in columns.
+pub(crate) fn print(doc: &Doc<'_>, width: usize) -> String {
+    let mut printer = Printer { out: String::new(), width, column: 0, waiting: None, comments: Vec::new() };
+    let mut stack: Vec<Command<'_, '_>> = vec![(0, Mode::Broken, Piece::Doc(doc))];
+    while let Some((indent, mode, piece)) = stack.pop() {
+        match piece {
+            Piece::Text(text) => printer.text(text),
+            Piece::Newline => printer.newline(indent),
+            Piece::Close => printer.line_end(indent, indent + STEP),
+            Piece::Doc(doc) => printer.doc(doc, indent, mode, &mut stack),
+        }
+    }
+    printer.newline(0);
+    let end = printer.out.trim_end_matches('\n').len();
+    printer.out.truncate(end);
+    if end > 0 {
+        printer.out.push('\n');
+    }
+    printer.out
+}
+
+impl Printer {
+    fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if let Some(indent) = self.waiting.take() {
+            self.out.extend(std::iter::repeat_n(' ', indent));
+            self.column = indent;
+        }
+        self.out.push_str(text);
+        match text.rfind('\n') {
+            Some(last) => self.column = text[last + 1..].width(),
+            None => self.column += text.width(),
+        }
+    }
+
+    fn newline(&mut self, indent: usize) {
+        self.line_end(indent, indent);
+    }
+
+    /// Ends a line; when several comments waited, those behind the first get lines of their own.
+    fn line_end(&mut self, indent: usize, of_comments: usize) {
+        // Behind a backslash nothing may stand.
+        if !self.comments.is_empty() && !self.out.ends_with('\\') {
+            for (at, comment) in std::mem::take(&mut self.comments).into_iter().enumerate() {
+                if at > 0 {
+                    self.out.push('\n');
+                    self.waiting = Some(of_comments);
+                } else if self.waiting.is_none() {
+                    self.out.push(' ');
+                }
+                self.text(&comment);
+            }
+        }
+        self.out.push('\n');
+        self.waiting = Some(indent);
+        self.column = indent;
+    }
+
+    fn doc<'d, 's>(&mut self, doc: &'d Doc<'s>, indent: usize, mode: Mode, stack: &mut Vec<Command<'d, 's>>) {
+        match &doc.kind {
+            Kind::Text(text) => self.text(text),
+            Kind::Owned(text) => self.text(text),
+            Kind::Concat(parts) => {
+                stack.extend(parts.iter().rev().map(|part| (indent, mode, Piece::Doc(part))));
+            }
+            Kind::Indent(inner) => stack.push((indent + STEP, mode, Piece::Doc(inner))),
+            Kind::Group(inner, broken) => {
+                let flat = !broken
+                    && (mode == Mode::Flat || self.fits(&[(indent, Mode::Flat, Piece::Doc(inner))], stack));
+                let mode = if flat { Mode::Flat } else { Mode::Broken };
+                stack.push((indent, mode, Piece::Doc(inner)));
+            }
+            Kind::List(list) => self.list(list, doc.hard, indent, mode, stack),
+            Kind::Line if mode == Mode::Flat => self.text(" "),
+            Kind::Soft if mode == Mode::Flat => {}
+            Kind::Line | Kind::Soft | Kind::Hard => self.newline(indent),
+            Kind::Close => self.line_end(indent, indent + STEP),
+            Kind::Blank => {
+                self.newline(indent);
+                self.newline(indent);
+            }
+            Kind::Apart => {
+                let others = self.comments.split_off(self.comments.len().min(1));
+                self.newline(indent);
+                self.newline(indent);
+                if !others.is_empty() {
+                    self.comments = others;
+                    self.newline(indent);
+                    self.newline(indent);
+                }
+            }
+            Kind::IfBroken(text) => {
+                if mode != Mode::Flat {
+                    self.text(text);
+                }
+            }
+            Kind::Suffix(comment) => self.comments.push((*comment).to_owned()),
+        }
+    }
+
+    fn list<'d, 's>(
+        &mut self,
+        list: &'d List<'s>,
+        hard: bool,
+        indent: usize,
+        mode: Mode,
+        stack: &mut Vec<Command<'d, 's>>,
+    ) {
+        let Some((last, heads)) = list.items.split_last() else {
+            self.text(list.open);
+            stack.push((indent, mode, Piece::Text(list.close)));
+            return;
+        };
+        let row = |last_mode: Mode| {
+            let mut row: Vec<Command<'d, 's>> = vec![(indent, Mode::Flat, Piece::Text(list.close))];
+            row.push((indent, last_mode, Piece::Doc(last)));
+            for head in heads.iter().rev() {
+                row.push((indent, Mode::Flat, Piece::Text(", ")));
+                row.push((indent, Mode::Flat, Piece::Doc(head)));
+            }
+            row.push((indent, Mode::Flat, Piece::Text(list.open)));
+            row
+        };
+        let hugs = list.hugs && !list.broken && !heads.iter().any(Doc::is_hard);
+        if !hard && !(hugs && heads.iter().any(Doc::is_tall)) {
+            let flat = row(Mode::Flat);
+            if mode == Mode::Flat || self.fits(&flat, stack) {
+                stack.extend(flat);
+                return;
+            }
+        }
+        if hugs && self.fits(&row(Mode::Open), stack) {
+            stack.extend(row(Mode::Broken));
+            return;
+        }
+        stack.push((indent, Mode::Flat, Piece::Text(list.close)));
+        stack.push((indent, mode, Piece::Close));
+        for item in list.items.iter().rev() {
+            stack.push((indent + STEP, Mode::Flat, Piece::Text(",")));
+            stack.push((indent + STEP, Mode::Broken, Piece::Doc(item)));
+            stack.push((indent + STEP, Mode::Broken, Piece::Newline));
+        }
+        stack.push((indent, Mode::Flat, Piece::Text(list.open)));
+    }
+
+    /// Whether `pieces` (the last one first) and what follows fit up to the next line break.
+    fn fits<'d, 's>(&self, pieces: &[Command<'d, 's>], behind: &[Command<'d, 's>]) -> bool {
+        let start = self.waiting.unwrap_or(self.column);
+        let Some(mut left) = self.width.checked_sub(start) else { return false };
+        let mut stack: Vec<Command<'d, 's>> = pieces.to_vec();
+        let mut behind = behind.iter().rev();
+        loop {
+            let Some((indent, mode, piece)) = stack.pop().or_else(|| behind.next().copied()) else {
+                return true;
+            };
+            let doc = match piece {
+                Piece::Newline | Piece::Close => return true,
+                Piece::Text(text) => {
+                    match left.checked_sub(text.width()) {
+                        Some(rest) => left = rest,
+                        None => return false,
+                    }
+                    continue;
+                }
+                Piece::Doc(doc) => doc,
+            };
+            let text = match &doc.kind {
+                Kind::Text(text) => text,
+                Kind::Owned(text) => text.as_str(),
+                Kind::Concat(parts) => {
+                    stack.extend(parts.iter().rev().map(|part| (indent, mode, Piece::Doc(part))));
+                    ""
+                }
+                Kind::Indent(inner) => {
+                    stack.push((indent, mode, Piece::Doc(inner)));
+                    ""
+                }
+                Kind::Group(inner, broken) => {
+                    let mode = match mode {
+                        Mode::Open => Mode::Open,
+                        _ if *broken => Mode::Broken,
+                        _ => Mode::Flat,
+                    };
+                    stack.push((indent, mode, Piece::Doc(inner)));
+                    ""
+                }
+                Kind::List(list) if !list.items.is_empty() && (mode == Mode::Open || list.broken) => {
+                    return list.open.width() <= left;
+                }
+                Kind::List(list) => {
+                    stack.push((indent, Mode::Flat, Piece::Text(list.close)));
+                    for (at, item) in list.items.iter().enumerate().rev() {
+                        stack.push((indent, Mode::Flat, Piece::Doc(item)));
+                        if at > 0 {
+                            stack.push((indent, Mode::Flat, Piece::Text(", ")));
+                        }
+                    }
+                    list.open
+                }
+                Kind::Line if mode == Mode::Flat => " ",
+                Kind::Soft if mode == Mode::Flat => "",
+                Kind::Line | Kind::Soft | Kind::Hard | Kind::Close | Kind::Blank | Kind::Apart => {
+                    return true;
+                }
+                Kind::IfBroken(text) if mode != Mode::Flat => text,
+                Kind::IfBroken(_) | Kind::Suffix(_) => "",
+            };
+            let (text, ends) = match text.split_once('\n') {
+                Some((first, _)) => (first, true),
+                None => (text, false),
+            };
+            match left.checked_sub(text.width()) {
+                Some(rest) => left = rest,
+                None => return false,
+            }
+            if ends {
+                return true;
+            }
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! Expressions.
+
+use harn_syntax::ast::*;
+
+use crate::doc::{Doc, List};
+use crate::{Fmt, Item};
+
+impl<'s> Fmt<'s> {
+    pub(crate) fn expr(&mut self, expr: &Expr) -> Doc<'s> {
+        let before = self.comments.inline(expr.span.start);
+        let doc = self.bare(expr);
+        if before.is_nil() { doc } else { Doc::concat(vec![before, doc]) }
+    }
+
+    fn bare(&mut self, expr: &Expr) -> Doc<'s> {
+        match &expr.kind {
+            ExprKind::Nil
+            | ExprKind::Bool(_)
+            | ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Duration(_)
+            | ExprKind::Str(_)
+            | ExprKind::Interp(_)
+            | ExprKind::Name(_)
+            | ExprKind::Error => {
+                self.comments.skip_to(expr.span.end);
+                Doc::text(self.slice(expr.span))
+            }
+            ExprKind::Paren(inner) => self.paren(inner),
+            ExprKind::List(items) => self.args("[", items, "]", expr.span.end, false),
+            ExprKind::Dict(items) => self.dict("{", items, expr.span.end),
+            ExprKind::StructLit { name, items } => {
+                let name = Doc::text(self.slice(name.span));
+                Doc::concat(vec![name, Doc::text(" "), self.dict("{", items, expr.span.end)])
+            }
+            ExprKind::Closure { func, is_fn } => self.closure(func, *is_fn),
+            ExprKind::If { arms, else_body } => self.if_chain(arms, else_body.as_ref()),
+            ExprKind::Match { value, arms } => {
+                let head = vec![Doc::text("match "), self.expr(value), Doc::text(" ")];
+                let items: Vec<Item<'_>> = arms.iter().map(Item::Arm).collect();
+                let body = self.braces(&items, value.span.end, expr.span.end);
+                Doc::concat(head.into_iter().chain([body]).collect())
+            }
+            ExprKind::Try { body, catch, finally } => self.try_expr(body, catch.as_deref(), finally.as_ref()),
+            ExprKind::TryStar(inner) => Doc::concat(vec![Doc::text("try* "), self.expr(inner)]),
+            ExprKind::Retry { count: head, body } => self.headed("retry ", head, body),
+            ExprKind::Deadline { limit: head, body } => self.headed("deadline ", head, body),
+            ExprKind::Spawn(func) => Doc::concat(vec![Doc::text("spawn "), self.block(&func.body)]),
+            ExprKind::Parallel(parallel) => self.parallel(parallel),
+            ExprKind::Select(select) => self.select(select, expr.span.start, expr.span.end),
+            ExprKind::Unary { op, operand, .. } => {
+                let sign = if *op == UnaryOp::Not { "!" } else { "-" };
+                Doc::concat(vec![Doc::text(sign), self.expr(operand)])
+            }
+            ExprKind::Binary { .. } | ExprKind::Logic { .. } | ExprKind::Pipe { .. } => self.operators(expr),
+            ExprKind::Ternary { cond, then, other } => {
+                let broken = self.comments.lines_between(cond.span.end, then.span.start) > 0
+                    || self.comments.lines_between(then.span.end, other.span.start) > 0;
+                let mut parts = vec![self.expr(cond), self.comments.trailing(cond.span.end)];
+                let mut tail = vec![Doc::line(), Doc::text("? "), self.expr(then)];
+                tail.push(self.comments.trailing(then.span.end));
+                tail.extend([Doc::line(), Doc::text(": "), self.expr(other)]);
+                parts.push(Doc::indent(Doc::concat(tail)));
+                Doc::group(Doc::concat(parts), broken)
+            }
+            ExprKind::Range { start, end, exclusive, .. } => {
+                let mut parts = vec![self.expr(start), Doc::text(" to "), self.expr(end)];
+                if *exclusive {
+                    parts.push(Doc::text(" exclusive"));
+                }
+                Doc::concat(parts)
+            }
+            ExprKind::Call { .. }
+            | ExprKind::MethodCall { .. }
+            | ExprKind::Member { .. }
+            | ExprKind::Index { .. }
+            | ExprKind::Slice { .. }
+            | ExprKind::Propagate { .. } => self.postfix(expr),
+        }
+    }
+
+    fn paren(&mut self, inner: &Expr) -> Doc<'s> {
+        let inner = self.expr(inner);
+        let body = Doc::concat(vec![Doc::indent(Doc::concat(vec![Doc::soft(), inner])), Doc::soft()]);
+        Doc::group(Doc::concat(vec![Doc::text("("), body, Doc::text(")")]), false)
+    }
+
+    /// Items between brackets, with the comments around them. `end` is behind the closing bracket.
+    fn items<T>(
+        &mut self,
+        brackets: (&'static str, &'static str),
+        items: &[T],
+        end: u32,
+        hugs: bool,
+        mut each: impl FnMut(&mut Self, &T) -> ((u32, u32), Doc<'s>),
+        start_of: impl Fn(&T) -> u32,
+    ) -> Doc<'s> {
+        let mut docs = Vec::with_capacity(items.len());
+        let head = items.first().map_or_else(Doc::nil, |first| self.comments.behind_bracket(start_of(first)));
+        let mut broken = !head.is_nil();
+        for item in items {
+            let (leading, any) = self.above(start_of(item));
+            broken |= any;
+            let ((_, item_end), doc) = each(self, item);
+            let trailing = self.comments.trailing(item_end);
+            broken |= !trailing.is_nil();
+            docs.push(match (any, trailing.is_nil()) {
+                (false, true) => doc,
+                _ => Doc::concat(vec![leading, doc, trailing]),
+            });
+        }
+        // Comments before the closing bracket stay inside, behind the last item.
+        while let Some(comment) = self.comments.take_before(end.saturating_sub(1)) {
+            broken = true;
+            let text = self.comments.text(comment);
+            match docs.pop() {
+                Some(last) => docs.push(Doc::concat(vec![last, Doc::suffix(text)])),
+                None => return self.only_comments(brackets, comment, end),
+            }
+        }
+        let list = Doc::list(List { open: brackets.0, items: docs, close: brackets.1, hugs, broken });
+        if head.is_nil() { list } else { Doc::concat(vec![head, list]) }
+    }
+
+    /// Brackets with nothing but comments between them.
+    fn only_comments(
+        &mut self,
+        (open, close): (&'static str, &'static str),
+        first: harn_syntax::token::Comment,
+        end: u32,
+    ) -> Doc<'s> {
+        let mut inner = vec![Doc::hard(), self.comments.block(first)];
+        while let Some(comment) = self.comments.take_before(end.saturating_sub(1)) {
+            inner.push(Doc::hard());
+            inner.push(self.comments.block(comment));
+        }
+        Doc::concat(vec![Doc::text(open), Doc::indent(Doc::concat(inner)), Doc::close(), Doc::text(close)])
+    }
+
+    /// The comments above an item of a list, each on its line; and whether there are any.
+    fn above(&mut self, start: u32) -> (Doc<'s>, bool) {
+        let mut parts = Vec::new();
+        while let Some(comment) = self.comments.take_before(start) {
+            parts.push(self.comments.block(comment));
+            let next = self.comments.lines_between(comment.span.end, start);
+            parts.push(if next == 0 { Doc::text(" ") } else { Doc::hard() });
+        }
+        let any = !parts.is_empty();
+        (Doc::concat(parts), any)
+    }
+
+    /// Arguments, or the elements of a list. `end` is behind the closing bracket.
+    pub(crate) fn args(
+        &mut self,
+        open: &'static str,
+        args: &[Arg],
+        close: &'static str,
+        end: u32,
+        is_call: bool,
+    ) -> Doc<'s> {
+        let hugs = is_call && args.last().is_some_and(|last| can_hug(&last.value, args.len() == 1));
+        let each = |fmt: &mut Self, arg: &Arg| {
+            let doc = fmt.expr(&arg.value);
+            let doc = if arg.spread { Doc::concat(vec![Doc::text("..."), doc]) } else { doc };
+            ((arg.value.span.start, arg.value.span.end), doc)
+        };
+        self.items((open, close), args, end, hugs, each, |arg| arg.value.span.start)
+    }
+
+    fn dict(&mut self, open: &'static str, items: &[DictItem], end: u32) -> Doc<'s> {
+        let start = |item: &DictItem| match item {
+            DictItem::Entry { key, .. } => key.span.start,
+            DictItem::Computed { key, .. } => key.span.start,
+            DictItem::Spread(value) => value.span.start,
+        };
+        let each = |fmt: &mut Self, item: &DictItem| match item {
+            DictItem::Entry { key, value } => {
+                let text = fmt.key(key);
+                let value = fmt.expr(value);
+                ((key.span.start, item_end(item)), Doc::concat(vec![text, Doc::text(": "), value]))
+            }
+            DictItem::Computed { key, value } => {
+                let bracketed = fmt.source[..key.span.start as usize].trim_end().ends_with('[')
+                    || !matches!(key.kind, ExprKind::Interp(_));
+                let (name, value) = (fmt.expr(key), fmt.expr(value));
+                let (open, close) = if bracketed { ("[", "]: ") } else { ("", ": ") };
+                let parts = vec![Doc::text(open), name, Doc::text(close), value];
+                ((key.span.start, item_end(item)), Doc::concat(parts))
+            }
+            DictItem::Spread(value) => {
+                let doc = fmt.expr(value);
+                ((value.span.start, value.span.end), Doc::concat(vec![Doc::text("..."), doc]))
+            }
+        };
+        self.items((open, "}"), items, end, false, each, start)
+    }
+
+    /// A key of a dict; one that can be a name needs no quotes.
+    pub(crate) fn key(&self, key: &Ident) -> Doc<'s> {
+        let text = self.slice(key.span);
+        let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let is_name = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        Doc::text(inner.filter(|inner| is_name(inner)).unwrap_or(text))
+    }
+
+    /// A function that is an expression.
+    fn closure(&mut self, func: &Function, is_fn: bool) -> Doc<'s> {
+        let commented = self.comments.any_between(func.span.start, func.span.end);
+        let head = if is_fn {
+            let params = self.params(&func.params, func.body.span.start);
+            Doc::concat(vec![Doc::text("fn"), params, Doc::text(" {")])
+        } else {
+            let mut parts = vec![Doc::text("{ ")];
+            for (at, param) in func.params.iter().enumerate() {
+                if at > 0 {
+                    parts.push(Doc::text(", "));
+                }
+                parts.push(self.param(param));
+            }
+            if !func.params.is_empty() {
+                parts.push(Doc::text(" "));
+            }
+            parts.push(Doc::text("->"));
+            Doc::concat(parts)
+        };
+        let start = if is_fn { func.body.span.start + 1 } else { self.behind_arrow(func) };
+        self.body(head, &func.body, start, commented)
+    }
+
+    /// The place behind the arrow of a closure.
+    fn behind_arrow(&self, func: &Function) -> u32 {
+        let from = func.params.last().map_or(func.body.span.start + 1, |param| param.span.end);
+        self.source[from as usize..].find("->").map_or(from, |at| from + at as u32 + 2)
+    }
+
+    /// A head and a body in braces, on one line if the body is one simple statement.
+    pub(crate) fn body(&mut self, head: Doc<'s>, body: &Block, start: u32, commented: bool) -> Doc<'s> {
+        if let ([only], false) = (body.stmts.as_slice(), commented)
+            && is_simple(only)
+        {
+            let inner = self.stmt(only);
+            let broken = inner.is_hard();
+            let parts =
+                vec![head, Doc::indent(Doc::concat(vec![Doc::line(), inner])), Doc::line(), Doc::text("}")];
+            return Doc::group(Doc::concat(parts), broken);
+        }
+        if body.stmts.is_empty() && !commented {
+            return Doc::concat(vec![head, Doc::text(" }")]);
+        }
+        let items: Vec<Item<'_>> = body.stmts.iter().map(Item::Stmt).collect();
+        let inner = self.lines(&items, start, body.span.end.saturating_sub(1), false);
+        Doc::concat(vec![head, Doc::indent(inner), Doc::close(), Doc::text("}")])
+    }
+
+    fn if_chain(&mut self, arms: &[IfArm], last: Option<&Block>) -> Doc<'s> {
+        let mut parts = Vec::new();
+        for (at, arm) in arms.iter().enumerate() {
+            parts.push(Doc::text(if at == 0 { "if " } else { " else if " }));
+            parts.push(self.expr(&arm.cond));
+            parts.push(Doc::text(" "));
+            parts.push(self.block(&arm.body));
+        }
+        if let Some(last) = last {
+            parts.push(Doc::text(" else "));
+            parts.push(self.block(last));
+        }
+        Doc::concat(parts)
+    }
+
+    fn try_expr(&mut self, body: &Block, catch: Option<&Catch>, finally: Option<&Block>) -> Doc<'s> {
+        let mut parts = vec![Doc::text("try "), self.block(body)];
+        if let Some(catch) = catch {
+            parts.push(Doc::text(" catch "));
+            if let Some(name) = &catch.name {
+                parts.push(Doc::text("("));
+                parts.push(Doc::text(self.slice(name.span)));
+                if let Some(ty) = &catch.ty {
+                    parts.push(Doc::text(": "));
+                    parts.push(self.ty(ty));
+                }
+                parts.push(Doc::text(") "));
+            }
+            parts.push(self.block(&catch.body));
+        }
+        if let Some(finally) = finally {
+            parts.push(Doc::text(" finally "));
+            parts.push(self.block(finally));
+        }
+        Doc::concat(parts)
+    }
+
+    fn headed(&mut self, word: &'static str, head: &Expr, body: &Block) -> Doc<'s> {
+        Doc::concat(vec![Doc::text(word), self.expr(head), Doc::text(" "), self.block(body)])
+    }
+
+    fn parallel(&mut self, parallel: &Parallel) -> Doc<'s> {
+        let word = match parallel.kind {
+            ParallelKind::Count => "parallel ",
+            ParallelKind::Each => "parallel each ",
+            ParallelKind::Settle => "parallel settle ",
+        };
+        let mut parts = vec![Doc::text(word), self.expr(&parallel.source), Doc::text(" ")];
+        if let Some(max) = &parallel.max_concurrent {
+            parts.push(Doc::text("with { max_concurrent: "));
+            parts.push(self.expr(max));
+            parts.push(Doc::text(" } "));
+        }
+        let body = &parallel.func.body;
+        parts.push(self.comments.inline(body.span.start));
+        let mut start = body.span.start + 1;
+        parts.push(Doc::text("{"));
+        if let [param] = parallel.func.params.as_slice() {
+            start = self.behind_arrow(&parallel.func);
+            parts.extend([Doc::text(" "), self.param(param), Doc::text(" ->")]);
+        } else if self.first_token(start) == "->" {
+            parts.push(Doc::text(" ->"));
+        }
+        let items: Vec<Item<'_>> = body.stmts.iter().map(Item::Stmt).collect();
+        let inner = self.lines(&items, start, body.span.end.saturating_sub(1), false);
+        parts.extend([Doc::indent(inner), Doc::close(), Doc::text("}")]);
+        if parallel.as_stream {
+            parts.push(Doc::text(" as stream"));
+        }
+        Doc::concat(parts)
+    }
+
+    fn select(&mut self, select: &Select, start: u32, end: u32) -> Doc<'s> {
+        let mut items: Vec<Item<'_>> = select.cases.iter().map(Item::Case).collect();
+        items.extend(select.timeout.iter().map(|(limit, block)| Item::Headed("timeout ", limit, block)));
+        items.extend(select.default.iter().map(|block| Item::Worded("default ", block)));
+        items.sort_by_key(|item| item.span().start);
+        let word = "select".len() as u32;
+        Doc::concat(vec![Doc::text("select "), self.braces(&items, start + word, end)])
+    }
+
+    /// A chain of operators of one precedence: all on one line, or each at the start of a line.
+    fn operators(&mut self, expr: &Expr) -> Doc<'s> {
+        let mut operands = Vec::new();
+        let mut rest = expr;
+        let level = precedence(expr);
+        while let Some((lhs, sign, op_start, rhs)) = parts_of(rest) {
+            operands.push((sign, op_start, rhs));
+            rest = lhs;
+            // `**` groups to the right, comparisons do not read as a chain.
+            if level.is_none() || precedence(rest) != level {
+                break;
+            }
+        }
+        let broken = {
+            let mut before = rest.span.end;
+            operands.iter().rev().any(|(_, _, rhs)| {
+                let gap = self.comments.lines_between(before, rhs.span.start) > 0;
+                before = rhs.span.end;
+                gap
+            })
+        };
+        let first = self.operand(rest, expr);
+        let mut tail = Vec::with_capacity(operands.len() * 4);
+        for (sign, op_start, rhs) in operands.into_iter().rev() {
+            tail.push(self.comments.inline(op_start));
+            if matches!(sign, "-" | "in" | "not in") {
+                tail.push(Doc::if_broken(" \\"));
+            }
+            tail.push(Doc::line());
+            tail.push(Doc::text(sign));
+            tail.push(Doc::text(" "));
+            tail.push(self.operand(rhs, expr));
+        }
+        Doc::group(Doc::concat(vec![first, Doc::indent(Doc::concat(tail))]), broken)
+    }
+
+    /// An operand, in parentheses where readers go wrong: `&&` inside of `||`, `??` inside of anything looser.
+    fn operand(&mut self, operand: &Expr, around: &Expr) -> Doc<'s> {
+        let inner = match &operand.kind {
+            ExprKind::Logic { op, .. } => *op,
+            _ => return self.expr(operand),
+        };
+        let unclear = match &around.kind {
+            ExprKind::Logic { op: LogicOp::Or, .. } if inner == LogicOp::And => true,
+            ExprKind::Logic { op, .. } => inner == LogicOp::Coalesce && *op != LogicOp::Coalesce,
+            ExprKind::Binary { .. } => inner == LogicOp::Coalesce,
+            _ => false,
+        };
+        if unclear { self.paren(operand) } else { self.expr(operand) }
+    }
+
+    /// A receiver and what follows it: members, methods, subscripts, calls.
+    fn postfix(&mut self, expr: &Expr) -> Doc<'s> {
+        let mut links = Vec::new();
+        let mut base = expr;
+        while let Some(object) = object_of(base) {
+            links.push(base);
+            base = object;
+        }
+        let methods = links.iter().filter(|link| matches!(link.kind, ExprKind::MethodCall { .. })).count();
+        let mut before = self.expr(base);
+        let mut parts: Vec<(bool, Doc<'s>)> = Vec::with_capacity(links.len());
+        for link in links.into_iter().rev() {
+            let object_end = object_of(link).map_or(link.span.start, |object| object.span.end);
+            match &link.kind {
+                ExprKind::Member { name, optional, .. } | ExprKind::MethodCall { name, optional, .. } => {
+                    let breaks = self.comments.lines_between(object_end, name.span.start) > 0;
+                    let mut link_parts = Vec::new();
+                    if breaks {
+                        link_parts.push(self.comments.trailing(object_end));
+                        link_parts.push(Doc::hard());
+                        link_parts.push(self.above(name.span.start).0);
+                    } else {
+                        link_parts.push(self.comments.inline(name.span.start));
+                        if matches!(link.kind, ExprKind::MethodCall { .. }) && methods > 2 {
+                            link_parts.push(Doc::soft());
+                        }
+                    }
+                    link_parts.push(Doc::text(if *optional { "?." } else { "." }));
+                    link_parts.push(Doc::text(self.slice(name.span)));
+                    if let ExprKind::MethodCall { args, .. } = &link.kind {
+                        link_parts.push(self.args("(", args, ")", link.span.end, true));
+                    }
+                    parts.push((breaks, Doc::concat(link_parts)));
+                }
+                ExprKind::Call { type_args, args, .. } => {
+                    let mut call = Vec::new();
+                    if !type_args.is_empty() {
+                        call.push(Doc::text("<"));
+                        call.push(self.types(type_args));
+                        call.push(Doc::text(">"));
+                    }
+                    call.push(self.args("(", args, ")", link.span.end, true));
+                    parts.push((false, Doc::concat(call)));
+                }
+                ExprKind::Index { index, optional, .. } => {
+                    let open = if *optional { "?[" } else { "[" };
+                    parts.push((false, Doc::concat(vec![Doc::text(open), self.expr(index), Doc::text("]")])));
+                }
+                ExprKind::Slice { start, end, .. } => {
+                    let mut slice = vec![Doc::text("[")];
+                    slice.extend(start.iter().map(|start| self.expr(start)));
+                    slice.push(Doc::text(":"));
+                    slice.extend(end.iter().map(|end| self.expr(end)));
+                    slice.push(Doc::text("]"));
+                    parts.push((false, Doc::concat(slice)));
+                }
+                _ => parts.push((false, Doc::text("?"))),
+            }
+        }
+        let broken = parts.iter().any(|(breaks, _)| *breaks);
+        if broken || methods <= 2 || parts.iter().any(|(_, doc)| doc.is_hard()) {
+            // From the first line break on, everything is one level deeper.
+            let first = parts.iter().position(|(breaks, _)| *breaks).unwrap_or(parts.len());
+            let tail: Vec<Doc<'s>> = parts.split_off(first).into_iter().map(|(_, doc)| doc).collect();
+            let mut all = vec![before];
+            all.extend(parts.into_iter().map(|(_, doc)| Doc::group(doc, false)));
+            all.push(Doc::indent(Doc::concat(tail)));
+            return Doc::concat(all);
+        }
+        let tail: Vec<Doc<'s>> = parts.into_iter().map(|(_, doc)| doc).collect();
+        before = Doc::concat(vec![before, Doc::indent(Doc::concat(tail))]);
+        Doc::group(before, false)
+    }
+}
+
+fn item_end(item: &DictItem) -> u32 {
+    match item {
+        DictItem::Entry { value, .. } | DictItem::Computed { value, .. } | DictItem::Spread(value) => {
+            value.span.end
+        }
+    }
+}
+
+/// What an expression follows.
+fn object_of(expr: &Expr) -> Option<&Expr> {
+    match &expr.kind {
+        ExprKind::Member { object, .. }
+        | ExprKind::MethodCall { object, .. }
+        | ExprKind::Index { object, .. }
+        | ExprKind::Slice { object, .. }
+        | ExprKind::Call { callee: object, .. }
+        | ExprKind::Propagate { operand: object, .. } => Some(object),
+        _ => None,
+    }
+}
+
+/// The operands of an operator, its sign and its place.
+fn parts_of(expr: &Expr) -> Option<(&Expr, &'static str, u32, &Expr)> {
+    match &expr.kind {
+        ExprKind::Binary { op, op_span, lhs, rhs } => Some((lhs, op.symbol(), op_span.start, rhs)),
+        ExprKind::Logic { op, op_span, lhs, rhs } => Some((lhs, op.symbol(), op_span.start, rhs)),
+        ExprKind::Pipe { value, func, op_span } => Some((value, "|>", op_span.start, func)),
+        _ => None,
+    }
+}
+
+/// The precedence of operators that make chains.
+fn precedence(expr: &Expr) -> Option<u8> {
+    Some(match &expr.kind {
+        ExprKind::Pipe { .. } => 0,
+        ExprKind::Logic { op: LogicOp::Or, .. } => 1,
+        ExprKind::Logic { op: LogicOp::And, .. } => 2,
+        ExprKind::Logic { op: LogicOp::Coalesce, .. } => 3,
+        ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Sub, .. } => 4,
+        ExprKind::Binary { op: BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem, .. } => 5,
+        _ => return None,
+    })
+}
+
+/// Whether an argument reads well when it begins behind the bracket and goes on below.
+fn can_hug(value: &Expr, is_only: bool) -> bool {
+    match &value.kind {
+        ExprKind::Closure { .. }
+        | ExprKind::If { .. }
+        | ExprKind::Match { .. }
+        | ExprKind::Try { .. }
+        | ExprKind::Retry { .. }
+        | ExprKind::Deadline { .. }
+        | ExprKind::Spawn(_)
+        | ExprKind::Parallel(_)
+        | ExprKind::Select(_) => true,
+        ExprKind::List(items) => !items.is_empty(),
+        ExprKind::Dict(items) | ExprKind::StructLit { items, .. } => !items.is_empty(),
+        ExprKind::Call { args, .. } | ExprKind::MethodCall { args, .. } => is_only && !args.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether a statement may stand on the line of its braces.
+pub(crate) fn is_simple(stmt: &Stmt) -> bool {
+    match &stmt.kind {
+        StmtKind::Expr(value) | StmtKind::Return(Some(value)) => !has_block(value),
+        StmtKind::Return(None) | StmtKind::Break | StmtKind::Continue => true,
+        StmtKind::Require { cond, message } => {
+            !has_block(cond) && message.as_ref().is_none_or(|message| !has_block(message))
+        }
+        StmtKind::Assign { value, .. } => !has_block(value),
+        _ => false,
+    }
+}
+
+/// Whether an expression begins with a word that a block follows.
+const fn has_block(value: &Expr) -> bool {
+    matches!(
+        value.kind,
+        ExprKind::If { .. }
+            | ExprKind::Match { .. }
+            | ExprKind::Try { .. }
+            | ExprKind::Retry { .. }
+            | ExprKind::Deadline { .. }
+            | ExprKind::Spawn(_)
+            | ExprKind::Parallel(_)
+            | ExprKind::Select(_)
+    )
+}

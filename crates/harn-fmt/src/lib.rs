@@ -1,0 +1,177 @@
+//! The formatter: one layout for every program.
+//!
+//! A text is parsed, its tree is turned into a document with places where lines may break, and the printer decides
+//! which of them do. What comes out has the same tokens (but for separators, parentheses and trailing commas) and the
+//! same comments; [`format`] makes sure of that each time, and refuses to change a file otherwise.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `doc` | documents and the printer |
+//! | `comments` | the comments, handed out to the pieces they stand at |
+//! | `expr` | the layout of expressions |
+//! | `stmt` | statements, blocks and whatever else stands line by line |
+//! | `decl` | declarations, imports and types |
+//! | `same` | whether two texts are the same program |
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+#![forbid(unsafe_code)]
+
+mod comments;
+mod decl;
+mod doc;
+mod expr;
+mod same;
+mod stmt;
+
+use std::fmt;
+
+use harn_syntax::Span;
+use harn_syntax::ast::{Import, Program, Stmt, StmtKind};
+
+use comments::Comments;
+use stmt::Item;
+
+/// The columns that are asked for where nothing is said.
+pub const LINE_WIDTH: usize = 100;
+
+/// The columns of a line of dashes where nothing is said.
+pub const SEPARATOR_WIDTH: usize = 80;
+
+/// What can be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How many columns a line has.
+    pub line_width: usize,
+    /// How many columns a line of dashes has.
+    pub separator_width: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { line_width: LINE_WIDTH, separator_width: SEPARATOR_WIDTH }
+    }
+}
+
+/// Why a text was not formatted.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It has syntax errors: their texts.
+    Syntax(Vec<String>),
+    /// The result would not be the same program: an error of the formatter.
+    Changed(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Syntax(errors) => match errors.first() {
+                Some(error) => f.write_str(error),
+                None => f.write_str("syntax error"),
+            },
+            Refusal::Changed(what) => {
+                write!(f, "formatting would change the program ({what}); the file is left as it is")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Formats a program.
+///
+/// # Errors
+/// See [`Refusal`].
+pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
+    let parsed = harn_syntax::parse(source);
+    if !parsed.errors.is_empty() {
+        return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));
+    }
+    let (text, lists) = layout(source, &parsed.program, options);
+    same::check(source, &text, &lists).map_err(Refusal::Changed)?;
+    Ok(text)
+}
+
+/// The formatted text, and where types were written `[T]`.
+fn layout(source: &str, program: &Program, options: &Options) -> (String, Vec<Span>) {
+    let all = program.comments.clone();
+    let mut fmt =
+        Fmt { source, comments: Comments::new(source, all, options.separator_width), lists: Vec::new() };
+    let (start, head) = match program.shebang {
+        Some(line) => (line.end, format!("{}\n", fmt.slice(line).trim_end())),
+        None => (0, String::new()),
+    };
+    let items = in_order(program, &fmt);
+    let items: Vec<Item<'_>> = items.into_iter().map(Item::Stmt).collect();
+    let doc = fmt.lines(&items, start, source.len() as u32, true);
+    let text = doc::print(&doc, options.line_width);
+    let body = text.trim_start_matches('\n');
+    // What the first line is followed by stays apart from it.
+    let apart = !head.is_empty()
+        && source[start as usize..].trim_start_matches([' ', '\t', '\r']).starts_with("\n\n");
+    let text = format!("{head}{}{body}", if apart && !body.is_empty() { "\n" } else { "" });
+    (text, fmt.lists)
+}
+
+/// The statements of a file, with the imports that it begins with sorted; where comments stand between them, the
+/// author's order has a meaning.
+fn in_order<'a>(program: &'a Program, fmt: &Fmt<'_>) -> Vec<&'a Stmt> {
+    let mut items: Vec<&Stmt> = program.items.iter().collect();
+    let count = items.iter().take_while(|item| matches!(item.kind, StmtKind::Import(_))).count();
+    let block = &mut items[..count];
+    if let (Some(first), Some(last)) = (block.first(), block.last())
+        && !fmt.comments.any_between(first.span.start, line_end(fmt.source, last.span.end))
+    {
+        block.sort_by(|a, b| match (&a.kind, &b.kind) {
+            (StmtKind::Import(a), StmtKind::Import(b)) => import_key(a).cmp(&import_key(b)),
+            _ => std::cmp::Ordering::Equal,
+        });
+    }
+    items
+}
+
+fn line_end(source: &str, from: u32) -> u32 {
+    source[from as usize..].find('\n').map_or(source.len() as u32, |at| from + at as u32)
+}
+
+/// What imports are sorted by: embedded modules first, then paths, everything before single names.
+fn import_key(import: &Import) -> (bool, &str, bool, Vec<&str>) {
+    let mut names: Vec<&str> = import.names.iter().flatten().map(|name| name.name.as_str()).collect();
+    names.sort_unstable();
+    (!import.path.starts_with("std/"), import.path.as_str(), import.names.is_some(), names)
+}
+
+/// The state of a layout.
+pub(crate) struct Fmt<'s> {
+    source: &'s str,
+    comments: Comments<'s>,
+    /// Where types were written `[T]`, which become `list<T>`.
+    lists: Vec<Span>,
+}
+
+impl<'s> Fmt<'s> {
+    fn slice(&self, span: Span) -> &'s str {
+        span.slice(self.source)
+    }
+
+    /// The two characters of the first token behind a place, comments left out.
+    fn first_token(&self, from: u32) -> &'s str {
+        let mut rest = self.source[from as usize..].trim_start();
+        loop {
+            rest = match rest.get(..2) {
+                Some("//") => rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start(),
+                Some("/*") => rest.split_once("*/").map_or("", |(_, rest)| rest).trim_start(),
+                Some(two) => return two,
+                None => return "",
+            };
+        }
+    }
+
+    /// The `description "..."` that a tool's braces begin with.
+    fn description(&self, brace: u32) -> Option<Span> {
+        let lexed = harn_syntax::lexer::lex(&self.source[brace as usize..]);
+        let mut tokens = lexed.tokens.iter().skip(1);
+        let word = tokens.find(|token| token.kind.is_word())?;
+        let text = tokens.next()?;
+        Some(Span::new(brace + word.span.start, brace + text.span.end))
+    }
+}

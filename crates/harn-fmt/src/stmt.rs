@@ -1,0 +1,406 @@
+//! Statements, blocks, and everything else that stands line by line.
+
+use harn_syntax::Span;
+use harn_syntax::ast::*;
+
+use crate::Fmt;
+use crate::doc::Doc;
+use crate::expr::is_simple;
+
+/// Something that stands on lines of its own.
+pub(crate) enum Item<'a> {
+    Stmt(&'a Stmt),
+    Arm(&'a MatchArm),
+    Case(&'a SelectCase),
+    /// A word, an expression and a block.
+    Headed(&'static str, &'a Expr, &'a Block),
+    /// A word and a block.
+    Worded(&'static str, &'a Block),
+    /// A key and a value with a sign between them.
+    Entry(&'a Ident, &'static str, &'a Expr),
+    /// Text that is printed as it is.
+    Text(Span),
+    Variant(&'a Variant),
+    Field(&'a StructField),
+    Assoc(&'a AssocType),
+    Signature(&'a MethodSig),
+    Method(&'a Method),
+}
+
+impl Item<'_> {
+    /// From its first to its last character, or what is known of that.
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Item::Stmt(stmt) => stmt.span,
+            Item::Arm(arm) => arm.span,
+            Item::Case(case) => case.name.span.to(case.body.span),
+            Item::Headed(_, head, body) => head.span.to(body.span),
+            Item::Worded(_, body) => body.span,
+            Item::Entry(key, _, value) => key.span.to(value.span),
+            Item::Text(span) => *span,
+            Item::Variant(variant) => variant.span,
+            Item::Field(field) => match &field.ty {
+                Some(ty) => field.name.span.to(ty.span),
+                None => field.name.span,
+            },
+            Item::Assoc(assoc) => match &assoc.default {
+                Some(ty) => assoc.name.span.to(ty.span),
+                None => assoc.name.span,
+            },
+            Item::Signature(sig) => sig.span,
+            Item::Method(method) => method.decl.func.span,
+        }
+    }
+
+    /// Whether an empty line sets it apart from what is around it at the top of a file.
+    fn stands_apart(&self) -> bool {
+        match self {
+            Item::Stmt(stmt) => {
+                matches!(&stmt.kind, StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Type(_)))
+            }
+            Item::Method(_) => true,
+            _ => false,
+        }
+    }
+
+    const fn is_import(&self) -> bool {
+        matches!(self, Item::Stmt(Stmt { kind: StmtKind::Import(_), .. }))
+    }
+}
+
+impl<'s> Fmt<'s> {
+    /// `{`, items on lines of their own, `}`. The opening brace stands behind `from`, the closing one before `end`.
+    pub(crate) fn braces(&mut self, items: &[Item<'_>], from: u32, end: u32) -> Doc<'s> {
+        let open = self.source[from as usize..].find('{').map_or(from, |at| from + at as u32 + 1);
+        let head = self.comments.inline(open.saturating_sub(1));
+        let apart = items.iter().any(|item| matches!(item, Item::Method(_)));
+        let inner = self.lines(items, open, end.saturating_sub(1), apart);
+        Doc::concat(vec![head, Doc::text("{"), Doc::indent(inner), Doc::close(), Doc::text("}")])
+    }
+
+    /// A block over several lines.
+    pub(crate) fn block(&mut self, block: &Block) -> Doc<'s> {
+        let head = self.comments.inline(block.span.start);
+        let items: Vec<Item<'_>> = block.stmts.iter().map(Item::Stmt).collect();
+        let inner = self.lines(&items, block.span.start + 1, block.span.end.saturating_sub(1), false);
+        Doc::concat(vec![head, Doc::text("{"), Doc::indent(inner), Doc::close(), Doc::text("}")])
+    }
+
+    /// Items with their comments, each behind a line break. `start` is where the text before them ends.
+    pub(crate) fn lines(&mut self, items: &[Item<'_>], start: u32, end: u32, apart: bool) -> Doc<'s> {
+        // What a file begins with is no comment of a line before.
+        let mut parts = Vec::new();
+        if start > 0 {
+            parts.push(self.comments.trailing(start));
+        }
+        let mut before = start.max(self.comments.last_end());
+        let mut first = true;
+        for (at, item) in items.iter().enumerate() {
+            let span = item.span();
+            let imports = at > 0 && item.is_import() && items[at - 1].is_import();
+            let leaves_imports = at > 0 && !item.is_import() && items[at - 1].is_import();
+            let mut wanted = apart
+                && at > 0
+                && !imports
+                && (item.stands_apart() || items[at - 1].stands_apart() || leaves_imports);
+            let mut same_line = false;
+            while let Some(comment) = self.comments.take_before(span.start) {
+                let gap = self.comments.lines_between(before, comment.span.start);
+                parts.push(if same_line && gap == 0 {
+                    Doc::text(" ")
+                } else if !first && wanted {
+                    Doc::apart()
+                } else if !first && gap > 1 {
+                    Doc::blank()
+                } else {
+                    Doc::hard()
+                });
+                wanted = false;
+                first = false;
+                parts.push(self.comments.block(comment));
+                before = comment.span.end;
+                same_line = true;
+            }
+            let gap = self.comments.lines_between(before, span.start);
+            parts.push(if same_line && gap == 0 {
+                Doc::text(" ")
+            } else if !first && wanted {
+                Doc::apart()
+            } else if !first && gap > 1 && !imports {
+                Doc::blank()
+            } else {
+                Doc::hard()
+            });
+            first = false;
+            parts.push(self.item(item));
+            parts.push(self.comments.trailing(span.end));
+            before = span.end.max(self.comments.last_end());
+        }
+        while let Some(comment) = self.comments.take_before(end) {
+            let blank = !first && self.comments.lines_between(before, comment.span.start) > 1;
+            parts.push(if blank { Doc::blank() } else { Doc::hard() });
+            first = false;
+            parts.push(self.comments.block(comment));
+            before = comment.span.end;
+        }
+        Doc::concat(parts)
+    }
+
+    fn item(&mut self, item: &Item<'_>) -> Doc<'s> {
+        match item {
+            Item::Stmt(stmt) => self.stmt(stmt),
+            Item::Arm(arm) => self.arm(arm),
+            Item::Case(case) => {
+                let head = vec![Doc::text(self.slice(case.name.span)), Doc::text(" from ")];
+                let (channel, body) = (self.expr(&case.channel), self.block(&case.body));
+                Doc::concat(head.into_iter().chain([channel, Doc::text(" "), body]).collect())
+            }
+            Item::Headed(word, head, body) => {
+                Doc::concat(vec![Doc::text(word), self.expr(head), Doc::text(" "), self.block(body)])
+            }
+            Item::Worded(word, body) => Doc::concat(vec![Doc::text(word), self.block(body)]),
+            Item::Entry(key, sign, value) => {
+                Doc::concat(vec![Doc::text(self.slice(key.span)), Doc::text(sign), self.expr(value)])
+            }
+            Item::Text(span) => {
+                self.comments.skip_to(span.end);
+                Doc::text(self.slice(*span))
+            }
+            Item::Variant(variant) => self.variant(variant),
+            Item::Field(field) => {
+                let mut parts = vec![Doc::text(self.slice(field.name.span))];
+                if field.optional {
+                    parts.push(Doc::text("?"));
+                }
+                if let Some(ty) = &field.ty {
+                    parts.push(Doc::text(": "));
+                    parts.push(self.ty(ty));
+                }
+                Doc::concat(parts)
+            }
+            Item::Assoc(assoc) => {
+                let mut parts = vec![Doc::text("type "), Doc::text(self.slice(assoc.name.span))];
+                if let Some(ty) = &assoc.default {
+                    parts.push(Doc::text(" = "));
+                    parts.push(self.ty(ty));
+                }
+                Doc::concat(parts)
+            }
+            Item::Signature(sig) => self.signature(sig),
+            Item::Method(method) => {
+                let public = if method.is_pub { "pub " } else { "" };
+                Doc::concat(vec![Doc::text(public), self.fn_decl(&method.decl)])
+            }
+        }
+    }
+
+    pub(crate) fn stmt(&mut self, stmt: &Stmt) -> Doc<'s> {
+        match &stmt.kind {
+            StmtKind::Let { mutable, pattern, ty, value } => {
+                let word = if *mutable { "var " } else { "let " };
+                let mut parts = vec![Doc::text(word), self.pattern(pattern)];
+                if let Some(ty) = ty {
+                    parts.push(Doc::text(": "));
+                    parts.push(self.ty(ty));
+                }
+                parts.push(Doc::text(" = "));
+                parts.push(self.expr(value));
+                Doc::concat(parts)
+            }
+            StmtKind::Assign { target, op, value, .. } => {
+                let target = self.target(target);
+                let sign = op.map_or(" = ".to_owned(), |op| format!(" {}= ", op.symbol()));
+                Doc::concat(vec![target, Doc::owned(sign), self.expr(value)])
+            }
+            StmtKind::For { pattern, iter, body } => {
+                let head = vec![Doc::text("for "), self.pattern(pattern), Doc::text(" in ")];
+                let (iter, body) = (self.expr(iter), self.block(body));
+                Doc::concat(head.into_iter().chain([iter, Doc::text(" "), body]).collect())
+            }
+            StmtKind::While { cond, body } => self.with_block("while ", cond, " ", body),
+            StmtKind::Guard { cond, body } => self.with_block("guard ", cond, " else ", body),
+            StmtKind::Require { cond, message } => {
+                let mut parts = vec![Doc::text("require "), self.expr(cond)];
+                if let Some(message) = message {
+                    parts.push(Doc::text(", "));
+                    parts.push(self.expr(message));
+                }
+                Doc::concat(parts)
+            }
+            StmtKind::Return(value) => self.with_value("return", value.as_ref()),
+            StmtKind::Yield(value) => self.with_value("yield", value.as_ref()),
+            StmtKind::Throw(value) => self.with_value("throw", Some(value)),
+            StmtKind::Emit(value) => self.with_value("emit", Some(value)),
+            StmtKind::Break => Doc::text("break"),
+            StmtKind::Continue => Doc::text("continue"),
+            StmtKind::Defer(block) => Doc::concat(vec![Doc::text("defer "), self.block(block)]),
+            StmtKind::Mutex(block) => Doc::concat(vec![Doc::text("mutex "), self.block(block)]),
+            StmtKind::Override { name, func } => {
+                let head = vec![Doc::text("override "), Doc::text(self.slice(name.span))];
+                let params = self.params(&func.params, func.body.span.start);
+                let body = self.block(&func.body);
+                Doc::concat(head.into_iter().chain([params, Doc::text(" "), body]).collect())
+            }
+            StmtKind::Decl(decl) => self.decl(decl),
+            StmtKind::Import(import) => self.import(import),
+            StmtKind::Expr(value) => self.expr(value),
+        }
+    }
+
+    fn with_block(
+        &mut self,
+        word: &'static str,
+        cond: &Expr,
+        between: &'static str,
+        body: &Block,
+    ) -> Doc<'s> {
+        Doc::concat(vec![Doc::text(word), self.expr(cond), Doc::text(between), self.block(body)])
+    }
+
+    fn with_value(&mut self, word: &'static str, value: Option<&Expr>) -> Doc<'s> {
+        match value {
+            Some(value) => Doc::concat(vec![Doc::text(word), Doc::text(" "), self.expr(value)]),
+            None => Doc::text(word),
+        }
+    }
+
+    fn target(&mut self, target: &Target) -> Doc<'s> {
+        let mut parts = vec![Doc::text(self.slice(target.root.span))];
+        for step in &target.path {
+            match step {
+                TargetStep::Member(name) => {
+                    parts.push(Doc::text("."));
+                    parts.push(Doc::text(self.slice(name.span)));
+                }
+                TargetStep::Index { index, .. } => {
+                    parts.push(Doc::text("["));
+                    parts.push(self.expr(index));
+                    parts.push(Doc::text("]"));
+                }
+            }
+        }
+        Doc::concat(parts)
+    }
+
+    fn arm(&mut self, arm: &MatchArm) -> Doc<'s> {
+        let mut parts = Vec::new();
+        for (at, pattern) in arm.patterns.iter().enumerate() {
+            if at > 0 {
+                parts.push(Doc::text(" | "));
+            }
+            parts.push(self.match_pattern(pattern));
+        }
+        if let Some(guard) = &arm.guard {
+            parts.push(Doc::text(" if "));
+            parts.push(self.expr(guard));
+        }
+        parts.push(Doc::text(" -> "));
+        let body = &arm.body;
+        let from = arm.patterns.last().map_or(body.span.start, |pattern| pattern.span.end);
+        let commented = self.comments.any_between(from, body.span.end);
+        let simple = matches!(body.stmts.as_slice(), [only] if is_simple(only));
+        if simple && !commented {
+            parts.push(self.body(Doc::text("{"), body, body.span.start + 1, false));
+        } else {
+            parts.push(self.block(body));
+        }
+        Doc::concat(parts)
+    }
+
+    fn match_pattern(&mut self, pattern: &MatchPattern) -> Doc<'s> {
+        let before = self.comments.inline(pattern.span.start);
+        let doc = match &pattern.kind {
+            MatchPatternKind::Wildcard | MatchPatternKind::Bind(_) => Doc::text(self.slice(pattern.span)),
+            MatchPatternKind::Value(value) => self.expr(value),
+            MatchPatternKind::Dict { entries, rest } => {
+                let mut parts = Vec::new();
+                for (key, inner) in entries {
+                    let key = self.key(key);
+                    parts.push(Doc::concat(vec![key, Doc::text(": "), self.match_pattern(inner)]));
+                }
+                self.with_rest("{", parts, rest.as_ref(), "}")
+            }
+            MatchPatternKind::List { items, rest } => {
+                let parts = items.iter().map(|item| self.match_pattern(item)).collect();
+                self.with_rest("[", parts, rest.as_ref(), "]")
+            }
+            MatchPatternKind::Variant { enum_name, variant, fields } => {
+                let mut parts = Vec::new();
+                // `Ok(x)` stands for `Result.Ok(x)`.
+                if enum_name.span != variant.span {
+                    parts.push(Doc::text(self.slice(enum_name.span)));
+                    parts.push(Doc::text("."));
+                }
+                parts.push(Doc::text(self.slice(variant.span)));
+                if let Some(fields) = fields {
+                    let fields = fields.iter().map(|field| self.match_pattern(field)).collect();
+                    parts.push(self.with_rest("(", fields, None, ")"));
+                }
+                Doc::concat(parts)
+            }
+        };
+        Doc::concat(vec![before, doc])
+    }
+
+    fn with_rest(
+        &mut self,
+        open: &'static str,
+        items: Vec<Doc<'s>>,
+        rest: Option<&Ident>,
+        close: &'static str,
+    ) -> Doc<'s> {
+        let rest = rest.map(|name| Doc::concat(vec![Doc::text("..."), Doc::text(self.slice(name.span))]));
+        let mut parts = vec![Doc::text(open)];
+        for (at, item) in items.into_iter().chain(rest).enumerate() {
+            if at > 0 {
+                parts.push(Doc::text(", "));
+            }
+            parts.push(item);
+        }
+        parts.push(Doc::text(close));
+        Doc::concat(parts)
+    }
+
+    fn pattern(&mut self, pattern: &Pattern) -> Doc<'s> {
+        match &pattern.kind {
+            PatternKind::Name(name) => Doc::text(self.slice(name.span)),
+            PatternKind::Pair(first, second) => {
+                let (first, second) = (self.slice(first.span), self.slice(second.span));
+                let parts = [first, ", ", second, ")"].map(Doc::text);
+                Doc::concat([Doc::text("(")].into_iter().chain(parts).collect())
+            }
+            PatternKind::Dict { fields, rest } => {
+                let parts = fields
+                    .iter()
+                    .map(|field| {
+                        let mut parts = vec![Doc::text(self.slice(field.key.span))];
+                        if field.key.span != field.name.span {
+                            parts.push(Doc::text(": "));
+                            parts.push(Doc::text(self.slice(field.name.span)));
+                        }
+                        parts.push(self.default(field.default.as_ref()));
+                        Doc::concat(parts)
+                    })
+                    .collect();
+                self.with_rest("{", parts, rest.as_ref(), "}")
+            }
+            PatternKind::List { elems, rest } => {
+                let parts = elems
+                    .iter()
+                    .map(|elem| {
+                        let name = Doc::text(self.slice(elem.name.span));
+                        Doc::concat(vec![name, self.default(elem.default.as_ref())])
+                    })
+                    .collect();
+                self.with_rest("[", parts, rest.as_ref(), "]")
+            }
+        }
+    }
+
+    fn default(&mut self, default: Option<&Expr>) -> Doc<'s> {
+        match default {
+            Some(value) => Doc::concat(vec![Doc::text(" = "), self.expr(value)]),
+            None => Doc::nil(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the layout looks like.
+
+use harn_fmt::{Options, Refusal, format};
+
+#[track_caller]
+fn check(before: &str, after: &str) {
+    let text = format(before, &Options::default()).unwrap();
+    assert_eq!(text, after);
+    assert_eq!(format(&text, &Options::default()).unwrap(), text, "a second pass changes it");
+}
+
+/// A text that is as it should be.
+#[track_caller]
+fn stays(text: &str) {
+    check(text, text);
+}
+
+#[test]
+fn statements_stand_alone() {
+    check("let a=1;let b  =  2\n\n\n\nprintln( a+b )", "let a = 1\nlet b = 2\n\nprintln(a + b)\n");
+    check("", "");
+    check("// only\n\n\n", "// only\n");
+    check("#!/usr/bin/env harn\nprintln( 1 )", "#!/usr/bin/env harn\nprintln(1)\n");
+    check("let a = 1\r\nlet b = 2\r\n", "let a = 1\nlet b = 2\n");
+}
+
+#[test]
+fn declarations_stand_apart() {
+    check(
+        "fn a() { 1 }\nfn b(x:int,y=2,...r)->int where T:I { return x }\nlet c = 1",
+        "fn a() {\n  1\n}\n\nfn b(x: int, y = 2, ...r) -> int where T: I {\n  return x\n}\n\nlet c = 1\n",
+    );
+    check(
+        "struct P<T> { a: int, b?: [string]\n c }\nenum E { A, B(n: int, string) }",
+        "struct P<T> {\n  a: int\n  b?: list<string>\n  c\n}\n\nenum E {\n  A\n  B(n: int, string)\n}\n",
+    );
+    check("fn f() {}", "fn f() {\n}\n");
+    check("@test pub pipeline p(t) { 1 }", "@test\npub pipeline p(t) {\n  1\n}\n");
+}
+
+#[test]
+fn imports_are_sorted() {
+    check(
+        "import \"b\"\nimport { z, a } from \"a\"\n\nimport \"std/text\"\nlet x = 1",
+        "import \"std/text\"\nimport { a, z } from \"a\"\nimport \"b\"\n\nlet x = 1\n",
+    );
+    // Comments between them give the order a meaning.
+    stays("import \"b\"\n// first b, then a\nimport \"a\"\n");
+}
+
+#[test]
+fn closures_and_arms_stay_short() {
+    check("xs.map({x->x+1})", "xs.map({ x -> x + 1 })\n");
+    check("xs.map({ x ->\n  x + 1\n})", "xs.map({ x -> x + 1 })\n");
+    check("xs.each({ x -> let y = x; y })", "xs.each({ x ->\n  let y = x\n  y\n})\n");
+    check(
+        "match x { 1|2 -> {a} [h,...t] if h>1 -> { let b = h; b } _ -> {} }",
+        "match x {\n  1 | 2 -> { a }\n  [h, ...t] if h > 1 -> {\n    let b = h\n    b\n  }\n  _ -> {\n  }\n}\n",
+    );
+    check("if a { b } else if c { d } else { e }", "if a {\n  b\n} else if c {\n  d\n} else {\n  e\n}\n");
+}
+
+#[test]
+fn what_does_not_fit_breaks() {
+    let long = "a".repeat(60);
+    check(&format!("call({long}, {long}, 3)"), &format!("call(\n  {long},\n  {long},\n  3,\n)\n"));
+    check(
+        &format!("call(1, {{name: {long}, other: {long}}})"),
+        &format!("call(1, {{\n  name: {long},\n  other: {long},\n}})\n"),
+    );
+    check(&format!("let x = {long} + {long} - 1"), &format!("let x = {long}\n  + {long} \\\n  - 1\n"));
+    check(&format!("let x = {long} ? {long} : 1"), &format!("let x = {long}\n  ? {long}\n  : 1\n"));
+    check("let d = {\n  a: 1,\n  b: 2,\n}", "let d = {a: 1, b: 2}\n");
+    check("call({\n  a: 1\n})", "call({a: 1})\n");
+}
+
+#[test]
+fn chains_keep_the_breaks_of_their_author() {
+    stays("let r = xs\n  .filter({ x -> x > 1 })\n  .map({ x -> x * 2 })\n");
+    stays("let r = a\n  && b\n  && c\n");
+    check("let r = a &&\n  b", "let r = a\n  && b\n");
+    check("let r = a -\n b", "let r = a \\\n  - b\n");
+}
+
+#[test]
+fn parentheses_help_readers() {
+    check("a || b && c", "a || (b && c)\n");
+    check("x ?? 0 > 5", "(x ?? 0) > 5\n");
+    stays("(a + b) * c\n");
+}
+
+#[test]
+fn comments_stay() {
+    stays("// above\nlet a = 1 // behind\n\n// alone\n\nlet b = 2\n// below\n");
+    stays("fn f() { // at the brace\n  // inside\n  1 // one\n  // at the end\n}\n");
+    stays("let d = {\n  a: 1, // one\n  // two\n  b: 2,\n}\n");
+    stays("let r = xs\n  // keep the large ones\n  .filter({ x -> x > 1 })\n");
+    check("let x = 1 + // why\n  2", "let x = 1\n  + 2 // why\n");
+    check("f(a /* first */, b)", "f(\n  a,\n  /* first */ b,\n)\n");
+    stays("/**\n * Doc.\n */\nfn f() {\n  1\n}\n");
+    check("// ------\nlet a = 1", &format!("// {}\nlet a = 1\n", "-".repeat(77)));
+}
+
+#[test]
+fn text_is_left_alone() {
+    stays("let t = \"\"\"\n  a   b  \n    ${ x  +  1 }\n\"\"\"\n");
+    stays("let t = \"a ${ x+1 } b\"\n");
+    check("let d = {\"a\": 1, \"b c\": 2, \"if\": 3, [k]: 4}", "let d = {a: 1, \"b c\": 2, if: 3, [k]: 4}\n");
+}
+
+#[test]
+fn what_does_not_parse_is_refused() {
+    match format("let x = \n)", &Options::default()) {
+        Err(Refusal::Syntax(errors)) => assert!(!errors.is_empty()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_megabyte_is_quick_to_lay_out() {
+    // No times here: deep and long texts must end, and keep their tokens.
+    let deep = format!("let x = {}1{}", "[".repeat(200), "]".repeat(200));
+    let wide = format!("let x = [{}]", "1, ".repeat(20_000));
+    let chain = format!("let x = 1{}", " + 1".repeat(900));
+    for text in [deep, wide, chain] {
+        let once = format(&text, &Options::default()).unwrap();
+        assert_eq!(format(&once, &Options::default()).unwrap(), once);
+    }
+}
