@@ -8,7 +8,7 @@ S      ?= 60
 ROUNDS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist run test test-fast test-real-server conformance check fmt fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
+.PHONY: help build dist run test test-fast test-real-server conformance check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-quick fuzz asan snap clean
 
 help: ## list these targets
