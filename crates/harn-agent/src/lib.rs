@@ -10,10 +10,13 @@
 //!
 //! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
 //! call) and `config.rs` (the options). `harness/` holds the specs of role agents, plans and runtimes, `profile/` the signals of
-//! a project folder as gated fragments.
+//! a project folder as gated fragments, `workflow/` graphs of loops and how they run, `ceiling.rs` what a request for rights keeps,
+//! `artifact.rs`, `handoff.rs` and `plan_artifact.rs` what agents hand to each other.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
+pub mod artifact;
+pub mod ceiling;
 pub mod command;
 pub mod compaction;
 pub mod config;
@@ -21,17 +24,20 @@ pub mod detect;
 pub mod error;
 pub mod event;
 pub mod feedback;
+pub mod handoff;
 pub mod harness;
 pub mod hook;
 pub mod ledger;
 pub mod loop_skill;
 pub mod microcompact;
+pub mod plan_artifact;
 pub mod policy;
 pub mod profile;
 pub mod registry;
 pub mod run;
 pub mod skills;
 pub mod tool;
+pub mod workflow;
 
 pub use config::LoopConfig;
 pub use error::ConfigError;

@@ -77,6 +77,22 @@ struct Driver {
 /// # Errors
 /// Wrong options, a model call that fails for good, or what a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
+    Ok(from_json(&run_loop(cx, prompt, system, given).await?.result))
+}
+
+/// How a loop ended.
+pub(crate) struct Ended {
+    /// The result dict.
+    pub(crate) result: Json,
+    /// What people should see of the last turn.
+    pub(crate) last_visible: String,
+}
+
+/// As [`run`], for callers that make something else of it.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Ended> {
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
@@ -264,7 +280,7 @@ impl Drop for LoopScope {
 }
 
 impl Driver {
-    async fn drive(&self, mut agent: AgentLoop, llm: &LlmBinding) -> Result<Value> {
+    async fn drive(&self, mut agent: AgentLoop, llm: &LlmBinding) -> Result<Ended> {
         let prompts = prompts_for(&self.cx, &self.state, llm);
         let started = self.cx.system().monotonic();
         loop {
@@ -335,7 +351,8 @@ impl Driver {
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
             "successful_tools": result["tools"]["successful"],
         }));
-        Ok(from_json(&result))
+        let last_visible = agent.last_visible().to_owned();
+        Ok(Ended { result, last_visible })
     }
 
     /// Lends the reminders of the session to the loop: while scripts run, they belong to the session.

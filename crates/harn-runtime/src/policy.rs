@@ -89,6 +89,14 @@ pub(crate) fn limit(
     Ok(InForce { layer, _limit: limit, nesting, token })
 }
 
+/// Puts one more policy over the running task, below those that are over it, until the limit is dropped.
+pub(crate) fn narrow(cx: &Cx, mut policy: Policy) -> Limit {
+    if let Some(outer) = cx.limit_data::<Policy>() {
+        policy.put_under((*outer).clone());
+    }
+    Limit::to(cx, ceiling(&policy), Some(Rc::new(policy)))
+}
+
 /// The ceiling of a policy.
 fn ceiling(policy: &Policy) -> Ceiling {
     let roots = policy.workspace_roots();

@@ -47,6 +47,9 @@ pub(crate) const ALWAYS: [&str; 18] = [
     "runtime_context_set",
 ];
 
+/// The builtins that run or start loops.
+const LOOPS: [&str; 3] = ["agent_loop", "workflow_execute", "__workflow_work"];
+
 /// The builtins by which a program keeps values beyond its end.
 const KEEPING: [&str; 7] = [
     "store_set",
@@ -213,7 +216,7 @@ impl Cx {
         let Some(access) = self.task().access() else { return Ok(()) };
         for ceiling in &access.ceilings {
             // A loop within has a policy of its own, below this one; its model calls are what it is.
-            if builtin.effect == Effect::Llm && name != "agent_loop" && ceiling.level < Level::Network {
+            if builtin.effect == Effect::Llm && !LOOPS.contains(&name) && ceiling.level < Level::Network {
                 return Err(self.refused(&Refusal::Ceiling("LLM/network")));
             }
             if builtin.effect == Effect::Net && ceiling.level < Level::Network {

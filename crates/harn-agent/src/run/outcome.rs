@@ -16,6 +16,11 @@ impl AgentLoop {
         Some(if met { status } else { Status::Failed })
     }
 
+    /// Returns what people should see of the last turn.
+    pub fn last_visible(&self) -> &str {
+        &self.state.turn.text
+    }
+
     /// Returns the result dict of the contract. `ids` gives identifiers of the transcript and its events.
     pub fn outcome(&self, duration_ms: i64, ids: &dyn Fn() -> String) -> Json {
         let state = &self.state;

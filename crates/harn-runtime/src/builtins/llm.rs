@@ -28,19 +28,7 @@ builtins! {
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
     Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
-        let given = options;
-        let (runtime, mut options) = (runtime(&cx), CallOptions::new(&cx, &given));
-        check_system("llm_call", &system)?;
-        let listener = live::listener("llm_call", &given)?;
-        let session = super::session::begin(&cx, &mut options.json);
-        let call = call(&prompt, &system, &options);
-        let result = match listener {
-            Some(listener) => live::llm_call(&cx, runtime, call, &options.json, &listener).await?,
-            None => calling(&cx, &options.json, runtime.llm_call(&call)).await,
-        };
-        let result = result.map_err(|e| failed(&e))?;
-        super::session::end(session, &result)?;
-        from_json(&result)
+        call_once(&cx, &prompt, &system, &options).await?
     }
 
     /// Calls a model and returns `{ok, response, error}` instead of throwing.
@@ -274,6 +262,22 @@ builtins! {
         let name = name.unwrap_or_else(|| "anthropic".to_owned());
         from_json(&runtime.healthcheck(&name, &Json::Object(settings)).await)
     }
+}
+
+/// What `llm_call` does.
+pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
+    let (runtime, mut options) = (runtime(cx), CallOptions::new(cx, given));
+    check_system("llm_call", system)?;
+    let listener = live::listener("llm_call", given)?;
+    let session = super::session::begin(cx, &mut options.json);
+    let call = call(prompt, system, &options);
+    let result = match listener {
+        Some(listener) => live::llm_call(cx, runtime, call, &options.json, &listener).await?,
+        None => calling(cx, &options.json, runtime.llm_call(&call)).await,
+    };
+    let result = result.map_err(|e| failed(&e))?;
+    super::session::end(session, &result)?;
+    Ok(from_json(&result))
 }
 
 /// Refuses options in the place of the system text: the dict would be shown to the model, and none of them would count.

@@ -3,7 +3,9 @@
 use harn_vm::{Builtin, MethodTable};
 
 mod agent;
+mod artifact;
 mod command;
+mod graph;
 mod harness;
 mod hook;
 mod llm;
@@ -17,6 +19,7 @@ mod stream;
 mod template;
 mod tool;
 mod transcript;
+mod workflow;
 
 /// The tables, in the order of the reference.
 pub(crate) fn tables() -> Vec<&'static [Builtin]> {
@@ -36,6 +39,9 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         session::SESSIONS,
         transcript::TRANSCRIPTS,
         reminder::REMINDERS,
+        graph::GRAPHS,
+        workflow::WORKFLOWS,
+        artifact::ARTIFACTS,
     ]
 }
 
@@ -47,6 +53,7 @@ pub(crate) fn methods() -> [MethodTable; 2] {
     ]
 }
 
-pub(crate) use llm::{call_dict, failed};
+pub(crate) use graph::read_keeping as read_graph;
+pub(crate) use llm::{call_dict, call_once, failed};
 pub(crate) use template::file;
 pub(crate) use tool::result_text;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use harn_llm::Conversation;
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::llm_host::new_id;
@@ -263,9 +263,17 @@ pub(crate) fn begin(cx: &Cx, options: &mut Json) -> Option<Rc<Session>> {
     let session = cx.state::<Sessions>().named(id);
     let mut messages = session.history.borrow().messages.to_json();
     if !messages.is_empty() {
-        let given = options.get("messages").and_then(Json::as_array).cloned().unwrap_or_default();
-        messages.extend(given);
-        options["messages"] = messages.into();
+        match options.get("messages").and_then(Json::as_array) {
+            Some(given) => {
+                messages.extend(given.iter().cloned());
+                options["messages"] = messages.into();
+            }
+            // The prompt of the call stands behind what was said, as it does behind a transcript.
+            None if options.get("transcript").is_none_or(Json::is_null) => {
+                options["transcript"] = json!({"_type": "transcript", "version": 2, "messages": messages});
+            }
+            None => {}
+        }
     }
     Some(session)
 }

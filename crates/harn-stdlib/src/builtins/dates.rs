@@ -185,6 +185,11 @@ pub(super) fn iso_millis(ms: i64) -> String {
     }
 }
 
+/// The time of the program's clock, which a program may have mocked, as `2026-04-01T10:00:00.123Z`.
+pub fn timestamp_now(cx: &harn_vm::Cx) -> String {
+    iso_millis(now_ms(cx))
+}
+
 fn given(name: &str, time: Given) -> Result<Value> {
     time.0.ok_or_else(|| Error::thrown(format!("{name}: missing timestamp argument")))
 }

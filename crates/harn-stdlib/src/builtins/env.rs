@@ -197,6 +197,22 @@ pub(crate) fn state_root(cx: &Cx) -> PathBuf {
     }
 }
 
+/// A folder of the runtime's state: what `variable` of the environment names, or `name` in the state folder.
+pub fn state_place(cx: &Cx, variable: &str, name: &str) -> PathBuf {
+    match cx.system().env(variable).filter(|path| !path.is_empty()) {
+        Some(path) => resolve(cx, &path),
+        None => state_root(cx).join(name),
+    }
+}
+
+/// Where records of runs are kept: `HARN_RUN_DIR`, or `.harn-runs` in the project.
+pub fn run_folder(cx: &Cx) -> PathBuf {
+    match cx.system().env("HARN_RUN_DIR").filter(|path| !path.is_empty()) {
+        Some(path) => resolve(cx, &path),
+        None => find_project_root(cx).unwrap_or_else(|| source_directory(cx)).join(".harn-runs"),
+    }
+}
+
 /// The name that programs know the operating system by.
 pub(super) fn platform_name(cx: &Cx) -> &'static str {
     match cx.system().platform().0 {

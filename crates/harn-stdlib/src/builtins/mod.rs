@@ -42,6 +42,8 @@ mod toml;
 mod url;
 mod yaml;
 
+pub use dates::timestamp_now;
+pub use env::{run_folder, state_place};
 pub(crate) use files::resolve as resolve_path;
 pub use host::ask_host;
 pub(crate) use lists::entry_dicts;

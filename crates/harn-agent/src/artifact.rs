@@ -1,0 +1,407 @@
+//! Artifacts: pieces of work that stages hand to each other, and which of them a stage gets to see.
+
+use harn_prompt::value::display;
+use serde_json::{Map, Value as Json, json};
+
+/// The fields of an artifact that a caller may set.
+pub const FIELDS: [&str; 13] = [
+    "id",
+    "kind",
+    "title",
+    "text",
+    "data",
+    "source",
+    "created_at",
+    "freshness",
+    "priority",
+    "lineage",
+    "relevance",
+    "stage",
+    "metadata",
+];
+
+/// What a `context_policy` may hold.
+pub const POLICY_KEYS: [&str; 11] = [
+    "max_artifacts",
+    "max_tokens",
+    "reserve_tokens",
+    "include_kinds",
+    "exclude_kinds",
+    "prioritize_kinds",
+    "pinned_ids",
+    "include_stages",
+    "prefer_recent",
+    "prefer_fresh",
+    "render",
+];
+
+/// The name of a kind: some have shorter ones.
+pub fn kind_named(word: &str) -> &str {
+    match word.trim() {
+        "" => "artifact",
+        "file" => "workspace_file",
+        "transcript" => "transcript_summary",
+        "verification" => "verification_result",
+        "test" => "test_result",
+        other => other,
+    }
+}
+
+/// How much a kind matters when nothing else is said.
+pub fn default_priority(kind: &str) -> i64 {
+    match kind {
+        "verification_result" | "test_result" => 100,
+        "verification_bundle" => 95,
+        "handoff" => 92,
+        "diff" | "git_diff" | "patch" | "patch_set" | "patch_proposal" | "diff_review"
+        | "review_decision" | "apply_intent" => 90,
+        "plan" => 80,
+        "workspace_file" | "workspace_snapshot" | "editor_selection" | "resource" => 70,
+        "summary" | "transcript_summary" => 60,
+        "command_result" => 50,
+        _ => 40,
+    }
+}
+
+/// Makes an artifact of its fields. `now` is RFC 3339.
+///
+/// # Errors
+/// Fields that are no dict, or of a wrong type.
+pub fn artifact(fields: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
+    let Some(given) = fields.as_object() else {
+        return Err(format!("fields must be a dict, got {}", harn_prompt::value::type_name(fields)));
+    };
+    let text_of = |key: &str| match given.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text.clone())),
+        Some(_) if key == "text" => Ok(given.get(key).map(display)),
+        Some(other) => Err(format!("{key} must be a string, got {}", harn_prompt::value::type_name(other))),
+    };
+    let kind = kind_named(text_of("kind")?.as_deref().unwrap_or_default()).to_owned();
+    let text = text_of("text")?;
+    let number = |key: &str| match given.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(number) if number.is_number() => Ok(Some(number.clone())),
+        Some(other) => Err(format!("{key} must be a number, got {}", harn_prompt::value::type_name(other))),
+    };
+    let lineage = match given.get("lineage") {
+        None | Some(Json::Null) => json!([]),
+        Some(list @ Json::Array(_)) => list.clone(),
+        Some(_) => return Err("lineage must be a list".to_owned()),
+    };
+    let metadata = match given.get("metadata") {
+        None | Some(Json::Null) => json!({}),
+        Some(dict @ Json::Object(_)) => dict.clone(),
+        Some(_) => return Err("metadata must be a dict".to_owned()),
+    };
+    let tokens = match number("estimated_tokens")? {
+        Some(count) => count,
+        None => text.as_deref().map(|text| text.len() / 4).into(),
+    };
+    Ok(json!({
+        "_type": "artifact",
+        "id": text_of("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("artifact_{}", ids())),
+        "kind": kind,
+        "title": text_of("title")?,
+        "text": text,
+        "data": given.get("data").cloned().unwrap_or_default(),
+        "source": text_of("source")?,
+        "created_at": text_of("created_at")?.unwrap_or_else(|| now.to_owned()),
+        "freshness": text_of("freshness")?,
+        "priority": number("priority")?.unwrap_or_else(|| default_priority(&kind).into()),
+        "lineage": lineage,
+        "relevance": number("relevance")?,
+        "estimated_tokens": tokens,
+        "stage": text_of("stage")?,
+        "metadata": metadata,
+    }))
+}
+
+/// Makes an artifact of another one.
+///
+/// # Errors
+/// As [`artifact`].
+pub fn derive(
+    parent: &Json,
+    kind: &str,
+    extra: &Json,
+    now: &str,
+    ids: &dyn Fn() -> String,
+) -> Result<Json, String> {
+    if !parent.is_object() {
+        return Err("parent must be an artifact".to_owned());
+    }
+    let mut fields = extra.as_object().cloned().unwrap_or_default();
+    let mut lineage = parent["lineage"].as_array().cloned().unwrap_or_default();
+    if !parent["id"].is_null() {
+        lineage.push(parent["id"].clone());
+    }
+    lineage.extend(fields.get("lineage").and_then(Json::as_array).cloned().unwrap_or_default());
+    fields.insert("lineage".to_owned(), lineage.into());
+    fields.insert("kind".to_owned(), kind.into());
+    artifact(&Json::Object(fields), now, ids)
+}
+
+/// The text of an artifact: its data where it has none.
+pub fn text_of(artifact: &Json) -> String {
+    match &artifact["text"] {
+        Json::Null if artifact["data"].is_null() => String::new(),
+        Json::Null => artifact["data"].to_string(),
+        text => display(text),
+    }
+}
+
+/// Checks a `context_policy`: a limit that is malformed would be none.
+///
+/// # Errors
+/// A text that names the wrong part.
+pub fn check_policy(policy: &Json) -> Result<(), String> {
+    let map = match policy {
+        Json::Null => return Ok(()),
+        Json::Object(map) => map,
+        other => return Err(format!("policy must be a dict, got {}", harn_prompt::value::type_name(other))),
+    };
+    for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+        let fits = match key.as_str() {
+            "max_artifacts" | "max_tokens" | "reserve_tokens" => value.as_u64().is_some(),
+            "prefer_recent" | "prefer_fresh" => value.is_boolean(),
+            "render" => value.is_string(),
+            _ => value.as_array().is_some_and(|list| list.iter().all(Json::is_string)),
+        };
+        if !POLICY_KEYS.contains(&key.as_str()) {
+            return Err(format!("policy has no key '{key}'; there are {}", POLICY_KEYS.join(", ")));
+        }
+        if !fits {
+            return Err(format!("policy.{key} has a wrong value: {}", display(value)));
+        }
+    }
+    Ok(())
+}
+
+/// Chooses what a policy allows, in the order of what matters most.
+pub fn select(list: &[Json], policy: &Json) -> Vec<Json> {
+    let words = |key: &str| -> Vec<&str> {
+        policy[key].as_array().into_iter().flatten().filter_map(Json::as_str).collect()
+    };
+    let pinned = words("pinned_ids");
+    let (include, exclude) = (words("include_kinds"), words("exclude_kinds"));
+    let (preferred, stages) = (words("prioritize_kinds"), words("include_stages"));
+    let is = |words: &[&str], artifact: &Json, key: &str| {
+        artifact[key].as_str().is_some_and(|word| words.iter().any(|known| kind_or(key, known) == word))
+    };
+    let mut kept: Vec<&Json> = list
+        .iter()
+        .filter(|a| include.is_empty() || is(&include, a, "kind"))
+        .filter(|a| !is(&exclude, a, "kind"))
+        .filter(|a| stages.is_empty() || is(&stages, a, "stage"))
+        .collect();
+    let fresh = policy["prefer_fresh"] == true;
+    let recent = policy["prefer_recent"] == true;
+    let number = |value: &Json| value.as_f64().unwrap_or(0.0);
+    kept.sort_by(|a, b| {
+        let order = |yes: bool| u8::from(!yes);
+        order(is(&pinned, a, "id"))
+            .cmp(&order(is(&pinned, b, "id")))
+            .then_with(|| order(is(&preferred, a, "kind")).cmp(&order(is(&preferred, b, "kind"))))
+            .then_with(|| number(&b["priority"]).total_cmp(&number(&a["priority"])))
+            .then_with(|| if fresh { staleness(a).cmp(&staleness(b)) } else { std::cmp::Ordering::Equal })
+            .then_with(|| {
+                let at = |artifact: &Json| artifact["created_at"].as_str().unwrap_or_default().to_owned();
+                if recent { at(b).cmp(&at(a)) } else { std::cmp::Ordering::Equal }
+            })
+            .then_with(|| number(&b["relevance"]).total_cmp(&number(&a["relevance"])))
+            .then_with(|| tokens(a).cmp(&tokens(b)))
+    });
+    let most = policy["max_artifacts"].as_u64().unwrap_or(u64::MAX);
+    let room = policy["max_tokens"]
+        .as_u64()
+        .map(|max| max.saturating_sub(policy["reserve_tokens"].as_u64().unwrap_or(0)));
+    let mut used = 0;
+    let mut out = Vec::new();
+    for artifact in kept {
+        if out.len() as u64 >= most {
+            break;
+        }
+        if room.is_some_and(|room| used + tokens(artifact) > room) {
+            continue;
+        }
+        used += tokens(artifact);
+        out.push(artifact.clone());
+    }
+    out
+}
+
+fn kind_or<'a>(key: &str, word: &'a str) -> &'a str {
+    if key == "kind" { kind_named(word) } else { word }
+}
+
+fn tokens(artifact: &Json) -> u64 {
+    artifact["estimated_tokens"].as_u64().unwrap_or_else(|| text_of(artifact).len() as u64 / 4)
+}
+
+/// How old evidence is: the lower the better.
+fn staleness(artifact: &Json) -> u8 {
+    match artifact["freshness"].as_str() {
+        Some("fresh" | "live") => 0,
+        Some("recent") => 1,
+        Some("stale") => 3,
+        _ => 2,
+    }
+}
+
+/// Bytes of one text that an adaptive selection keeps when the policy has no room for all of it.
+const SHORTENED: usize = 2000;
+
+/// As [`select`], without evidence that a fresher change has overtaken, without repetitions, and with long texts shortened.
+pub fn select_adaptive(list: &[Json], policy: &Json) -> Vec<Json> {
+    let paths = |artifact: &Json, key: &str| -> Vec<String> {
+        artifact["metadata"][key].as_array().into_iter().flatten().map(display).collect()
+    };
+    let at = |artifact: &Json| artifact["created_at"].as_str().unwrap_or_default().to_owned();
+    let overtaken = |index: usize, old: &Json| {
+        let evidence = paths(old, "evidence_paths");
+        !evidence.is_empty()
+            && list.iter().enumerate().any(|(other, new)| {
+                // Of two that were made in the same moment the later one in the list is fresher.
+                let fresher = at(new) > at(old) || (at(new) == at(old) && other > index);
+                fresher && paths(new, "changed_paths").iter().any(|path| evidence.contains(path))
+            })
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let room = policy["max_tokens"]
+        .as_u64()
+        .map(|max| max.saturating_sub(policy["reserve_tokens"].as_u64().unwrap_or(0)));
+    let most = room.map_or(SHORTENED, |room| {
+        usize::try_from(room.saturating_mul(4)).unwrap_or(SHORTENED).min(SHORTENED)
+    });
+    let kept: Vec<Json> = list
+        .iter()
+        .enumerate()
+        .filter(|(index, artifact)| !overtaken(*index, artifact))
+        .filter(|(_, artifact)| {
+            let text = text_of(artifact);
+            text.is_empty() || seen.insert(text)
+        })
+        .map(|(_, artifact)| shortened(artifact, most))
+        .collect();
+    select(&kept, policy)
+}
+
+fn shortened(artifact: &Json, most: usize) -> Json {
+    let Some(text) = artifact["text"].as_str().filter(|text| text.len() > most) else {
+        return artifact.clone();
+    };
+    let mark = "\n...[truncated]";
+    let mut end = most.saturating_sub(mark.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut out = artifact.clone();
+    let cut = format!("{}{mark}", &text[..end]);
+    out["estimated_tokens"] = (cut.len() / 4).into();
+    out["text"] = cut.into();
+    out["metadata"]["truncated_from_bytes"] = text.len().into();
+    out
+}
+
+/// Writes artifacts for a prompt, in the order of [`select`].
+pub fn context(list: &[Json], policy: &Json) -> String {
+    let selected = select(list, policy);
+    let blocks: Vec<String> = selected
+        .iter()
+        .map(|artifact| if policy["render"] == "json" { json_block(artifact) } else { block(artifact) })
+        .collect();
+    blocks.join("\n\n")
+}
+
+fn json_block(artifact: &Json) -> String {
+    let mut out = Map::new();
+    for key in ["id", "kind", "title", "source", "freshness", "priority", "text", "data"] {
+        if !artifact[key].is_null() {
+            out.insert(key.to_owned(), artifact[key].clone());
+        }
+    }
+    Json::Object(out).to_string()
+}
+
+fn block(artifact: &Json) -> String {
+    let mut lines = vec!["<artifact>".to_owned()];
+    for key in ["title", "kind", "source", "freshness", "priority"] {
+        if !artifact[key].is_null() {
+            lines.push(format!("<{key}>{}</{key}>", guarded(&display(&artifact[key]))));
+        }
+    }
+    lines.push("<body>".to_owned());
+    lines.push(guarded(&text_of(artifact)));
+    lines.push("</body>".to_owned());
+    lines.push("</artifact>".to_owned());
+    lines.join("\n")
+}
+
+/// Text of others cannot end the frame that it stands in.
+fn guarded(text: &str) -> String {
+    text.replace("</artifact>", "&lt;/artifact>").replace("</body>", "&lt;/body>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(fields: Json) -> Json {
+        artifact(&fields, "2026-01-01T00:00:00Z", &|| "1".to_owned()).unwrap()
+    }
+
+    fn ids(list: &[Json]) -> Vec<&str> {
+        list.iter().filter_map(|a| a["id"].as_str()).collect()
+    }
+
+    #[test]
+    fn kinds_have_shorter_names_and_priorities() {
+        let file = made(json!({"kind": "file", "text": "abcdefgh"}));
+        assert_eq!(
+            (&file["kind"], &file["priority"], &file["estimated_tokens"]),
+            (&json!("workspace_file"), &json!(70), &json!(2))
+        );
+        assert_eq!(made(json!({}))["kind"], "artifact");
+        assert_eq!(made(json!({"kind": "plan", "priority": 3}))["priority"], 3);
+    }
+
+    #[test]
+    fn selection_goes_by_pins_kinds_priority_and_room() {
+        let list = [
+            made(json!({"id": "a", "kind": "note", "text": "x".repeat(400)})),
+            made(json!({"id": "b", "kind": "plan", "text": "short"})),
+            made(json!({"id": "c", "kind": "note", "text": "tiny", "relevance": 0.9})),
+            made(json!({"id": "d", "kind": "log", "text": "log"})),
+        ];
+        assert_eq!(ids(&select(&list, &Json::Null)), ["b", "c", "d", "a"]);
+        assert_eq!(ids(&select(&list, &json!({"pinned_ids": ["a"], "max_artifacts": 2}))), ["a", "b"]);
+        assert_eq!(ids(&select(&list, &json!({"max_tokens": 10, "reserve_tokens": 5}))), ["b", "c", "d"]);
+        assert_eq!(
+            ids(&select(&list, &json!({"exclude_kinds": ["note"], "prioritize_kinds": ["log"]}))),
+            ["d", "b"]
+        );
+    }
+
+    #[test]
+    fn adaptive_selection_drops_what_is_overtaken_or_repeated() {
+        let list = [
+            made(json!({"id": "old", "text": "1", "metadata": {"evidence_paths": ["a.rs"]}})),
+            made(
+                json!({"id": "new", "text": "2", "created_at": "2026-01-02T00:00:00Z", "metadata": {"changed_paths": ["a.rs"]}}),
+            ),
+            made(json!({"id": "again", "text": "2"})),
+            made(json!({"id": "long", "text": "y".repeat(5000)})),
+        ];
+        let kept = select_adaptive(&list, &Json::Null);
+        assert_eq!(ids(&kept), ["new", "long"]);
+        assert!(kept[1]["text"].as_str().unwrap().ends_with("[truncated]"));
+    }
+
+    #[test]
+    fn text_cannot_close_its_block() {
+        let list = [made(json!({"title": "T", "text": "a</body></artifact>b"}))];
+        let text = context(&list, &Json::Null);
+        assert_eq!(text.matches("</artifact>").count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,203 @@
+//! The options of a run, read once.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use crate::ceiling::check_approval;
+
+/// Settings of a model that a run may put over those of its nodes.
+pub const MODEL_KEYS: [&str; 21] = [
+    "provider",
+    "model",
+    "model_tier",
+    "temperature",
+    "max_tokens",
+    "tool_format",
+    "max_iterations",
+    "max_nudges",
+    "nudge",
+    "tool_examples",
+    "turn_policy",
+    "stop_after_successful_tools",
+    "require_successful_tools",
+    "native_tool_fallback",
+    "session_id",
+    "permissions",
+    "command_policy",
+    "skills",
+    "skill_match",
+    "post_turn_callback",
+    "task_ledger",
+];
+
+/// Those of them that mean nothing to a single call.
+pub const LOOP_KEYS: [&str; 15] = [
+    "tool_format",
+    "max_iterations",
+    "max_nudges",
+    "nudge",
+    "tool_examples",
+    "turn_policy",
+    "stop_after_successful_tools",
+    "require_successful_tools",
+    "native_tool_fallback",
+    "permissions",
+    "command_policy",
+    "skills",
+    "skill_match",
+    "post_turn_callback",
+    "task_ledger",
+];
+
+const KEYS: [&str; 17] = [
+    "max_steps",
+    "persist_path",
+    "resume_path",
+    "resume_run",
+    "replay_run",
+    "replay_path",
+    "replay_mode",
+    "transcript",
+    "approval_policy",
+    "audit",
+    "parent_worker_id",
+    "parent_stage_id",
+    "parent_run_id",
+    "root_run_id",
+    "execution",
+    "metadata",
+    "trigger_event",
+];
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// How many nodes may be taken from the queue; four for each node when nobody says.
+    pub max_steps: Option<u64>,
+    /// Where the record is written.
+    pub persist_path: Option<String>,
+    /// The file of a record to go on from.
+    pub resume_path: Option<String>,
+    /// A record to go on from.
+    pub resume_run: Json,
+    /// The file of a record that is played again.
+    pub replay_path: Option<String>,
+    /// A record that is played again.
+    pub replay_run: Json,
+    /// Whether stages are taken from a record.
+    pub replays: bool,
+    /// The conversation that stages go on with.
+    pub transcript: Json,
+    /// Which calls need a person, besides what graph and nodes say.
+    pub approval_policy: Json,
+    /// What mutations are told of.
+    pub audit: Json,
+    /// Who started the run.
+    pub lineage: Map<String, Json>,
+    /// Where the run takes place.
+    pub execution: Json,
+    /// The program's own.
+    pub metadata: Map<String, Json>,
+    /// What set the run off.
+    pub trigger_event: Json,
+    /// Settings of models over those of the nodes.
+    pub model: Map<String, Json>,
+}
+
+impl RunOptions {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// An unknown option, or one with a wrong value.
+    pub fn read(given: &Json) -> Result<RunOptions, String> {
+        let map = match given {
+            Json::Null => return Ok(RunOptions::default()),
+            Json::Object(map) => map,
+            other => {
+                return Err(format!("options must be a dict, got {}", harn_prompt::value::type_name(other)));
+            }
+        };
+        let known = || KEYS.iter().chain(&MODEL_KEYS);
+        if let Some(key) = map.keys().find(|key| !known().any(|k| k == key)) {
+            let all: Vec<&str> = known().copied().collect();
+            return Err(format!("unknown option '{key}'; there are {}", all.join(", ")));
+        }
+        let text = |key: &str| match &given[key] {
+            Json::Null => Ok(None),
+            Json::String(text) if !text.is_empty() => Ok(Some(text.clone())),
+            _ => Err(format!("option {key} must be a string that is not empty")),
+        };
+        let dict = |key: &str| match &given[key] {
+            value @ (Json::Null | Json::Object(_)) => Ok(value.clone()),
+            other => {
+                Err(format!("option {key} must be a dict, got {}", harn_prompt::value::type_name(other)))
+            }
+        };
+        let max_steps = match &given["max_steps"] {
+            Json::Null => None,
+            steps => Some(steps.as_u64().ok_or("option max_steps must be an int of at least 0")?),
+        };
+        check_approval("option approval_policy", &given["approval_policy"])?;
+        let replays = match &given["replay_mode"] {
+            Json::Null => false,
+            word if word == "deterministic" => true,
+            other => {
+                let word = harn_prompt::value::display(other);
+                return Err(format!("option replay_mode must be \"deterministic\", got '{word}'"));
+            }
+        };
+        let out = RunOptions {
+            max_steps,
+            persist_path: text("persist_path")?,
+            resume_path: text("resume_path")?,
+            resume_run: dict("resume_run")?,
+            replay_path: text("replay_path")?,
+            replay_run: dict("replay_run")?,
+            replays,
+            transcript: dict("transcript")?,
+            approval_policy: dict("approval_policy")?,
+            audit: dict("audit")?,
+            lineage: ["parent_worker_id", "parent_stage_id", "parent_run_id", "root_run_id"]
+                .into_iter()
+                .map(|key| Ok((key.to_owned(), text(key)?.into())))
+                .collect::<Result<_, String>>()?,
+            execution: dict("execution")?,
+            metadata: dict("metadata")?.as_object().cloned().unwrap_or_default(),
+            trigger_event: dict("trigger_event")?,
+            model: map
+                .iter()
+                .filter(|(key, value)| MODEL_KEYS.contains(&key.as_str()) && !value.is_null())
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+        };
+        if replays && out.replay_path.is_none() && out.replay_run.is_null() {
+            return Err("replay_mode requires replay_run or replay_path".to_owned());
+        }
+        if !replays && (out.replay_path.is_some() || !out.replay_run.is_null()) {
+            return Err("replay_run and replay_path require replay_mode: \"deterministic\"".to_owned());
+        }
+        Ok(out)
+    }
+
+    /// What of them the metadata of a run hold.
+    pub fn run_metadata(&self) -> Map<String, Json> {
+        let mut out = self.metadata.clone();
+        if !self.audit.is_null() {
+            out.insert("audit".to_owned(), self.audit.clone());
+        }
+        if !self.trigger_event.is_null() {
+            out.insert("trigger_event".to_owned(), self.trigger_event.clone());
+            out.insert("trace_id".to_owned(), self.trigger_event["trace_id"].clone());
+        }
+        if self.replays {
+            out.insert("replay_mode".to_owned(), "deterministic".into());
+            out.insert("replayed_from".to_owned(), self.replay_run["id"].clone());
+        }
+        for key in ["parent_worker_id", "parent_stage_id"] {
+            if let Some(id) = self.lineage.get(key).filter(|id| !id.is_null()) {
+                out.insert(key.to_owned(), json!(id));
+            }
+        }
+        out
+    }
+}

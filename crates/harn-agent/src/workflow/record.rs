@@ -1,0 +1,235 @@
+//! The record of a run: what happened, in a form that files, tools and later runs understand.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use super::graph::Graph;
+use super::observe::observe;
+use super::options::RunOptions;
+use super::outcome::{add_usage, no_usage};
+use super::run::World;
+
+/// The record as it grows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The parts that stay as they are.
+    head: Map<String, Json>,
+    status: String,
+    finished_at: Json,
+    error: Json,
+    stages: Vec<Json>,
+    transitions: Vec<Json>,
+    checkpoints: Vec<Json>,
+    pending: Vec<String>,
+    completed: Vec<String>,
+    child_runs: Vec<Json>,
+    handoffs: Vec<Json>,
+    transcript: Json,
+    usage: Json,
+    /// Where it lies.
+    pub(super) persisted_path: Option<String>,
+}
+
+impl Record {
+    pub(super) fn new(graph: &Graph, task: &str, options: &RunOptions, world: &World<'_>) -> Record {
+        let id = format!("run_{}", (world.ids)());
+        let of = |key: &str| options.lineage.get(key).cloned().unwrap_or_default();
+        let root = Some(of("root_run_id")).filter(|root| !root.is_null());
+        let parent = Some(of("parent_run_id")).filter(|parent| !parent.is_null());
+        let head = json!({
+            "_type": "run_record", "id": id, "workflow_id": graph.id, "workflow_name": graph.name, "task": task,
+            "started_at": (world.now)(), "parent_run_id": of("parent_run_id"),
+            "root_run_id": root.or(parent).unwrap_or_else(|| id.as_str().into()),
+            "policy": graph.capability_policy, "execution": options.execution, "metadata": options.run_metadata(),
+        });
+        Record {
+            head: head.as_object().cloned().unwrap_or_default(),
+            status: "running".to_owned(),
+            transcript: options.transcript.clone(),
+            usage: no_usage(),
+            ..Record::default()
+        }
+    }
+
+    /// Takes over a record to go on with, and returns the nodes that are due; `None` when the run begins anew, since
+    /// it was over and there is another task.
+    pub(super) fn resume(&mut self, run: &Json, task: &str) -> Result<Option<Vec<String>>, String> {
+        if run["_type"] != "run_record" {
+            return Err("resume: that is no run record".to_owned());
+        }
+        if let (Some(own), Some(other)) = (self.head["workflow_id"].as_str(), run["workflow_id"].as_str())
+            && own != other
+        {
+            return Err(format!("resume: the record is of workflow {other}, not of {own}"));
+        }
+        let list = |key: &str| run[key].as_array().cloned().unwrap_or_default();
+        let names = |key: &str| -> Vec<String> {
+            list(key).iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        };
+        let pending = names("pending_nodes");
+        let over = pending.is_empty() && run["status"] != "running";
+        self.usage = add_usage(&Json::Null, &run["usage"]);
+        self.handoffs = list("handoffs");
+        self.child_runs = list("child_runs");
+        if over && run["task"] != task {
+            self.head.insert("parent_run_id".to_owned(), run["id"].clone());
+            self.head.insert("root_run_id".to_owned(), run["root_run_id"].clone());
+            self.usage = no_usage();
+            return Ok(None);
+        }
+        for key in ["id", "started_at", "root_run_id", "parent_run_id"] {
+            self.head.insert(key.to_owned(), run[key].clone());
+        }
+        self.stages = list("stages");
+        self.transitions = list("transitions");
+        self.checkpoints = list("checkpoints");
+        self.completed = names("completed_nodes");
+        if self.transcript.is_null() {
+            self.transcript = run["transcript"].clone();
+        }
+        Ok(Some(pending))
+    }
+
+    /// The id of the next stage of a node.
+    pub(super) fn next_stage_id(&self, node: &str) -> String {
+        let count = self.stages.iter().filter(|stage| stage["node_id"] == node).count();
+        format!("{}:{node}:{}", self.id(), count + 1)
+    }
+
+    fn id(&self) -> &str {
+        self.head.get("id").and_then(Json::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn has_completed(&self, node: &str) -> bool {
+        self.completed.iter().any(|id| id == node)
+    }
+
+    /// Adds a stage. Its conversation becomes that of the run when the run has one.
+    pub(super) fn add_stage(&mut self, stage: Json, has_transcript: bool) {
+        let node = stage["node_id"].as_str().unwrap_or_default();
+        if !self.has_completed(node) {
+            self.completed.push(node.to_owned());
+        }
+        if has_transcript && !stage["transcript"].is_null() {
+            self.transcript = stage["transcript"].clone();
+        }
+        self.usage = add_usage(&self.usage, &stage["usage"]);
+        let mut found = Vec::new();
+        for made in stage["artifacts"].as_array().into_iter().flatten() {
+            find_handoffs(&made["data"], 0, &mut found);
+        }
+        for handoff in found {
+            merge_handoff(&mut self.handoffs, handoff);
+        }
+        let worker = &stage["metadata"]["worker"];
+        if worker.is_object() {
+            self.child_runs.push(json!({
+                "worker_id": worker["id"], "worker_name": worker["name"], "parent_stage_id": stage["id"],
+                "session_id": worker["provenance"]["session_id"], "task": worker["task"], "status": worker["status"],
+                "started_at": worker["started_at"], "finished_at": worker["finished_at"],
+                "run_id": worker["child_run_id"], "run_path": worker["child_run_path"],
+                "snapshot_path": worker["snapshot_path"], "execution": worker["execution"],
+            }));
+        }
+        self.stages.push(stage);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a transition has that many parts")]
+    pub(super) fn add_transition(
+        &mut self,
+        stage: &str,
+        from: &str,
+        to: &str,
+        branch: &str,
+        now: &str,
+        consumed: &[Json],
+        produced: &[Json],
+        world: &World<'_>,
+    ) {
+        self.transitions.push(json!({
+            "id": format!("transition_{}", (world.ids)()), "from_stage_id": stage, "from_node_id": from,
+            "to_node_id": to, "branch": branch, "timestamp": now, "consumed_artifact_ids": consumed,
+            "produced_artifact_ids": produced,
+        }));
+    }
+
+    pub(super) fn checkpoint(&mut self, queue: &[String], reason: &str, now: &str, world: &World<'_>) {
+        self.pending = queue.to_vec();
+        let last = self.stages.last().map(|stage| stage["id"].clone()).unwrap_or_default();
+        self.checkpoints.push(json!({
+            "id": format!("checkpoint_{}", (world.ids)()), "ready_nodes": queue, "completed_nodes": self.completed,
+            "last_stage_id": last, "persisted_at": now, "reason": reason,
+        }));
+    }
+
+    /// The run is over.
+    pub(super) fn close(&mut self, status: &str, queue: &[String], world: &World<'_>) {
+        let now = (world.now)();
+        status.clone_into(&mut self.status);
+        self.finished_at = now.as_str().into();
+        self.checkpoint(queue, "finalize", &now, world);
+    }
+
+    /// The run ended with an exception.
+    pub(super) fn fail(&mut self, error: &str, queue: &[String], world: &World<'_>) {
+        self.error = error.into();
+        self.close("failed", queue, world);
+    }
+
+    /// The record as a dict.
+    pub(super) fn to_json(&self, artifacts: &[Json]) -> Json {
+        let mut out = self.head.clone();
+        let parts = json!({
+            "status": self.status, "finished_at": self.finished_at, "stages": self.stages,
+            "transitions": self.transitions, "checkpoints": self.checkpoints, "pending_nodes": self.pending,
+            "completed_nodes": self.completed, "child_runs": self.child_runs, "artifacts": artifacts,
+            "handoffs": self.handoffs, "transcript": self.transcript, "usage": self.usage,
+            "persisted_path": self.persisted_path,
+        });
+        out.extend(parts.as_object().cloned().unwrap_or_default());
+        if !self.error.is_null() {
+            out.insert("error".to_owned(), self.error.clone());
+        }
+        // What follows from the stages is worked out when there are no more to come.
+        if self.status == "running" { Json::Object(out) } else { complete(Json::Object(out)) }
+    }
+}
+
+/// Adds what follows from the stages: observability, recordings, the fixture.
+pub(crate) fn complete(mut run: Json) -> Json {
+    run["observability"] = observe(&run);
+    run["tool_recordings"] = super::observe::tool_recordings(&run);
+    for key in ["trace_spans", "hitl_questions"] {
+        if run[key].is_null() {
+            run[key] = json!([]);
+        }
+    }
+    if run["replay_fixture"].is_null() {
+        run["replay_fixture"] =
+            super::fixture::fixture(&run, run["finished_at"].as_str().unwrap_or_default());
+    }
+    run
+}
+
+/// Handoffs anywhere in what a stage gave.
+pub(crate) fn find_handoffs(value: &Json, depth: usize, out: &mut Vec<Json>) {
+    if depth > 6 {
+        return;
+    }
+    match value {
+        Json::Object(map) if map.get("_type").is_some_and(|word| word == "handoff_artifact") => {
+            out.push(value.clone());
+        }
+        Json::Object(map) => map.values().for_each(|item| find_handoffs(item, depth + 1, out)),
+        Json::Array(items) => items.iter().for_each(|item| find_handoffs(item, depth + 1, out)),
+        _ => {}
+    }
+}
+
+/// One of the same id is replaced.
+pub(crate) fn merge_handoff(list: &mut Vec<Json>, handoff: Json) {
+    match list.iter_mut().find(|known| known["id"] == handoff["id"]) {
+        Some(known) => *known = handoff,
+        None => list.push(handoff),
+    }
+}

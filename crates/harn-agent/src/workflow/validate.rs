@@ -1,0 +1,138 @@
+//! Whether the parts of a graph fit together, and stay below a ceiling.
+
+use serde_json::{Value as Json, json};
+
+use super::graph::{Graph, NODE_KEYS, Node};
+use crate::ceiling::{default_ceiling, intersect};
+
+/// What was found in a graph.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// What keeps it from running.
+    pub errors: Vec<String>,
+    /// What is probably a slip.
+    pub warnings: Vec<String>,
+    /// The nodes that the entry leads to, sorted.
+    pub reachable: Vec<String>,
+}
+
+impl Validation {
+    /// The dict of the contract.
+    pub fn to_json(&self) -> Json {
+        json!({
+            "valid": self.errors.is_empty(), "errors": self.errors, "warnings": self.warnings,
+            "reachable_nodes": self.reachable,
+        })
+    }
+}
+
+/// Looks at a graph below a ceiling; null stands for the default one.
+pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
+    let mut out = Validation { reachable: graph.reachable(&graph.entry), ..Validation::default() };
+    if graph.node(&graph.entry).is_none() {
+        out.errors.push(format!("entry node does not exist: {}", graph.entry));
+    }
+    for edge in &graph.edges {
+        for (end, id) in [("from", &edge.from), ("to", &edge.to)] {
+            if graph.node(id).is_none() {
+                out.errors.push(format!("edge.{end} references unknown node: {id}"));
+            }
+        }
+    }
+    for node in &graph.nodes {
+        shape(graph, node, &mut out);
+        slips(node, &mut out.warnings);
+    }
+    let default = default_ceiling();
+    let ceiling = if ceiling.is_null() { &default } else { ceiling };
+    if let Err(problems) = intersect(&graph.capability_policy, ceiling) {
+        out.errors.extend(problems);
+    }
+    for node in &graph.nodes {
+        if let Err(problems) = intersect(&request(node), ceiling) {
+            out.errors.extend(problems.into_iter().map(|text| format!("node {}: {text}", node.id)));
+        }
+    }
+    for node in &graph.nodes {
+        if !out.reachable.contains(&node.id) {
+            out.warnings.push(format!("node is unreachable: {}", node.id));
+        }
+    }
+    out
+}
+
+/// What a node asks for: its policy, whose tools are those that it brings along when it names none.
+pub fn request(node: &Node) -> Json {
+    let mut request = node.part("capability_policy").clone();
+    let names = node.tool_names();
+    if !names.is_empty() && request["tools"].as_array().is_none_or(Vec::is_empty) {
+        if request.is_null() {
+            request = json!({});
+        }
+        request["tools"] = json!(names);
+    }
+    request
+}
+
+fn shape(graph: &Graph, node: &Node, out: &mut Validation) {
+    let id = &node.id;
+    let contract = node.part("input_contract");
+    if let (Some(least), Some(most)) = (contract["min_inputs"].as_u64(), contract["max_inputs"].as_u64())
+        && least > most
+    {
+        out.errors.push(format!("node {id}: input contract min_inputs exceeds max_inputs"));
+    }
+    match node.kind() {
+        "condition" => {
+            let has = |branch: &str| graph.edges_from(id).any(|edge| edge.branch.as_deref() == Some(branch));
+            if !has("true") || !has("false") {
+                out.errors
+                    .push(format!("node {id}: condition nodes require both 'true' and 'false' branch edges"));
+            }
+        }
+        "fork" if graph.edges_from(id).count() < 2 => {
+            out.errors.push(format!("node {id}: fork nodes require at least two outgoing edges"));
+        }
+        "join" if graph.edges.iter().filter(|edge| edge.to == *id).count() < 2 => {
+            out.warnings.push(format!("node {id}: join node has fewer than two incoming edges"));
+        }
+        "map" => {
+            let policy = node.part("map_policy");
+            let items = policy["items"].as_array().is_some_and(|items| !items.is_empty());
+            if !items && policy["item_artifact_kind"].is_null() && node.input_kinds().is_empty() {
+                out.errors.push(format!(
+                    "node {id}: map nodes require items, item_artifact_kind, or input_contract.input_kinds"
+                ));
+            }
+        }
+        "reduce" if node.input_kinds().is_empty() => out.warnings.push(format!(
+            "node {id}: reduce node has no input_contract.input_kinds; it will consume all available artifacts"
+        )),
+        _ => {}
+    }
+}
+
+/// Keys that have no effect and resemble one that has.
+fn slips(node: &Node, warnings: &mut Vec<String>) {
+    for key in node.fields.keys().filter(|key| !NODE_KEYS.contains(&key.as_str())) {
+        let near = NODE_KEYS.iter().find(|known| distance(key, known) <= 2);
+        if let Some(near) = near {
+            warnings.push(format!("node {}: key `{key}` has no effect (did you mean `{near}`?)", node.id));
+        }
+    }
+}
+
+/// How many letters have to be changed, added or dropped.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().take(64).enumerate() {
+        let mut before = std::mem::replace(&mut row[0], i + 1);
+        for (j, other) in b.iter().enumerate() {
+            let changed = before + usize::from(letter != *other);
+            let best = changed.min(row[j] + 1).min(row[j + 1] + 1);
+            before = std::mem::replace(&mut row[j + 1], best);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,313 @@
+//! What a stage asks of a model: its prompt, and the options of the loop or call.
+
+use harn_prompt::Prose;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+use super::graph::{Graph, Node, list_of};
+use super::options::RunOptions;
+use crate::artifact;
+use crate::ceiling::{intersect, join_approvals};
+
+/// A piece of work for whoever drives the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// The node.
+    pub node_id: String,
+    /// The stage of the record.
+    pub stage_id: String,
+    /// Whether a loop does it; else it is one call.
+    pub is_loop: bool,
+    /// What is asked.
+    pub prompt: String,
+    /// The system text.
+    pub system: Option<String>,
+    /// The options of the loop or call.
+    pub options: Json,
+    /// What the work may do; null for no limit of its own.
+    pub policy: Json,
+    /// The session that has to be there already.
+    pub needs_session: Option<String>,
+    /// Whether a worker of its own does it, and what that is asked for.
+    pub delegate: Option<Json>,
+}
+
+/// A command that verifies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// The node.
+    pub node_id: String,
+    /// A line for the shell.
+    pub line: String,
+    /// Milliseconds that it may take.
+    pub timeout_ms: Option<u64>,
+    /// What it may do; null for no limit of its own.
+    pub policy: Json,
+}
+
+/// What a node works with.
+pub(super) struct Inputs<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) node: &'a Node,
+    pub(super) options: &'a RunOptions,
+    pub(super) task: &'a str,
+    pub(super) stage_id: &'a str,
+    pub(super) selected: &'a [Json],
+    /// Why the last try was not accepted.
+    pub(super) repair: Option<&'a str>,
+}
+
+impl Inputs<'_> {
+    /// The work of a node that a model does.
+    ///
+    /// # Errors
+    /// A prompt that cannot be rendered, or rights that nothing is left of.
+    pub(super) fn work(&self, prose: &dyn Prose) -> Result<Work, String> {
+        let node = self.node;
+        let is_loop = runs_loop(node);
+        let policy = self.policy()?;
+        let mut options = Map::new();
+        if is_loop {
+            options.insert("persistent".to_owned(), true.into());
+            options.insert("max_iterations".to_owned(), 16.into());
+            options.insert("max_nudges".to_owned(), 3.into());
+        }
+        let given = node.part("model_policy").as_object().cloned().unwrap_or_default();
+        for (key, value) in given.into_iter().chain(self.options.model.clone()) {
+            let of_loop = super::options::LOOP_KEYS.contains(&key.as_str());
+            if !value.is_null() && (is_loop || !of_loop) {
+                options.insert(key, value);
+            }
+        }
+        if is_loop {
+            self.loop_options(&mut options, &policy);
+        }
+        let schema = &node.part("output_contract")["schema"];
+        if !schema.is_null() {
+            options.insert("output_schema".to_owned(), schema.clone());
+            options.insert("output_validation".to_owned(), "error".into());
+        }
+        if !options.contains_key("session_id") && !self.options.transcript.is_null() {
+            options.insert("transcript".to_owned(), self.options.transcript.clone());
+        }
+        let session = options.get("session_id").and_then(Json::as_str).map(str::to_owned);
+        Ok(Work {
+            needs_session: session.filter(|_| node.part("input_contract")["require_transcript"] == true),
+            node_id: node.id.clone(),
+            stage_id: self.stage_id.to_owned(),
+            is_loop,
+            prompt: self.prompt(prose)?,
+            system: node.text("system").map(str::to_owned),
+            options: Json::Object(options),
+            policy,
+            delegate: (node.kind() == "subagent").then(|| self.request()),
+        })
+    }
+
+    fn loop_options(&self, options: &mut Map<String, Json>, policy: &Json) {
+        let node = self.node;
+        for key in ["tools", "done_sentinel", "exit_when_verified"] {
+            let value = node.get(key);
+            if !value.is_null() {
+                options.insert(key.to_owned(), value.clone());
+            }
+        }
+        if !policy.is_null() {
+            options.insert("policy".to_owned(), policy.clone());
+        }
+        let approvals = join_approvals(&self.graph.approval_policy, node.part("approval_policy"));
+        let approvals = join_approvals(&self.options.approval_policy, &approvals);
+        if !approvals.is_null() {
+            options.insert("approval_policy".to_owned(), approvals);
+        }
+        let compact = node.part("auto_compact");
+        let names = [
+            ("enabled", "auto_compact"),
+            ("token_threshold", "compact_threshold"),
+            ("tool_output_max_chars", "tool_output_max_chars"),
+            ("compact_strategy", "compact_strategy"),
+            ("hard_limit_tokens", "hard_limit_tokens"),
+            ("hard_limit_strategy", "hard_limit_strategy"),
+            ("keep_last", "compact_keep_last"),
+            ("summarize_prompt", "summarize_prompt"),
+            ("compact_callback", "compact_callback"),
+            ("mask_callback", "mask_callback"),
+            ("compress_callback", "compress_callback"),
+        ];
+        for (key, option) in names {
+            if !compact[key].is_null() {
+                options.insert(option.to_owned(), compact[key].clone());
+            }
+        }
+    }
+
+    /// What the stage may do: what its node asks for, below the graph. The limits of whoever runs the workflow hold
+    /// besides, wherever it runs.
+    ///
+    /// # Errors
+    /// When nothing of what the node asks for is left.
+    pub(super) fn policy(&self) -> Result<Json, String> {
+        let (mut own, graph) = (self.node.part("capability_policy").clone(), &self.graph.capability_policy);
+        if own.is_null() && graph.is_null() {
+            return Ok(Json::Null);
+        }
+        if own.is_null() {
+            own = json!({});
+        }
+        intersect(&own, graph).map_err(|problems| format!("node {}: {}", self.node.id, problems.join("; ")))
+    }
+
+    fn prompt(&self, prose: &dyn Prose) -> Result<String, String> {
+        let node = self.node;
+        let instructions = match node.text("prompt") {
+            Some(prompt) if self.task.is_empty() => prompt.to_owned(),
+            Some(prompt) => format!("{prompt}\n\n{}", self.task),
+            None => self.task.to_owned(),
+        };
+        let mut context = vec![section_texts(node.get("context"))];
+        context.push(artifact::context(self.selected, &render_only(node.part("context_policy"))));
+        context.retain(|part| !part.is_empty());
+        let mut bindings = Map::new();
+        bindings.insert("label".to_owned(), node.text("task_label").unwrap_or("Task").into());
+        bindings.insert("instructions".to_owned(), instructions.into());
+        bindings.insert("verification".to_owned(), json!(self.checks()));
+        bindings.insert("repair".to_owned(), self.repair.into());
+        bindings.insert("context".to_owned(), context.join("\n\n").into());
+        let text = prose.render("std/workflow/stage_prompt.harn.prompt", &bindings);
+        Ok(text.map_err(|error| error.to_string())?.trim_end().to_owned())
+    }
+
+    /// What the verifications behind this stage look at.
+    fn checks(&self) -> Vec<String> {
+        if self.node.kind() == "verify" {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        let behind = self.graph.reachable(&self.node.id);
+        let own = (self.node.part("retry_policy")["verify"] == true).then_some(self.node);
+        let later = behind.iter().filter_map(|id| self.graph.node(id)).filter(|node| node.kind() == "verify");
+        for node in own.into_iter().chain(later) {
+            let checks = node.get("verify");
+            if let Some(command) = checks["command"].as_str() {
+                out.push(format!("command: {command}"));
+            }
+            if let Some(status) = checks["expect_status"].as_i64() {
+                out.push(format!("exit status: {status}"));
+            }
+            for text in ["assert_text", "expect_text"].iter().filter_map(|key| checks[*key].as_str()) {
+                out.push(format!("text: {text}"));
+            }
+        }
+        out
+    }
+
+    /// What a worker is asked for.
+    fn request(&self) -> Json {
+        let metadata = self.node.part("metadata");
+        let mut out = json!({
+            "name": metadata["worker_name"].as_str().unwrap_or(&self.node.id), "task": self.task,
+            "system": self.node.get("system"), "payload": metadata["request"],
+        });
+        for key in ["research_questions", "action_items", "workflow_stages", "verification_steps"] {
+            out[key] = match &metadata[key] {
+                Json::Null => json!([]),
+                list @ Json::Array(_) => list.clone(),
+                one => json!([one]),
+            };
+        }
+        out
+    }
+}
+
+/// Whether a node's work is a loop.
+pub(super) fn runs_loop(node: &Node) -> bool {
+    match node.text("mode") {
+        Some(mode) => mode == "agent",
+        None => !node.tool_names().is_empty(),
+    }
+}
+
+/// The artifacts that a node takes: of the kinds of its contract, chosen by its policy.
+///
+/// # Errors
+/// Fewer or more than the contract allows, or a policy that is malformed.
+pub(super) fn inputs_of(node: &Node, artifacts: &[Json]) -> Result<Vec<Json>, String> {
+    let kinds: Vec<&str> = node.input_kinds().into_iter().map(artifact::kind_named).collect();
+    let fits =
+        |one: &&Json| kinds.is_empty() || one["kind"].as_str().is_some_and(|kind| kinds.contains(&kind));
+    let allowed: Vec<Json> = artifacts.iter().filter(fits).cloned().collect();
+    let policy = node.part("context_policy");
+    artifact::check_policy(policy).map_err(|error| format!("node {}: context_{error}", node.id))?;
+    let selected = artifact::select(&allowed, policy);
+    let contract = node.part("input_contract");
+    let (id, count) = (&node.id, selected.len() as u64);
+    if let Some(least) = contract["min_inputs"].as_u64().filter(|least| count < *least) {
+        return Err(format!("workflow stage {id} requires at least {least} input artifacts"));
+    }
+    if let Some(most) = contract["max_inputs"].as_u64().filter(|most| count > *most) {
+        return Err(format!("workflow stage {id} accepts at most {most} input artifacts"));
+    }
+    Ok(selected)
+}
+
+/// What is selected already is only rendered.
+fn render_only(policy: &Json) -> Json {
+    json!({
+        "render": policy["render"], "prioritize_kinds": policy["prioritize_kinds"],
+        "pinned_ids": policy["pinned_ids"], "prefer_recent": policy["prefer_recent"],
+        "prefer_fresh": policy["prefer_fresh"],
+    })
+}
+
+/// The sections of a `std/context` value, or plain text.
+fn section_texts(context: &Json) -> String {
+    if let Some(text) = context.as_str() {
+        return text.to_owned();
+    }
+    let headers = context["include_headers"] != false;
+    let clip = |text: &str, most: Option<u64>| match most.and_then(|n| usize::try_from(n).ok()) {
+        Some(most) if most > 0 && text.chars().count() > most => {
+            let kept = if most <= 16 { most } else { most - 15 };
+            let mark = if most <= 16 { "" } else { "\n...[truncated]" };
+            format!("{}{mark}", text.chars().take(kept).collect::<String>())
+        }
+        _ => text.to_owned(),
+    };
+    let sections = context["sections"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<String> = sections
+        .iter()
+        .filter(|section| section["enabled"] != false)
+        .filter_map(|section| {
+            let content = match &section["content"] {
+                Json::Null => return None,
+                content => harn_prompt::value::display(content),
+            };
+            if content.trim().is_empty() {
+                return None;
+            }
+            let most = section["max_chars"].as_u64().or_else(|| context["section_max_chars"].as_u64());
+            let content = clip(&content, most);
+            let name = harn_prompt::value::display(&section["name"]);
+            Some(if headers { format!("[{name}]\n{content}") } else { content })
+        })
+        .collect();
+    let separator = context["separator"].as_str().unwrap_or("\n\n");
+    clip(&texts.join(separator), context["max_chars"].as_u64())
+}
+
+/// Which kinds a map takes its items from.
+pub(super) fn map_items(node: &Node, selected: &[Json]) -> Vec<Json> {
+    let policy = node.part("map_policy");
+    let most = policy["max_items"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let items = policy["items"].as_array().cloned().filter(|items| !items.is_empty());
+    let items = items.unwrap_or_else(|| {
+        let wanted = policy["item_artifact_kind"].as_str().map(artifact::kind_named);
+        let kinds: Vec<&str> =
+            wanted.map_or_else(|| list_of(&node.part("input_contract")["input_kinds"]), |kind| vec![kind]);
+        let fits = |one: &&Json| {
+            one["kind"].as_str().is_some_and(|kind| kinds.iter().any(|k| artifact::kind_named(k) == kind))
+        };
+        selected.iter().filter(fits).cloned().collect()
+    });
+    items.into_iter().take(most).collect()
+}

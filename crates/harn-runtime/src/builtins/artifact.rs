@@ -1,0 +1,394 @@
+//! Artifacts, handoffs and plans: what agents hand to each other.
+
+use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
+use harn_stdlib::timestamp_now;
+use harn_value::{Dict, Value};
+use harn_vm::{Cx, Result, builtins};
+use serde_json::{Map, Value as Json, json};
+
+use crate::convert::{from_json, text, thrown, to_json};
+use crate::llm_host::new_id;
+
+builtins! {
+    /// Artifacts, handoffs and plans.
+    pub(crate) static ARTIFACTS: "artifacts";
+
+    /// Makes an artifact: a piece of work with a kind, a text and where it comes from.
+    ///
+    /// ```harn
+    /// let a = artifact({kind: "file", title: "main.rs", text: "fn main() {}"})
+    /// println([a.kind, a.priority, a.estimated_tokens]) // -> [workspace_file, 70, 3]
+    /// ```
+    Random fn artifact(cx, fields: Value as "any?") -> "dict" {
+        make(cx, "artifact", &to_json(&fields))?
+    }
+
+    /// Makes an artifact of another one; its `lineage` leads there.
+    ///
+    /// ```harn
+    /// let a = artifact({id: "a"})
+    /// println(artifact_derive(a, "summary", {text: "Short."}).lineage) // -> [a]
+    /// ```
+    Random fn artifact_derive(cx, parent: Value as "any?", kind: Value as "any?", extra: Value as "any?") -> "dict" {
+        let kind = text(&kind).ok_or_else(|| thrown("artifact_derive: kind is required"))?;
+        let made = pure::derive(&to_json(&parent), &kind, &to_json(&extra), &timestamp_now(cx), &|| new_id(cx.vm()));
+        from_json(&named("artifact_derive", made)?)
+    }
+
+    /// Chooses the artifacts that a policy allows, what matters most first.
+    ///
+    /// ```harn
+    /// let list = [artifact({id: "a", kind: "note"}), artifact({id: "b", kind: "plan"})]
+    /// println(artifact_select(list, {max_artifacts: 1}).map({ a -> a.id })) // -> [b]
+    /// ```
+    Pure fn artifact_select(cx, artifacts: Value as "any?", policy: Value as "any?") -> "list<dict>" {
+        let (list, policy) = selection("artifact_select", &artifacts, &policy)?;
+        from_json(&pure::select(&list, &policy).into())
+    }
+
+    /// As `artifact_select`, without evidence that a fresher change has overtaken, without repetitions, and with long
+    /// texts shortened.
+    ///
+    /// ```harn
+    /// let list = [artifact({id: "a", text: "same"}), artifact({id: "b", text: "same"})]
+    /// println(select_artifacts_adaptive(list).count()) // -> 1
+    /// ```
+    Pure fn select_artifacts_adaptive(cx, artifacts: Value as "any?", policy: Value as "any?") -> "list<dict>" {
+        let (list, policy) = selection("select_artifacts_adaptive", &artifacts, &policy)?;
+        from_json(&pure::select_adaptive(&list, &policy).into())
+    }
+
+    /// Writes artifacts for a prompt.
+    ///
+    /// ```harn
+    /// println(artifact_context([artifact({title: "Note", text: "Hi", priority: 1})]).split("\n")[1]) // -> <title>Note</title>
+    /// ```
+    Pure fn artifact_context(cx, artifacts: Value as "any?", policy: Value as "any?") -> "string" {
+        let (list, policy) = selection("artifact_context", &artifacts, &policy)?;
+        pure::context(&list, &policy)
+    }
+
+    /// Makes the artifact of a file.
+    ///
+    /// ```harn
+    /// println(artifact_workspace_file("a.txt", "Hi").title) // -> a.txt
+    /// ```
+    Random fn artifact_workspace_file(cx, path: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+        let path = required("artifact_workspace_file", "path", &path)?;
+        let fields = json!({"title": path, "text": shown(&text), "source": path, "metadata": {"path": path}});
+        build(cx, "artifact_workspace_file", "workspace_file", fields, &extra)?
+    }
+
+    /// Makes the artifact of several files.
+    ///
+    /// ```harn
+    /// println(artifact_workspace_snapshot(["a", "b"], "two files").data.paths) // -> [a, b]
+    /// ```
+    Random fn artifact_workspace_snapshot(cx, paths: Value as "any?", summary: Value as "any?", extra: Value as "any?") -> "dict" {
+        let Json::Array(paths) = to_json(&paths) else {
+            return Err(thrown("artifact_workspace_snapshot: paths must be a list"));
+        };
+        let fields = json!({"title": "workspace snapshot", "text": shown(&summary), "data": {"paths": paths}, "metadata": {"paths": paths}});
+        build(cx, "artifact_workspace_snapshot", "workspace_snapshot", fields, &extra)?
+    }
+
+    /// Makes the artifact of what is selected in an editor.
+    ///
+    /// ```harn
+    /// println(artifact_editor_selection("a.txt", "Hi").kind) // -> editor_selection
+    /// ```
+    Random fn artifact_editor_selection(cx, path: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+        let path = required("artifact_editor_selection", "path", &path)?;
+        let fields = json!({"title": path, "text": shown(&text), "source": path, "metadata": {"path": path}});
+        build(cx, "artifact_editor_selection", "editor_selection", fields, &extra)?
+    }
+
+    /// Makes the artifact of a verification.
+    ///
+    /// ```harn
+    /// println(artifact_verification_result("unit tests", "12 passed").priority) // -> 100
+    /// ```
+    Random fn artifact_verification_result(cx, title: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+        let title = required("artifact_verification_result", "title", &title)?;
+        build(cx, "artifact_verification_result", "verification_result", json!({"title": title, "text": shown(&text)}), &extra)?
+    }
+
+    /// Makes the artifact of a test run.
+    ///
+    /// ```harn
+    /// println(artifact_test_result("unit", "12 passed").kind) // -> test_result
+    /// ```
+    Random fn artifact_test_result(cx, title: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+        let title = required("artifact_test_result", "title", &title)?;
+        build(cx, "artifact_test_result", "test_result", json!({"title": title, "text": shown(&text)}), &extra)?
+    }
+
+    /// Makes the artifact of a command's output: text, or the dict that `shell` gives.
+    ///
+    /// ```harn
+    /// println(artifact_command_result("ls", {stdout: "a", stderr: "", status: 0}).text) // -> a
+    /// ```
+    Random fn artifact_command_result(cx, command: Value as "any?", output: Value as "any?", extra: Value as "any?") -> "dict" {
+        let command = required("artifact_command_result", "command", &command)?;
+        let given = to_json(&output);
+        let text = match &given {
+            Json::Object(map) => {
+                let part = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
+                let parts: Vec<&str> = [part("stdout"), part("stderr")].into_iter().filter(|t| !t.is_empty()).collect();
+                Json::from(parts.join("\n"))
+            }
+            _ => shown(&output),
+        };
+        let data = if given.is_object() { given } else { Json::Null };
+        let fields = json!({"title": command, "text": text, "data": data, "source": "command", "metadata": {"command": command}});
+        build(cx, "artifact_command_result", "command_result", fields, &extra)?
+    }
+
+    /// Makes the artifact of a change to a file.
+    ///
+    /// ```harn
+    /// println(artifact_diff("a.txt", "one\ntwo", "one\n2").text.split("\n").last()) // -> +2
+    /// ```
+    Random fn artifact_diff(cx, path: Value as "any?", before: Value as "any?", after: Value as "any?", extra: Value as "any?") -> "dict" {
+        let path = required("artifact_diff", "path", &path)?;
+        let (before, after) = (text(&before).unwrap_or_default(), text(&after).unwrap_or_default());
+        let fields = json!({
+            "title": path, "text": line_diff(&path, &before, &after), "source": path,
+            "data": {"path": path, "before": before, "after": after},
+            "metadata": {"path": path, "changed_paths": [path]},
+        });
+        build(cx, "artifact_diff", "diff", fields, &extra)?
+    }
+
+    /// Makes the artifact of what `git diff` wrote.
+    ///
+    /// ```harn
+    /// println(artifact_git_diff("diff --git a/x b/x\n+++ b/x").metadata.changed_paths) // -> [x]
+    /// ```
+    Random fn artifact_git_diff(cx, text: Value as "any?", extra: Value as "any?") -> "dict" {
+        let shown = required("artifact_git_diff", "text", &text)?;
+        let paths: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("+++ b/")).collect();
+        let fields = json!({"title": "git diff", "text": shown, "source": "git", "metadata": {"changed_paths": paths}});
+        build(cx, "artifact_git_diff", "git_diff", fields, &extra)?
+    }
+
+    /// Makes the artifact of a review of a change.
+    ///
+    /// ```harn
+    /// let d = artifact_diff("a.txt", "1", "2")
+    /// println(artifact_diff_review(d, "Looks good.").lineage == [d.id]) // -> true
+    /// ```
+    Random fn artifact_diff_review(cx, diff: Value as "any?", summary: Value as "any?", extra: Value as "any?") -> "dict" {
+        derived(cx, "artifact_diff_review", "diff_review", "diff review", &diff, &summary, &extra)?
+    }
+
+    /// Makes the artifact of a decision about a review; its `lineage` leads to the change and to the review.
+    ///
+    /// ```harn
+    /// let d = artifact_diff("a.txt", "1", "2")
+    /// let r = artifact_diff_review(d, "Looks good.")
+    /// println(artifact_review_decision(r, "accept").lineage == [d.id, r.id]) // -> true
+    /// ```
+    Random fn artifact_review_decision(cx, review: Value as "any?", decision: Value as "any?", extra: Value as "any?") -> "dict" {
+        derived(cx, "artifact_review_decision", "review_decision", "review decision", &review, &decision, &extra)?
+    }
+
+    /// Makes the artifact of a change that is proposed.
+    ///
+    /// ```harn
+    /// println(artifact_patch_proposal("a.txt", "+x").kind) // -> patch_proposal
+    /// ```
+    Random fn artifact_patch_proposal(cx, path: Value as "any?", patch: Value as "any?", extra: Value as "any?") -> "dict" {
+        let path = required("artifact_patch_proposal", "path", &path)?;
+        let fields = json!({"title": path, "text": shown(&patch), "source": path, "metadata": {"path": path}});
+        build(cx, "artifact_patch_proposal", "patch_proposal", fields, &extra)?
+    }
+
+    /// Makes the artifact of several checks.
+    ///
+    /// ```harn
+    /// println(artifact_verification_bundle("release", [{ok: true}]).data.checks) // -> [{ok: true}]
+    /// ```
+    Random fn artifact_verification_bundle(cx, title: Value as "any?", checks: Value as "any?", extra: Value as "any?") -> "dict" {
+        let title = required("artifact_verification_bundle", "title", &title)?;
+        let checks = to_json(&checks);
+        let fields = json!({"title": title, "text": checks.to_string(), "data": {"checks": checks}});
+        build(cx, "artifact_verification_bundle", "verification_bundle", fields, &extra)?
+    }
+
+    /// Makes the artifact of the wish to apply another one.
+    ///
+    /// ```harn
+    /// let p = artifact_patch_proposal("a.txt", "+x")
+    /// println(artifact_apply_intent(p, "apply").lineage == [p.id]) // -> true
+    /// ```
+    Random fn artifact_apply_intent(cx, target: Value as "any?", intent: Value as "any?", extra: Value as "any?") -> "dict" {
+        derived(cx, "artifact_apply_intent", "apply_intent", "apply intent", &target, &intent, &extra)?
+    }
+
+    /// Makes a handoff: work that goes on with another agent or a person.
+    ///
+    /// ```harn
+    /// let h = handoff({source_persona: "scout", target_persona_or_human: "Ada", task: "Decide", reason: "Two ways"})
+    /// println(h.target_persona_or_human.label) // -> Ada
+    /// ```
+    Random fn handoff(cx, fields: Value as "any?") -> "dict" {
+        from_json(&named("handoff", handoff_of(cx, &fields)).map_err(|error| trim(error, "handoff: "))?)
+    }
+
+    /// Writes a handoff, or the artifact of one, for a prompt.
+    ///
+    /// ```harn
+    /// let h = handoff({source_persona: "scout", target_persona_or_human: "Ada", task: "Decide", reason: "Two ways"})
+    /// println(handoff_context(h).split("\n")[2]) // -> <target>Ada</target>
+    /// ```
+    Random fn handoff_context(cx, handoff: Value as "any?") -> "string" {
+        handoffs::context(&named("handoff", handoff_of(cx, &handoff)).map_err(|error| trim(error, "handoff: "))?)
+    }
+
+    /// Makes a plan of whatever a model or a program wrote: steps with a state, and whether somebody approved of them.
+    ///
+    /// ```harn
+    /// let p = plan_artifact({tasks: ["look", {task: "mend", status: "active"}]})
+    /// println(p.steps.map({ s -> s.status })) // -> [pending, in_progress]
+    /// ```
+    Pure fn plan_artifact(cx, input: Value as "any?") -> "dict" {
+        from_json(&named("plan_artifact", plans::plan(&to_json(&input)))?)
+    }
+
+    /// Returns the steps of a plan as hosts show them.
+    ///
+    /// ```harn
+    /// println(plan_entries(plan_artifact({steps: ["look"]}))) // -> [{content: look, status: pending}]
+    /// ```
+    Pure fn plan_entries(cx, plan: Value as "any?") -> "list<dict>" {
+        let plan = named("plan_entries", plans::plan(&to_json(&plan)))?;
+        from_json(&plans::entries(&plan).into())
+    }
+
+    /// Writes a plan as Markdown.
+    ///
+    /// ```harn
+    /// println(plan_markdown(plan_artifact({steps: [{step: "look", status: "done"}]})).split("\n").last()) // -> - [x] look
+    /// ```
+    Pure fn plan_markdown(cx, plan: Value as "any?") -> "string" {
+        plans::markdown(&named("plan_markdown", plans::plan(&to_json(&plan)))?)
+    }
+
+    /// Returns a plan with the decision of its reviewers.
+    ///
+    /// ```harn
+    /// println(plan_approved(plan_artifact({}), {approved: true, reviewers: ["Ada"]}).approval.state) // -> approved
+    /// ```
+    Pure fn plan_approved(cx, plan: Value as "any?", record: Value as "any?") -> "dict" {
+        let plan = named("plan_approved", plans::plan(&to_json(&plan)))?;
+        let record = to_json(&record);
+        if !record.is_object() {
+            return Err(thrown("plan_approved: record must be a dict"));
+        }
+        from_json(&plans::approved(&plan, &record))
+    }
+}
+
+fn handoff_of(cx: &Cx, fields: &Value) -> std::result::Result<Json, String> {
+    handoffs::handoff(&to_json(fields), &timestamp_now(cx), &|| new_id(cx.vm()))
+}
+
+/// Errors of handoffs name themselves.
+fn trim(error: harn_vm::Error, prefix: &str) -> harn_vm::Error {
+    let text = error.caught().to_string();
+    thrown(text.strip_prefix(prefix).unwrap_or(&text))
+}
+
+fn named<T>(function: &str, result: std::result::Result<T, String>) -> Result<T> {
+    result.map_err(|error| thrown(format!("{function}: {error}")))
+}
+
+fn required(function: &str, what: &str, value: &Value) -> Result<String> {
+    text(value).ok_or_else(|| thrown(format!("{function}: {what} is required")))
+}
+
+fn shown(value: &Value) -> Json {
+    text(value).into()
+}
+
+fn make(cx: &Cx, function: &str, fields: &Json) -> Result<Value> {
+    let made = named(function, pure::artifact(fields, &timestamp_now(cx), &|| new_id(cx.vm())))?;
+    Ok(from_json(&made))
+}
+
+/// An artifact of a kind; what `extra` says stands above `fields`, and its metadata beside theirs.
+fn build(cx: &Cx, function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Value> {
+    make(cx, function, &merged(function, kind, fields, extra)?)
+}
+
+fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Json> {
+    let mut out = fields.as_object().cloned().unwrap_or_default();
+    let extra = match to_json(extra) {
+        Json::Null => Map::new(),
+        Json::Object(map) => map,
+        other => {
+            let word = harn_prompt::value::type_name(&other).to_owned();
+            return Err(thrown(format!("{function}: extra must be a dict, got {word}")));
+        }
+    };
+    let mut metadata = out.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default();
+    for (key, value) in extra {
+        match (key.as_str(), value) {
+            ("metadata", Json::Object(more)) => metadata.extend(more),
+            (_, value) => drop(out.insert(key, value)),
+        }
+    }
+    out.insert("metadata".to_owned(), Json::Object(metadata));
+    out.insert("kind".to_owned(), kind.into());
+    Ok(Json::Object(out))
+}
+
+fn derived(
+    cx: &Cx,
+    function: &str,
+    kind: &str,
+    title: &str,
+    parent: &Value,
+    words: &Value,
+    extra: &Value,
+) -> Result<Value> {
+    if !parent.to_dict().is_some_and(|dict: harn_value::Ref<Dict>| dict.get_str("id").is_some()) {
+        return Err(thrown(format!("{function}: first argument must be an artifact")));
+    }
+    let parent = to_json(parent);
+    let title = match parent["title"].as_str() {
+        Some(of) => format!("{title}: {of}"),
+        None => title.to_owned(),
+    };
+    let fields = merged(function, kind, json!({"title": title, "text": shown(words)}), extra)?;
+    let made = pure::derive(&parent, kind, &fields, &timestamp_now(cx), &|| new_id(cx.vm()));
+    Ok(from_json(&named(function, made)?))
+}
+
+/// The lines that went and those that came, with what is the same at both ends left out.
+fn line_diff(path: &str, before: &str, after: &str) -> String {
+    let (a, b): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(|(x, y)| x == y).count();
+    let (gone, come) = (&a[head..a.len() - tail], &b[head..b.len() - tail]);
+    let mut out = vec![
+        format!("--- a/{path}"),
+        format!("+++ b/{path}"),
+        format!("@@ -{},{} +{},{} @@", head + 1, gone.len(), head + 1, come.len()),
+    ];
+    out.extend(gone.iter().map(|line| format!("-{line}")));
+    out.extend(come.iter().map(|line| format!("+{line}")));
+    out.join("\n")
+}
+
+fn selection(function: &str, list: &Value, policy: &Value) -> Result<(Vec<Json>, Json)> {
+    let list = match to_json(list) {
+        Json::Array(items) if items.iter().all(Json::is_object) => items,
+        Json::Null => Vec::new(),
+        _ => return Err(thrown(format!("{function}: artifacts must be a list of artifacts"))),
+    };
+    let policy = to_json(policy);
+    named(function, pure::check_policy(&policy))?;
+    Ok((list, policy))
+}
