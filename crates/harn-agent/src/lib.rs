@@ -36,6 +36,7 @@ pub mod profile;
 pub mod registry;
 pub mod run;
 pub mod skills;
+pub mod surface;
 pub mod tool;
 pub mod workflow;
 

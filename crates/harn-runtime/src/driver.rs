@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use harn_agent::config::{Format, Search, ToolErrors};
 use harn_agent::policy::{Escalated, Question, Reply};
+use harn_agent::surface::{Finding, Severity};
 use harn_agent::tool::Backend;
 use harn_agent::{
     AgentEvent, AgentLoop, Answer, Archive, LoopConfig, LoopError, ModelCall, Moment, PermissionQuestion,
@@ -103,8 +104,10 @@ pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Va
         _ => Map::new(),
     };
     let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
+    let surface = surface_of(&prompt, system.as_deref(), &options);
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
     let sessions = cx.state::<Sessions>();
+    check_surface(cx, &sessions, &surface)?;
     let reminders = cx.state::<Reminders>();
     let providers;
     (providers, config.remind_at) =
@@ -156,6 +159,42 @@ pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Va
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
     driver.drive(AgentLoop::new(config), &llm).await
+}
+
+/// What the tools of a loop are looked at with.
+fn surface_of(prompt: &str, system: Option<&str>, options: &Map<String, Json>) -> Map<String, Json> {
+    let keys = ["tools", "policy", "approval_policy", "tool_search"];
+    let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
+    let mut surface: Map<String, Json> = given.collect();
+    surface.insert("prompt".to_owned(), prompt.into());
+    surface.insert("system".to_owned(), system.into());
+    surface
+}
+
+/// Tells what is odd about the tools of a loop, once each.
+///
+/// # Errors
+/// Calls of them cannot work.
+fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, Json>) -> Result<()> {
+    let limited =
+        ["policy", "approval_policy"].iter().any(|key| surface.get(*key).is_some_and(|p| !p.is_null()));
+    for finding in harn_agent::surface::validate(surface) {
+        let Finding { code, severity, message, .. } = finding;
+        if severity == Severity::Error {
+            return Err(thrown(format!("agent_loop tool surface validation failed: {code}: {message}")));
+        }
+        // What only a policy looks at is no news without one.
+        let about_policy = ["MISSING_SCHEMA", "MISSING_ANNOTATIONS", "MISSING_SIDE_EFFECT_LEVEL"]
+            .iter()
+            .any(|suffix| code.ends_with(suffix));
+        if about_policy && !limited {
+            continue;
+        }
+        if sessions.odd_tools.borrow_mut().insert((code.clone(), message.clone())) {
+            cx.system().write_err(&format!("[harn] warning: {code}: {message}\n"));
+        }
+    }
+    Ok(())
 }
 
 /// Puts the command policies of the options in force: that of `policy` around the one beside it.

@@ -144,6 +144,8 @@ pub(crate) struct Sessions {
     pub(crate) tools: RefCell<Vec<WeakTools>>,
     /// The registry that `tool_bind` bound outside of loops.
     bound: RefCell<Option<Value>>,
+    /// What was told about the tools of loops: code and message.
+    pub(crate) odd_tools: RefCell<BTreeSet<(String, String)>>,
     /// Places of errors in handlers that were told.
     pub(crate) reported: RefCell<BTreeSet<Option<(String, u32)>>>,
 }

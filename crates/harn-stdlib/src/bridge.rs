@@ -17,6 +17,9 @@ pub trait HostBridge {
     /// Performs `<capability>.<operation>` with a dict of parameters.
     fn call<'a>(&'a self, capability: &'a str, operation: &'a str, params: Value) -> Answer<'a>;
 
+    /// Tells the host something that has no answer: a progress note, a request to a person.
+    fn notify(&self, _method: &str, _params: Value) {}
+
     /// Descriptions of the host's tools.
     fn tools(&self) -> Vec<Value> {
         Vec::new()

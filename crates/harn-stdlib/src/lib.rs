@@ -27,7 +27,10 @@ mod text;
 mod yaml;
 
 pub use bridge::{Answer, HostBridge, attach_host};
-pub use builtins::{ask_host, builtins, globals, run_folder, state_place, timestamp_now};
+pub use builtins::{
+    ask_host, ask_terminal, builtins, globals, iso_millis, notify_host, run_folder, state_place,
+    timestamp_now,
+};
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use methods::methods;
 pub use modules::{module, module_names};

@@ -200,7 +200,7 @@ impl Policy {
             }
         }
         if let Some(ceiling) = &self.side_effect_level
-            && level(&annotations.side_effect_level) > level(ceiling)
+            && side_effect_rank(&annotations.side_effect_level) > side_effect_rank(ceiling)
         {
             return Err(format!("tool '{name}' exceeds side-effect ceiling: {ceiling}"));
         }
@@ -257,7 +257,7 @@ impl Constraint {
 }
 
 /// The rank of a side effect level; unknown words of annotations count as none.
-fn level(word: &str) -> usize {
+pub(crate) fn side_effect_rank(word: &str) -> usize {
     LEVELS.iter().position(|known| *known == word).unwrap_or(0)
 }
 

@@ -7,6 +7,7 @@ mod artifact;
 mod command;
 mod graph;
 mod harness;
+mod hitl;
 mod hook;
 mod llm;
 mod mock;
@@ -33,6 +34,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         mock::MOCK,
         tool::TOOLS,
         hook::HOOKS,
+        hitl::HITL,
         command::COMMANDS,
         skill::SKILLS,
         agent::AGENTS,

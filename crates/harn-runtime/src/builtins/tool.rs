@@ -1,6 +1,7 @@
 //! Tool registries.
 
 use harn_agent::registry;
+use harn_agent::surface::Severity;
 use harn_prompt::Prose;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
@@ -8,7 +9,7 @@ use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
-use crate::convert::{OrThrow, entry, text, thrown, to_json};
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::driver::declared_parameters;
 use crate::llm_host::prompts_of;
 use crate::session::Sessions;
@@ -95,6 +96,47 @@ builtins! {
         }
         let arguments = call_arguments(&name, &entry(tool, "parameters"), &handler, &args.0);
         cx.call(&handler, arguments).await?
+    }
+
+    /// Looks for what is wrong with tools before a model sees them: `{valid, diagnostics: [{code, severity, message, tool?,
+    /// field?}]}`. Only errors make a surface invalid.
+    ///
+    /// `surface` is a registry, a list of tools, or a dict of `tools`, `native_tools`, `policy`, `approval_policy`,
+    /// `system`, `prompt`, `prompts` and `tool_search`; without one it is the registry in force.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "look", "Look", {parameters: {path: "string"}, handler: { args -> "seen" }})
+    /// println(tool_surface_validate(tools).diagnostics[0].message) // -> active tool 'look' has no ToolAnnotations
+    /// ```
+    State fn tool_surface_validate(cx, surface: Value as "any?", options: Value as "dict?") -> "dict" {
+        let mut parts = match to_json(&surface) {
+            Json::Null => {
+                let tools = cx.state::<Sessions>().tools(cx).map(|tools| to_json(&tools)).unwrap_or_default();
+                Map::from_iter([("tools".to_owned(), tools)])
+            }
+            Json::Array(tools) => Map::from_iter([("tools".to_owned(), tools.into())]),
+            Json::Object(map) if registry::is_registry(&surface) => {
+                Map::from_iter([("tools".to_owned(), Json::Object(map))])
+            }
+            Json::Object(map) => map,
+            _ => return Err(Error::type_error(format!(
+                "tool_surface_validate: surface must be a tool registry, a list of tools or a dict, got {}",
+                surface.type_name()
+            ))),
+        };
+        // What the options say of the surface holds for it, too.
+        if let Json::Object(more) = to_json(&options) {
+            parts.extend(more);
+        }
+        const KEYS: [&str; 8] =
+            ["tools", "native_tools", "policy", "approval_policy", "system", "prompt", "prompts", "tool_search"];
+        if let Some(key) = parts.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            let known = KEYS.join(", ");
+            return Err(thrown(format!("tool_surface_validate: a surface has no '{key}'; there are {known}")));
+        }
+        let found = harn_agent::surface::validate(&parts);
+        let valid = found.iter().all(|finding| finding.severity != Severity::Error);
+        from_json(&serde_json::json!({"valid": valid, "diagnostics": found}))
     }
 
     /// Returns the number of tools.

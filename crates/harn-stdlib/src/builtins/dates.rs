@@ -177,7 +177,7 @@ builtins! {
 }
 
 /// `2026-04-01T10:00:00.123Z` for milliseconds since the epoch.
-pub(super) fn iso_millis(ms: i64) -> String {
+pub fn iso_millis(ms: i64) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(time) => format!("{time:.3}"),
         // Outside of the calendar only a mocked clock can be.

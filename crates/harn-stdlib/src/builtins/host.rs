@@ -223,6 +223,13 @@ pub async fn ask_host(cx: &Cx, capability: &str, operation: &str, params: &Value
     attached(cx)?.call(capability, operation, params.into()).await
 }
 
+/// Tells the attached host something; nothing happens without one.
+pub fn notify_host(cx: &Cx, method: &str, params: &Value) {
+    if let Some(host) = attached(cx) {
+        host.notify(method, params.clone());
+    }
+}
+
 /// Performs an operation of the host: mock, attached host, built-in operation.
 pub(crate) async fn call(cx: &Cx, name: &str, params: &Value) -> Result<Value> {
     let Some((capability, operation)) = name.split_once('.') else {

@@ -42,11 +42,12 @@ mod toml;
 mod url;
 mod yaml;
 
-pub use dates::timestamp_now;
+pub use dates::{iso_millis, timestamp_now};
 pub use env::{run_folder, state_place};
 pub(crate) use files::resolve as resolve_path;
-pub use host::ask_host;
+pub use host::{ask_host, notify_host};
 pub(crate) use lists::entry_dicts;
+pub use terminal::ask_terminal;
 
 /// The tables of all functions, in the order of the reference.
 pub fn builtins() -> Vec<&'static [Builtin]> {

@@ -193,6 +193,19 @@ pub(super) fn next_line(cx: &Cx, builtin: &str) -> Result<Option<String>> {
     Ok(Some(line))
 }
 
+/// Asks the person at the terminal; nothing when standard input is none, or ended.
+///
+/// # Errors
+/// Standard input cannot be read.
+pub fn ask_terminal(cx: &Cx, question: &str) -> Result<Option<String>> {
+    if !is_terminal(cx, 0) {
+        return Ok(None);
+    }
+    let _ = cx.system().flush();
+    write_error(cx, question);
+    next_line(cx, "ask_user")
+}
+
 /// The error of input that cannot be read, or is no text.
 fn unreadable(builtin: &str, error: &std::io::Error) -> Error {
     Error::thrown(format!("{builtin}: cannot read standard input: {error}"))

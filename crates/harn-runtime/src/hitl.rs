@@ -1,0 +1,460 @@
+//! People in the loop: requests that a person answers, and who may answer them.
+//!
+//! A request is an event, and so is its answer. The host is asked first (a mock counts as one), then the person at the
+//! terminal; without either the task waits until another task of the program records an answer
+//! (`hitl.response_received` with its `request_id`) or the request's time is over.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_stdlib::event_log::EventLog;
+use harn_value::{Dict, Value};
+use harn_vm::iter::Source;
+use harn_vm::{Cx, Error, Result};
+use serde_json::{Map, Value as Json, json};
+use sha2::{Digest, Sha256};
+
+use crate::convert::{from_json, thrown, to_json};
+use crate::llm_host::new_id;
+use crate::session::Sessions;
+
+/// What a person can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Question,
+    Approval,
+    DualControl,
+    Escalation,
+}
+
+impl Kind {
+    /// The word of requests, mocks and filters.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::Question => "question",
+            Kind::Approval => "approval",
+            Kind::DualControl => "dual_control",
+            Kind::Escalation => "escalation",
+        }
+    }
+
+    /// The topic of its events.
+    fn topic(self) -> &'static str {
+        match self {
+            Kind::Question => "hitl.questions",
+            Kind::Approval => "hitl.approvals",
+            Kind::DualControl => "hitl.dual_control",
+            Kind::Escalation => "hitl.escalations",
+        }
+    }
+
+    fn asked(self) -> &'static str {
+        match self {
+            Kind::Question => "hitl.question_asked",
+            Kind::Approval => "hitl.approval_requested",
+            Kind::DualControl => "hitl.dual_control_requested",
+            Kind::Escalation => "hitl.escalation_issued",
+        }
+    }
+}
+
+/// A request to a person.
+pub(crate) struct Request {
+    pub(crate) kind: Kind,
+    /// What the person reads.
+    pub(crate) prompt: String,
+    /// Who may answer; empty: anybody.
+    pub(crate) reviewers: Vec<String>,
+    /// How many different people must say yes.
+    pub(crate) quorum: usize,
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+    /// What else the host is told.
+    pub(crate) details: Json,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone)]
+struct Open {
+    kind: Kind,
+    agent: Option<String>,
+    prompt: String,
+    trace_id: String,
+    timestamp: i64,
+    approvers: Vec<String>,
+    metadata: Json,
+}
+
+/// The open requests of a program, in the order in which they were made.
+#[derive(Default)]
+pub(crate) struct Pending(RefCell<BTreeMap<u64, (String, Open)>>, std::cell::Cell<u64>);
+
+/// Takes a request off the list when its task is done with it, however that ends.
+struct Listed {
+    pending: Rc<Pending>,
+    number: u64,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.pending.0.borrow_mut().remove(&self.number);
+    }
+}
+
+/// What `hitl_pending` looks for.
+#[derive(Default)]
+pub(crate) struct Filter {
+    pub(crate) since: Option<i64>,
+    pub(crate) until: Option<i64>,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) limit: Option<usize>,
+}
+
+impl Pending {
+    /// The open requests that fit, the oldest first.
+    pub(crate) fn list(&self, filter: &Filter) -> Json {
+        let fits = |open: &Open| {
+            filter.since.is_none_or(|since| open.timestamp >= since)
+                && filter.until.is_none_or(|until| open.timestamp <= until)
+                && (filter.kinds.is_empty() || filter.kinds.iter().any(|kind| kind == open.kind.as_str()))
+                && (filter.agent.is_none() || filter.agent == open.agent)
+        };
+        self.0
+            .borrow()
+            .values()
+            .filter(|(_, open)| fits(open))
+            .take(filter.limit.unwrap_or(usize::MAX))
+            .map(|(id, open)| {
+                json!({
+                    "request_id": id, "request_kind": open.kind.as_str(), "agent": open.agent, "prompt": open.prompt,
+                    "trace_id": open.trace_id, "timestamp": open.timestamp, "approvers": open.approvers,
+                    "metadata": open.metadata,
+                })
+            })
+            .collect()
+    }
+}
+
+/// A request under way.
+pub(crate) struct Asked {
+    cx: Cx,
+    pub(crate) id: String,
+    pub(crate) trace_id: String,
+    request: Request,
+    _listed: Listed,
+}
+
+/// Who said yes to what, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Approved {
+    pub(crate) reviewers: Vec<String>,
+    pub(crate) approved_at: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) signatures: Vec<Json>,
+}
+
+/// What came of waiting.
+pub(crate) enum Response {
+    Answer(Json),
+    /// Nobody answered in time.
+    Late,
+}
+
+impl Asked {
+    /// Makes a request known.
+    pub(crate) fn new(cx: &Cx, request: Request) -> Result<Asked> {
+        let pending = cx.state::<Pending>();
+        let number = pending.1.get() + 1;
+        pending.1.set(number);
+        let (id, trace_id) = (format!("hitl_{}", new_id(cx.vm())), format!("trace_{}", new_id(cx.vm())));
+        let agent = cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone());
+        let open = Open {
+            kind: request.kind,
+            agent,
+            prompt: request.prompt.clone(),
+            trace_id: trace_id.clone(),
+            timestamp: cx.system().now_ms(),
+            approvers: request.reviewers.clone(),
+            metadata: request.details.clone(),
+        };
+        pending.0.borrow_mut().insert(number, (id.clone(), open));
+        let asked = Asked { cx: cx.clone(), id, trace_id, request, _listed: Listed { pending, number } };
+        asked.tell(asked.request.kind.asked(), asked.params())?;
+        harn_stdlib::notify_host(cx, "harn.hitl.requested", &from_json(&asked.params()));
+        Ok(asked)
+    }
+
+    /// The request as the host and the log see it.
+    fn params(&self) -> Json {
+        let mut params = self.request.details.clone();
+        if !params.is_object() {
+            params = json!({});
+        }
+        params["request_id"] = self.id.as_str().into();
+        params["kind"] = self.request.kind.as_str().into();
+        params["prompt"] = self.request.prompt.as_str().into();
+        params["trace_id"] = self.trace_id.as_str().into();
+        params["reviewers"] = json!(self.request.reviewers);
+        params["quorum"] = self.request.quorum.into();
+        params
+    }
+
+    /// Adds an event about the request.
+    pub(crate) fn tell(&self, kind: &str, payload: Json) -> Result<()> {
+        let mut payload = payload;
+        payload["request_id"] = self.id.as_str().into();
+        let (log, now) = (EventLog::of(self.cx.vm()), self.cx.system().now_ms());
+        log.emit(self.request.kind.topic(), kind, from_json(&payload), Dict::new(), now)?;
+        Ok(())
+    }
+
+    /// Asks the host; nothing when it has no answer.
+    pub(crate) async fn ask_host(&self) -> Result<Vec<Json>> {
+        let params = from_json(&self.params());
+        let answer = harn_stdlib::ask_host(&self.cx, "hitl", self.request.kind.as_str(), &params).await;
+        let answer = match answer {
+            None => return Ok(Vec::new()),
+            Some(answer) => to_json(&answer?),
+        };
+        let answers = match answer {
+            Json::Array(answers) => answers,
+            Json::Null => Vec::new(),
+            one => vec![one],
+        };
+        for answer in &answers {
+            self.tell("hitl.response_received", json!({"response": answer}))?;
+        }
+        Ok(answers)
+    }
+
+    /// Asks the person at the terminal; nothing when there is none.
+    fn ask_terminal(&self, question: &str) -> Result<Option<String>> {
+        let line = harn_stdlib::ask_terminal(&self.cx, question)?;
+        if let Some(line) = &line {
+            self.tell("hitl.response_received", json!({"response": {"text": line, "reviewer": TERMINAL}}))?;
+        }
+        Ok(line)
+    }
+
+    /// Waits for an answer that another task records.
+    async fn wait(&self) -> Result<Response> {
+        self.cx.vm().system().write_err(&format!(
+            "[harn] {} {} waits for an answer: {}\n",
+            self.request.kind.as_str(),
+            self.id,
+            self.request.prompt
+        ));
+        let log = EventLog::of(self.cx.vm());
+        let mut events = log.subscribe(self.request.kind.topic(), None)?;
+        let answered = async {
+            loop {
+                let Some(event) = events.next(&self.cx).await? else { continue };
+                let event = to_json(&event);
+                let payload = &event["payload"];
+                // What the host or the terminal said was heard already.
+                if event["kind"] == "hitl.response_received"
+                    && payload["request_id"] == self.id.as_str()
+                    && payload["response"].is_null()
+                {
+                    return Ok::<Json, Error>(payload.clone());
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = answered => Ok(Response::Answer(answer?)),
+            slept = self.cx.sleep(self.request.timeout) => {
+                slept?;
+                Ok(Response::Late)
+            }
+        }
+    }
+
+    /// The answer to a question.
+    pub(crate) async fn answer(&self) -> Result<Response> {
+        for answer in self.ask_host().await? {
+            self.refuse_cancelled(&answer)?;
+            return Ok(Response::Answer(answer));
+        }
+        if let Some(line) = self.ask_terminal(&format!("{} ", self.request.prompt))? {
+            return Ok(Response::Answer(json!({"answer": line})));
+        }
+        let response = self.wait().await?;
+        match &response {
+            Response::Answer(answer) => self.refuse_cancelled(answer)?,
+            Response::Late => self.tell("hitl.timeout", json!({}))?,
+        }
+        Ok(response)
+    }
+
+    /// Waits until enough people said yes.
+    ///
+    /// # Errors
+    /// `ApprovalDeniedError` when one says no, `HumanTimeoutError` when the time is over.
+    pub(crate) async fn approvals(&self) -> Result<Approved> {
+        let mut yes = Approved {
+            reviewers: Vec::new(),
+            approved_at: String::new(),
+            reason: None,
+            signatures: Vec::new(),
+        };
+        loop {
+            let before = yes.reviewers.len();
+            for answer in self.ask_host().await? {
+                self.count(&answer, &mut yes)?;
+            }
+            if yes.reviewers.len() >= self.request.quorum {
+                break;
+            }
+            // Nobody new: to ask the same host again would go on for ever.
+            if yes.reviewers.len() == before {
+                break;
+            }
+        }
+        if yes.reviewers.is_empty() && self.request.quorum == 1 {
+            let question = format!("{} [y/N] ", self.request.prompt);
+            if let Some(line) = self.ask_terminal(&question)? {
+                let approved = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
+                let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
+                self.count(&json!({"approved": approved, "reviewer": reviewer}), &mut yes)?;
+            }
+        }
+        while yes.reviewers.len() < self.request.quorum {
+            match self.wait().await? {
+                Response::Answer(answer) => self.count(&answer, &mut yes)?,
+                Response::Late => {
+                    self.tell("hitl.timeout", json!({}))?;
+                    return Err(self.late());
+                }
+            }
+        }
+        let word = match self.request.kind {
+            Kind::DualControl => "hitl.dual_control_approved",
+            _ => "hitl.approval_approved",
+        };
+        self.tell(word, json!({"reviewers": yes.reviewers}))?;
+        Ok(yes)
+    }
+
+    /// Counts one answer to an approval.
+    fn count(&self, answer: &Json, yes: &mut Approved) -> Result<()> {
+        self.refuse_cancelled(answer)?;
+        let reviewer = answer["reviewer"].as_str().unwrap_or(TERMINAL).to_owned();
+        let listed = self.request.reviewers.is_empty() || self.request.reviewers.contains(&reviewer);
+        if !listed {
+            let text = format!(
+                "[harn] warning: {reviewer} answered {} but is none of its reviewers\n",
+                self.request.kind.as_str()
+            );
+            self.cx.vm().system().write_err(&text);
+            return Ok(());
+        }
+        let reason = answer["reason"].as_str().map(str::to_owned);
+        let approved = answer["approved"].as_bool().ok_or_else(|| {
+            thrown(format!("{}: an answer must have approved: true or false", self.request.kind.as_str()))
+        })?;
+        if !approved {
+            let word = match self.request.kind {
+                Kind::DualControl => "hitl.dual_control_denied",
+                _ => "hitl.approval_denied",
+            };
+            self.tell(word, json!({"reviewer": reviewer, "reason": reason}))?;
+            let mut reviewers = yes.reviewers.clone();
+            reviewers.push(reviewer);
+            return Err(throw(json!({
+                "name": "ApprovalDeniedError", "category": "generic",
+                "message": reason.clone().unwrap_or_else(|| "approval was denied".to_owned()),
+                "request_id": self.id, "reviewers": reviewers, "reason": reason,
+            })));
+        }
+        if yes.reviewers.contains(&reviewer) {
+            return Ok(());
+        }
+        let signed_at = match &answer["responded_at"] {
+            Json::String(at) => at.clone(),
+            _ => harn_stdlib::iso_millis(self.cx.system().now_ms()),
+        };
+        // What was approved is signed with it: an approval does not carry over to another action.
+        let signed = json!([self.request.prompt, self.request.details, reviewer, signed_at]);
+        let digest = Sha256::digest(signed.to_string().as_bytes());
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let signature =
+            json!({"reviewer": reviewer, "signed_at": signed_at, "signature": format!("sha256:{hex}")});
+        yes.signatures.push(signature);
+        yes.reviewers.push(reviewer);
+        yes.approved_at = signed_at;
+        yes.reason = reason.or(yes.reason.take());
+        Ok(())
+    }
+
+    fn refuse_cancelled(&self, answer: &Json) -> Result<()> {
+        if answer["cancelled"] != true {
+            return Ok(());
+        }
+        let reason = answer["reason"].as_str();
+        let message = reason.unwrap_or("the request was cancelled"); // prose-ok: diagnostic
+        Err(throw(json!({
+            "name": "HumanCancelledError", "category": "cancelled", "message": message, "request_id": self.id,
+            "kind": self.request.kind.as_str(), "wait_id": self.id, "waitpoint_ids": [self.id], "reason": reason,
+        })))
+    }
+
+    /// The error of a request that nobody answered.
+    pub(crate) fn late(&self) -> Error {
+        let kind = self.request.kind.as_str();
+        throw(json!({
+            "name": "HumanTimeoutError", "category": "timeout", "message": format!("{kind} timed out"),
+            "request_id": self.id, "kind": kind,
+        }))
+    }
+}
+
+/// Who answers at the terminal.
+const TERMINAL: &str = "operator";
+
+fn throw(error: Json) -> Error {
+    Error::thrown(from_json(&error))
+}
+
+/// The options of a request, checked: what they may be called, and that they are a dict.
+pub(crate) fn options(function: &str, options: &Value, known: &[&str]) -> Result<Map<String, Json>> {
+    if options.is_nil() {
+        return Ok(Map::new());
+    }
+    let Some(dict) = options.to_dict() else {
+        return Err(thrown(format!("{function}: options must be a dict")));
+    };
+    if let Some(key) = dict.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(thrown(format!("{function}: unknown option '{key}'; there are {}", known.join(", "))));
+    }
+    match to_json(options) {
+        Json::Object(map) => Ok(map),
+        _ => Ok(Map::new()),
+    }
+}
+
+/// How long a request may take: a duration or milliseconds, 24 hours when nothing is said.
+pub(crate) fn time_limit(function: &str, options: &Value, key: &str) -> Result<Duration> {
+    let value = crate::convert::entry(options, key);
+    let wrong = || thrown(format!("{function}: {key}: expected a duration or millisecond count"));
+    if value.is_nil() {
+        return Ok(Duration::from_secs(24 * 60 * 60));
+    }
+    let ms = value.as_duration().or_else(|| value.as_int()).ok_or_else(wrong)?;
+    Ok(Duration::from_millis(u64::try_from(ms).map_err(|_| wrong())?))
+}
+
+/// A list of names among options.
+pub(crate) fn names(function: &str, options: &Map<String, Json>, key: &str) -> Result<Vec<String>> {
+    let wrong = || thrown(format!("{function}: {key}: expected list<string>"));
+    match options.get(key) {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Array(items)) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
