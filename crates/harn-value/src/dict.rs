@@ -1,9 +1,10 @@
 //! [`Dict`]: string keys to values. Looked up by hash, always walked in byte order of the keys.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use hashbrown::HashTable;
 
+use crate::array_part::{ArrayPart, int_of};
 use crate::text::hash_text;
 use crate::{Str, Value};
 
@@ -16,6 +17,17 @@ struct Entry {
     value: Value,
 }
 
+/// How entries are found when there are many.
+#[derive(Clone)]
+struct Index {
+    /// Places in `entries` by the hash of the key.
+    table: HashTable<u32>,
+    /// The place where a key was found last: who reads an entry often writes it next.
+    last: Cell<u32>,
+    /// Places in `entries` of the keys that are printed forms of the ints that it covers. They are in the table, too.
+    ints: ArrayPart,
+}
+
 /// A dictionary with string keys.
 ///
 /// Entries live in a vector in insertion order, which only [`Dict::written`] tells. Iteration is in byte order of
@@ -24,7 +36,7 @@ struct Entry {
 #[derive(Clone, Default)]
 pub struct Dict {
     entries: Vec<Entry>,
-    table: Option<Box<HashTable<u32>>>,
+    index: Option<Box<Index>>,
     /// Whether `entries` is not in key order.
     unordered: bool,
     order: OnceCell<Box<[u32]>>,
@@ -53,28 +65,33 @@ impl Dict {
         self.entries.is_empty()
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, key: &Str) -> Option<usize> {
-        match &self.table {
-            None => {
-                // Property names are interned, so most hits are pointer hits.
-                if let Some(at) = self.entries.iter().position(|e| Str::same(&e.key, key)) {
-                    return Some(at);
-                }
-                self.entries.iter().position(|e| e.key == *key)
+        let at = match &self.index {
+            // Property names are interned, so most hits in small dicts are pointer hits.
+            None => self.entries.iter().position(|e| Str::same(&e.key, key)),
+            Some(index) => {
+                let last = index.last.get() as usize;
+                self.entries.get(last).is_some_and(|e| Str::same(&e.key, key)).then_some(last)
             }
-            Some(table) => table
-                .find(u64::from(key.hash_code()).wrapping_mul(SPREAD), |&at| {
-                    self.entries[at as usize].key == *key
-                })
-                .map(|&at| at as usize),
-        }
+        };
+        if at.is_some() { at } else { self.find_equal(key) }
+    }
+
+    #[inline(never)]
+    fn find_equal(&self, key: &Str) -> Option<usize> {
+        let Some(index) = &self.index else { return self.entries.iter().position(|e| e.key == *key) };
+        let hash = u64::from(key.hash_code()).wrapping_mul(SPREAD);
+        let at = *index.table.find(hash, |&at| self.entries[at as usize].key == *key)?;
+        index.last.set(at);
+        Some(at as usize)
     }
 
     fn find_text(&self, key: &str) -> Option<usize> {
-        match &self.table {
+        match &self.index {
             None => self.entries.iter().position(|e| e.key.as_str() == key),
-            Some(table) => table
+            Some(index) => index
+                .table
                 .find(u64::from(hash_text(key)).wrapping_mul(SPREAD), |&at| {
                     self.entries[at as usize].key.as_str() == key
                 })
@@ -129,29 +146,55 @@ impl Dict {
     }
 
     /// The value of the key that is written as this int.
+    #[inline]
     pub fn get_int(&self, key: i64) -> Option<&Value> {
+        if let Some(index) = &self.index
+            && let Some(known) = index.ints.find(key)
+        {
+            return known.map(|at| &self.entries[at as usize].value);
+        }
         self.get_str(itoa::Buffer::new().format(key))
     }
 
+    /// As [`Dict::get_int`], for writing.
+    #[inline]
+    pub fn get_int_mut(&mut self, key: i64) -> Option<&mut Value> {
+        let known = self.index.as_ref().and_then(|index| index.ints.find(key));
+        let at = match known {
+            Some(at) => at? as usize,
+            None => self.find_text(itoa::Buffer::new().format(key))?,
+        };
+        Some(&mut self.entries[at].value)
+    }
+
     /// As [`Dict::entry`] for the key that is written as this int: only a new key becomes a string.
+    #[inline]
     pub fn entry_int(&mut self, key: i64) -> &mut Value {
-        let mut digits = itoa::Buffer::new();
-        let text = digits.format(key);
-        let at = match self.find_text(text) {
-            Some(at) => at,
-            None => {
-                self.push_new(Str::new(text), Value::NIL);
-                self.entries.len() - 1
-            }
+        let known = self.index.as_ref().and_then(|index| index.ints.find(key)).flatten();
+        let at = match known {
+            Some(at) => at as usize,
+            None => self.place_of_int(key),
         };
         &mut self.entries[at].value
+    }
+
+    /// The place of the key that is written as this int, after it was added if it was absent.
+    #[inline(never)]
+    fn place_of_int(&mut self, key: i64) -> usize {
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(key);
+        if let Some(at) = self.find_text(text) {
+            return at;
+        }
+        self.push_new(Str::new(text), Value::NIL);
+        self.entries.len() - 1
     }
 
     /// Sets all keys of `more`. Into an empty dict it is copied as it is, without hashing a key.
     pub fn spread(&mut self, more: &Dict) {
         if self.is_empty() {
-            let (entries, table) = (more.entries.clone(), more.table.clone());
-            *self = Dict { entries, table, unordered: more.unordered, order: OnceCell::new() };
+            let (entries, index) = (more.entries.clone(), more.index.clone());
+            *self = Dict { entries, index, unordered: more.unordered, order: OnceCell::new() };
         } else {
             for entry in &more.entries {
                 self.insert(entry.key.clone(), entry.value.clone());
@@ -165,27 +208,38 @@ impl Dict {
             self.unordered = true;
         }
         self.order.take();
-        let hash = key.hash_code();
+        let (hash, int) = (key.hash_code(), int_of(&key));
         self.entries.push(Entry { key, value });
-        if let Some(table) = &mut self.table {
-            let entries = &self.entries;
-            table.insert_unique(u64::from(hash).wrapping_mul(SPREAD), at as u32, |&i| {
-                u64::from(entries[i as usize].key.hash_code()).wrapping_mul(SPREAD)
-            });
-        } else if at >= SCAN_LIMIT {
-            self.build_table();
+        let Some(index) = &mut self.index else {
+            if at >= SCAN_LIMIT {
+                self.build_index();
+            }
+            return;
+        };
+        let Index { table, ints, .. } = &mut **index;
+        let entries = &self.entries;
+        // The table is about to be arranged anew: an occasion to see whether it is one of ints.
+        if int.is_some() && table.len() == table.capacity() {
+            cover_ints(entries, ints);
+        }
+        table.insert_unique(u64::from(hash).wrapping_mul(SPREAD), at as u32, |&i| {
+            spread_hash(&entries[i as usize])
+        });
+        if let Some(int) = int {
+            ints.set(int, at as u32);
         }
     }
 
     #[cold]
-    fn build_table(&mut self) {
+    fn build_index(&mut self) {
         let entries = &self.entries;
         let mut table = HashTable::with_capacity(entries.len() * 2);
-        for at in 0..entries.len() as u32 {
-            let hash = |i: &u32| u64::from(entries[*i as usize].key.hash_code()).wrapping_mul(SPREAD);
-            table.insert_unique(hash(&at), at, hash);
+        for (at, entry) in entries.iter().enumerate() {
+            table.insert_unique(spread_hash(entry), at as u32, |&i| spread_hash(&entries[i as usize]));
         }
-        self.table = Some(Box::new(table));
+        let mut ints = ArrayPart::default();
+        cover_ints(entries, &mut ints);
+        self.index = Some(Box::new(Index { table, last: Cell::new(0), ints }));
     }
 
     /// Removes the key with this text, and returns its value.
@@ -193,16 +247,18 @@ impl Dict {
         let at = self.find_text(key)?;
         self.order.take();
         let last = self.entries.len() - 1;
-        if let Some(table) = &mut self.table {
-            let entries = &self.entries;
-            let hash = |i: usize| u64::from(entries[i].key.hash_code()).wrapping_mul(SPREAD);
-            if let Ok(slot) = table.find_entry(hash(at), |&i| i as usize == at) {
+        if let Some(index) = &mut self.index {
+            let Index { table, ints, .. } = &mut **index;
+            let (gone, moved) = (&self.entries[at], &self.entries[last]);
+            if let Ok(slot) = table.find_entry(spread_hash(gone), |&i| i as usize == at) {
                 slot.remove();
             }
-            if at != last
-                && let Some(moved) = table.find_mut(hash(last), |&i| i as usize == last)
-            {
-                *moved = at as u32;
+            int_of(key).and_then(|int| ints.clear(int));
+            if at != last {
+                if let Some(place) = table.find_mut(spread_hash(moved), |&i| i as usize == last) {
+                    *place = at as u32;
+                }
+                int_of(&moved.key).map(|int| ints.set(int, at as u32));
             }
         }
         self.unordered |= at != last;
@@ -265,6 +321,23 @@ impl Dict {
     }
 }
 
+fn spread_hash(entry: &Entry) -> u64 {
+    u64::from(entry.key.hash_code()).wrapping_mul(SPREAD)
+}
+
+/// Lets the array cover the keys that are ints, if there are enough of them.
+#[cold]
+fn cover_ints(entries: &[Entry], ints: &mut ArrayPart) {
+    let keys = || {
+        entries.iter().enumerate().filter_map(|(at, entry)| int_of(&entry.key).map(|int| (int, at as u32)))
+    };
+    if ints.grow(keys().map(|(int, _)| int)) {
+        for (int, at) in keys() {
+            ints.set(int, at);
+        }
+    }
+}
+
 /// `hashbrown` takes its control bits from the top of a 64-bit hash and ours has 32: spread them.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -291,6 +364,40 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
+        #[test]
+        fn ints_find_the_keys_that_they_are_written_as(
+            ops in prop::collection::vec((0u8..4, 0i64..300, any::<i64>()), 0..1500),
+            (step, start) in (prop::sample::select(vec![1i64, 3, 1 << 20]), -40i64..40),
+        ) {
+            let mut dict = Dict::new();
+            let mut model = BTreeMap::new();
+            for (op, n, value) in ops {
+                let int = start + n * step;
+                // Texts that look like ints and are not written as one.
+                let key = if n % 5 == 0 { format!("0{int}") } else { int.to_string() };
+                match op {
+                    0 => prop_assert_eq!(dict.remove(&key).and_then(|v| v.as_int()), model.remove(&key)),
+                    1 => {
+                        dict.insert(key.as_str(), value);
+                        model.insert(key, value);
+                    }
+                    _ => {
+                        dict.entry_int(int).put(Value::int(value));
+                        model.insert(int.to_string(), value);
+                    }
+                }
+            }
+            for n in 0..300 {
+                let int = start + n * step;
+                let want = model.get(&int.to_string()).copied();
+                prop_assert_eq!(dict.get_int(int).and_then(Value::as_int), want);
+                prop_assert_eq!(dict.get_str(&int.to_string()).and_then(Value::as_int), want);
+            }
+            let got: Vec<(String, Option<i64>)> = dict.iter().map(|(k, v)| (k.to_string(), v.as_int())).collect();
+            let want: Vec<(String, Option<i64>)> = model.into_iter().map(|(k, v)| (k, Some(v))).collect();
+            prop_assert_eq!(&got, &want);
+        }
+
         #[test]
         fn behaves_like_a_sorted_map(ops in prop::collection::vec((0u8..3, 0u8..40, any::<i64>()), 0..200)) {
             let mut dict = Dict::new();

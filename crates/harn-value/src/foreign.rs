@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use crate::value::{Tag, Value, type_id};
+use crate::value::{Tag, Value};
 
 /// An object that programs can hold and that this crate knows nothing about.
 pub trait Foreign: std::any::Any {
@@ -41,7 +41,7 @@ pub trait Foreign: std::any::Any {
 
 /// What stands behind the count: enough to use and free the body without knowing its type.
 struct Class {
-    type_id: fn() -> TypeId,
+    type_id: TypeId,
     as_dyn: unsafe fn(*mut ()) -> *const dyn Foreign,
     free: unsafe fn(*mut ()),
 }
@@ -57,7 +57,7 @@ struct ClassOf<T>(std::marker::PhantomData<T>);
 
 impl<T: Foreign> ClassOf<T> {
     const CLASS: Class = Class {
-        type_id: type_id::<T>,
+        type_id: TypeId::of::<T>(),
         // SAFETY (both): called with the word of a value that `allocate::<T>` made.
         as_dyn: |word| unsafe { &raw const (*word.cast::<ForeignObject<T>>()).body as *const dyn Foreign },
         free: |word| drop(unsafe { Box::from_raw(word.cast::<ForeignObject<T>>()) }),
@@ -84,7 +84,7 @@ impl ForeignObject<()> {
     pub(crate) unsafe fn downcast<'a, T: Foreign>(word: *mut ()) -> Option<&'a T> {
         // SAFETY: as above; the body is only touched when the type matches.
         unsafe {
-            let is_t = ((*word.cast::<ForeignObject<()>>()).class.type_id)() == type_id::<T>();
+            let is_t = (*word.cast::<ForeignObject<()>>()).class.type_id == TypeId::of::<T>();
             is_t.then(|| Self::body::<T>(word))
         }
     }

@@ -24,6 +24,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod array_part;
 mod char_index;
 mod compound;
 mod dict;

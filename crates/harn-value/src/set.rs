@@ -7,10 +7,12 @@ use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
 use crate::Value;
+use crate::array_part::ArrayPart;
 use crate::equal::{hash_structure, identical};
 
 #[derive(Clone)]
 struct Entry {
+    /// Of what the array of ints does not cover.
     hash: u64,
     /// [`Value::ABSENT`] where an element was removed.
     value: Value,
@@ -24,8 +26,12 @@ struct Entry {
 #[derive(Clone, Default)]
 pub struct Set {
     entries: Vec<Entry>,
-    /// Places in `entries`.
+    /// Places in `entries` of the ints that it covers.
+    ints: ArrayPart,
+    /// Places of all other elements.
     table: HashTable<u32>,
+    /// Number of elements.
+    len: usize,
     /// Entries in front of the first element.
     head: usize,
     order: OnceCell<Box<[u32]>>,
@@ -58,68 +64,121 @@ impl Set {
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.len == 0
     }
 
     /// Adds `value`; false if it was there already.
+    #[inline]
     pub fn insert(&mut self, value: Value) -> bool {
+        if let Some(int) = value.as_int()
+            && let Some(known) = self.ints.find(int)
+        {
+            if known.is_some() {
+                return false;
+            }
+            self.ints.set(int, self.entries.len() as u32);
+            self.push(0, value);
+            return true;
+        }
+        self.insert_hashed(value)
+    }
+
+    /// As [`Set::insert`], for what the array does not cover.
+    fn insert_hashed(&mut self, value: Value) -> bool {
         let hash = hash(&value);
-        let entries = &self.entries;
-        let known = |&at: &u32| {
-            let entry = &entries[at as usize];
-            entry.hash == hash && identical(&entry.value, &value)
-        };
-        if self.table.find(hash, known).is_some() {
+        if self.find(hash, &value).is_some() {
             return false;
         }
-        self.table.insert_unique(hash, entries.len() as u32, |&at| entries[at as usize].hash);
-        self.entries.push(Entry { hash, value });
-        self.order.take();
+        let place = self.entries.len() as u32;
+        // The table is about to be arranged anew: an occasion to see whether it is one of ints.
+        let full = self.table.len() == self.table.capacity();
+        self.push(hash, value);
+        if full && self.entries.last().is_some_and(|last| last.value.as_int().is_some()) {
+            self.cover_ints();
+        }
+        let entries = &self.entries;
+        let covered = entries[place as usize].value.as_int().is_some_and(|int| self.ints.set(int, place));
+        if !covered {
+            self.table.insert_unique(hash, place, |&at| entries[at as usize].hash);
+        }
         true
     }
 
-    /// Whether `value` is an element.
-    pub fn contains(&self, value: &Value) -> bool {
-        if self.is_empty() {
-            return false;
+    #[inline(always)]
+    fn push(&mut self, hash: u64, value: Value) {
+        self.entries.push(Entry { hash, value });
+        self.len += 1;
+        self.order.take();
+    }
+
+    /// Moves ints from the table to the array, if there are enough of them.
+    #[cold]
+    fn cover_ints(&mut self) {
+        let Set { entries, ints, table, .. } = self;
+        if ints.grow(entries.iter().filter_map(|entry| entry.value.as_int())) {
+            table.retain(|&mut at| !entries[at as usize].value.as_int().is_some_and(|int| ints.set(int, at)));
         }
-        let hash = hash(value);
+    }
+
+    /// The place of a value that the array does not cover.
+    #[inline]
+    fn find(&self, hash: u64, value: &Value) -> Option<u32> {
         let same = |&at: &u32| {
             let entry = &self.entries[at as usize];
             entry.hash == hash && identical(&entry.value, value)
         };
-        self.table.find(hash, same).is_some()
+        self.table.find(hash, same).copied()
+    }
+
+    /// Whether `value` is an element.
+    #[inline]
+    pub fn contains(&self, value: &Value) -> bool {
+        if let Some(int) = value.as_int()
+            && let Some(known) = self.ints.find(int)
+        {
+            return known.is_some();
+        }
+        !self.table.is_empty() && self.find(hash(value), value).is_some()
     }
 
     /// Removes `value`, keeping the order of the others; false if it was absent.
     pub fn remove(&mut self, value: &Value) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let hash = hash(value);
-        let entries = &self.entries;
-        let same = |&at: &u32| {
-            let entry = &entries[at as usize];
-            entry.hash == hash && identical(&entry.value, value)
+        let covered = value.as_int().filter(|int| self.ints.find(*int).is_some());
+        let at = match covered {
+            Some(int) => self.ints.clear(int),
+            None => self.remove_hashed(value),
         };
-        let Ok(slot) = self.table.find_entry(hash, same) else { return false };
-        let at = slot.remove().0 as usize;
-        self.entries[at].value.put(Value::ABSENT);
+        let Some(at) = at else { return false };
+        self.len -= 1;
+        self.entries[at as usize].value.put(Value::ABSENT);
         self.order.take();
         while self.entries.pop_if(|last| last.value.is_absent()).is_some() {}
         while self.entries.get(self.head).is_some_and(|first| first.value.is_absent()) {
             self.head += 1;
         }
         self.head = self.head.min(self.entries.len());
-        if self.entries.len() > 2 * self.len() + 8 {
+        if self.entries.len() > 2 * self.len + 8 {
             self.close_holes();
         }
         true
+    }
+
+    fn remove_hashed(&mut self, value: &Value) -> Option<u32> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let hash = hash(value);
+        let entries = &self.entries;
+        let same = |&at: &u32| {
+            let entry = &entries[at as usize];
+            entry.hash == hash && identical(&entry.value, value)
+        };
+        self.table.find_entry(hash, same).ok().map(|slot| slot.remove().0)
     }
 
     fn close_holes(&mut self) {
@@ -128,13 +187,16 @@ impl Set {
         self.table.clear();
         let entries = &self.entries;
         for (at, entry) in entries.iter().enumerate() {
-            self.table.insert_unique(entry.hash, at as u32, |&at| entries[at as usize].hash);
+            let at = at as u32;
+            if !entry.value.as_int().is_some_and(|int| self.ints.set(int, at)) {
+                self.table.insert_unique(entry.hash, at, |&at| entries[at as usize].hash);
+            }
         }
     }
 
     /// Places of the elements, when there are holes between them.
     fn order(&self) -> Option<&[u32]> {
-        if self.entries.len() - self.head == self.len() {
+        if self.entries.len() - self.head == self.len {
             return None;
         }
         Some(self.order.get_or_init(|| {
@@ -155,7 +217,7 @@ impl Set {
     /// Elements in insertion order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         let order = self.order();
-        (0..self.len())
+        (0..self.len)
             .map(move |i| &self.entries[order.map_or(self.head + i, |order| order[i] as usize)].value)
     }
 }
@@ -205,6 +267,52 @@ mod tests {
             model.reverse();
             prop_assert_eq!(&back, &model);
         }
+    }
+
+    proptest! {
+        #[test]
+        fn ints_in_the_array_and_others_in_the_table_are_one_set(
+            ops in prop::collection::vec((0u8..3, 0usize..400), 0..1500),
+            (step, start) in (prop::sample::select(vec![1i64, 3, 5, 1 << 20]), -60i64..60),
+        ) {
+            // Some of the values are texts, some negative, some covered by the array and some not.
+            let value = |n: usize| match n % 7 {
+                0 => Value::from(n.to_string()),
+                1 => Value::float(n as f64),
+                _ => Value::int(start + n as i64 * step),
+            };
+            let mut set = Set::new();
+            let mut model: Vec<usize> = Vec::new();
+            for (op, n) in ops {
+                let known = model.contains(&n);
+                if op == 2 {
+                    prop_assert_eq!(set.remove(&value(n)), known);
+                    model.retain(|m| *m != n);
+                } else {
+                    prop_assert_eq!(set.insert(value(n)), !known);
+                    if !known {
+                        model.push(n);
+                    }
+                }
+                prop_assert_eq!(set.len(), model.len());
+            }
+            for n in 0..400 {
+                prop_assert_eq!(set.contains(&value(n)), model.contains(&n));
+            }
+            prop_assert!(set.iter().zip(&model).all(|(v, n)| identical(v, &value(*n))));
+            prop_assert_eq!(set.iter().len(), model.len());
+        }
+    }
+
+    #[test]
+    fn ints_that_follow_each_other_need_no_table() {
+        let mut set: Set = (0..100_000).map(|i| Value::int(i * 7919 % 100_003)).collect();
+        assert!(set.table.is_empty() && set.ints.len() < 300_000, "{} {}", set.table.len(), set.ints.len());
+        set.insert(Value::int(1 << 40));
+        set.insert(Value::int(-1));
+        assert_eq!((set.table.len(), set.len()), (2, 100_002));
+        let far: Set = (0..1000).map(|i| Value::int(i << 20)).collect();
+        assert!(far.ints.len() <= 4);
     }
 
     #[test]

@@ -13,7 +13,6 @@
 //! Str ..     8..                            counted pointer to a heap object that starts with its count
 //! ```
 
-use std::any::TypeId;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
@@ -841,9 +840,4 @@ impl std::fmt::Debug for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}({self})", self.type_name())
     }
-}
-
-/// Identity of a type, for downcasts.
-pub(crate) fn type_id<T: 'static>() -> TypeId {
-    TypeId::of::<T>()
 }
