@@ -235,6 +235,9 @@ ops! {
     SetPath,
     /// if `R[b]` + `R[b+1]` can append in place, take the value at place `R[a]`, path c away
     ReleasePath,
+    /// value at place `R[a]`, path c = itself + `R[b]`, and jump as the `Jump` behind says; where that cannot be done in
+    /// place, or might fail, nothing but skip it
+    AddPath,
     /// place `R[a]` (a cell) = `R[b]` + `R[c]`, in place when possible
     AddToCell,
     // Patterns.

@@ -382,7 +382,6 @@ impl Fiber {
                 self.switch_back(Ok(value));
                 Step::Continue
             }
-            Event::Resume(generator, register) => self.resume(&generator, Delivery::Register(register)),
             Event::Pause => self.pause(),
         }
     }
@@ -606,6 +605,24 @@ impl Fiber {
         let below = std::mem::replace(&mut self.co, co);
         self.outer.push(below);
         Step::Continue
+    }
+
+    /// Switches to a generator for a `for` loop of the running function, whose next item goes to `register`. False when there
+    /// is an error to throw instead. Either way, a function of the program is on top.
+    pub(crate) fn resume_for_loop(&mut self, generator: &Value, register: usize) -> bool {
+        // Delivery to a register never ends the fiber.
+        let _ = self.resume(generator, Delivery::Register(register));
+        self.thrown.is_none()
+    }
+
+    /// Suspends the running generator and hands `value` to the `for` loop that resumed it, which is on top then. False when it
+    /// was somebody else: nothing has happened.
+    pub(crate) fn yield_to_loop(&mut self, value: &mut Value) -> bool {
+        let to_loop = matches!(self.co.delivery, Delivery::Register(_)) && !self.outer.is_empty();
+        if to_loop {
+            self.switch_back(Ok(value.take()));
+        }
+        to_loop
     }
 
     /// Runs a generator to its next value, which goes to the native function on top.

@@ -48,8 +48,6 @@ pub(crate) enum Event {
     Throw(Error),
     /// The generator hands out a value.
     Yield(Value),
-    /// A generator is to be run to its next value, for this register.
-    Resume(Value, usize),
     /// The slice of steps is used up.
     Pause,
 }
@@ -63,8 +61,8 @@ impl Fiber {
         let mut regs: *mut Value;
         let mut consts: *const Value;
         let mut proto: *const Proto;
-        // The coroutine stays the same one until this function returns.
-        let co: *mut Coroutine = &raw mut *self.co;
+        // The coroutine that runs; looked up again where a generator is resumed or hands out a value.
+        let mut co: *mut Coroutine = &raw mut *self.co;
 
         // Frames and stack of the coroutine. SAFETY (both): see above; the references are used at once.
         macro_rules! frames {
@@ -590,7 +588,13 @@ impl Fiber {
                                 save_pc!();
                                 // SAFETY: both point into the stack.
                                 let register = unsafe { regs.add(a + 2).offset_from(self.co.stack.as_ptr()) };
-                                return Event::Resume(generator, register as usize);
+                                if !self.resume_for_loop(&generator, register as usize)
+                                    || self.cleanups.pending()
+                                {
+                                    return Event::Continue;
+                                }
+                                co = &raw mut *self.co;
+                                load_frame!();
                             }
                             Next::Pull(pull) => {
                                 save_pc!();
@@ -1013,12 +1017,16 @@ impl Fiber {
                         }
                     }
                     let Some(name) = constant!(ins.c()).as_str() else { continue };
+                    if let Some(d) = reg!(ins.b()).as_dict()
+                        && let Some(v) = d.get(name)
+                    {
+                        let v = v.clone();
+                        reg!(ins.a()).put_counted(v);
+                        continue;
+                    }
                     let v = match reg!(ins.b()).view() {
                         View::Struct(s) => s.get(name).cloned().unwrap_or_default(),
-                        View::Dict(d) => match d.get(name) {
-                            Some(v) => v.clone(),
-                            None => check!(self.no_field(reg!(ins.b()), name)),
-                        },
+                        View::Dict(_) => check!(self.no_field(reg!(ins.b()), name)),
                         _ => match ops::get_field(reg!(ins.b()), name) {
                             Ok(v) => v,
                             Err(_) => check!(self.no_field(reg!(ins.b()), name)),
@@ -1134,6 +1142,17 @@ impl Fiber {
                     let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
                     let place = unsafe { ops::place(regs.add(ins.a())) };
                     ops::release_path(place, path, regs, reg!(ins.b()), reg!(ins.b() + 1));
+                }
+                Op::AddPath => {
+                    save_pc!();
+                    // SAFETY: the verifier checked the number, and that the `Jump` is there.
+                    let path = unsafe { (&(*proto).paths).get_unchecked(ins.c()) };
+                    let place = unsafe { ops::place(regs.add(ins.a())) };
+                    let jump = unsafe { *pc };
+                    pc = unsafe { pc.add(1) };
+                    if ops::add_at_path(place, path, regs, reg!(ins.b())) {
+                        jump!(jump);
+                    }
                 }
                 Op::AddToCell => {
                     let right = ins.c();
@@ -1274,9 +1293,16 @@ impl Fiber {
                     check!(param.check(reg!(ins.a())));
                 }
                 Op::Yield => {
-                    let v = reg!(ins.a()).take();
+                    let mut v = reg!(ins.a()).take();
                     save_pc!();
-                    return Event::Yield(v);
+                    if !self.yield_to_loop(&mut v) {
+                        return Event::Yield(v);
+                    }
+                    if self.cleanups.pending() {
+                        return Event::Continue;
+                    }
+                    co = &raw mut *self.co;
+                    load_frame!();
                 }
                 Op::AddMethod => {
                     // SAFETY: as above.
@@ -1484,10 +1510,12 @@ fn get_index_fast(v: &Value, index: &Value) -> Option<Value> {
     if let Some(items) = v.as_list() {
         return if index.tag() == Tag::Int { items.get(index.int_bits() as usize).cloned() } else { None };
     }
-    match (v.as_dict(), index.as_str()) {
-        (Some(d), Some(key)) => Some(d.get(key).cloned().unwrap_or_default()),
-        _ => None,
-    }
+    let d = v.as_dict()?;
+    let found = match index.as_str() {
+        Some(key) => d.get(key),
+        None => d.get_int(index.as_int()?),
+    };
+    Some(found.cloned().unwrap_or_default())
 }
 
 #[inline(always)]

@@ -475,17 +475,19 @@ fn cannot_set(place: &Value, name: &str) -> Error {
 /// `place[index] = value`
 #[inline(never)]
 pub(crate) fn set_index(place: &mut Value, index: &Value, value: Value) -> Result<()> {
-    *element(place, index)? = value;
+    element(place, index)?.put(value);
     Ok(())
 }
 
 /// The element `place[index]` for writing; a missing dict key is added as nil.
+#[inline]
 fn element<'a>(place: &'a mut Value, index: &Value) -> Result<&'a mut Value> {
     if place.as_dict().is_some() {
         let dict = place.as_dict_mut().expect("checked above").make_mut();
-        return Ok(match index.as_int() {
-            Some(i) => dict.entry_int(i),
-            None => dict.entry(&key_text(index)),
+        return Ok(match (index.as_str(), index.as_int()) {
+            (Some(key), _) => dict.entry(key),
+            (_, Some(i)) => dict.entry_int(i),
+            _ => dict.entry(&key_text(index)),
         });
     }
     if let Some(list) = place.as_list() {
@@ -526,6 +528,32 @@ fn step_into<'a>(place: &'a mut Value, step: &PathStep, regs: *const Value) -> R
     }
 }
 
+/// The value at a path, if all steps lead to something that is there and every container on the way has no other reference:
+/// then it may be changed where it is.
+#[inline]
+fn own<'a>(place: &'a mut Value, path: &[PathStep], regs: *const Value) -> Option<&'a mut Value> {
+    let mut value = place;
+    for step in path {
+        value = match step {
+            PathStep::Field(name) => value.as_dict_mut()?.get_mut()?.get_mut(name)?,
+            PathStep::Index(reg) => {
+                // SAFETY: as in `step_into`.
+                let index = unsafe { &*regs.add(*reg as usize) };
+                if value.as_list().is_some() {
+                    value.as_list_mut()?.get_mut()?.get_mut(usize::try_from(index.as_int()?).ok()?)?
+                } else {
+                    let dict = value.as_dict_mut()?.get_mut()?;
+                    match index.as_str() {
+                        Some(key) => dict.get_mut(key)?,
+                        None => dict.get_int_mut(index.as_int()?)?,
+                    }
+                }
+            }
+        };
+    }
+    Some(value)
+}
+
 /// Reads the value at a path.
 pub(crate) fn get_path(root: &Value, path: &[PathStep], regs: *const Value) -> Result<Value> {
     let mut value = root;
@@ -541,18 +569,21 @@ pub(crate) fn get_path(root: &Value, path: &[PathStep], regs: *const Value) -> R
 /// The value that a step leads to, if it is there and held by `value`.
 #[inline]
 fn existing<'a>(value: &'a Value, step: &PathStep, regs: *const Value) -> Option<&'a Value> {
-    match (value.view(), step) {
-        (View::Dict(d), PathStep::Field(name)) => d.get(name),
-        (View::Struct(s), PathStep::Field(name)) => s.get(name),
-        (_, PathStep::Field(_)) => None,
-        (container, PathStep::Index(reg)) => {
+    match step {
+        PathStep::Field(name) => match value.as_dict() {
+            Some(d) => d.get(name),
+            None => value.as_struct()?.get(name),
+        },
+        PathStep::Index(reg) => {
             // SAFETY: as in `step_into`.
             let index = unsafe { &*regs.add(*reg as usize) };
-            match (container, index.view()) {
-                (View::List(items), View::Int(i)) => items.get(position(i, items.len())?),
-                (View::Dict(d), View::Str(key)) => d.get(key),
-                (View::Dict(d), View::Int(i)) => d.get_int(i),
-                _ => None,
+            if let Some(items) = value.as_list() {
+                return items.get(position(index.as_int()?, items.len())?);
+            }
+            let d = value.as_dict()?;
+            match index.as_str() {
+                Some(key) => d.get(key),
+                None => d.get_int(index.as_int()?),
             }
         }
     }
@@ -605,6 +636,18 @@ fn check_path(place: &Value, path: &[PathStep], regs: *const Value) -> Result<()
 
 /// `place.path = value`; nothing changes when a step fails.
 pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
+    match own(place, path, regs) {
+        Some(inner) => {
+            inner.put(value);
+            Ok(())
+        }
+        None => set_path_slow(place, path, regs, value),
+    }
+}
+
+/// As [`set_path`], where something is shared or missing on the way.
+#[inline(never)]
+fn set_path_slow(place: &mut Value, path: &[PathStep], regs: *const Value, value: Value) -> Result<()> {
     let Some((step, rest)) = path.split_first() else {
         place.put(value);
         return Ok(());
@@ -618,7 +661,7 @@ pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value,
         (Tag::Dict, PathStep::Field(name)) => {
             let inner = place.as_dict_mut().and_then(|dict| dict.make_mut().get_mut(name));
             if let Some(inner) = inner {
-                return set_path(inner, rest, regs, value);
+                return set_path_slow(inner, rest, regs, value);
             }
             true
         }
@@ -627,7 +670,7 @@ pub(crate) fn set_path(place: &mut Value, path: &[PathStep], regs: *const Value,
     if missing {
         return check_path(place, path, regs).and_then(|()| Err(Error::runtime("assignment failed")));
     }
-    set_path(step_into(place, step, regs)?, rest, regs, value)
+    set_path_slow(step_into(place, step, regs)?, rest, regs, value)
 }
 
 fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
@@ -638,12 +681,28 @@ fn is_missing(place: &Value, step: &PathStep, regs: *const Value) -> bool {
             let index = unsafe { &*regs.add(*reg as usize) };
             match index.as_int() {
                 Some(i) => d.get_int(i).is_none(),
+                None if index.as_str().is_some() => index.as_str().and_then(|key| d.get(key)).is_none(),
                 None => d.get(&key_text(index)).is_none(),
             }
         }
         (View::Struct(s), PathStep::Field(name)) => s.get(name).is_none(),
         _ => false,
     }
+}
+
+/// Adds to the value at a path, if that is sure to succeed and every container on the way has no other reference.
+#[inline(never)]
+pub(crate) fn add_at_path(place: &mut Value, path: &[PathStep], regs: *const Value, right: &Value) -> bool {
+    let Some(target) = own(place, path, regs) else { return false };
+    match (target.tag(), right.tag()) {
+        (Tag::Int, Tag::Int) => match target.int_bits().checked_add(right.int_bits()) {
+            Some(sum) => target.set_int(sum),
+            None => return false,
+        },
+        (Tag::Float, Tag::Float) => target.set_float(target.float_bits() + right.float_bits()),
+        _ => return appends(target, right) && add_assign(target, right).is_ok(),
+    }
+    true
 }
 
 /// If `old + right` appends and the value at the path is `old`, takes it away from the path so that
@@ -656,6 +715,12 @@ pub(crate) fn release_path(
     right: &Value,
 ) {
     if !old.is_heap() {
+        return;
+    }
+    if let Some(target) = own(place, path, regs) {
+        if target.same(old) && appends(old, right) {
+            target.put(Value::NIL);
+        }
         return;
     }
     let mut target = place;

@@ -3,7 +3,7 @@
 //! [`VmBuilder::verify`](crate::VmBuilder::verify).
 //!
 //! Checked are, for every instruction: that its registers, register windows and the registers named by its path lie in
-//! the frame; that jumps, error handlers and the instruction that `IterNext` skips lie in the code; that constants
+//! the frame; that jumps, error handlers and the instructions that `IterNext` and `AddPath` skip lie in the code; that constants
 //! exist and are of the kind the instruction expects; that functions, module variables, captured variables and entries
 //! of tables exist; that registers which the interpreter holds at once, one of them to write, differ; and that code
 //! does not fall off its end.
@@ -374,6 +374,13 @@ impl Check<'_> {
                 self.window(b, 2)?;
                 self.register(a)
             }
+            Op::AddPath => {
+                self.path(c, a)?;
+                self.differ(a, b)?;
+                let follows = self.proto.code.get(self.at + 1).is_some_and(|next| next.op() == Op::Jump);
+                self.that(follows && self.at + 2 < self.proto.code.len(), "AddPath without its second half")?;
+                self.registers([a, b])
+            }
             Op::AddToCell => {
                 self.differ(a, b)?;
                 self.differ(b, c)?;
@@ -526,6 +533,13 @@ mod tests {
         assert!(verify(&proto(&pair[..1], &vm), &vm).is_err());
         let other = [pair[0], Ins::new(Op::JumpIfPresent, 2, 0, 0)];
         assert!(verify(&proto(&other, &vm), &vm).is_err());
+        let add = |a, b, c| [Ins::new(Op::AddPath, a, b, c), Ins::new(Op::Jump, 0, 0, 0)];
+        assert_eq!(verify(&proto(&add(0, 3, 0), &vm), &vm), Ok(()));
+        for bad in [add(0, 0, 0), add(0, 4, 0), add(0, 3, 1), add(2, 3, 0)] {
+            assert!(verify(&proto(&bad, &vm), &vm).is_err(), "{bad:?}");
+        }
+        assert!(verify(&proto(&add(0, 3, 0)[..1], &vm), &vm).is_err());
+        assert!(verify(&proto(&[add(0, 3, 0)[0], pair[1]], &vm), &vm).is_err());
     }
 
     #[test]

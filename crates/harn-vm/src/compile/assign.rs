@@ -95,6 +95,9 @@ impl<'a> Compiler<'a> {
                     && self.is_at_hand(added) =>
             {
                 let right = self.operand(added);
+                if !self.f().is_variable(right) {
+                    self.f().dirty.push(right);
+                }
                 let k = self.text_constant(name);
                 self.f().at(span);
                 match *binding {
@@ -142,11 +145,12 @@ impl<'a> Compiler<'a> {
         match &e.kind {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Str(_) => true,
             ExprKind::Paren(inner) => self.is_at_hand(inner),
+            ExprKind::List(items) => items.iter().all(|item| !item.spread && self.is_at_hand(&item.value)),
             ExprKind::Name(name) if name != "_" => matches!(
                 self.resolve(name),
                 Some(Binding::Local { cell: false, .. } | Binding::Up { cell: false, .. })
             ),
-            _ => false,
+            _ => Self::number(e).is_some(),
         }
     }
 
@@ -364,11 +368,15 @@ impl<'a> Compiler<'a> {
         // Indices once, then the old value, then the right side.
         let steps = self.path_steps(target);
         let path = self.path(steps);
+        let done = if op == BinaryOp::Add { self.add_in_place(place, path, operand, span) } else { None };
         let old = self.f().temp();
         let right = self.f().temp();
         self.f().at(target.span);
         self.f().emit(Op::GetPath, old, place, path);
-        self.expr(operand, right);
+        match done {
+            Some((r, _)) => drop(self.f().emit(Op::Move, right, r, 0)),
+            None => self.expr(operand, right),
+        }
         self.f().at(span);
         if op == BinaryOp::Add {
             self.f().emit(Op::ReleasePath, place, old, path);
@@ -377,6 +385,32 @@ impl<'a> Compiler<'a> {
         self.f().at(target.path.last().map_or(target.span, TargetStep::span));
         self.f().emit(Op::SetPath, place, old, path | TAKE);
         self.f().emit(Op::Clear, right, 0, 0);
+        if let Some((_, done)) = done {
+            self.f().land(done);
+        }
+    }
+
+    /// `place.path += e` in one step, for an operand that can neither fail nor change anything: then nobody can tell that it
+    /// is evaluated before the old value is read. The code behind is for what the instruction cannot do. Gives the
+    /// register of the operand, and the jump to the end of that code.
+    fn add_in_place(
+        &mut self,
+        place: Reg,
+        path: u32,
+        operand: &'a Expr,
+        span: harn_syntax::Span,
+    ) -> Option<(Reg, usize)> {
+        if !self.is_at_hand(operand) {
+            return None;
+        }
+        let r = self.operand(operand);
+        let r = if r == place { self.copied(r) } else { r };
+        if !self.f().is_variable(r) {
+            self.f().dirty.push(r);
+        }
+        self.f().at(span);
+        self.f().emit(Op::AddPath, place, r, path);
+        Some((r, self.f().jump(Op::Jump, 0, 0)))
     }
 
     /// `place.name op= e` and `place[i] op= e` for a variable in a register of its own.
@@ -396,6 +430,24 @@ impl<'a> Compiler<'a> {
                 Ok(if i == place { self.copied(i) } else { i })
             }
         };
+        // An item or a text is more often added to a list or text than a number to a number.
+        if op == BinaryOp::Add && matches!(operand.kind, ExprKind::List(_) | ExprKind::Str(_)) {
+            let path = self.part(field, step);
+            if let Some((r, done)) = self.add_in_place(place, path, operand, span) {
+                let old = self.f().temp();
+                let right = self.f().temp();
+                self.f().at(step.span());
+                self.f().emit(Op::GetPath, old, place, path);
+                self.f().emit(Op::Move, right, r, 0);
+                self.f().at(span);
+                self.f().emit(Op::ReleasePath, place, old, path);
+                self.arithmetic(op, old, old, right);
+                self.set_part(field, step, place, old);
+                self.f().emit(Op::Clear, right, 0, 0);
+                self.f().land(done);
+                return;
+            }
+        }
         let old = self.f().temp();
         self.f().at(step.span());
         match field {
@@ -412,11 +464,7 @@ impl<'a> Compiler<'a> {
         let right = if op == BinaryOp::Add && !number {
             let right = self.f().temp();
             self.expr(operand, right);
-            let path = self.path(vec![match (field, step) {
-                (Ok(i), _) => PathStep::Index(i),
-                (_, TargetStep::Member(name)) => PathStep::Field(self.vm.intern(&name.name)),
-                _ => return,
-            }]);
+            let path = self.part(field, step);
             self.f().at(span);
             self.f().emit(Op::ReleasePath, place, old, path);
             right
@@ -431,6 +479,16 @@ impl<'a> Compiler<'a> {
         } else {
             self.used_up(right);
         }
+    }
+
+    /// The path of one step: an index in a register, or a field.
+    fn part(&mut self, field: Result<Reg, u32>, step: &TargetStep) -> u32 {
+        let step = match (field, step) {
+            (Ok(i), _) => PathStep::Index(i),
+            (_, TargetStep::Member(name)) => PathStep::Field(self.vm.intern(&name.name)),
+            (_, TargetStep::Index { .. }) => unreachable!("an index is in a register"),
+        };
+        self.path(vec![step])
     }
 
     /// Stores the new value of a field (its name's constant) or element (its index).

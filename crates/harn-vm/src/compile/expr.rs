@@ -553,6 +553,13 @@ impl<'a> Compiler<'a> {
             return;
         }
         let is_equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+        if is_equality && matches!(rhs.kind, ExprKind::Nil) {
+            self.f().at(span);
+            let op = if (op == BinaryOp::Eq) == when { Op::JumpIfNil } else { Op::JumpIfNotNil };
+            let jump = self.f().jump(op, l, 0);
+            out.push(jump);
+            return;
+        }
         let literal = if is_equality || Self::number(rhs).is_some() { self.literal(rhs) } else { None };
         let jump = if let Some(k) = literal {
             let op = match (op, when) {
