@@ -97,8 +97,9 @@ pub struct Builtin {
     pub header: NativeHeader,
     /// The group it is documented in.
     pub topic: &'static str,
-    /// Lines of its doc comment: a one-sentence summary, details, a runnable example.
-    pub doc: &'static [&'static str],
+    /// Its doc comment: a one-sentence summary, details, a runnable example. (One text: a list of lines would be as many
+    /// addresses for the loader to set when the program starts.)
+    pub doc: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
     /// Result type in Harn's notation.
@@ -188,7 +189,7 @@ impl Builtin {
 
     /// The doc comment as text, without the common leading blank.
     pub fn doc_text(&self) -> String {
-        let lines: Vec<&str> = self.doc.iter().map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
+        let lines: Vec<&str> = self.doc.lines().map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
         lines.join("\n").trim().to_owned()
     }
 
@@ -622,7 +623,7 @@ macro_rules! builtins {
         $crate::Builtin {
             header: $crate::NativeHeader { name: $crate::builtins!(@name $name $($alias)?) },
             topic: $topic,
-            doc: &[$($doc),*],
+            doc: concat!($($doc, "\n"),*),
             params: PARAMS,
             returns: $returns,
             effect: $crate::Effect::$effect,

@@ -65,6 +65,8 @@ enum Place {
     Down(usize),
     /// Up into this stage.
     Up(usize, Option<Value>),
+    /// Up out of this stage, with the answer of its function and what was kept for it.
+    Answer(usize, Value, Value),
 }
 
 impl Pull {
@@ -98,22 +100,7 @@ impl Pull {
             },
             Pending::Below(stage) => Place::Down(stage),
             Pending::Source => Place::Up(0, reply.filter(|item| !item.is_absent())),
-            Pending::Call(stage, kept) => {
-                let Some(level) = self.levels.last() else { return Ok(Pulled::End) };
-                let next = match level.iter.state().body.borrow_mut().stages.get_mut(stage) {
-                    Some(at) => at.answer(reply.unwrap_or_default(), kept),
-                    None => Ok(Next::Pass(None)),
-                };
-                match next {
-                    Ok(Next::Pass(item)) => Place::Up(stage + 1, item),
-                    Ok(Next::Below | Next::Call(..)) => Place::Down(stage),
-                    Ok(Next::Again) => Place::Down(stage + 1),
-                    Err(error) => {
-                        self.exhaust();
-                        return Err(error);
-                    }
-                }
-            }
+            Pending::Call(stage, kept) => Place::Answer(stage, reply.unwrap_or_default(), kept),
             Pending::Over => return Ok(Pulled::End),
         };
         match self.walk(place, slots) {
@@ -159,11 +146,9 @@ impl Pull {
                         }
                     };
                 }
-                Walked::Call(stage, count, kept) => {
-                    let f =
-                        level.iter.state().body.borrow().stages.get(stage).and_then(Stage::function).cloned();
+                Walked::Call(stage, count, kept, f) => {
                     self.pending = Pending::Call(stage, kept);
-                    return Ok(Pulled::Call(f.unwrap_or_default(), count));
+                    return Ok(Pulled::Call(f, count));
                 }
                 Walked::Resume(generator) => {
                     self.pending = Pending::Source;
@@ -286,8 +271,8 @@ enum Walked {
     Out(Option<Value>),
     /// This iterator is to be asked, for this stage.
     Inner(Iter, usize),
-    /// This stage's function is to be called with so many slots; the value is kept for the answer.
-    Call(usize, usize, Value),
+    /// This stage's function is to be called with so many slots; the first value is kept for the answer.
+    Call(usize, usize, Value, Value),
     Resume(Value),
     Wait,
     /// Below this stage.
@@ -308,6 +293,23 @@ fn walk_level(body: &mut Body, mut place: Place, slots: &mut Slots, spent: &mut 
                     Down::Walked(walked) => return Ok(walked),
                 }
             }
+            Place::Answer(stage, answer, kept) => {
+                let next = match body.stages.get_mut(stage) {
+                    Some(at) => at.answer(answer, kept)?,
+                    None => Next::Pass(None),
+                };
+                match next {
+                    Next::Pass(item) => (stage + 1, item),
+                    Next::Below | Next::Call(..) => {
+                        place = Place::Down(stage);
+                        continue;
+                    }
+                    Next::Again => {
+                        place = Place::Down(stage + 1);
+                        continue;
+                    }
+                }
+            }
         };
         place = loop {
             let Some(at) = body.stages.get_mut(stage) else { return Ok(Walked::Out(item)) };
@@ -319,7 +321,10 @@ fn walk_level(body: &mut Body, mut place: Place, slots: &mut Slots, spent: &mut 
                 }
                 Next::Below => break Place::Down(stage),
                 Next::Again => break Place::Down(stage + 1),
-                Next::Call(count, kept) => return Ok(Walked::Call(stage, count, kept)),
+                Next::Call(count, kept) => {
+                    let f = at.function().cloned().unwrap_or_default();
+                    return Ok(Walked::Call(stage, count, kept, f));
+                }
             }
         };
     }
