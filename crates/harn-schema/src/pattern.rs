@@ -14,6 +14,8 @@ const CACHED_BYTES: usize = 32 << 20;
 
 #[derive(Default)]
 struct Cache {
+    /// The one that was asked for last, as is often the one that is asked for next.
+    last: Option<(String, String, Rc<Regex>)>,
     patterns: FxHashMap<(String, String), Rc<Regex>>,
     bytes: usize,
 }
@@ -28,8 +30,21 @@ thread_local! {
 /// # Errors
 /// Why it has none.
 pub fn compiled(pattern: &str, flags: &str) -> Result<Rc<Regex>, String> {
+    let last = CACHE.with_borrow(|cache| {
+        cache.last.as_ref().filter(|last| last.0 == pattern && last.1 == flags).map(|last| last.2.clone())
+    });
+    if let Some(regex) = last {
+        return Ok(regex);
+    }
     let key = (pattern.to_owned(), flags.to_owned());
-    if let Some(regex) = CACHE.with_borrow(|cache| cache.patterns.get(&key).cloned()) {
+    let known = CACHE.with_borrow_mut(|cache| {
+        let regex = cache.patterns.get(&key).cloned();
+        if let Some(regex) = &regex {
+            cache.last = Some((key.0.clone(), key.1.clone(), regex.clone()));
+        }
+        regex
+    });
+    if let Some(regex) = known {
         return Ok(regex);
     }
     let before = harn_value::memory::used();

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use harn_value::steps;
-use regex::Regex;
+use regex::{Captures, Regex};
 
 /// Bytes of a text from which on a thread is worth its start.
 const LARGE: usize = 64 << 10;
@@ -38,6 +38,14 @@ pub fn find<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Rang
         Ok(_) => Box::new(Batches { receiver, batch: Vec::new().into_iter() }),
         Err(_) => here(),
     }
+}
+
+/// The groups of all matches. A search that begins where a match was found gives that match.
+pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = Captures<'t>> + 't> {
+    if text.len() < LARGE {
+        return Box::new(regex.captures_iter(text).inspect(|_| steps::bytes(text.len())));
+    }
+    Box::new(find(regex, text).filter_map(|found| regex.captures_at(text, found.start)))
 }
 
 /// The pieces of a text between the matches, as `Regex::split` gives them.

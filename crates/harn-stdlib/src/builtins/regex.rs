@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use harn_schema::search;
-use harn_value::{Dict, Value, steps};
+use harn_value::{Dict, Str, Value, steps};
 use harn_vm::builtin::Text;
 use harn_vm::{Error, Result, builtins};
 use regex::{Captures, Regex};
@@ -62,7 +62,9 @@ builtins! {
     /// ```
     Pure fn regex_captures(cx, pattern: Text as "string", s: Text) -> "list" {
         let regex = compile(&pattern, "")?;
-        steps::gather(captures(&regex, &s).map(|found| capture(&regex, &found)))
+        // Programs ask for these by name: with the name's own string that is found by its address.
+        let keys = [cx.vm().intern("match"), cx.vm().intern("groups")];
+        steps::gather(search::captures(&regex, &s).map(|found| capture(&regex, &found, &keys)))
     }
 
     /// Splits text at every match of a pattern; the text comes first.
@@ -76,16 +78,11 @@ builtins! {
     }
 }
 
-/// The groups of all matches. A search that begins where a match was found gives that match.
-fn captures<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = Captures<'t>> {
-    search::find(regex, text).filter_map(|found| regex.captures_at(text, found.start))
-}
-
 fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     let regex = compile(pattern, "")?;
     let mut out = String::new();
     let mut end = 0;
-    for found in captures(&regex, s) {
+    for found in search::captures(&regex, s) {
         let Some(whole) = found.get(0) else { continue };
         out.push_str(&s[end..whole.start()]);
         found.expand(replacement, &mut out);
@@ -96,16 +93,16 @@ fn replace_all(pattern: &str, replacement: &str, s: &str) -> Result<String> {
     Ok(out)
 }
 
-fn capture(regex: &Regex, found: &Captures<'_>) -> Value {
-    let mut dict = Dict::new();
+fn capture(regex: &Regex, found: &Captures<'_>, [whole, parts]: &[Str; 2]) -> Value {
+    let mut dict = Dict::with_capacity(2);
     let groups: Vec<Value> = found.iter().skip(1).map(|g| g.map(|g| g.as_str()).into()).collect();
     for name in regex.capture_names().flatten() {
         if let Some(group) = found.name(name) {
             dict.insert(name, group.as_str());
         }
     }
-    dict.insert("match", &found[0]);
-    dict.insert("groups", groups);
+    dict.insert(whole.clone(), &found[0]);
+    dict.insert(parts.clone(), groups);
     dict.into()
 }
 
