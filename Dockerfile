@@ -3,10 +3,10 @@
 #   docker build --tag harn .
 #   docker run --rm --volume "$PWD:/work" harn run program.harn
 FROM rust:1-alpine AS build
-RUN apk add --no-cache musl-dev ca-certificates
+RUN apk add --no-cache musl-dev make ca-certificates
 WORKDIR /source
 COPY . .
-RUN cargo build --locked --profile dist --package harn-cli && cp target/dist/harn /harn
+RUN RUSTFLAGS="$(make --silent rustflags)" cargo build --locked --profile dist --package harn-cli && cp target/dist/harn /harn
 
 FROM scratch
 COPY --from=build /harn /bin/harn
