@@ -92,7 +92,7 @@ NOT_IN_LUA_MEAN = {"json_text"}
 SUFFIX = {"harn": ".harn", "lua": ".lua", "python": ".py"}
 
 # A program may grow a little faster than its N: caches fill, and sorting is N log N.
-GROWTH_LIMIT = 2.6
+GROWTH_LIMIT = 2.3
 
 TARGETS = {
     "mean against Lua": 0.625,

@@ -84,6 +84,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "channel",
             "cleanup",
             "closure",
+            "coroutine",
             "cx",
             "cycles",
             "fiber",

@@ -11,8 +11,9 @@ use harn_value::{List, Ref, Value};
 
 use crate::bytecode::Proto;
 use crate::closure::Closure;
+use crate::coroutine::{Frame, LOOP, Native, TO_NATIVE, bind_args, stack_overflow};
 use crate::error::{Error, Result};
-use crate::fiber::{Fiber, Frame, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, stack_overflow};
+use crate::fiber::{Fiber, MAX_FRAMES};
 use crate::iter::Iter;
 
 /// Arguments that a loop may give to its function.

@@ -11,10 +11,9 @@ use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{MethodSite, Proto};
 use crate::call_loop::Advance;
 use crate::closure::{Closure, Constructor, Partial, is_callable};
+use crate::coroutine::{Frame, NATIVE, Native, bind_args, stack_overflow};
 use crate::error::{Error, Result, SHOWN};
-use crate::fiber::{
-    Fiber, Frame, MAX_FRAMES, NATIVE, Native, bind_args, construct, make_generator, stack_overflow,
-};
+use crate::fiber::{Fiber, MAX_FRAMES, construct, make_generator};
 use crate::interp::Event;
 
 /// What a cold call path decided.

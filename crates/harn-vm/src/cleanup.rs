@@ -13,7 +13,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::fiber::Coroutine;
+use crate::coroutine::Coroutine;
 use crate::generator::Generator;
 
 /// Stacks of dropped generators, in the order in which they were dropped.

@@ -1,11 +1,10 @@
-//! Fibers: stacks, frames, and the future that drives the interpreter.
+//! Fibers: the future that drives the interpreter.
 //!
 //! A fiber is a future. Polling it runs instructions until the program ends, a native function has to
 //! wait, or a slice of steps is used up. Functions of the program never recurse on the Rust stack:
 //! calls push frames, native functions that call back are futures which the fiber polls in place, and
 //! generators are coroutines that it switches to.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,13 +15,17 @@ use harn_system::Waiting;
 use harn_value::{Tag, Value, memory, short};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
-use crate::bytecode::{HandlerKind, Ins, Proto};
-use crate::call_loop::{Advance, CallLoop};
-use crate::cleanup::{Cleanups, Queue};
+use crate::bytecode::{HandlerKind, Proto};
+use crate::call_loop::Advance;
+use crate::cleanup::Cleanups;
 use crate::closure::{Closure, Constructor, Partial};
+use crate::coroutine::{
+    Coroutine, Delivery, ENTRY, Frame, Interlude, NATIVE, Native, TO_NATIVE, bind_args, stack_overflow,
+};
 use crate::cx::{Cx, Request};
 use crate::error::{Error, ErrorKind, Result, SHOWN};
 use crate::generator::Generator;
+use crate::held::Held;
 use crate::interp::Event;
 use crate::native;
 use crate::task::Task;
@@ -30,9 +33,6 @@ use crate::vm::Vm;
 
 /// Nested calls allowed per coroutine.
 pub(crate) const MAX_FRAMES: usize = 200_000;
-
-/// Registers allowed per coroutine (64 MiB).
-const MAX_REGISTERS: usize = 4 << 20;
 
 /// Steps (calls and backward jumps) between checks for cancellation, deadlines and other tasks.
 pub(crate) const SLICE: u32 = 8192;
@@ -43,166 +43,6 @@ const MAX_INTERRUPTIONS: u32 = 64;
 
 /// Coroutines that may wait for each other.
 const MAX_COROUTINES: usize = 10_000;
-
-/// The frame is the first of its coroutine.
-pub(crate) const ENTRY: u32 = 1;
-/// The result goes to the native function below.
-pub(crate) const TO_NATIVE: u32 = 2;
-/// The frame stands for a native function.
-pub(crate) const NATIVE: u32 = 4;
-/// With [`TO_NATIVE`]: the native function below is a [`CallLoop`].
-pub(crate) const LOOP: u32 = 8;
-
-/// A call in progress.
-#[derive(Clone, Copy)]
-pub(crate) struct Frame {
-    /// The function; null for a native one.
-    pub(crate) proto: *const Proto,
-    /// The closure, when it captured variables.
-    pub(crate) closure: *const Closure,
-    /// Where to go on, while a callee runs.
-    pub(crate) pc: *const Ins,
-    /// Its first register; the result goes to the register before.
-    pub(crate) base: u32,
-    pub(crate) flags: u32,
-}
-
-/// A native function in progress.
-pub(crate) enum Native {
-    /// One that may wait.
-    Future(NativeFuture),
-    /// One that only calls.
-    Loop(CallLoop),
-}
-
-/// Where the values of a generator go.
-enum Delivery {
-    /// To the native function that asked.
-    Native,
-    /// To a register of the coroutine below.
-    Register(usize),
-    /// Nowhere: it only runs cleanup blocks.
-    Nowhere(Interlude),
-}
-
-/// What goes on when a stack that runs cleanup blocks has ended.
-struct Interlude {
-    /// What the native function below has not fetched yet.
-    reply: Option<Result<Value>>,
-    /// Stacks of generators that were dropped together with this one, whose turn comes next.
-    next: Queue,
-}
-
-/// A stack with its calls.
-pub(crate) struct Coroutine {
-    pub(crate) stack: Vec<Value>,
-    pub(crate) frames: Vec<Frame>,
-    pub(crate) natives: Vec<Native>,
-    delivery: Delivery,
-    /// The generator that runs on this stack.
-    owner: Value,
-}
-
-impl Coroutine {
-    fn new(registers: usize) -> Coroutine {
-        Coroutine {
-            stack: vec![Value::NIL; registers],
-            frames: Vec::new(),
-            natives: Vec::new(),
-            delivery: Delivery::Native,
-            owner: Value::NIL,
-        }
-    }
-
-    /// A stack on which `callee` is about to run with `args`.
-    fn for_call(proto: &Proto, callee: Value, args: impl Iterator<Item = Value>) -> Coroutine {
-        let mut co = Coroutine::new(proto.registers as usize + 2);
-        let closure = Closure::of(&callee).map_or(std::ptr::null(), |c| &raw const *c);
-        co.stack[0] = callee;
-        let mut count = 0;
-        for arg in args {
-            count += 1;
-            if count < co.stack.len() {
-                co.stack[count] = arg;
-            } else {
-                co.stack.push(arg);
-            }
-        }
-        if co.stack.len() < count + 2 + proto.registers as usize {
-            co.stack.resize(count + 2 + proto.registers as usize, Value::NIL);
-        }
-        // SAFETY: the stack has `proto.registers` registers behind the callee.
-        unsafe { bind_args(proto, co.stack.as_mut_ptr().add(1), count) };
-        co.frames.push(Frame { proto, closure, pc: proto.code.as_ptr(), base: 1, flags: ENTRY });
-        co
-    }
-
-    /// The values on it; what its native functions hold is left out.
-    pub(crate) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
-        self.stack.iter().for_each(&mut *visit);
-        visit(&self.owner);
-    }
-
-    /// Whether leaving it now would run a `finally` or `defer` block.
-    pub(crate) fn has_cleanup(&self) -> bool {
-        self.frames.iter().filter(|f| f.flags & NATIVE == 0).any(|frame| {
-            // SAFETY: the VM keeps functions alive; the frame's code pointer lies in its function.
-            let (proto, pc) =
-                unsafe { (&*frame.proto, frame.pc.offset_from((*frame.proto).code.as_ptr()) as u32) };
-            pc > 0
-                && proto
-                    .handlers
-                    .iter()
-                    .any(|h| h.kind == HandlerKind::Finally && h.start < pc && pc <= h.end)
-        })
-    }
-
-    /// Makes room for registers up to `top`.
-    ///
-    /// # Errors
-    /// Stack overflow.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn grow(&mut self, top: usize) -> Result<()> {
-        if top > MAX_REGISTERS {
-            return Err(stack_overflow());
-        }
-        let size = (top + 16).max(self.stack.len() * 2);
-        self.stack.resize(size, Value::NIL);
-        Ok(())
-    }
-}
-
-#[cold]
-pub(crate) fn stack_overflow() -> Error {
-    Error::plain("Stack overflow: too many nested calls")
-}
-
-/// Turns `count` arguments at `args` into the registers of the parameters.
-///
-/// # Safety
-/// `args` has room for the function's registers and for `count` values.
-#[inline(never)]
-pub(crate) unsafe fn bind_args(proto: &Proto, args: *mut Value, count: usize) {
-    let params = proto.params as usize;
-    // SAFETY: by contract.
-    unsafe {
-        if proto.rest {
-            let rest: Vec<Value> = (params..count).map(|i| (*args.add(i)).take()).collect();
-            for i in count..params {
-                (*args.add(i)).put(if i < proto.required as usize { Value::NIL } else { Value::ABSENT });
-            }
-            (*args.add(params)).put(Value::list(rest));
-            return;
-        }
-        for i in count..params {
-            (*args.add(i)).put(if i < proto.required as usize { Value::NIL } else { Value::ABSENT });
-        }
-        for i in params..count {
-            (*args.add(i)).put(Value::NIL);
-        }
-    }
-}
 
 /// A running program or task.
 pub(crate) struct Fiber {
@@ -920,45 +760,6 @@ impl Fiber {
                 }
             }
         }
-    }
-}
-
-/// An error kept in a register while a `finally` block runs.
-pub(crate) struct Held(RefCell<Option<Error>>);
-
-impl Held {
-    fn value(error: Error) -> Value {
-        Value::foreign(Held(RefCell::new(Some(error))))
-    }
-
-    /// The error, to be thrown again.
-    pub(crate) fn take(value: &Value) -> Error {
-        value
-            .downcast::<Held>()
-            .and_then(|held| held.0.borrow_mut().take())
-            .unwrap_or_else(|| Error::new(ErrorKind::Abort))
-    }
-
-    /// The value that `catch` binds.
-    pub(crate) fn caught(value: &Value) -> Value {
-        value
-            .downcast::<Held>()
-            .and_then(|held| held.0.borrow().as_ref().map(Error::caught))
-            .unwrap_or_default()
-    }
-}
-
-impl harn_value::Foreign for Held {
-    fn type_name(&self) -> &'static str {
-        "error"
-    }
-
-    fn print(&self, out: &mut String) {
-        out.push_str("<error>");
-    }
-
-    fn equals(&self, _other: &dyn harn_value::Foreign) -> bool {
-        false
     }
 }
 

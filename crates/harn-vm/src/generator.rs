@@ -7,7 +7,7 @@ use harn_value::{Foreign, Value};
 
 use crate::bytecode::{HandlerKind, Proto};
 use crate::cleanup::Cleanups;
-use crate::fiber::Coroutine;
+use crate::coroutine::Coroutine;
 
 /// A suspended function. `next()`, `for` and iterators resume it.
 pub struct Generator {

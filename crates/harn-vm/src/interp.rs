@@ -24,11 +24,11 @@ use crate::bytecode::{Capture, FailKind, Hot, Ins, MethodSite, Op, Proto, TAKE};
 use crate::call_loop::CallLoop;
 use crate::calls::Called;
 use crate::closure::{Closure, Variable, is_callable};
+use crate::coroutine::{Coroutine, Frame, LOOP, Native, TO_NATIVE, bind_args, stack_overflow};
 use crate::error::{Error, Result};
-use crate::fiber::{
-    Coroutine, Fiber, Frame, Held, LOOP, MAX_FRAMES, Native, TO_NATIVE, bind_args, construct, stack_overflow,
-};
+use crate::fiber::{Fiber, MAX_FRAMES, construct};
 use crate::generator::Generator;
+use crate::held::Held;
 use crate::iter::Iter;
 use crate::ops::{self, Arith};
 

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
-//! lives in `arena.rs`, `interp.rs`, `fiber.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
+//! lives in `arena.rs`, `interp.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -31,11 +31,13 @@ mod cleanup;
 pub mod closure;
 mod compile;
 pub mod concurrency;
+mod coroutine;
 pub mod cx;
 pub mod cycles;
 pub mod error;
 mod fiber;
 pub mod generator;
+mod held;
 mod interp;
 mod isolate;
 pub mod iter;
