@@ -208,7 +208,7 @@ impl Fiber {
                 self.push_native(Native::Future(future), base, 0);
                 Step::Continue
             }
-            Event::Continue => Step::Continue,
+            Event::Continue | Event::Switched => Step::Continue,
             Event::Returned(result) => self.native_returned(result),
             Event::ToNative(value) => {
                 self.cx.0.link.reply.set(Some(Ok(value)));

@@ -38,6 +38,8 @@ pub(crate) enum Event {
     Native(NativeFuture, u32),
     /// A native function was called or has returned without a wait: go on with what is on top.
     Continue,
+    /// Another coroutine is the running one; a function of the program is on top.
+    Switched,
     /// A native function has ended; its frame is on top.
     Returned(Result<Value>),
     /// A function called by a native function has returned.
@@ -53,16 +55,27 @@ pub(crate) enum Event {
 }
 
 impl Fiber {
+    /// Runs the topmost frame, and what its loops over generators switch to.
+    pub(crate) fn run(&mut self) -> Event {
+        loop {
+            match self.run_coroutine() {
+                Event::Switched if self.cleanups.pending() => return Event::Continue,
+                Event::Switched => {}
+                event => return event,
+            }
+        }
+    }
+
     /// Runs the topmost frame.
     #[allow(clippy::too_many_lines, reason = "one flat table of cases")]
     #[allow(unused_unsafe, reason = "macros stand in and outside of unsafe blocks")]
-    pub(crate) fn run(&mut self) -> Event {
+    fn run_coroutine(&mut self) -> Event {
         let mut pc: *const Ins;
         let mut regs: *mut Value;
         let mut consts: *const Value;
         let mut proto: *const Proto;
-        // The coroutine that runs; looked up again where a generator is resumed or hands out a value.
-        let mut co: *mut Coroutine = &raw mut *self.co;
+        // The coroutine stays the same one until this function returns: one that changes costs the loop registers.
+        let co: *mut Coroutine = &raw mut *self.co;
 
         // Frames and stack of the coroutine. SAFETY (both): see above; the references are used at once.
         macro_rules! frames {
@@ -588,13 +601,8 @@ impl Fiber {
                                 save_pc!();
                                 // SAFETY: both point into the stack.
                                 let register = unsafe { regs.add(a + 2).offset_from(self.co.stack.as_ptr()) };
-                                if !self.resume_for_loop(&generator, register as usize)
-                                    || self.cleanups.pending()
-                                {
-                                    return Event::Continue;
-                                }
-                                co = &raw mut *self.co;
-                                load_frame!();
+                                let resumed = self.resume_for_loop(&generator, register as usize);
+                                return if resumed { Event::Switched } else { Event::Continue };
                             }
                             Next::Pull(pull) => {
                                 save_pc!();
@@ -1295,14 +1303,7 @@ impl Fiber {
                 Op::Yield => {
                     let mut v = reg!(ins.a()).take();
                     save_pc!();
-                    if !self.yield_to_loop(&mut v) {
-                        return Event::Yield(v);
-                    }
-                    if self.cleanups.pending() {
-                        return Event::Continue;
-                    }
-                    co = &raw mut *self.co;
-                    load_frame!();
+                    return if self.yield_to_loop(&mut v) { Event::Switched } else { Event::Yield(v) };
                 }
                 Op::AddMethod => {
                     // SAFETY: as above.
