@@ -176,27 +176,30 @@ pub(crate) struct ReadyArgs {
 /// Arguments of `harn test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// What to test: `conformance`, the suite in ./conformance.
+    /// What to test: a file or folder with tests (default: ./tests), or `conformance`, the suite in ./conformance.
     #[arg(value_name = "TARGET")]
-    pub(crate) target: String,
-    /// A file or folder of the suite.
+    pub(crate) target: Option<String>,
+    /// With `conformance`: a file or folder of the suite.
     pub(crate) selection: Option<PathBuf>,
-    /// Run the cases whose path has this part; also `a*b`, `a|b` and `re:REGEX`.
+    /// Run the tests whose name or path has this part; also `a*b`, `a|b` and `re:REGEX`.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
-    /// How many cases run at a time (default: the number of processors, at most 8).
+    /// Run several tests at a time: as many as there are processors, at most 8. That is the default.
+    #[arg(long)]
+    pub(crate) parallel: bool,
+    /// How many tests run at a time.
     #[arg(long, short, value_name = "N", env = "HARN_TEST_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
-    /// Milliseconds that a case may take.
-    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    /// Milliseconds that a test may take.
+    #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout: u64,
-    /// Show the time of each case.
+    /// Show the time of each test, and what passing tests print.
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Show times and a summary of them.
     #[arg(long)]
     pub(crate) timing: bool,
-    /// Run the cases in a system in memory, which has their files but neither network nor processes.
+    /// With `conformance`: run the cases in a system in memory, which has their files but neither network nor processes.
     #[arg(long)]
     pub(crate) in_memory: bool,
     /// Also write a JUnit report.
@@ -205,6 +208,9 @@ pub(crate) struct TestArgs {
     /// Write the report to standard output as JSON instead.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also write the report as JSON to a file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_out: Option<PathBuf>,
 }
 
 /// Arguments of `harn check`.

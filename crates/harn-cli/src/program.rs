@@ -38,6 +38,8 @@ pub(crate) struct RunOptions {
     pub(crate) argv: Vec<String>,
     /// The text of the task.
     pub(crate) task: Option<String>,
+    /// The pipeline that runs in place of the usual one.
+    pub(crate) entry: Option<String>,
     /// Where model calls are answered from, and what of them is kept.
     pub(crate) traffic: ModelTraffic,
     /// Which builtins it may call.
@@ -60,6 +62,8 @@ pub(crate) enum End {
         err: Option<String>,
         /// The result.
         value: Value,
+        /// It called `exit`.
+        exit: bool,
     },
     /// It was not run.
     Refused(Vec<Problem>),
@@ -100,7 +104,7 @@ impl End {
     pub(crate) fn settle(self) -> (u8, Result<Value, Failure>) {
         let failure = |code, message, problems| Err(Failure { code, message, problems });
         match self {
-            End::Result { code, err: None, value } => (code, Ok(value)),
+            End::Result { code, err: None, value, .. } => (code, Ok(value)),
             End::Result { code, err: Some(text), .. } => (code, failure("err_result", text, Vec::new())),
             End::Refused(problems) => {
                 let first = problems.iter().find(|p| is_error(p)).map_or(String::new(), |p| p.plain.clone());
@@ -429,7 +433,7 @@ pub(crate) fn run(
     warnings.iter().for_each(warn);
     let running = async {
         harn_runtime::install_manifest_hooks(&vm, program.dir()).await?;
-        Ok(loaded.run(&vm, None, &[("task", task(&options)), ("project", project)]).await)
+        Ok(loaded.run(&vm, options.entry.as_deref(), &[("task", task(&options)), ("project", project)]).await)
     };
     let outcome = match block_on(running) {
         Ok(Ok(outcome)) => outcome,
@@ -449,10 +453,10 @@ pub(crate) fn run(
     }
     let (code, err) = outcome.exit_code();
     match &outcome.result {
-        Ok(value) => End::Result { code: code as u8, err, value: value.clone() },
+        Ok(value) => End::Result { code: code as u8, err, value: value.clone(), exit: false },
         Err(error) => match error.kind() {
             ErrorKind::Exit(code) => {
-                End::Result { code: (*code).clamp(0, 255) as u8, err: None, value: Value::NIL }
+                End::Result { code: (*code).clamp(0, 255) as u8, err: None, value: Value::NIL, exit: true }
             }
             ErrorKind::Abort => End::Stopped,
             _ => End::Failed(Box::new(program.failure(&vm, error))),

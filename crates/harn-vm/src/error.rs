@@ -16,6 +16,8 @@ pub struct Failure {
     pub kind: ErrorKind,
     /// Places from the innermost outwards.
     pub trace: Vec<TraceEntry>,
+    /// Facts that people see and programs do not: the values of a failed assertion.
+    notes: Vec<String>,
     /// Whether it was thrown from outside: a deadline, a cancellation, the end of the program.
     interruption: bool,
     /// Places not yet looked up: function and instruction. The VM keeps its functions alive.
@@ -68,7 +70,25 @@ pub enum ErrorKind {
 impl Error {
     /// An error of this kind.
     pub fn new(kind: ErrorKind) -> Error {
-        Error(Box::new(Failure { kind, trace: Vec::new(), interruption: false, raw: Vec::new() }))
+        Error(Box::new(Failure {
+            kind,
+            trace: Vec::new(),
+            notes: Vec::new(),
+            interruption: false,
+            raw: Vec::new(),
+        }))
+    }
+
+    /// The error with a fact that people see where it is not caught.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Error {
+        self.0.notes.push(note.into());
+        self
+    }
+
+    /// Facts that people see where it is not caught.
+    pub fn notes(&self) -> &[String] {
+        &self.0.notes
     }
 
     /// `Runtime error: <text>`

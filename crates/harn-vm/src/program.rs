@@ -251,6 +251,9 @@ pub fn uncaught(vm: &Vm, error: &Error) -> (Diagnostic, Option<SourceFile>) {
     };
     let mut diagnostic = Diagnostic::error(text).at(place.span);
     diagnostic.help = source.as_ref().and_then(|source| advice(vm, error, source, place.span));
+    for note in error.notes() {
+        diagnostic = diagnostic.with_note(note.clone());
+    }
     let callers = &error.trace()[1..];
     let shown = |entry: &TraceEntry, name: &str| {
         let line = vm

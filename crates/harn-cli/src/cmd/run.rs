@@ -51,6 +51,7 @@ pub(crate) fn run(args: RunArgs) -> u8 {
     let options = RunOptions {
         argv: args.args,
         task: args.task,
+        entry: None,
         traffic: args.models.traffic(),
         names,
         sandbox,

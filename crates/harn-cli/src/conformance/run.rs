@@ -1,4 +1,4 @@
-//! Runs cases on worker threads, each case in a machine of its own, and stops those that take too long.
+//! Runs cases and tests on worker threads, each in a machine of its own, and stops those that take too long.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use harn_vm::Interrupt;
 
 use super::case::Case;
+use super::expect::Outcome;
 use crate::program;
 
 /// Longest time between the request to stop and the end of a case.
@@ -39,24 +40,41 @@ struct Running {
 
 type Slots = Vec<Mutex<Option<Running>>>;
 
-/// Runs all cases; the results are in the order of the cases.
-pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, memory: bool) -> Vec<Result> {
-    let jobs = jobs.clamp(1, cases.len().max(1));
+/// How a run of one job ended.
+pub(crate) struct Ended<R> {
+    /// How long it took.
+    pub(crate) time: Duration,
+    /// It was stopped because its time was over.
+    pub(crate) timed_out: bool,
+    /// What it gave, or the text of a panic.
+    pub(crate) result: std::result::Result<R, String>,
+}
+
+/// Runs jobs on threads, `jobs` at a time, and stops those that take longer than `limit`. `each` runs one and hands over
+/// the means to stop it. The results are in the order of the jobs.
+pub(crate) fn run_each<J: Sync, R: Send>(
+    all: &[J],
+    jobs: usize,
+    limit: Duration,
+    name: impl Fn(&J) -> &str + Sync,
+    each: impl Fn(&J, &dyn Fn(&Interrupt)) -> R + Sync,
+) -> Vec<Ended<R>> {
+    let jobs = jobs.clamp(1, all.len().max(1));
     let next = AtomicUsize::new(0);
     let done = AtomicBool::new(false);
     let slots: Slots = (0..jobs).map(|_| Mutex::new(None)).collect();
-    let results = Mutex::new(vec![None; cases.len()]);
+    let results: Mutex<Vec<Option<Ended<R>>>> = Mutex::new(all.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
-        let watch = scope.spawn(|| watch(&slots, cases, &done));
+        let watch = scope.spawn(|| watch(&slots, |index| all.get(index).map_or("", &name), &done));
         let workers: Vec<_> = slots
             .iter()
             .map(|slot| {
                 scope.spawn(|| {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(case) = cases.get(index) else { break };
-                        let result = run_case(case, index, slot, limit, memory);
-                        results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
+                        let Some(job) = all.get(index) else { break };
+                        let ended = run_one(index, slot, limit, |ready| each(job, ready));
+                        results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(ended);
                     }
                 })
             })
@@ -71,31 +89,45 @@ pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, memory: bool) ->
     results.into_iter().flatten().collect()
 }
 
-fn run_case(
-    case: &Case,
+fn run_one<R>(
     index: usize,
     slot: &Mutex<Option<Running>>,
     limit: Duration,
-    memory: bool,
-) -> Result {
+    job: impl FnOnce(&dyn Fn(&Interrupt)) -> R,
+) -> Ended<R> {
     let begin = Instant::now();
     let running = |interrupt: &Interrupt| {
         let entry = Running { index, until: begin + limit, interrupt: interrupt.clone(), stopped: false };
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
     };
-    let mock = case.mock.as_deref();
-    let outcome = catch_unwind(AssertUnwindSafe(|| program::run_captured(&case.path, mock, memory, running)));
+    let result = catch_unwind(AssertUnwindSafe(|| job(&running)));
     let entry = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let time = begin.elapsed();
-    let failure = match outcome {
-        _ if entry.is_some_and(|e| e.stopped) => {
-            Some(format!("{}: timed out after {}ms", case.name, limit.as_millis()))
-        }
+    Ended {
+        time: begin.elapsed(),
+        timed_out: entry.is_some_and(|entry| entry.stopped),
+        result: result.map_err(|panic| format!("the interpreter panicked: {}", panic_text(&*panic))),
+    }
+}
+
+/// Runs all cases; the results are in the order of the cases.
+pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, memory: bool) -> Vec<Result> {
+    let ended = run_each(
+        cases,
+        jobs,
+        limit,
+        |case| &case.name,
+        |case, ready| program::run_captured(&case.path, case.mock.as_deref(), memory, ready),
+    );
+    cases.iter().zip(ended).map(|(case, ended)| judge(case, ended, limit)).collect()
+}
+
+fn judge(case: &Case, ended: Ended<std::result::Result<Outcome, String>>, limit: Duration) -> Result {
+    let failure = match ended.result {
+        _ if ended.timed_out => Some(format!("{}: timed out after {}ms", case.name, limit.as_millis())),
         Ok(Ok(outcome)) => case.expectation.mismatch(&case.name, &outcome),
-        Ok(Err(text)) => Some(format!("{}: {text}", case.name)),
-        Err(panic) => Some(format!("{}: the interpreter panicked: {}", case.name, panic_text(&*panic))),
+        Ok(Err(text)) | Err(text) => Some(format!("{}: {text}", case.name)),
     };
-    Result { name: case.name.clone(), time, failure }
+    Result { name: case.name.clone(), time: ended.time, failure }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -104,7 +136,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// Stops cases whose time is over, until all are done.
-fn watch(slots: &Slots, cases: &[Case], done: &AtomicBool) {
+fn watch<'a>(slots: &Slots, name: impl Fn(usize) -> &'a str, done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) {
         std::thread::park_timeout(Duration::from_millis(20));
         let now = Instant::now();
@@ -117,7 +149,7 @@ fn watch(slots: &Slots, cases: &[Case], done: &AtomicBool) {
             }
             if now > running.until + STOP_LIMIT {
                 // Its thread cannot be ended, so the results of the others cannot be waited for.
-                eprintln!("error: {} does not stop; giving up", cases[running.index].name);
+                eprintln!("error: {} does not stop; giving up", name(running.index));
                 std::process::exit(1);
             }
         }

@@ -19,7 +19,8 @@ builtins! {
     /// ```
     Pure fn assert(cx, condition: Value, message: Given as "any?") -> "nil" {
         if !condition.truthy() {
-            return Err(failed(message, "Assertion failed".to_owned()));
+            let error = failed(&message, "Assertion failed".to_owned());
+            return Err(error.with_note(format!("the condition is {}", shown(&condition))));
         }
     }
 
@@ -34,9 +35,17 @@ builtins! {
             return Err(Error::thrown("assert_eq requires at least 2 arguments"));
         };
         if actual != expected {
-            let (expected, actual) = apart(&expected.to_string(), &actual.to_string());
-            let text = format!("Assertion failed: expected {expected}, got {actual}");
-            return Err(failed(message, text));
+            let place = difference(&expected, &actual, 0);
+            let (wanted, got) = apart(&expected.to_string(), &actual.to_string());
+            let text = format!("Assertion failed: expected {wanted}, got {got}");
+            let mut error = failed(&message, text);
+            if is_given(&message) {
+                error = error.with_note(format!("expected {wanted}")).with_note(format!("got {got}"));
+            }
+            return Err(match place {
+                Some(place) => error.with_note(place),
+                None => error,
+            });
         }
     }
 
@@ -52,7 +61,9 @@ builtins! {
         };
         if a == b {
             let text = format!("Assertion failed: values should not be equal: {}", shown(&a));
-            return Err(failed(message, text));
+            let error = failed(&message, text);
+            let note = is_given(&message).then(|| format!("both are {}", shown(&a)));
+            return Err(note.into_iter().fold(error, Error::with_note));
         }
     }
 
@@ -100,8 +111,58 @@ builtins! {
     }
 }
 
-fn failed(message: Given, default: String) -> Error {
-    Error::thrown(message.0.filter(|m| !m.is_nil()).map_or_else(|| default.into(), |m| printed(&m)))
+fn failed(message: &Given, default: String) -> Error {
+    let given = message.0.as_ref().filter(|m| !m.is_nil());
+    Error::thrown(given.map_or_else(|| default.into(), printed))
+}
+
+/// Whether the program words the failure itself.
+fn is_given(message: &Given) -> bool {
+    message.0.as_ref().is_some_and(|m| !m.is_nil())
+}
+
+/// Levels of nested data that are looked at for the first difference.
+const DEEP: usize = 64;
+
+/// Where two collections differ first, in words; nothing for what has no parts.
+fn difference(expected: &Value, actual: &Value, depth: usize) -> Option<String> {
+    let mut path = String::new();
+    let (mut expected, mut actual) = (expected.clone(), actual.clone());
+    for level in depth..DEEP {
+        let step = match (expected.view(), actual.view()) {
+            (View::List(a), View::List(b)) if a.len() == b.len() => a
+                .iter()
+                .zip(b.iter())
+                .position(|(a, b)| a != b)
+                .map(|at| (format!("[{at}]"), a[at].clone(), b[at].clone())),
+            (View::List(a), View::List(b)) => {
+                return Some(format!("{} items expected{}, got {}", a.len(), at(&path), b.len()));
+            }
+            (View::Dict(a), View::Dict(b)) => {
+                if let Some((key, _)) = a.iter().find(|(key, _)| b.get(key).is_none()) {
+                    return Some(format!("`{key}` is missing{}", at(&path)));
+                }
+                if let Some((key, _)) = b.iter().find(|(key, _)| a.get(key).is_none()) {
+                    return Some(format!("`{key}` is not expected{}", at(&path)));
+                }
+                let entry = a.iter().find(|(key, value)| b.get(key).is_some_and(|other| other != *value));
+                entry.and_then(|(key, value)| Some((format!(".{key}"), value.clone(), b.get(key)?.clone())))
+            }
+            _ => None,
+        };
+        let Some((name, a, b)) = step else {
+            let (a, b) = apart(&expected.to_string(), &actual.to_string());
+            return (level > depth).then(|| format!("they differ at {path}: expected {a}, got {b}"));
+        };
+        path.push_str(&name);
+        (expected, actual) = (a, b);
+    }
+    None
+}
+
+/// ` at .a[0]`, or nothing for the value itself.
+fn at(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" at {path}") }
 }
 
 /// The categories that `throw_error` accepts.
@@ -213,7 +274,23 @@ fn apart(a: &str, b: &str) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::apart;
+    use harn_value::Value;
+
+    use super::{apart, difference};
+
+    #[test]
+    fn the_first_difference_of_nested_data() {
+        let json = |text: &str| harn_value::json::parse(text).unwrap();
+        let told = |a: &str, b: &str| difference(&json(a), &json(b), 0);
+        assert_eq!(told("1", "2"), None);
+        assert_eq!(told("[1, 2]", "[1, 3]").unwrap(), "they differ at [1]: expected 2, got 3");
+        assert_eq!(told("[1]", "[1, 3]").unwrap(), "1 items expected, got 2");
+        let nested = told(r#"{"a": [{"b": 1}]}"#, r#"{"a": [{"b": 2}]}"#).unwrap();
+        assert_eq!(nested, "they differ at .a[0].b: expected 1, got 2");
+        assert_eq!(told(r#"{"a": {"b": 1}}"#, r#"{"a": {}}"#).unwrap(), "`b` is missing at .a");
+        assert_eq!(told("{}", r#"{"c": 1}"#).unwrap(), "`c` is not expected");
+        let _: Value = json("null");
+    }
 
     #[test]
     fn long_values_are_cut_around_their_difference() {

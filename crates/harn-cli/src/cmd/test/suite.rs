@@ -7,6 +7,7 @@ use serde_json::json;
 
 use harn_system::{Real, Stream, System, SystemExt};
 
+use super::Times;
 use crate::args::{TestArgs, usage_error};
 use crate::conformance::case::{self, Case};
 use crate::conformance::filter::Filter;
@@ -21,11 +22,7 @@ const ROOT: &str = "conformance";
 const SLOWEST: usize = 10;
 
 /// Runs the suite; 1 if a case failed.
-pub(crate) fn test(args: &TestArgs) -> u8 {
-    if args.target != "conformance" {
-        let text = format!("unknown test target '{}' (there is `conformance`)", args.target);
-        usage_error("test", &text);
-    }
+pub(super) fn test(args: &TestArgs) -> u8 {
     let filter = Filter::parse(args.filter.as_deref()).unwrap_or_else(|text| usage_error("test", &text));
     match select(args.selection.as_deref(), &filter).and_then(|cases| report(args, &cases)) {
         Ok(failed) => u8::from(failed),
@@ -75,9 +72,7 @@ fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
 
 /// Runs the cases and writes all reports; whether one failed.
 fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
-    let jobs = args
-        .jobs
-        .map_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(8)), usize::from);
+    let jobs = super::jobs(args);
     let clock = Real::new();
     let results = run::run(cases, jobs, Duration::from_millis(args.timeout), args.in_memory);
     let total = clock.monotonic();
@@ -90,14 +85,13 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     if let Some(path) = &args.junit {
         let rows: Vec<junit::Row> =
             results.iter().map(|r| (r.name.as_str(), r.time, r.failure.as_deref())).collect();
-        let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
-        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            Real::new().make_dirs(folder).map_err(cannot)?;
-        }
-        Real::new().replace(path, junit::report(&rows).as_bytes()).map_err(cannot)?;
+        super::write_report(path, &junit::report(&rows))?;
         if !args.json {
             crate::out::write(&format!("JUnit XML written to {}\n", path.display()));
         }
+    }
+    if let Some(path) = &args.json_out {
+        super::write_report(path, &json_text(&results, total))?;
     }
     Ok(failed > 0)
 }
@@ -133,7 +127,7 @@ fn plain_text(args: &TestArgs, results: &[CaseResult], total: Duration) -> Strin
 }
 
 fn timing_text(results: &[CaseResult], total: Duration) -> String {
-    let times = Times::of(results);
+    let times = Times::of(results.iter().map(|r| r.time));
     let mut out = format!(
         "\nTotal time: {} ms\nPer-test: avg={} ms  p50={} ms  p95={} ms  p99={} ms\n",
         total.as_millis(),
@@ -154,7 +148,7 @@ fn timing_text(results: &[CaseResult], total: Duration) -> String {
 
 fn json_text(results: &[CaseResult], total: Duration) -> String {
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
-    let times = Times::of(results);
+    let times = Times::of(results.iter().map(|r| r.time));
     let rows: Vec<_> = results
         .iter()
         .map(|r| {
@@ -187,25 +181,4 @@ fn json_text(results: &[CaseResult], total: Duration) -> String {
         "warnings": [],
     });
     format!("{document}\n")
-}
-
-/// Milliseconds of all cases, in order of size.
-struct Times {
-    sorted: Vec<u64>,
-    average: u64,
-}
-
-impl Times {
-    fn of(results: &[CaseResult]) -> Times {
-        let mut sorted: Vec<u64> = results.iter().map(|r| r.time.as_millis() as u64).collect();
-        sorted.sort_unstable();
-        let average = sorted.iter().sum::<u64>() / sorted.len().max(1) as u64;
-        Times { sorted, average }
-    }
-
-    /// The time that so many percent of the cases do not pass.
-    fn at(&self, percent: usize) -> u64 {
-        let rank = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
-        self.sorted.get(rank).copied().unwrap_or(0)
-    }
 }

@@ -1,0 +1,69 @@
+//! `harn test`: the tests of a project (`user.rs`), and with `conformance` the suite of the language (`suite.rs`).
+
+mod find;
+mod report;
+mod suite;
+mod user;
+
+use std::path::Path;
+use std::time::Duration;
+
+use harn_system::{Real, System};
+
+use crate::args::{TestArgs, usage_error};
+
+/// Runs tests; 1 if one failed.
+pub(crate) fn test(args: &TestArgs) -> u8 {
+    if args.parallel && args.jobs == Some(1) {
+        usage_error("test", "the argument '--parallel' cannot be used with '--jobs 1'");
+    }
+    if args.target.as_deref() == Some("conformance") {
+        return suite::test(args);
+    }
+    if let Some(surplus) = &args.selection {
+        usage_error("test", &format!("unexpected argument '{}'", surplus.display()));
+    }
+    if args.in_memory {
+        usage_error("test", "the argument '--in-memory' can only be used with `conformance`");
+    }
+    user::test(args)
+}
+
+/// How many tests run at a time.
+fn jobs(args: &TestArgs) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(2, |n| n.get().min(8));
+    args.jobs.map_or_else(processors, usize::from)
+}
+
+/// Writes a report, and the folders it lies in.
+///
+/// # Errors
+/// A sentence with the path.
+fn write_report(path: &Path, text: &str) -> Result<(), String> {
+    let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        Real::new().make_dirs(folder).map_err(cannot)?;
+    }
+    Real::new().replace(path, text.as_bytes()).map_err(cannot)
+}
+
+/// Milliseconds of all tests, in order of size.
+struct Times {
+    sorted: Vec<u64>,
+    average: u64,
+}
+
+impl Times {
+    fn of(times: impl Iterator<Item = Duration>) -> Times {
+        let mut sorted: Vec<u64> = times.map(|time| time.as_millis() as u64).collect();
+        sorted.sort_unstable();
+        let average = sorted.iter().sum::<u64>() / sorted.len().max(1) as u64;
+        Times { sorted, average }
+    }
+
+    /// The time that so many percent of the tests do not pass.
+    fn at(&self, percent: usize) -> u64 {
+        let rank = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
+        self.sorted.get(rank).copied().unwrap_or(0)
+    }
+}

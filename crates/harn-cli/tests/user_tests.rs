@@ -1,0 +1,171 @@
+//! `harn test` on the tests of a project.
+
+use std::path::Path;
+
+use crate::common::{Ran, harn_in};
+
+fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// A run with all times taken out.
+fn run(folder: &Path, args: &[&str]) -> Ran {
+    let mut ran = harn_in(folder, args);
+    let times = regex::Regex::new(r"\d+ ms").unwrap();
+    ran.out = times.replace_all(&ran.out, "N ms").into_owned();
+    ran
+}
+
+const TWO: &str = "let shared = [1]\n\
+    pipeline test_ok() {\n  println(\"fine\")\n  assert_eq(shared, [1])\n}\n\
+    @test\npipeline marked() {\n  println(\"before\")\n  assert_eq({a: [1, 2]}, {a: [1, 3]}, \"numbers\")\n}\n\
+    pipeline helper() {\n  throw \"never runs\"\n}\n";
+
+#[test]
+fn a_failed_assertion_shows_both_values_and_the_line() {
+    let folder = project(&[("tests/a.harn", TWO), ("tests/helper.harn", "fn f() { throw 1 }\n")]);
+    let ran = run(folder.path(), &["test"]);
+    assert_eq!(ran.code, 1);
+    let expected = "Running 2 tests from 1 file...\n\n\
+  \x20 PASS  test_ok [tests/a.harn] (N ms)\n\
+  \x20 FAIL  marked [tests/a.harn]\n\
+        error: Thrown: numbers\n\
+          --> tests/a.harn:9:3\n\
+           |\n\
+         9 |   assert_eq({a: [1, 2]}, {a: [1, 3]}, \"numbers\")\n\
+           |   ^^^^^^^^^\n\
+           = note: expected {a: [1, 3]}\n\
+           = note: got {a: [1, 2]}\n\
+           = note: they differ at .a[1]: expected 3, got 2\n\
+        output:\n\
+          before\n\n\
+1 passed, 1 failed, 2 total (N ms)\n";
+    let plain = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    assert_eq!(plain(&ran.out), plain(expected), "{}", ran.out);
+}
+
+#[test]
+fn passing_tests_are_quiet_unless_asked() {
+    let folder = project(&[("tests/a.harn", "pipeline test_a() { println(\"hello\") }\n")]);
+    let ran = run(folder.path(), &["test"]);
+    assert_eq!((ran.code, ran.out.contains("hello")), (0, false), "{}", ran.out);
+    assert!(ran.out.ends_with("\n1 passed, 1 total (N ms)\n"), "{}", ran.out);
+    let ran = run(folder.path(), &["test", "--verbose"]);
+    assert!(ran.out.contains("output:\n          hello\n"), "{}", ran.out);
+    let ran = run(folder.path(), &["test", "--timing"]);
+    assert!(ran.out.contains("Slowest 1 tests:"), "{}", ran.out);
+}
+
+#[test]
+fn every_test_starts_anew_in_the_folder_of_its_file() {
+    let text = "import { next } from \"lib/counter\"\n\
+        pipeline test_one() {\n  assert_eq(next(), 1)\n  store_set(\"k\", 1)\n}\n\
+        pipeline test_two() {\n  assert_eq(next(), 1)\n  assert_eq(store_get(\"k\"), nil)\n  assert_eq(read_file(\"data.txt\"), \"here\")\n}\n";
+    let folder = project(&[
+        ("deep/tests/a.harn", text),
+        ("deep/tests/lib/counter.harn", "var n = 0\npub fn next() {\n  n += 1\n  n\n}\n"),
+        ("deep/tests/data.txt", "here"),
+    ]);
+    let ran = run(folder.path(), &["test", "deep"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert!(!folder.path().join("deep/tests/.harn").exists());
+}
+
+#[test]
+fn what_does_not_end_is_stopped() {
+    let folder =
+        project(&[("a.harn", "pipeline test_loop() {\n  while true { }\n}\npipeline test_b() { }\n")]);
+    let ran = run(folder.path(), &["test", "a.harn", "--timeout", "300"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.out.contains("FAIL  test_loop [a.harn]\n        error: timed out after 300ms\n"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("1 passed, 1 failed, 2 total"), "{}", ran.out);
+}
+
+#[test]
+fn files_that_are_no_programs_fail() {
+    let folder = project(&[
+        ("tests/bad.harn", "pipeline test_a( {\n"),
+        ("tests/types.harn", "let n: int = \"a\"\npipeline test_b() { }\n"),
+    ]);
+    let ran = run(folder.path(), &["test"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("FAIL  <file error> [tests/bad.harn]"), "{}", ran.out);
+    assert!(ran.out.contains("'n' declared as int, but assigned string"), "{}", ran.out);
+}
+
+#[test]
+fn filters_choose_by_name_or_path() {
+    let text = "pipeline test_red() { }\npipeline test_green() { }\n";
+    let folder = project(&[("tests/one.harn", text), ("tests/two.harn", text)]);
+    let count = |filter: &str| {
+        let ran = run(folder.path(), &["test", "--filter", filter]);
+        assert_eq!(ran.code, 0, "{}", ran.out);
+        ran.out.matches("PASS").count()
+    };
+    assert_eq!(
+        [count("red"), count("two"), count("re:red|one"), count("*gre*"), count("red|green")],
+        [2, 2, 3, 2, 4]
+    );
+    let none = run(folder.path(), &["test", "--filter", "blue"]);
+    assert_eq!((none.code, none.out.as_str()), (0, "No test pipelines found\n"));
+    assert_eq!(run(folder.path(), &["test", "--filter", "re:("]).code, 2);
+}
+
+#[test]
+fn reports_for_tools() {
+    let folder = project(&[("tests/a.harn", TWO)]);
+    let ran =
+        run(folder.path(), &["test", "--json", "--junit", "out/junit.xml", "--json-out", "out/report.json"]);
+    assert_eq!(ran.code, 1);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["suite"], "user");
+    assert_eq!(
+        report["summary"],
+        serde_json::json!({"total": 2, "passed": 1, "failed": 1, "timed_out": 0, "skipped": 0})
+    );
+    assert_eq!(report["cases"][0]["name"], "test_ok");
+    assert_eq!(report["cases"][0]["classname"], "tests.a");
+    assert!(report["cases"][1]["message"].as_str().unwrap().contains("Thrown: numbers"));
+    let written = std::fs::read_to_string(folder.path().join("out/report.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap()["cases"][1]["outcome"], "failed");
+    let xml = std::fs::read_to_string(folder.path().join("out/junit.xml")).unwrap();
+    assert!(
+        xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("name=\"marked [tests/a.harn]\""),
+        "{xml}"
+    );
+}
+
+#[test]
+fn models_are_not_asked() {
+    let text = "pipeline test_mock() {\n  llm_mock({text: \"hi\"})\n  assert_eq(llm_call(\"q\").text, \"hi\")\n}\n\
+        pipeline test_real() {\n  llm_call(\"q\", nil, {provider: \"openai\", model: \"gpt-4o\"})\n}\n";
+    let folder = project(&[("tests/a.harn", text)]);
+    let ran = run(folder.path(), &["test"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("PASS  test_mock") && ran.out.contains("FAIL  test_real"), "{}", ran.out);
+}
+
+#[test]
+fn what_cannot_be_tested_is_told() {
+    let folder = project(&[("a.harn", "println(1)\n")]);
+    let missing = run(folder.path(), &["test", "nowhere"]);
+    assert_eq!((missing.code, missing.err.trim()), (1, "error: Path not found: nowhere"));
+    let none = run(folder.path(), &["test"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.contains("no path specified and no tests/ directory found"), "{}", none.err);
+    assert_eq!(run(folder.path(), &["test", "a.harn"]).out, "No test pipelines found\n");
+    assert_eq!(run(folder.path(), &["test", "a.harn", "--in-memory"]).code, 2);
+    let exits = project(&[("a.harn", "pipeline test_exit() { exit(3) }\n")]);
+    let ran = run(exits.path(), &["test", "a.harn"]);
+    assert!(ran.code == 1 && ran.out.contains("the test ended with exit(3)"), "{}", ran.out);
+}
