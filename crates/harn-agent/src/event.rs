@@ -88,6 +88,8 @@ pub enum AgentEvent {
     SkillScopeTools(Json),
     /// Older messages gave way to a summary.
     TranscriptCompacted(Json),
+    /// Something happened to work that a loop handed on.
+    WorkerUpdate(Json),
     /// Something happened to a reminder; for the event log only.
     Reminder(Json),
     /// The model searches deferred tools.
@@ -158,6 +160,7 @@ impl AgentEvent {
             AgentEvent::SkillActivated(fields) => tagged("skill_activated", fields),
             AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
             AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),
+            AgentEvent::WorkerUpdate(fields) => tagged("worker_update", fields),
             other => serde_json::to_value(other).unwrap_or_else(|_| json!({})),
         };
         out["session_id"] = session_id.into();

@@ -28,6 +28,7 @@ pub mod handoff;
 pub mod harness;
 pub mod hook;
 pub mod ledger;
+pub mod lifecycle;
 pub mod loop_skill;
 pub mod microcompact;
 pub mod plan_artifact;

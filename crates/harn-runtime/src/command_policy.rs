@@ -192,6 +192,15 @@ impl CommandPolicies {
         InForce { policies: self.clone(), token: self.frames.open(cx, Rc::new(frame)) }
     }
 
+    /// Puts policies in force for work that runs in a task of its own, in the place of those around that task.
+    pub(crate) fn carry(self: &Rc<Self>, cx: &Cx, policies: &[Rc<CommandPolicy>]) -> Option<InForce> {
+        let mut outer = None;
+        for policy in policies {
+            outer = Some(Rc::new(Frame { policy: policy.clone(), outer, pushed: None }));
+        }
+        outer.map(|frame| InForce { policies: self.clone(), token: self.frames.open(cx, frame) })
+    }
+
     /// Puts a policy in force until it is popped.
     pub(crate) fn push(&self, cx: &Cx, policy: CommandPolicy) {
         let pushed = Rc::new(Cell::new(0));
@@ -215,7 +224,7 @@ impl CommandPolicies {
     }
 
     /// The policies in force, the outermost first.
-    fn chain(&self, cx: &Cx) -> Vec<Rc<CommandPolicy>> {
+    pub(crate) fn chain(&self, cx: &Cx) -> Vec<Rc<CommandPolicy>> {
         let mut chain = Vec::new();
         let mut frame = self.frames.current(cx);
         while let Some(current) = frame {

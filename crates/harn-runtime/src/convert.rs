@@ -4,7 +4,7 @@
 //! value, so that error texts still name its type; on the way back it is nil.
 
 use harn_value::{Dict, Value, View, steps};
-use harn_vm::{Error, Result, check_nesting};
+use harn_vm::{Error, ErrorKind, Result, check_nesting};
 use serde_json::{Map, Value as Json};
 
 /// Converts a script value. Ends the builtin with an error when it is nested too deeply or too large for the memory
@@ -107,6 +107,17 @@ pub(crate) fn text(value: &Value) -> Option<String> {
 /// The error that throws a plain string.
 pub(crate) fn thrown(text: impl std::fmt::Display) -> Error {
     Error::thrown(text.to_string())
+}
+
+/// What people are told of an error: what a text says, the message of a dict, else all of it.
+pub(crate) fn told(error: &Error) -> String {
+    let caught = error.caught();
+    let message = entry(&caught, "message");
+    match (error.kind(), message.as_str()) {
+        (ErrorKind::Thrown(value), _) if value.as_str().is_some() => value.to_string(),
+        (ErrorKind::Thrown(_), Some(message)) => message.to_string(),
+        _ => error.uncaught_text(),
+    }
 }
 
 /// Turns an error of a pure crate into a thrown string.

@@ -87,6 +87,8 @@ pub(crate) struct Ended {
     pub(crate) result: Json,
     /// What people should see of the last turn.
     pub(crate) last_visible: String,
+    /// Whether `max_iterations` ended it.
+    pub(crate) out_of_turns: bool,
 }
 
 /// As [`run`], for callers that make something else of it.
@@ -367,6 +369,7 @@ impl Driver {
                     Answer::Tools(replies)
                 }
             };
+            self.hand_over_notes(&mut agent);
             let taken = agent.answer(answer, &prompts);
             self.keep(&agent);
             self.publish(&mut agent).await?;
@@ -391,7 +394,14 @@ impl Driver {
             "successful_tools": result["tools"]["successful"],
         }));
         let last_visible = agent.last_visible().to_owned();
-        Ok(Ended { result, last_visible })
+        Ok(Ended { result, last_visible, out_of_turns: agent.is_out_of_turns() })
+    }
+
+    /// Gives the loop the events that its tools have left for its transcript.
+    fn hand_over_notes(&self, agent: &mut AgentLoop) {
+        for note in self.session.take_notes() {
+            agent.note(&note.kind, &note.text, note.metadata);
+        }
     }
 
     /// Lends the reminders of the session to the loop: while scripts run, they belong to the session.
@@ -583,6 +593,9 @@ impl Driver {
 
     /// Tells subscribers what happened; an error of theirs is reported and changes nothing.
     async fn publish(&self, agent: &mut AgentLoop) -> Result<()> {
+        for update in self.session.take_updates() {
+            self.session.tell(&self.cx, &update).await;
+        }
         for event in agent.take_events() {
             self.trace_event(&event);
             self.tell_hooks(&event).await?;
@@ -614,17 +627,7 @@ impl Driver {
     }
 
     async fn tell_subscribers(&self, event: &AgentEvent) {
-        let listeners = self.session.subscribers();
-        if listeners.is_empty() {
-            return;
-        }
-        let told = from_json(&event.to_json(&self.session.id));
-        for listener in &listeners {
-            let told = self.cx.call(listener, [told.clone()]).await;
-            if let Err(error) = told {
-                self.cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
-            }
-        }
+        self.session.tell(&self.cx, event).await;
     }
 
     /// Asks the model, and hands its text on while it arrives, when somebody listens.
@@ -795,7 +798,13 @@ impl Driver {
                 Backend::Handler => {
                     let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
                     let arguments = self.arguments(agent, run, &handler);
-                    let result = self.handler_errors(agent, self.cx.call(&handler, arguments).await)?;
+                    let deadlines = self.cx.task().deadline_count();
+                    let result = self.cx.call(&handler, arguments).await;
+                    if result.is_err() && self.cx.task().interrupted_since(deadlines) {
+                        // The time of whoever started the loop is over, not that of the tool.
+                        return result.map(|_| unavailable(agent, run));
+                    }
+                    let result = self.handler_errors(agent, result)?;
                     reply(result, self.cx.system().monotonic().saturating_sub(started))?
                 }
                 Backend::Runtime => {

@@ -12,7 +12,7 @@ use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Error, Limit, Result};
 
 use crate::convert::entry;
-use crate::session::Session;
+use crate::session::{Session, Sessions};
 
 /// Loops within loops when no policy says otherwise.
 const NESTING: u64 = 8;
@@ -89,12 +89,57 @@ pub(crate) fn limit(
     Ok(InForce { layer, _limit: limit, nesting, token })
 }
 
-/// Puts one more policy over the running task, below those that are over it, until the limit is dropped.
-pub(crate) fn narrow(cx: &Cx, mut policy: Policy) -> Limit {
-    if let Some(outer) = cx.limit_data::<Policy>() {
-        policy.put_under((*outer).clone());
+/// Puts one more policy over the running task, below those that are over it, until the limit is dropped. `permissions` is
+/// the option that it was read from: its closures are asked.
+pub(crate) fn narrow(cx: &Cx, mut policy: Policy, permissions: Value) -> Limit {
+    let outer = cx.limit_data::<Layer>();
+    if let Some(outer) = &outer {
+        policy.put_under(outer.policy.clone());
     }
-    Limit::to(cx, ceiling(&policy), Some(Rc::new(policy)))
+    let ceiling = ceiling(&policy);
+    let session = Sessions::unnamed(String::new());
+    Limit::to(cx, ceiling, Some(Rc::new(Layer { policy, permissions, session, outer })))
+}
+
+/// The policy over the running task, with those around it.
+pub(crate) fn over(cx: &Cx) -> Option<Policy> {
+    cx.limit_data::<Layer>().map(|layer| layer.policy.clone())
+}
+
+/// The policies over the running task, each by itself with its option `permissions`, the outermost first.
+pub(crate) fn layers(cx: &Cx) -> Vec<(Policy, Value)> {
+    let mut out = Vec::new();
+    let mut layer = cx.limit_data::<Layer>();
+    while let Some(current) = layer {
+        out.extend(current.policy.layers().pop().map(|own| (own, current.permissions.clone())));
+        layer = current.outer.clone();
+    }
+    out.reverse();
+    out
+}
+
+/// How deep the running task is in loops, and how deep loops may be, for work that goes on in another task.
+pub(crate) fn depth(cx: &Cx) -> (u64, u64) {
+    cx.state::<Nesting>().0.current(cx).unwrap_or((0, NESTING))
+}
+
+/// Counts the loops of the running task from a depth, until it is dropped.
+pub(crate) fn at_depth(cx: &Cx, depth: (u64, u64)) -> Depth {
+    let nesting = cx.state::<Nesting>();
+    let token = nesting.0.open(cx, depth);
+    Depth { nesting, token }
+}
+
+/// See [`at_depth`].
+pub(crate) struct Depth {
+    nesting: Rc<Nesting>,
+    token: u64,
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        self.nesting.0.close(self.token);
+    }
 }
 
 /// The ceiling of a policy.

@@ -7,12 +7,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use harn_agent::AgentEvent;
 use harn_agent::tool::WeakTools;
 use harn_llm::Conversation;
 use harn_value::Value;
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
 use serde_json::{Value as Json, json};
+
+use crate::convert::from_json;
 
 /// Sessions with a history that are kept when nothing else holds on to them.
 const MAX_KEPT: usize = 128;
@@ -34,6 +37,16 @@ pub(crate) struct History {
     pub(crate) branched_at: Option<usize>,
 }
 
+/// An event for a transcript.
+pub(crate) struct Note {
+    /// What kind of event.
+    pub(crate) kind: String,
+    /// Its text.
+    pub(crate) text: String,
+    /// Its metadata.
+    pub(crate) metadata: Json,
+}
+
 /// What is known of a session, from its first mention on.
 #[derive(Default)]
 pub(crate) struct Session {
@@ -41,6 +54,10 @@ pub(crate) struct Session {
     pub(crate) id: String,
     /// Who listens.
     subscribers: RefCell<Vec<Value>>,
+    /// Events for the transcript that its loop has not taken yet.
+    notes: RefCell<Vec<Note>>,
+    /// Events for those who listen that nobody has told yet.
+    updates: RefCell<Vec<AgentEvent>>,
     /// Kind and text of what waits to be told to the model.
     feedback: RefCell<Vec<(String, String)>>,
     /// Ids of the skills that were active when its last loop ended.
@@ -82,6 +99,50 @@ impl Session {
             out["summary"] = summary.as_str().into();
         }
         out
+    }
+
+    /// Tells those who listen; an error of theirs is reported and changes nothing.
+    pub(crate) async fn tell(&self, cx: &Cx, event: &AgentEvent) {
+        let listeners = self.subscribers();
+        if listeners.is_empty() {
+            return;
+        }
+        let told = from_json(&event.to_json(&self.id));
+        for listener in &listeners {
+            if let Err(error) = cx.call(listener, [told.clone()]).await {
+                cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
+            }
+        }
+    }
+
+    /// Leaves an event for the transcript.
+    pub(crate) fn note(&self, kind: &str, text: &str, metadata: Json) {
+        let note = Note { kind: kind.to_owned(), text: text.to_owned(), metadata };
+        self.notes.borrow_mut().push(note);
+    }
+
+    /// Takes what was left for the transcript.
+    pub(crate) fn take_notes(&self) -> Vec<Note> {
+        std::mem::take(&mut self.notes.borrow_mut())
+    }
+
+    /// Leaves an event for those who listen, to be told by a task of the session.
+    pub(crate) fn update(&self, event: AgentEvent) {
+        self.updates.borrow_mut().push(event);
+    }
+
+    /// Takes the events that were left.
+    pub(crate) fn take_updates(&self) -> Vec<AgentEvent> {
+        std::mem::take(&mut self.updates.borrow_mut())
+    }
+
+    /// Makes this the session that another one was started from.
+    pub(crate) fn adopt(&self, child: &Session) {
+        child.history.borrow_mut().parent = Some(self.id.clone());
+        let children = &mut self.history.borrow_mut().children;
+        if !children.contains(&child.id) {
+            children.push(child.id.clone());
+        }
     }
 
     /// Adds a listener.

@@ -258,7 +258,7 @@ fn limited(cx: &Cx, policy: &Json) -> Result<Option<Limit>> {
     let mut options = Map::new();
     options.insert("policy".to_owned(), policy.clone());
     let policy = Policy::from_options(&options).map_err(thrown)?;
-    Ok(Some(narrow(cx, policy)))
+    Ok(Some(narrow(cx, policy, Value::NIL)))
 }
 
 /// Where the record of a run lies.

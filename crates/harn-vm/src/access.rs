@@ -48,7 +48,18 @@ pub(crate) const ALWAYS: [&str; 18] = [
 ];
 
 /// The builtins that run or start loops.
-const LOOPS: [&str; 3] = ["agent_loop", "workflow_execute", "__workflow_work"];
+const LOOPS: [&str; 10] = [
+    "agent_loop",
+    "workflow_execute",
+    "__workflow_work",
+    "sub_agent_run",
+    "spawn_agent",
+    "send_input",
+    "worker_trigger",
+    "resume_agent",
+    "daemon_spawn",
+    "daemon_resume",
+];
 
 /// The builtins by which a program keeps values beyond its end.
 const KEEPING: [&str; 7] = [
@@ -90,9 +101,10 @@ impl Access {
         mut ceiling: Ceiling,
         data: Option<Rc<dyn Any>>,
     ) -> Access {
-        ceiling.roots = ceiling.roots.map(|roots| harn_system::absolute_roots(&**ground, &roots));
-        let ceiling = Rc::new(ceiling);
         let inner = outer.as_ref().map_or_else(|| ground.clone(), |outer| outer.system.clone());
+        // The working directory is that of the task, which a layer may have moved.
+        ceiling.roots = ceiling.roots.map(|roots| harn_system::absolute_roots(&*inner, &roots));
+        let ceiling = Rc::new(ceiling);
         let mut ceilings = outer.map(|outer| outer.ceilings.clone()).unwrap_or_default();
         ceilings.push(ceiling.clone());
         Access { system: Rc::new(Permitted::new(inner, ground.clone(), ceiling)), ceilings, data }
@@ -145,9 +157,26 @@ impl Limit {
     pub fn to(cx: &Cx, ceiling: Ceiling, data: Option<Rc<dyn Any>>) -> Limit {
         let vm = cx.vm();
         let access = Access::new(vm.system(), cx.task().access(), ceiling, data);
-        let token = vm.gate().token.get();
-        vm.gate().token.set(token + 1);
-        vm.gate().active.set(true);
+        Limit::push(cx, access)
+    }
+
+    /// Puts a layer over what the running task may use: another working directory, another environment. Ceilings that are
+    /// over the task stay below it, so the layer cannot get around them.
+    pub fn layer(cx: &Cx, make: impl FnOnce(Rc<dyn System>) -> Rc<dyn System>) -> Limit {
+        let outer = cx.task().access();
+        let inner = outer.as_ref().map_or_else(|| cx.vm().system().clone(), |outer| outer.system.clone());
+        let (ceilings, data) = match outer {
+            Some(outer) => (outer.ceilings.clone(), outer.data.clone()),
+            None => (Vec::new(), None),
+        };
+        Limit::push(cx, Access { system: make(inner), ceilings, data })
+    }
+
+    fn push(cx: &Cx, access: Access) -> Limit {
+        let gate = cx.vm().gate();
+        let token = gate.token.get();
+        gate.token.set(token + 1);
+        gate.active.set(true);
         cx.task().push_access(token, Rc::new(access));
         Limit { task: cx.task().clone(), token }
     }

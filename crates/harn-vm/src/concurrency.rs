@@ -64,11 +64,20 @@ impl Foreign for Atomic {
 impl Cx {
     /// Starts a child task that calls `f`; it begins to run when this task waits.
     pub fn spawn(&self, f: &Value, args: Vec<Value>) -> Rc<Task> {
+        self.spawn_for(self.task(), f, args)
+    }
+
+    /// As [`Cx::spawn`], but the task belongs to `owner` and ends with it. It may do what this task may, and sees copies of
+    /// this task's variables.
+    pub fn spawn_for(&self, owner: &Rc<Task>, f: &Value, args: Vec<Value>) -> Rc<Task> {
         let mut isolation = Isolation::default();
         let globals = isolation.globals(&self.task().globals);
         let callee = isolation.value(f);
         let args = args.iter().map(|v| isolation.value(v)).collect();
-        let task = self.task().child(globals);
+        let task = owner.child(globals);
+        if !Rc::ptr_eq(owner, self.task()) {
+            task.take_limits_of(self.task());
+        }
         let vm = self.vm().clone();
         vm.live_tasks.set(vm.live_tasks.get() + 1);
         let fiber = Fiber::new(&vm, &task, callee, args);
@@ -97,6 +106,18 @@ impl Cx {
         for child in children.into_values() {
             let _ = self.vm().system().within(GRACE, child.ended()).await;
         }
+    }
+
+    /// Shows what a task has printed so far.
+    ///
+    /// # Errors
+    /// Ends the program when the output is closed.
+    pub fn show_output_of(&self, task: &Task) -> Result<()> {
+        let text = task.take_output();
+        if task.is_finished() {
+            task.forget();
+        }
+        if text.is_empty() { Ok(()) } else { self.print(&text) }
     }
 
     /// The result of a task that has ended. One that was aborted has none: whoever waits for it gets the error of

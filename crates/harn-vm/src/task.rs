@@ -150,6 +150,25 @@ impl Task {
         child
     }
 
+    /// Puts the limits of another task in the place of those that the owner gave.
+    pub(crate) fn take_limits_of(&self, other: &Task) {
+        self.deadlines.borrow_mut().clone_from(&other.deadlines.borrow());
+        self.next_token.set(other.next_token.get().max(self.next_token.get()));
+        *self.access.borrow_mut() = other.access.borrow().last().cloned().into_iter().collect();
+        if other.cancelled.get() {
+            self.cancel();
+        }
+    }
+
+    /// The task that the program began with.
+    pub fn root_of(self: &Rc<Task>) -> Rc<Task> {
+        let mut task = self.clone();
+        while let Some(parent) = task.parent() {
+            task = parent;
+        }
+        task
+    }
+
     /// The task that created this one.
     pub fn parent(&self) -> Option<Rc<Task>> {
         self.parent.as_ref()?.upgrade()
@@ -218,6 +237,17 @@ impl Task {
         let at = deadlines.iter().position(|d| d.at <= now)?;
         deadlines.remove(at);
         Some(Error::thrown("Deadline exceeded").interrupting())
+    }
+
+    /// Whether something outside of a call has interrupted it: a deadline that was there when `before` deadlines were, or
+    /// cancellation. An error that the call ends with is not its own then.
+    pub fn interrupted_since(&self, before: usize) -> bool {
+        self.cancelled.get() || self.deadlines.borrow().len() < before
+    }
+
+    /// How many deadlines hold.
+    pub fn deadline_count(&self) -> usize {
+        self.deadlines.borrow().len()
     }
 
     // ---- cancellation ----
@@ -342,6 +372,11 @@ impl Task {
         }
     }
 
+    /// Its parent forgets it when it ends, unless it has printed something: nobody will ask for its result.
+    pub fn detach(&self) {
+        self.abandoned.set(true);
+    }
+
     /// As [`Task::forget`], unless it has printed something that its parent still has to show.
     fn forget_silent(&self) {
         if self.output.borrow().as_ref().is_none_or(String::is_empty) {
@@ -365,7 +400,7 @@ impl Task {
     }
 
     /// Waits for the end of the task.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         std::future::poll_fn(|context| {
             if self.finished.get() {
                 return Poll::Ready(());

@@ -121,6 +121,42 @@ impl Policy {
         self.outer = Some(Box::new(outer));
     }
 
+    /// The policies that it is made of, the outermost first.
+    pub fn layers(&self) -> Vec<Policy> {
+        let mut out = self.outer.as_ref().map(|outer| outer.layers()).unwrap_or_default();
+        out.push(Policy { outer: None, ..self.clone() });
+        out
+    }
+
+    /// Looks at what is asked for under a ceiling. A tool that the ceiling lacks is merely not there; a request of which
+    /// nothing is left, and a capability beyond the ceiling, are errors.
+    ///
+    /// # Errors
+    /// A text that names what exceeds the ceiling.
+    pub fn fits_under(&self, ceiling: &Policy) -> Result<(), String> {
+        for layer in ceiling.layers() {
+            let beyond = |name: &String| !layer.tools.iter().any(|allowed| glob(allowed, name));
+            if !self.tools.is_empty() && !layer.tools.is_empty() && self.tools.iter().all(beyond) {
+                return Err(format!("requested tools exceed host ceiling: {}", self.tools.join(", ")));
+            }
+            for (name, operations) in self.capability_names().iter().flatten() {
+                let Some(allowed) = layer.capability_names() else { continue };
+                let Some(allowed) = allowed.get(name) else {
+                    return Err(format!("requested capability exceeds host ceiling: {name}"));
+                };
+                let more: Vec<&str> =
+                    operations.iter().filter(|op| !allowed.contains(op)).map(String::as_str).collect();
+                if !more.is_empty() {
+                    let more = more.join(",");
+                    return Err(format!(
+                        "requested capability operations exceed host ceiling: {name}.{more}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The highest side effect level that is allowed.
     pub fn side_effect_level(&self) -> Option<&str> {
         self.side_effect_level.as_deref()

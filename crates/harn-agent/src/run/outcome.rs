@@ -4,7 +4,7 @@ use harn_llm::transcript;
 use harn_prompt::reminder::{pending, reminder_event};
 use serde_json::{Value as Json, json};
 
-use super::state::add_once;
+use super::state::{Note, add_once};
 use super::{AgentLoop, Status};
 
 impl AgentLoop {
@@ -19,6 +19,16 @@ impl AgentLoop {
     /// Returns what people should see of the last turn.
     pub fn last_visible(&self) -> &str {
         &self.state.turn.text
+    }
+
+    /// Whether `max_iterations` ended the loop, and no other limit.
+    pub fn is_out_of_turns(&self) -> bool {
+        self.state.out_of_turns
+    }
+
+    /// Adds an event to the transcript.
+    pub fn note(&mut self, kind: &str, text: &str, metadata: Json) {
+        self.state.notes.push(Note::internal(kind, "system", text, metadata));
     }
 
     /// Returns the result dict of the contract. `ids` gives identifiers of the transcript and its events.

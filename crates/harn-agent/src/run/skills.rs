@@ -30,6 +30,7 @@ impl AgentLoop {
         if self.state.iterations >= self.config.max_iterations {
             let max_iterations = Some(self.config.max_iterations);
             self.events.push(AgentEvent::BudgetExhausted { max_iterations });
+            self.state.out_of_turns = true;
             self.end(Status::BudgetExhausted);
             return None;
         }

@@ -216,6 +216,9 @@ pub(super) struct State {
     pub(super) composed: Option<ModelCall>,
     pub(super) turn: Turn,
     pub(super) status: Option<Status>,
+    /// `max_iterations` ended the loop.
+    #[serde(default)]
+    pub(super) out_of_turns: bool,
 
     /// Everything that was said.
     pub(super) messages: Conversation,

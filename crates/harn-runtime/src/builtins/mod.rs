@@ -20,6 +20,7 @@ mod stream;
 mod template;
 mod tool;
 mod transcript;
+mod worker;
 mod workflow;
 
 /// The tables, in the order of the reference.
@@ -39,6 +40,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         skill::SKILLS,
         agent::AGENTS,
         session::SESSIONS,
+        worker::WORKERS,
         transcript::TRANSCRIPTS,
         reminder::REMINDERS,
         graph::GRAPHS,

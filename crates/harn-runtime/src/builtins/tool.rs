@@ -336,10 +336,20 @@ fn bound(cx: &Cx, function: &str, name: &Value) -> Result<Value> {
     }
 }
 
-/// Results of tools as the model reads them: strings as they are, other values in printed form.
+/// Results of tools as the model reads them: strings as they are, other values in printed form. The envelope of a sub-agent
+/// is shown without its conversation, which would be in the caller's then.
 pub(crate) fn result_text(value: &Value) -> String {
-    match value.as_str() {
-        Some(text) => text.to_string(),
-        None => value.to_string(),
+    if let Some(text) = value.as_str() {
+        return text.to_string();
     }
+    if let Some(dict) = value.to_dict()
+        && ["ok", "summary", "tokens_used", "budget_exceeded", "session_id", "transcript"]
+            .iter()
+            .all(|key| dict.contains(key))
+    {
+        let mut shown = (*dict).clone();
+        shown.remove("transcript");
+        return Value::from(shown).to_string();
+    }
+    value.to_string()
 }

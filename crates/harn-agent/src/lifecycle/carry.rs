@@ -1,0 +1,119 @@
+//! What work takes along when it goes on.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+/// What becomes of the conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TranscriptMode {
+    /// It goes on.
+    #[default]
+    Inherit,
+    /// A copy with an id of its own goes on.
+    Fork,
+    /// It begins anew.
+    Reset,
+    /// Its older messages give way to a summary.
+    Compact,
+}
+
+/// The option `carry`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Carry {
+    /// What becomes of the conversation.
+    #[serde(rename = "transcript_mode")]
+    pub transcript: TranscriptMode,
+    /// Whether artifacts go along.
+    pub keeps_artifacts: bool,
+    /// How artifacts are chosen and conversations made shorter.
+    pub context_policy: Json,
+    /// Whether a workflow goes on from its run record.
+    pub resume_workflow: bool,
+    /// Whether snapshots are written.
+    pub persist_state: bool,
+    /// Whether the work waits for triggers once it has ended.
+    pub retriggerable: bool,
+}
+
+impl Default for Carry {
+    fn default() -> Carry {
+        Carry {
+            transcript: TranscriptMode::Inherit,
+            keeps_artifacts: true,
+            context_policy: Json::Null,
+            resume_workflow: true,
+            persist_state: true,
+            retriggerable: false,
+        }
+    }
+}
+
+const KEYS: [&str; 8] = [
+    "artifact_mode",
+    "transcript_mode",
+    "context_policy",
+    "resume_workflow",
+    "persist_state",
+    "retriggerable",
+    "policy",
+    "tools",
+];
+
+impl Carry {
+    /// Reads the option. `policy` and `tools` in it narrow what the work may do; the driver looks at them.
+    ///
+    /// # Errors
+    /// An unknown key or mode, a wrong type.
+    pub fn from_option(value: &Json) -> Result<Carry, String> {
+        let mut out = Carry::default();
+        let map = match value {
+            Json::Null => return Ok(out),
+            Json::Object(map) => map,
+            _ => return Err("carry must be a dict".to_owned()),
+        };
+        if let Some(key) = map.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(format!("carry has no key '{key}'; there are {}", KEYS.join(", ")));
+        }
+        let word = |key: &str| match map.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(word)) => Ok(Some(word.as_str())),
+            Some(_) => Err(format!("carry.{key} must be a string")),
+        };
+        out.transcript = match word("transcript_mode")? {
+            None | Some("inherit") => TranscriptMode::Inherit,
+            Some("fork") => TranscriptMode::Fork,
+            Some("reset") => TranscriptMode::Reset,
+            Some("compact") => TranscriptMode::Compact,
+            Some(other) => {
+                return Err(format!(
+                    "unknown carry.transcript_mode '{other}' (expected inherit, fork, reset, or compact)"
+                ));
+            }
+        };
+        out.keeps_artifacts = match word("artifact_mode")? {
+            None | Some("inherit") => true,
+            Some("none") => false,
+            Some(other) => {
+                return Err(format!("unknown carry.artifact_mode '{other}' (expected inherit or none)"));
+            }
+        };
+        out.context_policy = match map.get("context_policy") {
+            None | Some(Json::Null) => Json::Null,
+            Some(policy @ Json::Object(_)) => policy.clone(),
+            Some(_) => return Err("carry.context_policy must be a dict".to_owned()),
+        };
+        out.resume_workflow = flag(map, "resume_workflow", true)?;
+        out.persist_state = flag(map, "persist_state", true)?;
+        out.retriggerable = flag(map, "retriggerable", false)?;
+        Ok(out)
+    }
+}
+
+fn flag(map: &Map<String, Json>, key: &str, default: bool) -> Result<bool, String> {
+    match map.get(key) {
+        None | Some(Json::Null) => Ok(default),
+        Some(Json::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(format!("carry.{key} must be a bool")),
+    }
+}

@@ -1,0 +1,133 @@
+//! Where work runs: a folder, an environment, a working tree of a repository.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+/// What becomes of a working tree when the work has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cleanup {
+    /// It stays.
+    #[default]
+    Preserve,
+    /// It is removed; its branch stays.
+    Remove,
+}
+
+/// A working tree that belongs to the work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worktree {
+    /// The repository.
+    pub repo: String,
+    /// Where the tree lies; the driver chooses a place when there is none.
+    pub path: Option<String>,
+    /// Its branch.
+    pub branch: String,
+    /// What a new branch begins with.
+    pub base_ref: String,
+    /// What becomes of it.
+    pub cleanup: Cleanup,
+}
+
+/// The option `execution`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// The working directory.
+    pub cwd: Option<String>,
+    /// Variables over those of the program.
+    pub env: BTreeMap<String, String>,
+    /// The working tree.
+    pub worktree: Option<Worktree>,
+}
+
+impl Execution {
+    /// Reads the option; `id` is that of the work.
+    ///
+    /// # Errors
+    /// An unknown key, a wrong type, a name that git would take for an option.
+    pub fn from_option(value: &Json, id: &str) -> Result<Execution, String> {
+        let Some(map) = dict(value, "execution", &["cwd", "env", "worktree"])? else {
+            return Ok(Execution::default());
+        };
+        let env = match map.get("env") {
+            None | Some(Json::Null) => BTreeMap::new(),
+            Some(Json::Object(env)) => {
+                let pair = |(name, value): (&String, &Json)| match value {
+                    Json::String(text) if !name.is_empty() && !name.contains(['=', '\0']) => {
+                        Ok((name.clone(), text.clone()))
+                    }
+                    Json::String(_) => Err(format!("execution.env has a name that is none: '{name}'")),
+                    _ => Err(format!("execution.env.{name} must be a string")),
+                };
+                env.iter().map(pair).collect::<Result<_, _>>()?
+            }
+            Some(_) => return Err("execution.env must be a dict".to_owned()),
+        };
+        let tree = map.get("worktree").unwrap_or(&Json::Null);
+        let keys = ["repo", "path", "branch", "base_ref", "cleanup"];
+        let worktree = match dict(tree, "execution.worktree", &keys)? {
+            None => None,
+            Some(tree) => {
+                let get = |key: &str| text(tree, "execution.worktree", key);
+                let repo = get("repo")?.ok_or("execution.worktree.repo is required")?;
+                let branch = get("branch")?.unwrap_or_else(|| format!("harn-{id}"));
+                let base_ref = get("base_ref")?.unwrap_or_else(|| "HEAD".to_owned());
+                if let Some(name) = [&branch, &base_ref].into_iter().find(|name| name.starts_with('-')) {
+                    return Err(format!("execution.worktree: '{name}' is no name of a branch or commit"));
+                }
+                let cleanup = match get("cleanup")?.as_deref() {
+                    None | Some("preserve") => Cleanup::Preserve,
+                    Some("remove") => Cleanup::Remove,
+                    Some(other) => {
+                        return Err(format!(
+                            "unknown execution.worktree.cleanup '{other}' (expected preserve or remove)"
+                        ));
+                    }
+                };
+                Some(Worktree { repo, path: get("path")?, branch, base_ref, cleanup })
+            }
+        };
+        let cwd = text(map, "execution", "cwd")?;
+        if cwd.is_some() && worktree.is_some() {
+            return Err(
+                "execution: give either cwd or worktree, whose folder is the working directory".to_owned()
+            );
+        }
+        Ok(Execution { cwd, env, worktree })
+    }
+
+    /// Whether the work runs where the program does.
+    pub fn is_default(&self) -> bool {
+        *self == Execution::default()
+    }
+
+    /// What scripts see: nil when the work runs where the program does.
+    pub fn to_json(&self) -> Json {
+        if self.is_default() {
+            return Json::Null;
+        }
+        json!({"cwd": self.cwd, "env": self.env, "worktree": self.worktree})
+    }
+}
+
+fn dict<'a>(value: &'a Json, name: &str, keys: &[&str]) -> Result<Option<&'a Map<String, Json>>, String> {
+    let map = match value {
+        Json::Null => return Ok(None),
+        Json::Object(map) => map,
+        _ => return Err(format!("{name} must be a dict")),
+    };
+    match map.keys().find(|key| !keys.contains(&key.as_str())) {
+        None => Ok(Some(map)),
+        Some(key) => Err(format!("{name} has no key '{key}'; there are {}", keys.join(", "))),
+    }
+}
+
+fn text(map: &Map<String, Json>, name: &str, key: &str) -> Result<Option<String>, String> {
+    match map.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) if !text.trim().is_empty() => Ok(Some(text.clone())),
+        Some(_) => Err(format!("{name}.{key} must be a string that is not empty")),
+    }
+}

@@ -1,0 +1,49 @@
+//! What a worker was asked for, in the words of whoever asked.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+
+/// The lists of a request.
+const LISTS: [&str; 4] = ["research_questions", "action_items", "workflow_stages", "verification_steps"];
+
+/// The first task of a piece of work, with what came with it. Later tasks do not change it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    task: String,
+    system: Option<String>,
+    payload: Json,
+    lists: [Vec<Json>; 4],
+}
+
+impl Request {
+    /// Reads it from the options of a sub-agent, or from the metadata of a node or graph.
+    pub fn new(task: &str, system: Option<&str>, from: &Json) -> Request {
+        let lists = LISTS.map(|key| match from.get(key) {
+            None | Some(Json::Null) => Vec::new(),
+            Some(Json::Array(items)) => items.clone(),
+            Some(one) => vec![one.clone()],
+        });
+        let payload =
+            from.get("request").filter(|payload| !payload.is_null()).cloned().unwrap_or_else(|| {
+                let filled = LISTS.iter().zip(&lists).filter(|(_, list)| !list.is_empty());
+                let map: Map<String, Json> =
+                    filled.map(|(key, list)| ((*key).to_owned(), json!(list))).collect();
+                if map.is_empty() { Json::Null } else { Json::Object(map) }
+            });
+        Request { task: task.to_owned(), system: system.map(str::to_owned), payload, lists }
+    }
+
+    /// The names of the keys that a request is read from.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        std::iter::once("request").chain(LISTS)
+    }
+
+    /// What scripts see.
+    pub fn to_json(&self) -> Json {
+        let mut out = json!({"task": self.task, "system": self.system, "payload": self.payload});
+        for (key, list) in LISTS.iter().zip(&self.lists) {
+            out[*key] = json!(list);
+        }
+        out
+    }
+}

@@ -1,0 +1,344 @@
+//! Workers and sub-agents.
+
+use std::rc::Rc;
+
+use harn_agent::lifecycle::{Execution, Life, Mode, Request};
+use harn_value::{Dict, Value};
+use harn_vm::builtin::Maybe;
+use harn_vm::{Cx, Result, builtins};
+
+use crate::convert::{entry, text, thrown, to_json};
+use crate::llm_host::new_id;
+use crate::session::Sessions;
+use crate::worker::registry::{Worker, Workers, tell_updates};
+use crate::worker::start::{Start, cancel, load, settle, start, wait};
+use crate::worker::sub_agent::{self, SubAgent};
+use crate::worker::{job, place, stage};
+
+/// The keys of `spawn_agent`.
+const KEYS: [&str; 17] = [
+    "task",
+    "name",
+    "graph",
+    "node",
+    "artifacts",
+    "options",
+    "transcript",
+    "wait",
+    "policy",
+    "tools",
+    "permissions",
+    "approval_policy",
+    "command_policy",
+    "carry",
+    "execution",
+    "audit",
+    "parent_stage_id",
+];
+
+builtins! {
+    /// Workers: loops, stages and workflows that run beside the program, and sub-agents.
+    pub(crate) static WORKERS: "workers";
+
+    /// Hands work on to a worker, which runs beside the program, and returns its handle.
+    ///
+    /// `config.node` is one stage, `config.graph` a workflow. `wait: true` waits for the end. `policy` and `tools` narrow what
+    /// the worker may do; it never may more than whoever starts it. It sees copies of the program's variables, as `spawn` does.
+    ///
+    /// ```harn
+    /// llm_mock({text: "A summary."})
+    /// let worker = spawn_agent({task: "Sum up", node: {mode: "llm", model_policy: {provider: "mock"}}})
+    /// let done = wait_agent(worker)
+    /// println("${worker.status} ${done.status} ${done.result.result.visible_text}") // -> running completed A summary.
+    /// ```
+    Llm async fn spawn_agent(cx, config: Maybe as "any?") -> "dict" {
+        let worker = spawn(&cx, config.0).await?;
+        tell_updates(&cx, &worker).await;
+        if worker.1 {
+            wait(&cx, &worker.0).await?;
+            tell_updates(&cx, &worker).await;
+        }
+        worker.handle()
+    }
+
+    /// Waits for a worker, or for each of a list, and returns the handles as they are then.
+    ///
+    /// A worker with `carry: {retriggerable: true}` ends only when it is closed.
+    ///
+    /// ```harn
+    /// let node = {mode: "llm", model_policy: {provider: "mock"}}
+    /// let workers = ["a", "b"].map({ task -> spawn_agent({task: task, node: node}) })
+    /// println(wait_agent(workers).map({ w -> w.status })) // -> [completed, completed]
+    /// ```
+    State async fn wait_agent(cx, worker: Maybe as "any?") -> "dict | list" {
+        let Some(given) = worker.0.filter(|given| !given.is_nil()) else {
+            return Err(thrown("wait_agent: missing worker handle"));
+        };
+        if let Some(list) = given.as_list() {
+            let workers = list.iter().map(|one| known(&cx, one)).collect::<Result<Vec<_>>>()?;
+            let mut handles = Vec::with_capacity(workers.len());
+            for worker in &workers {
+                wait(&cx, worker).await?;
+                tell_updates(&cx, worker).await;
+                handles.push(worker.handle());
+            }
+            return Ok(Value::list(handles));
+        }
+        let worker = known(&cx, &given)?;
+        wait(&cx, &worker).await?;
+        tell_updates(&cx, &worker).await;
+        worker.handle()
+    }
+
+    /// Gives a worker that has ended a new task. It goes on with what it had, as its `carry` says.
+    ///
+    /// ```harn
+    /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
+    /// println(wait_agent(send_input(w, "Two")).history) // -> [One, Two]
+    /// ```
+    Llm async fn send_input(cx, worker: Maybe as "any?", task: Maybe as "any?") -> "dict" {
+        let (Some(given), Some(task)) = (worker.0.filter(|w| !w.is_nil()), task.0.filter(|t| t.as_str().is_some()))
+        else {
+            return Err(thrown("send_input: requires worker handle and task text"));
+        };
+        let worker = known(&cx, &given)?;
+        settle(&cx, &worker).await?;
+        job::again(&cx, &worker, |record, now| record.send_input(&task.to_string(), now).map(Some))?;
+        tell_updates(&cx, &worker).await;
+        worker.handle()
+    }
+
+    /// Wakes a worker that waits between triggers: a text is its next task, anything else is given as JSON.
+    ///
+    /// ```harn
+    /// let node = {mode: "llm", model_policy: {provider: "mock"}}
+    /// let w = spawn_agent({task: "Watch", node: node, carry: {retriggerable: true}})
+    /// sleep(10)
+    /// worker_trigger(w, {file: "a.rs"})
+    /// sleep(10)
+    /// println(list_agents()[0].history) // -> [Watch, {"file":"a.rs"}]
+    /// ```
+    Llm async fn worker_trigger(cx, worker: Maybe as "any?", payload: Maybe as "any?") -> "dict" {
+        let Some(given) = worker.0.filter(|w| !w.is_nil()) else {
+            return Err(thrown("worker_trigger: missing worker handle"));
+        };
+        let worker = known(&cx, &given)?;
+        settle(&cx, &worker).await?;
+        let payload = to_json(&payload.0.unwrap_or_default());
+        job::again(&cx, &worker, |record, now| record.trigger(&payload, now).map(Some))?;
+        tell_updates(&cx, &worker).await;
+        worker.handle()
+    }
+
+    /// Loads a worker by its id or the path of its snapshot. One whose process died while it ran starts its task again.
+    ///
+    /// ```harn
+    /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
+    /// println(resume_agent(w.snapshot_path).status) // -> completed
+    /// ```
+    Llm async fn resume_agent(cx, id_or_path: Maybe as "any?") -> "dict" {
+        let reference = id_or_path.0.unwrap_or_default();
+        let by_id = entry(&reference, "id");
+        let reference = if by_id.is_nil() { reference } else { by_id };
+        let Some(reference) = reference.as_str().map(|text| text.to_string()).filter(|text| !text.trim().is_empty())
+        else {
+            return Err(thrown("resume_agent: missing worker id or snapshot path"));
+        };
+        let worker = load(&cx, &reference)?;
+        if worker.life() == Life::Interrupted {
+            job::again(&cx, &worker, |record, now| Ok(record.resume(now)))?;
+        }
+        tell_updates(&cx, &worker).await;
+        worker.handle()
+    }
+
+    /// Stops a worker and what it has started. One that has ended stays as it is.
+    ///
+    /// ```harn
+    /// let w = spawn_agent({task: "One", node: {mode: "llm", model_policy: {provider: "mock"}}})
+    /// let closed = close_agent(w)
+    /// println("${closed.status}: ${closed.error}") // -> cancelled: worker cancelled
+    /// ```
+    Fs async fn close_agent(cx, worker: Maybe as "any?") -> "dict" {
+        let Some(given) = worker.0.filter(|given| !given.is_nil()) else {
+            return Err(thrown("close_agent: missing worker handle"));
+        };
+        let worker = known(&cx, &given)?;
+        cancel(&cx, &worker).await?;
+        tell_updates(&cx, &worker).await;
+        worker.handle()
+    }
+
+    /// Returns the handles of all workers of the program, the oldest first.
+    ///
+    /// ```harn
+    /// println(list_agents()) // -> []
+    /// ```
+    State fn list_agents(cx) -> "list" {
+        cx.state::<Workers>().all().iter().map(|worker| worker.handle()).collect::<Vec<Value>>()
+    }
+
+    /// Runs a loop in a session of its own and returns one envelope of what came of it.
+    ///
+    /// The caller's conversation sees only that a tool was called and what it gave. `allowed_tools` narrows its tools and what it
+    /// may do; `returns: {schema}` asks for data. `background: true` gives a worker's handle instead, whose `result` is the envelope.
+    ///
+    /// ```harn
+    /// llm_mock({text: "{\"paths\": [\"main.rs\"]}"})
+    /// let schema = {type: "object", properties: {paths: {type: "array"}}, required: ["paths"]}
+    /// let r = sub_agent_run("Find the entry point.", {provider: "mock", returns: {schema: schema}})
+    /// println("${r.ok} ${r.data.paths}") // -> true [main.rs]
+    /// ```
+    Llm async fn sub_agent_run(cx, task: Value as "any?", options: Value as "any?") -> "dict" {
+        let Some(task) = task.as_str().map(|task| task.to_string()).filter(|task| !task.trim().is_empty()) else {
+            return Err(thrown("sub_agent_run: task is required"));
+        };
+        let flag = |key: &str| match entry(&options, key) {
+            nil if nil.is_nil() => Ok(false),
+            flag => flag.as_bool().ok_or_else(|| {
+                thrown(format!("sub_agent_run: {key} must be a bool, got {}", flag.type_name()))
+            }),
+        };
+        // Wrong options are the caller's business, so they are found before the work is handed on.
+        let parent = cx.state::<Sessions>().running(&cx).map(|running| running.session.clone());
+        let sub = SubAgent::new(&cx, &options, parent)?;
+        if flag("background")? {
+            let worker = in_background(&cx, task, &options, &sub).await?;
+            tell_updates(&cx, &worker).await;
+            return Ok(worker.handle());
+        }
+        if !entry(&options, "carry").is_nil() {
+            return Err(thrown("sub_agent_run: carry is for work that goes on, with background: true")); // prose-ok: diagnostic
+        }
+        let told = |text: String| thrown(format!("sub_agent_run: {text}"));
+        let id = new_id(cx.vm());
+        let mut execution = Execution::from_option(&to_json(&entry(&options, "execution")), &id).map_err(told)?;
+        place::settle(&cx, &mut execution, &id).map_err(told)?;
+        place::prepare(&cx, &execution).await.map_err(told)?;
+        let envelope = sub.run(&cx, &task, &execution).await?;
+        place::clean_up(&cx, &execution).await.map_err(told)?;
+        sub_agent::value(&envelope)
+    }
+
+    /// What the task of a worker runs.
+    State async fn worker_job = "__worker_job"(cx, id: Value, config: Value) -> "nil" {
+        job::run(&cx, &id.to_string(), &config).await;
+    }
+}
+
+/// A worker, and whether to wait for it.
+struct Spawned(Rc<Worker>, bool);
+
+impl std::ops::Deref for Spawned {
+    type Target = Worker;
+
+    fn deref(&self) -> &Worker {
+        &self.0
+    }
+}
+
+async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
+    let function = "spawn_agent";
+    let told = |text: String| thrown(format!("{function}: {text}"));
+    let Some(config) = config.filter(|config| !config.is_nil()) else {
+        return Err(thrown("spawn_agent: missing config"));
+    };
+    let Some(dict) = config.to_dict() else { return Err(thrown("spawn_agent: config must be a dict")) };
+    if let Some(key) = dict.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        let near = harn_vm::suggest::nearest(key.as_str(), KEYS.into_iter());
+        let meant = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+        return Err(told(format!("config has no key '{key}'{meant}")));
+    }
+    let task = entry(&config, "task");
+    let task = task.as_str().map(|task| task.to_string()).filter(|task| !task.trim().is_empty());
+    let Some(task) = task else { return Err(thrown("spawn_agent: config.task is required")) };
+    let (graph, node) = (entry(&config, "graph"), entry(&config, "node"));
+    let (mode, asked) = match (graph.is_nil(), node.is_nil()) {
+        (true, true) => return Err(thrown("spawn_agent: config requires either graph or node")),
+        (false, false) => {
+            return Err(thrown("spawn_agent: config requires either graph or node, and has both"));
+        }
+        (false, true) => {
+            if cx.vm().builtin(job::EXECUTE).is_none() {
+                return Err(told(job::no_workflows()));
+            }
+            (Mode::Workflow, stage::graph_metadata(&graph))
+        }
+        (true, false) => {
+            stage::check(&node).map_err(told)?;
+            if !entry(&config, "options").is_nil() {
+                return Err(thrown(
+                    "spawn_agent: config.options belongs to a graph; a node has model_policy",
+                ));
+            }
+            (Mode::Stage, stage::metadata(&node))
+        }
+    };
+    let name = match entry(&config, "name") {
+        nil if nil.is_nil() => "worker".to_owned(),
+        name => name
+            .as_str()
+            .map(|name| name.to_string())
+            .ok_or_else(|| told(format!("config.name must be a string, got {}", name.type_name())))?,
+    };
+    let waits = match entry(&config, "wait") {
+        nil if nil.is_nil() => false,
+        flag => flag
+            .as_bool()
+            .ok_or_else(|| told(format!("config.wait must be a bool, got {}", flag.type_name())))?,
+    };
+    let plan = Start {
+        function,
+        mode,
+        name,
+        request: Request::new(&task, text(&entry(&node, "system")).as_deref(), &asked),
+        task,
+        limits: config.clone(),
+        transcript: to_json(&entry(&config, "transcript")),
+        artifacts: stage::artifacts(&entry(&config, "artifacts")).map_err(told)?,
+        session_id: text(&entry(&entry(&node, "model_policy"), "session_id")),
+        parent_stage_id: text(&entry(&config, "parent_stage_id")),
+        parent_run_id: None,
+        config: stage::dict_of([("graph", graph), ("node", node), ("options", entry(&config, "options"))]),
+    };
+    Ok(Spawned(start(cx, plan).await?, waits))
+}
+
+async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -> Result<Rc<Worker>> {
+    let mut kept = options.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
+    kept.insert("session_id", sub.session.id.as_str());
+    // What the work may use is decided now, not when it runs.
+    if entry(options, "tools").is_nil()
+        && let Some(tools) = cx.state::<Sessions>().tools(cx)
+    {
+        kept.insert("tools", tools);
+    }
+    // The policy of the options is that of the loop; the worker adds what `carry` says.
+    let mut limits = Dict::new();
+    for key in ["carry", "execution", "audit"] {
+        limits.insert(key, entry(options, key));
+    }
+    let plan = Start {
+        function: "sub_agent_run",
+        mode: Mode::SubAgent,
+        name: sub.name.clone(),
+        request: Request::new(&task, text(&entry(options, "system")).as_deref(), &to_json(options)),
+        task,
+        limits: limits.into(),
+        config: stage::dict_of([("options", kept.into())]),
+        transcript: serde_json::Value::Null,
+        artifacts: Vec::new(),
+        session_id: Some(sub.session.id.clone()),
+        parent_stage_id: None,
+        parent_run_id: None,
+    };
+    start(cx, plan).await
+}
+
+/// The worker of a handle or id.
+fn known(cx: &Cx, given: &Value) -> Result<Rc<Worker>> {
+    let by_id = entry(given, "id");
+    let id = if by_id.is_nil() { given.clone() } else { by_id };
+    let id = id.to_string();
+    cx.state::<Workers>().known(&id).ok_or_else(|| job::unknown(&id))
+}

@@ -1,0 +1,129 @@
+//! Where work runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_agent::lifecycle::{Cleanup, Execution, Worktree};
+use harn_stdlib::state_place;
+use harn_system::{Command, Finished, Layer, Refusal, System, SystemExt, Waiting};
+use harn_vm::Cx;
+
+/// Another working directory and environment over a system.
+struct Place {
+    inner: Rc<dyn System>,
+    cwd: Option<PathBuf>,
+    env: BTreeMap<String, String>,
+}
+
+impl Layer for Place {
+    fn inner(&self) -> &dyn System {
+        &*self.inner
+    }
+
+    fn cwd(&self) -> io::Result<PathBuf> {
+        self.cwd.clone().map_or_else(|| self.inner.cwd(), Ok)
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.env.get(name).cloned().or_else(|| self.inner.env(name))
+    }
+
+    fn run(&self, mut command: Command) -> Waiting<'_, io::Result<Finished>> {
+        if command.dir.is_none() {
+            command.dir.clone_from(&self.cwd);
+        }
+        if !command.clear_env {
+            // What the command says itself comes last, and wins.
+            let own = self.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+            command.env = own.chain(command.env).collect();
+        }
+        self.inner.run(command)
+    }
+}
+
+/// The layer of an execution over a system.
+pub(crate) fn layer(inner: Rc<dyn System>, execution: &Execution) -> Rc<dyn System> {
+    let tree = execution.worktree.as_ref().and_then(|tree| tree.path.clone());
+    let cwd = tree.or_else(|| execution.cwd.clone()).map(PathBuf::from);
+    Rc::new(Place { inner, cwd, env: execution.env.clone() })
+}
+
+/// Makes relative places absolute, and looks whether they are there. A working tree gets a path.
+///
+/// # Errors
+/// A folder that is none.
+pub(crate) fn settle(cx: &Cx, execution: &mut Execution, id: &str) -> Result<(), String> {
+    let system = cx.system();
+    let work = system.work_dir();
+    let absolute = |path: &str| work.join(path).to_string_lossy().into_owned();
+    if let Some(cwd) = &mut execution.cwd {
+        *cwd = absolute(cwd);
+        match system.facts(Path::new(cwd)) {
+            Ok(facts) if facts.is_dir() => {}
+            Ok(_) => return Err(format!("execution.cwd is no folder: {cwd}")),
+            Err(error) => match Refusal::of(&error) {
+                Some(refusal) => return Err(format!("execution.cwd {refusal}")),
+                None => return Err(format!("execution.cwd is no folder: {cwd}")),
+            },
+        }
+    }
+    if let Some(tree) = &mut execution.worktree {
+        tree.repo = absolute(&tree.repo);
+        let chosen = || state_place(cx, "HARN_WORKTREE_DIR", "worktrees").join(id);
+        tree.path = Some(match &tree.path {
+            Some(path) => absolute(path),
+            None => work.join(chosen()).to_string_lossy().into_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Makes the working tree when it is not there. It is made with the rights of the running task.
+///
+/// # Errors
+/// What git says.
+pub(crate) async fn prepare(cx: &Cx, execution: &Execution) -> Result<(), String> {
+    let Some(tree) = &execution.worktree else { return Ok(()) };
+    let Some(path) = &tree.path else { return Ok(()) };
+    let system = cx.system();
+    if system.exists(&Path::new(path).join(".git")) {
+        return Ok(());
+    }
+    let named = format!("refs/heads/{}", tree.branch);
+    let there = git(cx, tree, &["show-ref", "--verify", "--quiet", &named]).await.is_ok();
+    let made = if there {
+        git(cx, tree, &["worktree", "add", "--force", path, &tree.branch]).await
+    } else {
+        git(cx, tree, &["worktree", "add", "-b", &tree.branch, path, &tree.base_ref]).await
+    };
+    made.map_err(|why| format!("execution.worktree: {why}"))
+}
+
+/// Removes the working tree, when it is to be removed. Its branch stays, so that commits are not lost.
+///
+/// # Errors
+/// What git says.
+pub(crate) async fn clean_up(cx: &Cx, execution: &Execution) -> Result<(), String> {
+    let Some(tree) = execution.worktree.as_ref().filter(|tree| tree.cleanup == Cleanup::Remove) else {
+        return Ok(());
+    };
+    let Some(path) = &tree.path else { return Ok(()) };
+    git(cx, tree, &["worktree", "remove", "--force", path]).await
+}
+
+async fn git(cx: &Cx, tree: &Worktree, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("git");
+    command.arguments = ["-C", &tree.repo].iter().chain(arguments).map(|part| (*part).to_owned()).collect();
+    command.dir = Some(cx.system().work_dir());
+    let ran = cx.system().run(command).await;
+    let ran = ran.map_err(|e| format!("cannot run git: {e}"))?;
+    if ran.code == Some(0) {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr);
+    let said = said.trim();
+    let word = arguments.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+    Err(format!("git {word}: {}", if said.is_empty() { "failed" } else { said }))
+}

@@ -1,0 +1,167 @@
+//! The workers of a program.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use harn_agent::AgentEvent;
+use harn_agent::lifecycle::{Life, Record, Update};
+use harn_stdlib::timestamp_now;
+use harn_value::Value;
+use harn_vm::Cx;
+use harn_vm::task::Task;
+use harn_vm::task_scope::TaskScope;
+use serde_json::{Value as Json, json};
+use tokio::sync::Notify;
+
+use crate::command_policy::CommandPolicy;
+use crate::convert::from_json;
+use crate::session::{Session, Sessions};
+use crate::worker::terms::Limits;
+
+/// A worker of this program.
+pub(crate) struct Worker {
+    /// All that can be saved of it.
+    pub(crate) record: RefCell<Record>,
+    /// What it was started with, closures and all.
+    pub(crate) config: Value,
+    /// How deep in loops it was started, and how deep loops may be.
+    pub(crate) depth: (u64, u64),
+    /// What it may do.
+    pub(crate) limits: Limits,
+    /// The command policies of whoever let it run last.
+    pub(crate) callers: RefCell<Vec<Rc<CommandPolicy>>>,
+    /// The worker that started it.
+    pub(crate) owner: Option<Rc<Worker>>,
+    /// The task that runs it, or did last.
+    pub(crate) task: RefCell<Option<Rc<Task>>>,
+    /// Whoever waits looks again.
+    pub(crate) changed: Notify,
+    /// Whether a failed write of the snapshot was told.
+    warned: Cell<bool>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        record: Record,
+        config: Value,
+        limits: Limits,
+        depth: (u64, u64),
+        owner: Option<Rc<Worker>>,
+    ) -> Worker {
+        Worker {
+            record: RefCell::new(record),
+            config,
+            limits,
+            callers: RefCell::default(),
+            depth,
+            owner,
+            task: RefCell::default(),
+            changed: Notify::new(),
+            warned: Cell::new(false),
+        }
+    }
+
+    /// Where it stands.
+    pub(crate) fn life(&self) -> Life {
+        self.record.borrow().life
+    }
+
+    /// What scripts see.
+    pub(crate) fn handle(&self) -> Value {
+        from_json(&self.record.borrow().handle())
+    }
+
+    /// Changes the record, saves it, and lets everybody know.
+    pub(crate) fn change(&self, cx: &Cx, work: impl FnOnce(&mut Record, &str) -> Option<Update>) {
+        let now = timestamp_now(cx);
+        let update = work(&mut self.record.borrow_mut(), &now);
+        if let Err(problem) = self.save(cx)
+            && !self.warned.replace(true)
+        {
+            let text = format!("[harn] warning: a worker's snapshot is not up to date: {problem}\n");
+            cx.vm().system().write_err(&text);
+        }
+        if let Some(update) = update {
+            self.announce(cx, update);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Leaves an event for those who listen to the session that started the worker.
+    pub(crate) fn announce(&self, cx: &Cx, update: Update) {
+        let record = self.record.borrow();
+        let Some(id) = &record.lineage.parent_session_id else { return };
+        let Some(session) = cx.state::<Sessions>().known(id) else { return };
+        let fields = json!({
+            "worker_id": record.id, "worker_name": record.name, "mode": record.mode.as_str(),
+            "event": update.as_str(), "status": record.life.as_str(), "task": record.task(), "error": record.error,
+        });
+        session.update(AgentEvent::WorkerUpdate(fields));
+    }
+
+    /// Writes the snapshot, when the worker keeps one.
+    ///
+    /// # Errors
+    /// A text that names the file.
+    pub(crate) fn save(&self, cx: &Cx) -> Result<(), String> {
+        let record = self.record.borrow();
+        let Some(path) = &record.snapshot_path else { return Ok(()) };
+        write_json(cx, Path::new(path), &record.snapshot())
+    }
+}
+
+/// Replaces a file by pretty JSON, making its folder.
+///
+/// # Errors
+/// A text that names the file.
+pub(crate) fn write_json(cx: &Cx, path: &Path, value: &Json) -> Result<(), String> {
+    let system = cx.vm().system();
+    let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let made = folder.map_or(Ok(()), |folder| system.make_dirs(folder));
+    made.and_then(|()| system.replace(path, text.as_bytes()))
+        .map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+/// All workers, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Workers {
+    all: RefCell<Vec<Rc<Worker>>>,
+    /// The worker that a task works for.
+    pub(crate) running: TaskScope<Rc<Worker>>,
+}
+
+impl Workers {
+    /// The worker with an id.
+    pub(crate) fn known(&self, id: &str) -> Option<Rc<Worker>> {
+        self.all.borrow().iter().find(|worker| worker.record.borrow().id == id).cloned()
+    }
+
+    /// Adds one, in the place of another one with its id.
+    pub(crate) fn add(&self, worker: Rc<Worker>) {
+        let mut all = self.all.borrow_mut();
+        let id = worker.record.borrow().id.clone();
+        match all.iter_mut().find(|known| known.record.borrow().id == id) {
+            Some(known) => *known = worker,
+            None => all.push(worker),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Rc<Worker>> {
+        self.all.borrow().clone()
+    }
+}
+
+/// Tells those who listen to the session of the running loop what has happened to its workers. Called by the builtins of
+/// workers, so that listeners run in the task that started the work and see its variables.
+pub(crate) async fn tell_updates(cx: &Cx, worker: &Worker) {
+    let id = worker.record.borrow().lineage.parent_session_id.clone();
+    let session: Option<Rc<Session>> = id.and_then(|id| cx.state::<Sessions>().known(&id));
+    if let Some(session) = session {
+        for update in session.take_updates() {
+            session.tell(cx, &update).await;
+        }
+    }
+}

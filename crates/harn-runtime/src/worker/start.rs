@@ -1,0 +1,235 @@
+//! Starts, waits for, stops and resumes work. This is what workflow stages and builtins go through.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_agent::lifecycle::{Carry, Execution, Life, Lineage, Mode, Plan, Record, Request, Update};
+use harn_stdlib::{state_place, timestamp_now};
+use harn_system::SystemExt;
+use harn_value::Value;
+use harn_vm::task::Task;
+use harn_vm::{Cx, Result};
+use serde_json::Value as Json;
+
+use crate::command_policy::CommandPolicies;
+use crate::convert::{entry, from_json, thrown, to_json};
+use crate::llm_host::new_id;
+use crate::policy::depth;
+use crate::session::Sessions;
+use crate::worker::handlers::{lost, with_handlers};
+use crate::worker::place;
+use crate::worker::registry::{Worker, Workers};
+use crate::worker::terms::Limits;
+
+/// The hidden builtin that a worker's task calls.
+pub(crate) const JOB: &str = "__worker_job";
+
+/// How long stopping waits for cleanup.
+const STOPPING: Duration = Duration::from_millis(500);
+
+/// The largest snapshot that is read: 256 MiB.
+const MAX_SNAPSHOT: u64 = 256 << 20;
+
+/// Work to start.
+pub(crate) struct Start {
+    /// Who is told of errors.
+    pub(crate) function: &'static str,
+    /// Its kind.
+    pub(crate) mode: Mode,
+    /// Its name.
+    pub(crate) name: String,
+    /// The task.
+    pub(crate) task: String,
+    /// What came with it.
+    pub(crate) request: Request,
+    /// What the job looks at, and where the limits of the work are: `policy`, `tools`, `permissions`, `approval_policy`,
+    /// `carry`, `execution`, `audit`.
+    pub(crate) config: Value,
+    /// Where the limits are, when not in `config`.
+    pub(crate) limits: Value,
+    /// The conversation to begin with.
+    pub(crate) transcript: Json,
+    /// The artifacts to begin with.
+    pub(crate) artifacts: Vec<Json>,
+    /// The session of the work, when it has one.
+    pub(crate) session_id: Option<String>,
+    /// The stage that hands it on.
+    pub(crate) parent_stage_id: Option<String>,
+    /// The run that it is part of.
+    pub(crate) parent_run_id: Option<String>,
+}
+
+/// Starts work in a task of its own. It belongs to the worker that the running task works for, else to the program, and
+/// ends with it.
+///
+/// # Errors
+/// Wrong options, limits beyond those of the running task, a working tree or snapshot that cannot be made.
+pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
+    let function = start.function;
+    let told = |text: String| thrown(format!("{function}: {text}"));
+    let workers = cx.state::<Workers>();
+    let id = format!("worker_{}", new_id(cx.vm()));
+    let limits = Limits::of(cx, function, &start.limits)?;
+    let carry = Carry::from_option(&to_json(&entry(&start.limits, "carry"))).map_err(told)?;
+    let mut execution =
+        Execution::from_option(&to_json(&entry(&start.limits, "execution")), &id).map_err(told)?;
+    place::settle(cx, &mut execution, &id).map_err(told)?;
+    place::prepare(cx, &execution).await.map_err(told)?;
+    let owner = workers.running.current(cx);
+    let session = cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone());
+    let lineage = Lineage {
+        parent_worker_id: owner.as_ref().map(|owner| owner.record.borrow().id.clone()),
+        parent_stage_id: start.parent_stage_id,
+        parent_run_id: start.parent_run_id,
+        parent_session_id: session,
+        session_id: start.session_id,
+    };
+    let plan = Plan {
+        id: id.clone(),
+        name: start.name,
+        mode: start.mode,
+        task: start.task,
+        request: start.request,
+        lineage,
+        carry,
+        execution,
+        audit: to_json(&entry(&start.limits, "audit")),
+        config: to_json(&start.config),
+        transcript: start.transcript,
+        artifacts: start.artifacts,
+        inherited: limits.inherited.iter().map(|(policy, _)| policy.clone()).collect(),
+        own: limits.own.iter().map(|(policy, _)| policy.clone()).collect(),
+    };
+    let mut record = Record::new(plan, &timestamp_now(cx));
+    if !limits.commands.is_empty() {
+        // A file cannot hold it, and without it the work may not run.
+        record.closures.push("command_policy".to_owned());
+    }
+    if record.carry.persist_state {
+        let path = snapshot_folder(cx).join(format!("{id}.json"));
+        record.snapshot_path = Some(path.to_string_lossy().into_owned());
+    }
+    let worker = Rc::new(Worker::new(record, start.config, limits, depth(cx), owner));
+    worker.save(cx).map_err(told)?;
+    workers.add(worker.clone());
+    worker.announce(cx, Update::Spawned);
+    launch(cx, &worker);
+    Ok(worker)
+}
+
+fn snapshot_folder(cx: &Cx) -> PathBuf {
+    cx.vm().system().work_dir().join(state_place(cx, "HARN_WORKER_STATE_DIR", "workers"))
+}
+
+/// Starts the task of a worker whose record says that it runs.
+pub(crate) fn launch(cx: &Cx, worker: &Rc<Worker>) {
+    *worker.callers.borrow_mut() = CommandPolicies::of(cx).chain(cx);
+    let id = worker.record.borrow().id.clone();
+    *worker.task.borrow_mut() = spawn_owned(cx, JOB, vec![id.as_str().into(), worker.config.clone()]);
+}
+
+/// Starts a task that calls a hidden builtin. It belongs to the worker that the running task works for, else to the program.
+pub(crate) fn spawn_owned(cx: &Cx, job: &str, arguments: Vec<Value>) -> Option<Rc<Task>> {
+    let job = cx.vm().builtin(job)?;
+    let workers = cx.state::<Workers>();
+    let owner = workers.running.current(cx).and_then(|owner| owner.task.borrow().clone());
+    let owner = owner.unwrap_or_else(|| cx.task().root_of());
+    let task = cx.spawn_for(&owner, &job.value(), arguments);
+    task.detach();
+    Some(task)
+}
+
+/// Waits until a worker neither runs nor waits for a trigger.
+///
+/// # Errors
+/// Ends the program when its output is closed.
+pub(crate) async fn wait(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
+    loop {
+        let changed = worker.changed.notified();
+        let mut changed = std::pin::pin!(changed);
+        changed.as_mut().enable();
+        if !worker.life().blocks() {
+            break;
+        }
+        changed.await;
+    }
+    settle(cx, worker).await
+}
+
+/// Shows what a worker that has ended printed.
+///
+/// # Errors
+/// Ends the program when its output is closed.
+pub(crate) async fn settle(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
+    let task = worker.task.borrow().clone();
+    if let Some(task) = task.filter(|_| worker.life() != Life::Running) {
+        // The record is written before the task is over.
+        cx.vm().system().within(STOPPING, task.ended()).await;
+        cx.show_output_of(&task)?;
+    }
+    Ok(())
+}
+
+/// Stops a worker, with all that it has started.
+///
+/// # Errors
+/// Ends the program when its output is closed.
+pub(crate) async fn cancel(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
+    worker.change(cx, Record::cancel);
+    let task = worker.task.borrow().clone();
+    if let Some(task) = task {
+        task.abort();
+    }
+    settle(cx, worker).await
+}
+
+/// Loads a worker from its snapshot, by id or path, or finds the one that is known.
+///
+/// # Errors
+/// There is no such snapshot, it cannot be read, or it was started with closures that this process does not have.
+pub(crate) fn load(cx: &Cx, reference: &str) -> Result<Rc<Worker>> {
+    let function = "resume_agent";
+    let workers = cx.state::<Workers>();
+    if let Some(worker) = workers.known(reference) {
+        return Ok(worker);
+    }
+    let system = cx.vm().system();
+    let is_path = reference.contains('/') || reference.ends_with(".json");
+    let path = if is_path {
+        system.work_dir().join(reference)
+    } else {
+        snapshot_folder(cx).join(format!("{reference}.json"))
+    };
+    if !system.is_file(&path) {
+        let text = if is_path {
+            format!("{function}: there is no snapshot {}", path.display())
+        } else {
+            format!("unknown worker: {reference}")
+        };
+        return Err(thrown(text));
+    }
+    let read = system.read_text(&path, MAX_SNAPSHOT).map_err(|e| e.to_string());
+    let read = read.and_then(|text| serde_json::from_str::<Json>(&text).map_err(|e| e.to_string()));
+    let mut record = read
+        .and_then(Record::from_snapshot)
+        .map_err(|why| thrown(format!("{function}: cannot read {}: {why}", path.display())))?;
+    if let Some(worker) = workers.known(&record.id) {
+        return Ok(worker);
+    }
+    let config = with_handlers(cx, &from_json(&record.config));
+    let lost = lost(&record.closures, &config);
+    if !lost.is_empty() {
+        return Err(thrown(format!(
+            "{function}: worker {} was started with functions that a snapshot cannot hold ({}); register its tools with tool_bind, or start it anew",
+            record.id,
+            lost.join(", ")
+        )));
+    }
+    record.snapshot_path = record.carry.persist_state.then(|| path.to_string_lossy().into_owned());
+    let limits = Limits::saved(cx, &record.inherited, &record.own);
+    let worker = Rc::new(Worker::new(record, config, limits, depth(cx), workers.running.current(cx)));
+    worker.change(cx, |_, _| None);
+    workers.add(worker.clone());
+    Ok(worker)
+}

@@ -1,0 +1,213 @@
+//! A loop in a session of its own, with an envelope around what comes of it.
+
+use std::rc::Rc;
+
+use harn_agent::lifecycle::{Envelope, Execution, Expected, Failure, Request};
+use harn_agent::policy::Policy;
+use harn_agent::registry::is_registry;
+use harn_llm::Conversation;
+use harn_prompt::Prose;
+use harn_prompt::prose::agent_asset;
+use harn_value::{Dict, Value};
+use harn_vm::{Cx, Result};
+use serde_json::{Map, Value as Json, json};
+
+use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
+use crate::driver::run_loop;
+use crate::llm_host::{new_id, prompts_of};
+use crate::policy::over;
+use crate::session::{Session, Sessions};
+use crate::worker::terms::{Limits, Terms};
+
+/// Keys of the options that the loop knows nothing of.
+const OWN: [&str; 8] =
+    ["name", "allowed_tools", "returns", "background", "carry", "execution", "audit", "system"];
+
+/// A sub-agent that may start.
+pub(crate) struct SubAgent {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its session.
+    pub(crate) session: Rc<Session>,
+    /// The session of the loop that starts it.
+    parent: Option<Rc<Session>>,
+    system: Value,
+    options: Dict,
+    expected: Expected,
+    /// What `allowed_tools` says.
+    allowed: Option<Policy>,
+}
+
+impl SubAgent {
+    /// Reads the options of `sub_agent_run`; `parent` is the session of the loop that starts it.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn new(cx: &Cx, given: &Value, parent: Option<Rc<Session>>) -> Result<SubAgent> {
+        let sessions = cx.state::<Sessions>();
+        let mut options = match given.to_dict() {
+            Some(dict) => (*dict).clone(),
+            None if given.is_nil() => Dict::new(),
+            None => return Err(thrown("sub_agent_run: options must be a dict")),
+        };
+        let tools = match options.remove("tools").filter(|tools| !tools.is_nil()) {
+            Some(tools) if is_registry(&tools) || tools.as_list().is_some() => tools,
+            Some(_) => return Err(thrown("sub_agent_run: tools must be a tool registry")),
+            None => sessions.tools(cx).unwrap_or_default(),
+        };
+        let (tools, allowed) = match entry(given, "allowed_tools") {
+            nil if nil.is_nil() => (tools, None),
+            list => {
+                let wrong = || thrown("sub_agent_run.allowed_tools: expected a list of strings");
+                let list = list.as_list().ok_or_else(wrong)?;
+                let names = list.iter().map(|name| name.as_str().map(|name| name.to_string()));
+                let names: Vec<String> = names.collect::<Option<_>>().ok_or_else(wrong)?;
+                let policy = json!({"policy": {"tools": names}});
+                let policy = Policy::from_options(policy.as_object().unwrap_or(&Map::new())).or_throw()?;
+                if let Some(ceiling) = over(cx) {
+                    policy.fits_under(&ceiling).map_err(|why| thrown(format!("sub_agent_run: {why}")))?;
+                }
+                (only(&tools, &names), Some(policy))
+            }
+        };
+        if !tools.is_nil() {
+            options.insert("tools", tools);
+        }
+        let schema = match entry(given, "returns") {
+            nil if nil.is_nil() => None,
+            returns => match (returns.to_dict(), entry(&returns, "schema")) {
+                (Some(dict), schema) if dict.len() == 1 && !schema.is_nil() => {
+                    Some(harn_schema::as_json_schema(&to_json(&schema)))
+                }
+                _ => return Err(thrown("sub_agent_run.returns: expected {schema}")),
+            },
+        };
+        let json_format =
+            entry(given, "response_format").as_str().is_some_and(|word| word.as_str() == "json");
+        let wants_schema =
+            ["output_schema", "schema", "json_schema"].iter().any(|key| !entry(given, key).is_nil());
+        let expected = Expected { json: json_format || wants_schema, schema };
+        let id = match entry(given, "session_id") {
+            nil if nil.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
+            id => match id.as_str().map(|id| id.to_string()).filter(|id| !id.is_empty()) {
+                Some(id) => id,
+                None => return Err(thrown("sub_agent_run: session_id must be a string that is not empty")),
+            },
+        };
+        if parent.as_ref().is_some_and(|parent| parent.id == id) {
+            return Err(thrown(format!("sub_agent_run: '{id}' is the session of the loop that starts it")));
+        }
+        let session = sessions.named(&id);
+        if let Some(parent) = &parent {
+            parent.adopt(&session);
+        }
+        let mut system = entry(given, "system");
+        if let Some(schema) = &expected.schema {
+            let bindings = Map::from_iter([("schema".to_owned(), json!(format!("{schema:#}")))]);
+            let wish = prompts_of(cx).render(&agent_asset("sub_agent_returns"), &bindings).or_throw()?;
+            let parts: Vec<String> = text(&system).into_iter().chain([wish.trim().to_owned()]).collect();
+            system = Value::str(&parts.join("\n\n"));
+        }
+        let name = match entry(given, "name") {
+            nil if nil.is_nil() => "sub-agent".to_owned(),
+            name => name.as_str().map(|name| name.to_string()).ok_or_else(|| {
+                thrown(format!("sub_agent_run: name must be a string, got {}", name.type_name()))
+            })?,
+        };
+        for key in OWN.into_iter().chain(Request::keys()) {
+            options.remove(key);
+        }
+        options.insert("session_id", id.as_str());
+        Ok(SubAgent { name, session, parent, system, options, expected, allowed })
+    }
+
+    /// Lets the session begin with a conversation.
+    pub(crate) fn begin_with(&self, transcript: &Json) -> Result<()> {
+        let mut history = self.session.history.borrow_mut();
+        let messages = transcript["messages"].as_array();
+        history.messages =
+            Conversation::from_json(messages.into_iter().flatten()).map_err(|e| thrown(e.0))?;
+        history.summary = transcript["summary"].as_str().map(str::to_owned);
+        Ok(())
+    }
+
+    /// Runs the loop. What fails in it is in the envelope.
+    ///
+    /// # Errors
+    /// Only what ends the program or the running task.
+    pub(crate) async fn run(&self, cx: &Cx, task: &str, execution: &Execution) -> Result<Envelope> {
+        if let Some(parent) = &self.parent {
+            let metadata = json!({"name": self.name, "child_session_id": self.session.id, "task": task});
+            parent.note("sub_agent_start", &self.name, metadata);
+        }
+        let mut limits = Limits::inherited(cx);
+        limits.own = self.allowed.clone().into_iter().map(|policy| (policy, Value::NIL)).collect();
+        let terms = Terms::open(cx, &limits, execution, None, &[]);
+        let options = Value::from(self.options.clone());
+        let deadlines = cx.task().deadline_count();
+        let ended = run_loop(cx, &task.into(), &self.system, &options).await;
+        drop(terms);
+        if ended.is_err() && cx.task().interrupted_since(deadlines) {
+            // It is the caller who is interrupted.
+            ended?;
+            return Err(thrown("sub_agent_run: interrupted"));
+        }
+        let envelope = match ended {
+            Ok(ended) => {
+                let validate = |schema: &Json, data: &Json| harn_schema::errors(schema, data);
+                let id = &self.session.id;
+                Envelope::of(
+                    &ended.result,
+                    &ended.last_visible,
+                    ended.out_of_turns,
+                    id,
+                    &self.expected,
+                    validate,
+                )
+            }
+            Err(error) if error.is_catchable() => {
+                let caught = to_json(&error.caught());
+                let failure = match caught["category"].as_str() {
+                    Some(category) => Failure::new(category, caught["message"].as_str().unwrap_or_default()),
+                    None => Failure::new("runtime", told(&error)),
+                };
+                let transcript = self.session.snapshot(&|| new_id(cx.vm()));
+                Envelope::failed(failure, &self.session.id, transcript)
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(parent) = &self.parent {
+            parent.note("sub_agent_result", &self.name, envelope.event(&self.name));
+        }
+        Ok(envelope)
+    }
+}
+
+/// A registry or list of tools with these names only.
+fn only(tools: &Value, names: &[String]) -> Value {
+    let kept = |list: &Value| {
+        let each = list.as_list().into_iter().flat_map(|list| list.iter());
+        Value::list(
+            each.filter_map(|tool| {
+                if is_registry(tool) {
+                    return Some(only(tool, names));
+                }
+                let name = entry(tool, "name");
+                let name = name.as_str()?;
+                names.iter().any(|known| known == name.as_str()).then(|| tool.clone())
+            })
+            .collect(),
+        )
+    };
+    if is_registry(tools) {
+        let mut registry = tools.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
+        registry.insert("tools", kept(&entry(tools, "tools")));
+        return registry.into();
+    }
+    if tools.as_list().is_some() { kept(tools) } else { tools.clone() }
+}
+
+/// The envelope as a script value.
+pub(crate) fn value(envelope: &Envelope) -> Value {
+    from_json(&envelope.to_json())
+}

@@ -1,0 +1,126 @@
+//! What holds while work runs.
+
+use std::rc::Rc;
+
+use harn_agent::lifecycle::Execution;
+use harn_agent::policy::Policy;
+use harn_value::{Dict, Value};
+use harn_vm::{Cx, Limit, Result};
+use serde_json::{Map, Value as Json, json};
+
+use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
+use crate::convert::{entry, thrown, to_json};
+use crate::policy::{Depth, at_depth, layers, narrow, over};
+use crate::worker::place;
+
+/// The limits of a piece of work, as long as its process lives.
+#[derive(Default)]
+pub(crate) struct Limits {
+    /// The policies that were over whoever started it, each with its option `permissions`, outermost first.
+    pub(crate) inherited: Vec<(Policy, Value)>,
+    /// Those that it was started with.
+    pub(crate) own: Vec<(Policy, Value)>,
+    /// Command policies, outermost first.
+    pub(crate) commands: Vec<Rc<CommandPolicy>>,
+}
+
+impl Limits {
+    /// What is over the running task.
+    pub(crate) fn inherited(cx: &Cx) -> Limits {
+        Limits { inherited: layers(cx), own: Vec::new(), commands: CommandPolicies::of(cx).chain(cx) }
+    }
+
+    /// What is over the running task, and what a config asks for: `policy`, `tools` (short for `policy.tools`), `permissions`,
+    /// `approval_policy`, `command_policy`, and those of `carry`. `function` names who is told.
+    ///
+    /// # Errors
+    /// A part that is malformed, or asks for what the running task may not do.
+    pub(crate) fn of(cx: &Cx, function: &str, config: &Value) -> Result<Limits> {
+        let mut limits = Limits::inherited(cx);
+        let carry = entry(config, "carry");
+        let keys = ["policy", "approval_policy", "permissions"];
+        let whole = keys.iter().map(|key| (*key, entry(config, key))).filter(|(_, value)| !value.is_nil());
+        let whole = to_json(&whole.collect::<Dict>().into());
+        let mut asked = vec![(whole, entry(config, "permissions"))];
+        asked.push((json!({"policy": to_json(&entry(&carry, "policy"))}), Value::NIL));
+        for from in [config, &carry] {
+            let tools = to_json(&entry(from, "tools"));
+            match &tools {
+                Json::Null => {}
+                Json::Array(names) if names.iter().all(Json::is_string) => {
+                    asked.push((json!({"policy": {"tools": tools}}), Value::NIL));
+                }
+                _ => return Err(thrown(format!("{function}: tools must be a list of names"))),
+            }
+        }
+        let ceiling = over(cx);
+        for (options, permissions) in asked {
+            let empty = Map::new();
+            let policy = Policy::from_options(options.as_object().unwrap_or(&empty)).map_err(|text| {
+                let text = text.strip_prefix("agent_loop: ").unwrap_or(&text);
+                thrown(format!("{function}: policy parse error: {text}"))
+            })?;
+            if policy == Policy::default() {
+                continue;
+            }
+            if let Some(ceiling) = &ceiling {
+                policy.fits_under(ceiling).map_err(|text| thrown(format!("{function}: {text}")))?;
+            }
+            limits.own.push((policy, permissions));
+        }
+        let within = |from: &Value| entry(&entry(from, "policy"), "command_policy");
+        for policy in [within(config), entry(config, "command_policy"), within(&carry)] {
+            if !policy.is_nil() {
+                let policy = CommandPolicy::read(&format!("{function}: command_policy"), &policy)?;
+                limits.commands.push(Rc::new(policy));
+            }
+        }
+        Ok(limits)
+    }
+
+    /// The limits of a snapshot. Closures of permissions are not in it: what only they could grant is an error.
+    pub(crate) fn saved(cx: &Cx, inherited: &[Policy], own: &[Policy]) -> Limits {
+        let bare = |policies: &[Policy]| policies.iter().map(|policy| (policy.clone(), Value::NIL)).collect();
+        let mut limits = Limits { inherited: bare(inherited), own: bare(own), commands: Vec::new() };
+        limits.commands = CommandPolicies::of(cx).chain(cx);
+        limits
+    }
+}
+
+/// Limits over the running task; dropping them ends it.
+pub(crate) struct Terms {
+    _depth: Option<Depth>,
+    _commands: Option<InForce>,
+    // Dropped in this order; each holds for itself.
+    _limits: Vec<Limit>,
+}
+
+impl Terms {
+    /// Puts limits and a place over the running task: what whoever started the work was held to, then the place, then
+    /// what the work was started with. All of it only takes away. `callers` are the command policies of whoever lets the work
+    /// run now.
+    pub(crate) fn open(
+        cx: &Cx,
+        limits: &Limits,
+        execution: &Execution,
+        depth: Option<(u64, u64)>,
+        callers: &[Rc<CommandPolicy>],
+    ) -> Terms {
+        // A task that was started under them has them already.
+        let there = layers(cx);
+        let missing =
+            limits.inherited.iter().filter(|(policy, _)| !there.iter().any(|(known, _)| known == policy));
+        let over = |(policy, permissions): &(Policy, Value)| narrow(cx, policy.clone(), permissions.clone());
+        let mut put: Vec<Limit> = missing.map(over).collect();
+        if !execution.is_default() {
+            put.push(Limit::layer(cx, |system| place::layer(system, execution)));
+        }
+        put.extend(limits.own.iter().map(over));
+        let mut commands = callers.to_vec();
+        commands.extend(
+            limits.commands.iter().filter(|own| !callers.iter().any(|c| Rc::ptr_eq(c, own))).cloned(),
+        );
+        let commands = CommandPolicies::of(cx).carry(cx, &commands);
+        Terms { _depth: depth.map(|depth| at_depth(cx, depth)), _commands: commands, _limits: put }
+    }
+}
