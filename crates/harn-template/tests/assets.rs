@@ -70,7 +70,6 @@ const AGENT_PROMPTS: &[&str] = &[
     "progress_nudge",
     "protocol_violation_feedback",
     "skill_catalog_intro",
-    "stage_task",
     "sub_agent_returns",
     "task_ledger_state",
     "tool_contract_action_native",
@@ -94,7 +93,7 @@ const EVERYTHING: &str = r###"{
     "policy": "allow_once", "tool_call_count": 1, "errors": ["one", "two"], "last_result": "exit_code=1",
     "interval_ms": 500, "watch_paths": ["a.rs", "b.rs"], "task": "Write it.", "response": "Written.", "transcript": "f() -> ok",
     "deliverables": ["one", {"text": "two", "status": "done"}], "reason": "Tests are missing.", "missing": ["tests", "docs"],
-    "name": "files", "label": "Review", "prompt": "Look twice.", "artifacts": [{"title": "notes", "kind": "summary", "text": "one"}]
+    "name": "files"
 }"###;
 
 #[test]

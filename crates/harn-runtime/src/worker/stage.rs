@@ -3,7 +3,6 @@
 use harn_agent::registry::is_registry;
 use harn_llm::Conversation;
 use harn_prompt::Prose;
-use harn_prompt::prose::agent_asset;
 use harn_stdlib::timestamp_now;
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
@@ -130,13 +129,18 @@ pub(crate) async fn run(
             "workflow stage {name} requires an existing session (it was given none)"
         )));
     }
+    let instructions = match text(&entry(node, "prompt")) {
+        Some(prompt) => format!("{prompt}\n\n{task}"),
+        None => task.to_owned(),
+    };
     let bindings = Map::from_iter([
-        ("label".to_owned(), to_json(&entry(node, "task_label"))),
-        ("prompt".to_owned(), to_json(&entry(node, "prompt"))),
-        ("task".to_owned(), task.into()),
-        ("artifacts".to_owned(), json!(selected)),
+        ("label".to_owned(), text(&entry(node, "task_label")).unwrap_or_else(|| "Task".to_owned()).into()),
+        ("instructions".to_owned(), instructions.into()),
+        ("verification".to_owned(), json!([])),
+        ("repair".to_owned(), Json::Null),
+        ("context".to_owned(), harn_agent::artifact::context(&selected, &json!({})).into()),
     ]);
-    let prompt = prompts_of(cx).render(&agent_asset("stage_task"), &bindings).or_throw()?;
+    let prompt = prompts_of(cx).render("std/workflow/stage_prompt.harn.prompt", &bindings).or_throw()?;
     let prompt = Value::str(prompt.trim());
     let system = entry(node, "system");
     // A conversation goes on in a session of its own.
