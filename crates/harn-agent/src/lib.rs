@@ -36,6 +36,7 @@ pub mod policy;
 pub mod profile;
 pub mod registry;
 pub mod run;
+pub mod skill_file;
 pub mod skills;
 pub mod surface;
 pub mod tool;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::error::ConfigError;
 use crate::policy::glob;
+use crate::skill_file::SkillFile;
 
 /// The tool by which a model asks for the body of a skill.
 pub const LOAD_SKILL: &str = "load_skill";
@@ -35,6 +36,9 @@ pub struct LoopSkill {
     pub servers: Vec<String>,
     /// Whether the model may have it: matched or loaded.
     pub for_models: bool,
+    /// What its file holds, for a skill on disk.
+    #[serde(default)]
+    pub file: Option<SkillFile>,
 }
 
 impl LoopSkill {
@@ -61,6 +65,7 @@ impl LoopSkill {
             allowed_tools: list(&["allowed_tools"]),
             servers: list(&["mcp", "requires_mcp"]),
             for_models: !hidden.iter().any(|key| field(key).is_some_and(truthy)),
+            file: None,
         })
     }
 
@@ -74,8 +79,33 @@ impl LoopSkill {
         self.entry.get(hook).is_some_and(|value| as_foreign(value).is_some())
     }
 
+    /// The folder of a skill on disk.
+    pub fn folder(&self) -> Option<&str> {
+        self.entry.get("skill_dir").and_then(Json::as_str).filter(|folder| !folder.is_empty())
+    }
+
+    /// Who may have signed it; empty: anybody who is known.
+    pub fn trusted_signers(&self) -> Vec<String> {
+        let list = self.entry.get("trusted_signers").and_then(Json::as_array);
+        list.into_iter().flatten().map(display).collect()
+    }
+
+    /// The entry as prompt assembly takes it: with the body of a skill on disk.
+    pub fn shown(&self) -> Json {
+        let mut entry = self.entry.clone();
+        if let Some(file) = &self.file
+            && let Some(map) = entry.as_object_mut()
+        {
+            map.insert("prompt".to_owned(), file.body.as_str().into());
+        }
+        entry
+    }
+
     /// The instructions as they were written.
     pub fn body(&self) -> &str {
+        if let Some(file) = &self.file {
+            return &file.body;
+        }
         match self.text("body") {
             "" => self.text("prompt"),
             body => body,
@@ -242,10 +272,20 @@ impl LoopSkills {
         let everywhere = matches!(everywhere, Some("1" | "true" | "yes"));
         let asked = arguments.get("require_signature").is_some_and(truthy);
         if asked || everywhere || skill.wants_signature() {
-            let message = "a signature is required, and this skill has none";
-            return Loaded::failed("UnsignedSkillError", message, &skill.id);
+            let signature = skill.file.as_ref().map(|file| &file.signature);
+            if !signature.is_some_and(|signature| signature.signed) {
+                let message = "a signature is required, and this skill has none";
+                return Loaded::failed("UnsignedSkillError", message, &skill.id);
+            }
+            if !signature.is_some_and(|signature| signature.trusted) {
+                let message = "a trusted signature is required, and the signer of this skill is not trusted";
+                return Loaded::failed("UntrustedSignerError", message, &skill.id);
+            }
         }
-        let text = crate::skills::render(skill.body(), &[], |name| self.variables.get(name).cloned());
+        let text = crate::skills::render(skill.body(), &[], |name| match (name, &skill.file) {
+            ("HARN_SKILL_DIR", Some(file)) => Some(file.folder.clone()),
+            _ => self.variables.get(name).cloned(),
+        });
         Loaded { skill: Some(skill), text }
     }
 }

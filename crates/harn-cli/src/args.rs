@@ -86,6 +86,9 @@ pub(crate) struct RunArgs {
     /// read_only, workspace_write (the default), process_exec or network.
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "workspace_write")]
     pub(crate) sandbox: Option<String>,
+    /// Look for skills in this folder before all others; may be given more than once.
+    #[arg(long = "skill-dir", value_name = "DIR")]
+    pub(crate) skill_dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) models: TrafficArgs,
     /// After the run, list the model calls with their tokens, times and cost on standard error.

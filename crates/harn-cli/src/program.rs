@@ -40,6 +40,8 @@ pub(crate) struct RunOptions {
     pub(crate) task: Option<String>,
     /// The pipeline that runs in place of the usual one.
     pub(crate) entry: Option<String>,
+    /// Folders of skills that come before all others.
+    pub(crate) skills: Vec<PathBuf>,
     /// Where model calls are answered from, and what of them is kept.
     pub(crate) traffic: ModelTraffic,
     /// Which builtins it may call.
@@ -417,6 +419,9 @@ pub(crate) fn run(
     }
     let vm = builder.build();
     ready(vm.interrupt().clone());
+    if let Err(text) = harn_runtime::install_skills(&vm, program.dir(), &options.skills) {
+        return End::Refused(vec![Problem::general(text)]);
+    }
     let (loaded, warnings) = match program.load(&vm) {
         Ok(loaded) => loaded,
         Err(problems) => return End::Refused(problems),

@@ -234,6 +234,7 @@ pub(crate) fn loop_config(
 ) -> Result<LoopConfig> {
     let format = default_format(cx, llm, &options, route);
     let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
+    crate::skill_files::fill(cx, &mut config)?;
     for name in config.skills.wanted_variables() {
         config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
     }

@@ -17,7 +17,7 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop, `workflow.rs` those of a workflow,
-//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people,
+//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people, `skill_files.rs` finds skills on disk,
 //! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -41,6 +41,7 @@ mod policy;
 mod rehearsal;
 mod reminders;
 mod session;
+mod skill_files;
 mod template_state;
 mod trace;
 mod worker;
@@ -59,6 +60,7 @@ pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
 pub use rehearsal::{SentCall, rehearse_calls};
+pub use skill_files::install_skills;
 
 /// Returns the names of the options of a model call.
 pub fn call_options() -> Vec<&'static str> {
@@ -103,6 +105,7 @@ pub fn globals() -> Vec<(&'static str, Value)> {
 /// Returns a builder of a machine with everything in it; callers add `argv` and the like.
 pub fn vm_builder(system: Rc<dyn System>) -> VmBuilder {
     let builder = VmBuilder::new(system).builtins(tables()).methods(methods()).std_modules(std_module);
+    let builder = builder.global("skills", harn_agent::skills::empty());
     globals().into_iter().fold(builder, |builder, (name, value)| builder.global(name, value))
 }
 

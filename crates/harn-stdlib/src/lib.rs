@@ -34,3 +34,4 @@ pub use builtins::{
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use methods::methods;
 pub use modules::{module, module_names};
+pub use yaml::parse as parse_yaml;

@@ -13,7 +13,7 @@ use crate::args::{printed, with_stack};
 ///
 /// # Errors
 /// What is wrong and where.
-pub(crate) fn parse(text: &str) -> Result<Value, String> {
+pub fn parse(text: &str) -> Result<Value, String> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, _) = event.map_err(|error| error.to_string())?;

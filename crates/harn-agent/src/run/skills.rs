@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::state::{Answered, Call, Note, Phase};
 use super::{AgentLoop, Status, Step, ToolStatus};
 use crate::event::AgentEvent;
-use crate::loop_skill::{Candidate, is_runtime_tool};
+use crate::loop_skill::{Candidate, LoopSkill, is_runtime_tool};
 use crate::tool::LoopTool;
 
 /// Closures of a skill that are to be called, in order.
@@ -166,17 +166,19 @@ impl AgentLoop {
     /// The entries of the active skills, for prompt assembly.
     pub(super) fn active_entries(&self) -> Vec<Json> {
         let skills = self.state.skills.active.iter().filter_map(|id| self.config.skills.get(id));
-        skills.map(|skill| skill.entry.clone()).collect()
+        skills.map(LoopSkill::shown).collect()
     }
 
     /// Answers a call of the tool that loads skills.
     pub(super) fn load_skill(&mut self, call: &Call) {
         let loaded = self.config.skills.load(&call.arguments);
+        let file = loaded.skill.and_then(|skill| skill.file.as_ref());
+        let signature = file.map(|file| file.signature.clone()).unwrap_or_default();
         let (text, id) = (loaded.text, loaded.skill.map(|skill| skill.id.clone()));
         let status = if id.is_some() { ToolStatus::Ok } else { ToolStatus::Error };
         if let Some(id) = id {
-            let fields =
-                json!({"skill_id": id, "signer_fingerprint": null, "signed": false, "trusted": false});
+            let fields = json!({"skill_id": id, "signer_fingerprint": signature.fingerprint, "signed": signature.signed,
+                       "trusted": signature.trusted});
             self.tell_skill("skill.loaded", fields);
             super::state::add_once(&mut self.state.skills.loaded, &id);
         }

@@ -52,6 +52,7 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         argv: args.args,
         task: args.task,
         entry: None,
+        skills: args.skill_dirs,
         traffic: args.models.traffic(),
         names,
         sandbox,

@@ -1,12 +1,25 @@
 //! Skill registries.
 
+use harn_agent::loop_skill::{LoopSkills, REQUIRE_SIGNED};
 use harn_agent::skills;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::is_callable;
-use harn_vm::{Error, builtins};
+use harn_vm::{Cx, Error, builtins};
+use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, text, thrown};
+use crate::session::Sessions;
+use crate::skill_files::{read_file, registry_options};
+
+/// The value of a variable in a body.
+fn variable(cx: &Cx, name: &str, folder: Option<&str>) -> Option<String> {
+    match name {
+        "HARN_SKILL_DIR" if folder.is_some() => folder.map(str::to_owned),
+        "HARN_SESSION_ID" => cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone()),
+        _ => cx.system().env(name),
+    }
+}
 
 builtins! {
     /// Skills.
@@ -120,7 +133,13 @@ builtins! {
         let body = match skill.as_str() {
             Some(body) => body.to_string(),
             None if skill.to_dict().is_some() => {
-                text(&entry(&skill, "body")).or_else(|| text(&entry(&skill, "prompt"))).unwrap_or_default()
+                let written = text(&entry(&skill, "body")).or_else(|| text(&entry(&skill, "prompt")));
+                match (written, text(&entry(&skill, "skill_dir"))) {
+                    (None, Some(folder)) => {
+                        read_file(cx.vm(), &folder, &[]).map_err(|e| thrown(format!("skill_render: {e}")))?.body
+                    }
+                    (written, _) => written.unwrap_or_default(),
+                }
             }
             None => return Err(thrown("skill_render: first argument must be a skill entry or a string body")),
         };
@@ -133,6 +152,44 @@ builtins! {
                 .map(|a| a.as_str().map(|s| s.to_string()).ok_or_else(wrong))
                 .collect::<Result<_, _>>()?,
         };
-        skills::render(&body, &args, |name| cx.system().env(name))
+        let folder = text(&entry(&skill, "skill_dir"));
+        skills::render(&body, &args, |name| variable(cx, name, folder.as_deref()))
+    }
+
+    /// Returns the rendered body of a skill of the global registry `skills`, which holds the skills on disk.
+    ///
+    /// A skill that must be signed, and is not, is an error.
+    ///
+    /// ```harn
+    /// println(unwrap_err(try { load_skill("deploy") })) // -> load_skill: skill 'deploy' not found
+    /// ```
+    State fn load_skill(cx, name: Value as "any?") -> "string" {
+        let Some(name) = name.as_str().filter(|name| !name.trim().is_empty()) else {
+            return Err(thrown("load_skill: requires a non-empty skill name"));
+        };
+        let registry = cx.vm().global("skills").unwrap_or_default();
+        let mut found = LoopSkills::from_options(&registry_options(&registry)).or_throw()?;
+        found.variables.extend(cx.system().env(REQUIRE_SIGNED).map(|value| (REQUIRE_SIGNED.to_owned(), value)));
+        for skill in &mut found.list {
+            // A person asked for it, not a model.
+            skill.for_models = true;
+            if let Some(folder) = skill.folder().filter(|_| skill.id == name.as_str() || skill.name == name.as_str()) {
+                let file = read_file(cx.vm(), folder, &skill.trusted_signers());
+                skill.file = Some(file.map_err(|e| thrown(format!("load_skill: {e}")))?);
+            }
+        }
+        for variable in found.wanted_variables() {
+            let value = self::variable(cx, &variable, None);
+            found.variables.extend(value.map(|value| (variable, value)));
+        }
+        let loaded = found.load(&json!({"name": name.as_str()}));
+        if loaded.skill.is_none() {
+            let problem: Json = serde_json::from_str(&loaded.text).unwrap_or_default();
+            return Err(thrown(match problem["error"].as_str() {
+                Some("skill_not_found") | None => format!("load_skill: skill '{name}' not found"),
+                Some(code) => format!("load_skill: {code}: {}", harn_prompt::value::display(&problem["message"])),
+            }));
+        }
+        loaded.text
     }
 }

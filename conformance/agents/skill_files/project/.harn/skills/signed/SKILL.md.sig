@@ -1,0 +1,1 @@
+{"schema": "harn-skill-sig/v1", "signed_at": "2026-01-01T00:00:00Z", "signer_fingerprint": "dbc298251c51321b7266e78d1c151c2b62aff8cb95b293096d3463018544face", "ed25519_sig_base64": "qK8ls6H0yTF3i76zOfvGkqc7fJKY9HpfrIBob1DRnS+feZmpdb+AlmSFrypuZIus8kCaEsv3P810smrBM0BADg==", "skill_sha256": "6e9737e5b801b9594c0899e54e7ae3f3253df848342b40fd8aeb1de3c01f7edb"}
