@@ -90,6 +90,10 @@ pub enum AgentEvent {
     TranscriptCompacted(Json),
     /// Something happened to work that a loop handed on.
     WorkerUpdate(Json),
+    /// A stage of a workflow has handed work on.
+    Handoff(Json),
+    /// The model has written down a plan: `{plan, entries, tool_name, tool_use_id}`.
+    Plan(Json),
     /// Something happened to a reminder; for the event log only.
     Reminder(Json),
     /// The model searches deferred tools.
@@ -157,6 +161,8 @@ impl AgentEvent {
             AgentEvent::ToolSearchQuery(fields) => tagged("tool_search_query", fields),
             AgentEvent::ToolSearchResult(fields) => tagged("tool_search_result", fields),
             AgentEvent::TranscriptCompacted(fields) => tagged("transcript_compacted", fields),
+            AgentEvent::Plan(fields) => tagged("plan", fields),
+            AgentEvent::Handoff(fields) => tagged("handoff", fields),
             AgentEvent::SkillActivated(fields) => tagged("skill_activated", fields),
             AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
             AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),

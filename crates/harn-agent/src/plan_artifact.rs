@@ -46,6 +46,19 @@ pub fn plan(input: &Json) -> Result<Json, String> {
     Ok(out)
 }
 
+/// The plan that a call of `emit_plan` or `update_plan` writes down; `None` for other tools.
+pub fn emitted(tool: &str, arguments: &Json) -> Option<Result<Json, String>> {
+    if tool != "emit_plan" && tool != "update_plan" {
+        return None;
+    }
+    let mut fields = arguments.as_object().cloned().unwrap_or_default();
+    if let Some(steps) = fields.shift_remove("plan") {
+        fields.insert("steps".to_owned(), steps);
+    }
+    fields.insert("tool".to_owned(), tool.into());
+    Some(plan(&Json::Object(fields)))
+}
+
 /// The same content has the same id, whoever approved of it and however far it is.
 fn identity(plan: &Json) -> String {
     let content: Vec<&Json> =

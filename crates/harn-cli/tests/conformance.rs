@@ -12,7 +12,7 @@ fn the_suite_passes_in_one_process() {
 }
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 18] = [
+const REAL_ONLY: [&str; 26] = [
     "agents/commands/closures_of_a_policy_run_no_commands.harn",
     "agents/commands/denied_patterns_match_lines_and_arguments.harn",
     "agents/commands/every_builtin_that_runs_programs_is_governed.harn",
@@ -24,6 +24,14 @@ const REAL_ONLY: [&str; 18] = [
     "agents/commands/risk_labels_ask_for_approval.harn",
     "agents/policy/read_only_handlers_do_not_write.harn",
     "agents/policy/roots_hold_for_files_of_handlers.harn",
+    "agents/workflows/a_run_takes_place_elsewhere.harn",
+    "agents/workflows/action_graphs_run_as_workflows.harn",
+    "agents/workflows/observability_is_derived_from_stages.harn",
+    "agents/workflows/small_building_blocks.harn",
+    "agents/workflows/task_run_needs_attention_after_a_repair.harn",
+    "agents/workflows/the_prompt_of_a_stage.harn",
+    "agents/workflows/verify_runs_a_command.harn",
+    "agents/workflows/working_trees.harn",
     "builtins/environment/running_programs.harn",
     "builtins/files/what_is_no_file_is_not_opened.harn",
     "builtins/host/host_call_errors.harn",

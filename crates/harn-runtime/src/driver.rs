@@ -885,7 +885,10 @@ impl Driver {
             "list_directory" => {
                 self.list_directory(&self.cx.system().work_dir().join(text_of("path").unwrap_or(".")))
             }
-            _ => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
+            name => match harn_agent::plan_artifact::emitted(name, &run.arguments) {
+                Some(plan) => plan.map(|plan| plan.to_string()),
+                None => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
+            },
         }
     }
 

@@ -3,26 +3,32 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use harn_agent::AgentEvent;
+use harn_agent::lifecycle::{Execution as Place, Life, Mode, Request};
 use harn_agent::policy::Policy;
 use harn_agent::workflow::{Answer, Command, Execution, Report, RunOptions, Step, Work, World};
 use harn_llm::Category;
 use harn_stdlib::{run_folder, timestamp_now};
-use harn_system::{Command as Program, Refusal, System, SystemExt};
-use harn_value::Value;
+use harn_system::{System, SystemExt};
+use harn_value::{Dict, Value};
 use harn_vm::closure::Partial;
 use harn_vm::{Cx, Error, Limit, Result};
 use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{call_once, read_graph};
-use crate::convert::{from_json, text, thrown, to_json};
+use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::driver::run_loop;
 use crate::kept::{Kept, plain};
 use crate::llm_host::{new_id, prompts_of, runtime};
 use crate::policy::narrow;
 use crate::session::Sessions;
+use crate::worker::place;
+use crate::worker::registry::{Worker, tell_updates};
+use crate::worker::start::{Start, start, wait};
 
 /// The largest record that is read: 1 GiB.
 const MAX_RECORD: u64 = 1 << 30;
@@ -61,7 +67,13 @@ pub(crate) async fn execute(
         None => wrong(error),
     })?;
     run.persisted_at(&file.shown);
+    let mut place = Place::from_option(run.execution(), "workflow").map_err(wrong)?;
+    place::settle(cx, &mut place, run.id()).map_err(wrong)?;
+    place::prepare(cx, &place).await.map_err(wrong)?;
+    let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     let ended = drive(cx, &mut run, &kept, &file, &world).await;
+    drop(moved);
+    place::clean_up(cx, &place).await.map_err(wrong)?;
     if let Err(error) = ended {
         if error.is_catchable() {
             run.abort(&error.uncaught_text(), &world);
@@ -111,11 +123,94 @@ async fn drive(
             }
         };
         run.answer(answer, world).map_err(thrown)?;
+        for handoff in run.take_handoffs() {
+            if let Some(around) = cx.state::<Sessions>().running(cx) {
+                around.session.tell(cx, &AgentEvent::Handoff(json!({"handoff": handoff}))).await;
+            }
+        }
     }
 }
 
-/// Does one piece of work: a loop, or a call.
+/// Does one piece of work: here, or by a worker of its own.
 async fn perform(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
+    match &work.delegate {
+        Some(request) => delegate(cx, work, options, request).await,
+        None => ask(cx, work, options).await,
+    }
+}
+
+/// Stops a worker that nobody waits for any more.
+struct Delegated(Rc<Worker>);
+
+impl Drop for Delegated {
+    fn drop(&mut self) {
+        let task = self.0.task.borrow().clone();
+        if let Some(task) = task.filter(|_| self.0.life().blocks()) {
+            task.abort();
+        }
+    }
+}
+
+/// Has a worker do a piece of work.
+async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Result<Report> {
+    let described = Work { delegate: None, ..work.clone() };
+    let mut config = Dict::new();
+    config.insert("work", from_json(&serde_json::to_value(&described).map_err(thrown)?));
+    config.insert("work_options", options.clone());
+    let task = request["task"].as_str().unwrap_or_default().to_owned();
+    let worker = start(
+        cx,
+        Start {
+            function: "workflow_execute",
+            mode: Mode::DelegatedStage,
+            name: request["name"].as_str().unwrap_or_default().to_owned(),
+            request: Request::new(&task, work.system.as_deref(), &request["metadata"]),
+            task,
+            config: config.into(),
+            limits: Value::from(Dict::new()),
+            transcript: Json::Null,
+            artifacts: Vec::new(),
+            session_id: None,
+            parent_stage_id: Some(work.stage_id.clone()),
+            parent_run_id: Some(work.run_id.clone()),
+        },
+    )
+    .await?;
+    let worker = Delegated(worker);
+    tell_updates(cx, &worker.0).await;
+    wait(cx, &worker.0).await?;
+    tell_updates(cx, &worker.0).await;
+    let mut handle = to_json(&worker.0.handle());
+    if worker.0.life() != Life::Completed {
+        return Err(thrown(format!(
+            "workflow stage {}: its worker {}: {}",
+            work.node_id,
+            worker.0.life().as_str(),
+            harn_prompt::value::display(&handle["error"])
+        )));
+    }
+    let done = handle["result"]["report"].take();
+    let mut report: Report = serde_json::from_value(done).map_err(thrown)?;
+    if let Some(fields) = handle.as_object_mut() {
+        // The stage of the record has it.
+        fields.shift_remove("result");
+    }
+    report.worker = handle;
+    Ok(report)
+}
+
+/// The result of a worker that did a piece of work.
+pub(crate) async fn delegated(cx: &Cx, config: &Value, task: &str, execution: &Json) -> Result<Json> {
+    let report = perform_described(cx, &entry(config, "work"), &entry(config, "work_options")).await?;
+    let report = to_json(&report);
+    Ok(json!({
+        "status": "completed", "mode": "delegated_stage", "task": task, "result": report["result"], "artifacts": [],
+        "transcript": report["result"]["transcript"], "execution": execution, "report": report,
+    }))
+}
+
+/// Asks a model, by a loop or a call.
+async fn ask(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
     if let Some(session) = &work.needs_session
         && cx.state::<Sessions>().known(session).is_none()
     {
@@ -220,34 +315,25 @@ pub(crate) async fn perform_described(cx: &Cx, work: &Value, options: &Value) ->
     Ok(from_json(&serde_json::to_value(&report).map_err(thrown)?))
 }
 
-/// Runs a command that verifies.
+/// Runs a command that verifies, by the builtin that runs programs: whoever watches commands sees it, too.
 async fn run_command(cx: &Cx, command: &Command) -> Result<Answer> {
     let _limit = limited(cx, &command.policy)?;
-    let system = cx.system();
-    // What was printed so far belongs before what the command writes to a shared terminal.
-    let _ = system.flush();
-    let program = Program {
-        arguments: vec!["-lc".to_owned(), command.line.clone()],
-        dir: Some(system.work_dir()),
-        timeout: command.timeout_ms.map(Duration::from_millis),
-        ..Program::new("/bin/sh")
-    };
-    let ran = system.run(program).await.map_err(|error| {
-        let name = &command.node_id;
-        match Refusal::of(&error) {
-            Some(refusal) => {
-                Error::category("tool_rejected", format!("workflow stage {name}: its command {refusal}"))
-            }
-            None => thrown(format!("workflow stage {name}: its command cannot run: {error}")),
-        }
-    })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut stderr = text(&ran.stderr);
-    if ran.timed_out {
+    let exec = cx.vm().builtin("exec").ok_or_else(|| Error::runtime("no builtin exec"))?;
+    let mut arguments = vec![Value::from("/bin/sh"), Value::from("-lc"), Value::from(command.line.as_str())];
+    if let Some(timeout) = command.timeout_ms {
+        arguments.push(from_json(&json!({"timeout": timeout})));
+    }
+    let ran = to_json(&cx.call(&exec.value(), arguments).await?);
+    let text = |key: &str| ran[key].as_str().unwrap_or_default().to_owned();
+    let (mut stderr, timed_out) = (text("stderr"), ran["timed_out"] == true);
+    for note in [text("reason"), text("message")] {
+        stderr.push_str(&note);
+    }
+    if timed_out {
         stderr.push_str("the command took longer than its timeout");
     }
-    let status = ran.code.filter(|_| !ran.timed_out).map_or(-1, i64::from);
-    Ok(Answer::Ran { stdout: text(&ran.stdout), stderr, status })
+    let status = ran["status"].as_i64().filter(|_| !timed_out).unwrap_or(-1);
+    Ok(Answer::Ran { stdout: text("stdout"), stderr, status })
 }
 
 /// Puts the policy of a node over what it does.

@@ -11,6 +11,7 @@ use crate::event::{AgentEvent, ToolProgress};
 use crate::ledger::LEDGER;
 use crate::loop_skill::LOAD_SKILL;
 use crate::microcompact::microcompact;
+use crate::plan_artifact;
 use crate::policy::{self, Decision, PermissionEvent, Reply};
 use crate::tool::{Backend, LoopTool};
 
@@ -275,6 +276,7 @@ impl AgentLoop {
     /// Takes the result of an execution.
     pub(super) fn executed(&mut self, run: ToolRun, reply: ToolReply) {
         let run_approval = run.approval;
+        let by_runtime = run.backend == Backend::Runtime;
         let call = Call { id: run.id, name: run.name, arguments: run.arguments };
         let counts = &mut self.state.counts;
         counts.executions += 1;
@@ -323,6 +325,22 @@ impl AgentLoop {
             None => json!({}),
         };
         self.record(&call, text, status, category, reply.duration_ms, true, metadata);
+        if by_runtime && status == ToolStatus::Ok {
+            self.note_plan(&call);
+        }
+    }
+
+    /// Shows a plan that the model has written down.
+    fn note_plan(&mut self, call: &Call) {
+        let Some(Ok(plan)) = plan_artifact::emitted(&call.name, &call.arguments) else { return };
+        let metadata = json!({
+            "plan": plan, "entries": plan_artifact::entries(&plan), "tool_name": call.name, "tool_use_id": call.id,
+        });
+        let text = plan_artifact::markdown(&plan);
+        let mut note = Note::internal("plan", "assistant", &text, metadata.clone());
+        "public".clone_into(&mut note.visibility);
+        self.state.notes.push(note);
+        self.events.push(AgentEvent::Plan(metadata));
     }
 
     /// Loop detection did something.

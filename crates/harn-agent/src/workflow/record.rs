@@ -24,6 +24,8 @@ pub(super) struct Record {
     completed: Vec<String>,
     child_runs: Vec<Json>,
     handoffs: Vec<Json>,
+    /// Those that nobody was told of yet.
+    fresh_handoffs: Vec<Json>,
     transcript: Json,
     usage: Json,
     /// Where it lies.
@@ -96,12 +98,16 @@ impl Record {
         format!("{}:{node}:{}", self.id(), count + 1)
     }
 
-    fn id(&self) -> &str {
+    pub(super) fn id(&self) -> &str {
         self.head.get("id").and_then(Json::as_str).unwrap_or_default()
     }
 
     pub(super) fn has_completed(&self, node: &str) -> bool {
         self.completed.iter().any(|id| id == node)
+    }
+
+    pub(super) fn take_handoffs(&mut self) -> Vec<Json> {
+        std::mem::take(&mut self.fresh_handoffs)
     }
 
     /// Adds a stage. Its conversation becomes that of the run when the run has one.
@@ -119,6 +125,7 @@ impl Record {
             find_handoffs(&made["data"], 0, &mut found);
         }
         for handoff in found {
+            self.fresh_handoffs.push(handoff.clone());
             merge_handoff(&mut self.handoffs, handoff);
         }
         let worker = &stage["metadata"]["worker"];

@@ -307,6 +307,21 @@ impl Execution {
         })
     }
 
+    /// The handoffs that stages have made since this was asked last.
+    pub fn take_handoffs(&mut self) -> Vec<Json> {
+        self.record.take_handoffs()
+    }
+
+    /// The id of the run.
+    pub fn id(&self) -> &str {
+        self.record.id()
+    }
+
+    /// Where the run takes place, as the options say.
+    pub fn execution(&self) -> &Json {
+        &self.options.execution
+    }
+
     /// Names where the record lies in the record itself.
     pub fn persisted_at(&mut self, path: &str) {
         self.record.persisted_path = Some(path.to_owned());
@@ -421,6 +436,7 @@ impl Execution {
             options: &self.options,
             task,
             stage_id: &current.stage_id,
+            run_id: self.record.id(),
             selected: &current.selected,
             repair: current.repair.as_deref(),
         }

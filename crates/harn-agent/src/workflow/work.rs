@@ -16,6 +16,8 @@ pub struct Work {
     pub node_id: String,
     /// The stage of the record.
     pub stage_id: String,
+    /// The run.
+    pub run_id: String,
     /// Whether a loop does it; else it is one call.
     pub is_loop: bool,
     /// What is asked.
@@ -52,6 +54,7 @@ pub(super) struct Inputs<'a> {
     pub(super) options: &'a RunOptions,
     pub(super) task: &'a str,
     pub(super) stage_id: &'a str,
+    pub(super) run_id: &'a str,
     pub(super) selected: &'a [Json],
     /// Why the last try was not accepted.
     pub(super) repair: Option<&'a str>,
@@ -95,6 +98,7 @@ impl Inputs<'_> {
             needs_session: session.filter(|_| node.part("input_contract")["require_transcript"] == true),
             node_id: node.id.clone(),
             stage_id: self.stage_id.to_owned(),
+            run_id: self.run_id.to_owned(),
             is_loop,
             prompt: self.prompt(prose)?,
             system: node.text("system").map(str::to_owned),
@@ -201,21 +205,13 @@ impl Inputs<'_> {
         out
     }
 
-    /// What a worker is asked for.
+    /// What a worker is asked for: its name and task, and what the metadata of the node add.
     fn request(&self) -> Json {
         let metadata = self.node.part("metadata");
-        let mut out = json!({
+        json!({
             "name": metadata["worker_name"].as_str().unwrap_or(&self.node.id), "task": self.task,
-            "system": self.node.get("system"), "payload": metadata["request"],
-        });
-        for key in ["research_questions", "action_items", "workflow_stages", "verification_steps"] {
-            out[key] = match &metadata[key] {
-                Json::Null => json!([]),
-                list @ Json::Array(_) => list.clone(),
-                one => json!([one]),
-            };
-        }
-        out
+            "metadata": metadata,
+        })
     }
 }
 

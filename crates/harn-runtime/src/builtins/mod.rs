@@ -10,6 +10,7 @@ mod harness;
 mod hitl;
 mod hook;
 mod llm;
+mod mailbox;
 mod mock;
 mod models;
 mod prompt;
@@ -45,14 +46,18 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         reminder::REMINDERS,
         graph::GRAPHS,
         workflow::WORKFLOWS,
+        mailbox::MAILBOX,
         artifact::ARTIFACTS,
     ]
 }
 
 /// Functions that are called as methods of a builtin's name (`transcript.inject_reminder(…)`).
-pub(crate) fn methods() -> [MethodTable; 2] {
+pub(crate) fn methods() -> [MethodTable; 4] {
     [
         MethodTable { type_name: "builtin", methods: reminder::METHODS },
+        MethodTable { type_name: "builtin", methods: mailbox::METHODS },
+        // `std/agents` exports a function of the name, too.
+        MethodTable { type_name: "closure", methods: mailbox::METHODS },
         MethodTable { type_name: "channel", methods: stream::RESULT },
     ]
 }

@@ -180,7 +180,12 @@ builtins! {
 
 /// The directory of the calling code, the working directory when it has none.
 fn source_directory(cx: &Cx) -> PathBuf {
-    let dir = cx.caller_dir();
+    let mut dir = cx.caller_dir();
+    if cx.caller_file().starts_with("std/") {
+        // A module of the binary lies nowhere: what it does is done for the program.
+        let program = cx.vm().source(0).map(|(name, _)| PathBuf::from(&*name)).unwrap_or_default();
+        dir = program.parent().map(PathBuf::from).unwrap_or_default();
+    }
     if dir.as_os_str().is_empty() { cx.system().work_dir() } else { resolve(cx, &show(&dir)) }
 }
 

@@ -1,0 +1,238 @@
+//! Messages to workflows: signals, updates that are answered, values that are published.
+
+use std::time::Duration;
+
+use harn_stdlib::timestamp_now;
+use harn_value::{Value, View};
+use harn_vm::closure::Closure;
+use harn_vm::{Builtin, Cx, Error, Result, builtins};
+use serde_json::{Value as Json, json};
+
+use crate::convert::{entry, from_json, thrown, to_json};
+use crate::llm_host::new_id;
+use crate::mailbox::{Mailbox, post};
+
+builtins! {
+    /// Messages to workflows.
+    pub(crate) static MAILBOX: "workflows";
+
+    /// Begins the next generation of a workflow: what waits in its mailbox stays, answers are forgotten.
+    ///
+    /// ```harn
+    /// println(continue_as_new("demo-next").generation) // -> 2
+    /// ```
+    Fs async fn continue_as_new(cx, target: Value as "any?") -> "dict" {
+        next_generation(&cx, "continue_as_new", &target).await?
+    }
+}
+
+builtins! {
+    /// What `workflow.NAME(…)` calls: the builtin `workflow` is the receiver.
+    pub(crate) static METHODS: "workflows";
+
+    /// Leaves a message in the mailbox of a workflow: `{workflow_id, message, status}`.
+    ///
+    /// ```harn
+    /// let sent = workflow.signal("demo-signal", "hello", {n: 1})
+    /// println(sent.message.payload) // -> {n: 1}
+    /// workflow.receive("demo-signal")
+    /// ```
+    Fs async fn signal(cx, this: Value, target: Value as "any?", name: Value as "any?", payload: Value as "any?") -> "dict" {
+        let name = called(&this, "signal", &name)?;
+        let mailbox = Mailbox::of(&cx, "workflow.signal", &to_json(&target))?;
+        let (now, payload) = (timestamp_now(&cx), to_json(&payload));
+        let (message, status) = mailbox
+            .change(|state| (post(state, "signal", &name, &Json::Null, payload, &now), mailbox.status(state)))
+            .await?;
+        from_json(&json!({"workflow_id": mailbox.id, "message": message, "status": status}))
+    }
+
+    /// Takes the oldest message of a workflow; nil when there is none.
+    ///
+    /// ```harn
+    /// workflow.signal("demo-receive", "hello")
+    /// println([workflow.receive("demo-receive").name, workflow.receive("demo-receive")]) // -> [hello, nil]
+    /// ```
+    Fs async fn receive(cx, this: Value, target: Value as "any?") -> "dict | nil" {
+        of_workflow(&this, "receive")?;
+        let mailbox = Mailbox::of(&cx, "workflow.receive", &to_json(&target))?;
+        let take = |state: &mut Json| match state["mailbox"].as_array_mut() {
+            Some(list) if !list.is_empty() => list.remove(0),
+            _ => Json::Null,
+        };
+        // Nothing is written when there is nothing to take.
+        if mailbox.read()?["mailbox"].as_array().is_none_or(Vec::is_empty) {
+            return Ok(Value::NIL);
+        }
+        from_json(&mailbox.change(take).await?)
+    }
+
+    /// Publishes a value of a workflow for whoever asks; returns its status.
+    ///
+    /// ```harn
+    /// println(workflow.publish_query("demo-query", "progress", 40).query_count) // -> 1
+    /// ```
+    Fs async fn publish_query(cx, this: Value, target: Value as "any?", name: Value as "any?", value: Value as "any?") -> "dict" {
+        let name = called(&this, "publish_query", &name)?;
+        let mailbox = Mailbox::of(&cx, "workflow.publish_query", &to_json(&target))?;
+        let value = to_json(&value);
+        let status = mailbox.change(|state| { state["queries"][name.as_str()] = value; mailbox.status(state) }).await?;
+        from_json(&status)
+    }
+
+    /// Returns the value that a workflow published last; nil when there is none.
+    ///
+    /// ```harn
+    /// workflow.publish_query("demo-ask", "progress", 40)
+    /// println([workflow.query("demo-ask", "progress"), workflow.query("demo-ask", "other")]) // -> [40, nil]
+    /// ```
+    Fs fn query(cx, this: Value, target: Value as "any?", name: Value as "any?") -> "any" {
+        let name = called(&this, "query", &name)?;
+        let mailbox = Mailbox::of(cx, "workflow.query", &to_json(&target))?;
+        from_json(&mailbox.read()?["queries"][name.as_str()])
+    }
+
+    /// Leaves a message and waits for its answer. Options: `timeout_ms` (30000, or a duration).
+    ///
+    /// ```harn
+    /// println(try { workflow.update("demo-update", "rename", nil, {timeout_ms: 1}) }) // -> Result.Err(workflow update 'rename' timed out for 'demo-update')
+    /// workflow.receive("demo-update")
+    /// ```
+    Fs async fn update(cx, this: Value, target: Value as "any?", name: Value as "any?", payload: Value as "any?", options: Value as "{timeout_ms?: int | duration}?") -> "any" {
+        let name = called(&this, "update", &name)?;
+        let mailbox = Mailbox::of(&cx, "workflow.update", &to_json(&target))?;
+        let timeout = match entry(&options, "timeout_ms").view() {
+            View::Nil => 30_000,
+            View::Int(ms) | View::Duration(ms) if ms >= 0 => ms.unsigned_abs(),
+            _ => return Err(thrown("workflow.update: timeout_ms must be a duration or an int of at least 0")),
+        };
+        let (now, payload, request) = (timestamp_now(&cx), to_json(&payload), new_id(cx.vm()));
+        let asked = Json::from(request.as_str());
+        mailbox.change(|state| drop(post(state, "update", &name, &asked, payload, &now))).await?;
+        let started = cx.system().monotonic();
+        let mut pause = 2;
+        loop {
+            if !mailbox.read()?["responses"][request.as_str()].is_null() {
+                let answer = mailbox
+                    .change(|state| state["responses"].as_object_mut().and_then(|map| map.shift_remove(&request)))
+                    .await?;
+                return Ok(from_json(&answer.unwrap_or_default()["value"]));
+            }
+            let left = Duration::from_millis(timeout).saturating_sub(cx.system().monotonic().saturating_sub(started));
+            if left.is_zero() {
+                return Err(thrown(format!("workflow update '{name}' timed out for '{}'", mailbox.id)));
+            }
+            cx.sleep(left.min(Duration::from_millis(pause))).await?;
+            pause = (pause * 2).min(50);
+        }
+        #[allow(unreachable_code, reason = "the loop returns; the macro wants a value")]
+        Value::NIL
+    }
+
+    /// Answers an update; returns the status of the workflow.
+    ///
+    /// ```harn
+    /// println(workflow.respond_update("demo-respond", "r1", "done").response_count > 0) // -> true
+    /// ```
+    Fs async fn respond_update(cx, this: Value, target: Value as "any?", request_id: Value as "any?", value: Value as "any?", name: Value as "any?") -> "dict" {
+        of_workflow(&this, "respond_update")?;
+        let Some(request) = request_id.as_str().map(ToString::to_string) else {
+            return Err(thrown("workflow.respond_update: request_id must be a string"));
+        };
+        let mailbox = Mailbox::of(&cx, "workflow.respond_update", &to_json(&target))?;
+        let answer = json!({"value": to_json(&value), "name": to_json(&name), "responded_at": timestamp_now(&cx)});
+        let status = mailbox.change(|state| { state["responses"][request.as_str()] = answer; mailbox.status(state) }).await?;
+        from_json(&status)
+    }
+
+    /// Marks a workflow as paused, and leaves the message `pause`.
+    ///
+    /// ```harn
+    /// println(workflow.pause("demo-pause").paused) // -> true
+    /// workflow.receive("demo-pause")
+    /// ```
+    Fs async fn pause(cx, this: Value, target: Value as "any?") -> "dict" {
+        of_workflow(&this, "pause")?;
+        control(&cx, "workflow.pause", &target, "pause", true).await?
+    }
+
+    /// Ends the pause of a workflow, and leaves the message `resume`.
+    ///
+    /// ```harn
+    /// println(workflow.resume("demo-resume").paused) // -> false
+    /// workflow.receive("demo-resume")
+    /// ```
+    Fs async fn resume(cx, this: Value, target: Value as "any?") -> "dict" {
+        of_workflow(&this, "resume")?;
+        control(&cx, "workflow.resume", &target, "resume", false).await?
+    }
+
+    /// Tells how a workflow stands.
+    ///
+    /// ```harn
+    /// println(workflow.status("demo-nobody").generation) // -> 1
+    /// ```
+    Fs fn status(cx, this: Value, target: Value as "any?") -> "dict" {
+        of_workflow(&this, "status")?;
+        let mailbox = Mailbox::of(cx, "workflow.status", &to_json(&target))?;
+        from_json(&mailbox.status(&mailbox.read()?))
+    }
+
+    /// The same as `continue_as_new`.
+    ///
+    /// ```harn
+    /// println(workflow.continue_as_new("demo-again").generation) // -> 2
+    /// ```
+    Fs async fn continue_as_new_method = "continue_as_new"(cx, this: Value, target: Value as "any?") -> "dict" {
+        of_workflow(&this, "continue_as_new")?;
+        next_generation(&cx, "workflow.continue_as_new", &target).await?
+    }
+}
+
+async fn next_generation(cx: &Cx, function: &'static str, target: &Value) -> Result<Value> {
+    let mailbox = Mailbox::of(cx, function, &to_json(target))?;
+    let now = timestamp_now(cx);
+    let status = mailbox
+        .change(|state| {
+            for key in ["generation", "continue_as_new_count"] {
+                state[key] = (state[key].as_i64().unwrap_or(0) + 1).into();
+            }
+            state["last_continue_as_new_at"] = now.as_str().into();
+            state["responses"] = json!({});
+            mailbox.status(state)
+        })
+        .await?;
+    Ok(from_json(&status))
+}
+
+async fn control(cx: &Cx, function: &'static str, target: &Value, word: &str, paused: bool) -> Result<Value> {
+    let mailbox = Mailbox::of(cx, function, &to_json(target))?;
+    let now = timestamp_now(cx);
+    let status = mailbox
+        .change(|state| {
+            state["paused"] = paused.into();
+            post(state, "control", word, &Json::Null, Json::Null, &now);
+            mailbox.status(state)
+        })
+        .await?;
+    Ok(from_json(&status))
+}
+
+/// The name of a message.
+fn called(this: &Value, method: &str, name: &Value) -> Result<String> {
+    of_workflow(this, method)?;
+    let name = name.as_str().map(ToString::to_string).filter(|name| !name.is_empty());
+    name.ok_or_else(|| thrown(format!("workflow.{method}: name must be a string that is not empty")))
+}
+
+/// These are functions of the name `workflow`, and no methods of other builtins.
+fn of_workflow(this: &Value, name: &str) -> Result<()> {
+    let is_builtin = Builtin::of(this).is_some_and(|builtin| builtin.name() == "workflow");
+    // `std/agents` exports a function of that name.
+    let is_exported = Closure::of(this)
+        .is_some_and(|closure| closure.proto.name == "workflow" && closure.proto.file.contains("std/agents"));
+    if is_builtin || is_exported {
+        return Ok(());
+    }
+    Err(Error::type_error(format!("unknown method `{name}` on {}", this.type_name())))
+}

@@ -1,0 +1,151 @@
+//! The mailbox of a workflow: messages, answers and published values in a file that several programs may change at the
+//! same time. Each change is made under a lock, to what the file holds at that moment, and replaces it as a whole.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harn_stdlib::state_place;
+use harn_system::Lock;
+use harn_vm::{Cx, Error, Result};
+use serde_json::{Value as Json, json};
+
+use crate::convert::thrown;
+
+/// The largest file that is read: 64 MiB.
+const MAX_STATE: u64 = 64 << 20;
+
+/// How often the lock is tried, and the longest pause between two tries: about ten seconds.
+const TRIES: u32 = 300;
+const LONGEST_PAUSE: Duration = Duration::from_millis(40);
+
+/// See the module.
+pub(crate) struct Mailbox<'a> {
+    cx: &'a Cx,
+    function: &'static str,
+    /// The workflow.
+    pub(crate) id: String,
+    folder: PathBuf,
+}
+
+impl<'a> Mailbox<'a> {
+    /// The mailbox of a target: a dict with `workflow_id`, a run or session, or an id.
+    pub(crate) fn of(cx: &'a Cx, function: &'static str, target: &Json) -> Result<Mailbox<'a>> {
+        let run = if target["workflow_id"].is_string() { target } else { &target["run"] };
+        let id = target.as_str().or_else(|| run["workflow_id"].as_str()).filter(|id| !id.is_empty());
+        let Some(id) = id else {
+            return Err(thrown(format!(
+                "{function}: target must be a workflow id, or a run, session or dict with workflow_id"
+            )));
+        };
+        let folder = state_place(cx, "HARN_WORKFLOW_STATE_DIR", "workflows").join(file_name(id));
+        Ok(Mailbox { cx, function, id: id.to_owned(), folder })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> Error {
+        let text = || thrown(format!("{}: cannot {what} {}: {error}", self.function, self.file().display()));
+        self.cx.refusal(error).unwrap_or_else(text)
+    }
+
+    /// What the file says. One that is broken is an error: it would be lost with the next change.
+    pub(crate) fn read(&self) -> Result<Json> {
+        let bytes = match self.cx.system().read(&self.file(), MAX_STATE) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(empty(&self.id)),
+            Err(error) => return Err(self.failed("read", &error)),
+        };
+        serde_json::from_slice(&bytes)
+            .map_err(|error| self.failed("read", &io::Error::new(io::ErrorKind::InvalidData, error)))
+    }
+
+    /// Changes the state.
+    pub(crate) async fn change<T>(&self, change: impl FnOnce(&mut Json) -> T) -> Result<T> {
+        let _lock = self.lock().await?;
+        let mut state = self.read()?;
+        let out = change(&mut state);
+        let text = serde_json::to_vec_pretty(&state).map_err(thrown)?;
+        self.cx.system().replace(&self.file(), &text).map_err(|error| self.failed("write", &error))?;
+        Ok(out)
+    }
+
+    async fn lock(&self) -> Result<Lock> {
+        let system = self.cx.system();
+        system.make_dirs(&self.folder).map_err(|error| self.failed("make the folder of", &error))?;
+        let path = self.folder.join("state.lock");
+        for tried in 0..TRIES {
+            if let Some(lock) =
+                system.try_lock(Path::new(&path)).map_err(|error| self.failed("lock", &error))?
+            {
+                return Ok(lock);
+            }
+            self.cx.sleep(LONGEST_PAUSE.min(Duration::from_millis(1 + u64::from(tried)))).await?;
+        }
+        let held =
+            io::Error::new(io::ErrorKind::WouldBlock, "another program has held the lock for ten seconds");
+        Err(self.failed("lock", &held))
+    }
+
+    /// What scripts see of a state.
+    pub(crate) fn status(&self, state: &Json) -> Json {
+        let count = |key: &str| match &state[key] {
+            Json::Array(list) => list.len(),
+            Json::Object(map) => map.len(),
+            _ => 0,
+        };
+        json!({
+            "workflow_id": self.id, "base_dir": self.folder.display().to_string(), "generation": state["generation"],
+            "paused": state["paused"], "pending_count": count("mailbox"), "query_count": count("queries"),
+            "response_count": count("responses"), "continue_as_new_count": state["continue_as_new_count"],
+            "last_continue_as_new_at": state["last_continue_as_new_at"],
+        })
+    }
+}
+
+fn empty(id: &str) -> Json {
+    json!({
+        "_type": "workflow_state", "workflow_id": id, "generation": 1, "paused": false, "next_seq": 1, "mailbox": [],
+        "queries": {}, "responses": {}, "continue_as_new_count": 0, "last_continue_as_new_at": null,
+    })
+}
+
+/// Adds a message and returns it.
+pub(crate) fn post(
+    state: &mut Json,
+    kind: &str,
+    name: &str,
+    request: &Json,
+    payload: Json,
+    now: &str,
+) -> Json {
+    let seq = state["next_seq"].as_i64().unwrap_or(1);
+    let message = json!({
+        "workflow_id": state["workflow_id"], "seq": seq, "kind": kind, "name": name, "request_id": request,
+        "payload": payload, "enqueued_at": now,
+    });
+    state["next_seq"] = (seq + 1).into();
+    if let Some(list) = state["mailbox"].as_array_mut() {
+        list.push(message.clone());
+    }
+    message
+}
+
+/// A name of a folder for any id: different ids have different ones, and none leads elsewhere.
+fn file_name(id: &str) -> String {
+    let mut out = String::new();
+    for (at, byte) in id.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || (byte == b'.' && at > 0);
+        if plain { out.push(char::from(byte)) } else { out.push_str(&format!("%{byte:02X}")) }
+    }
+    if out.len() <= 200 {
+        return out;
+    }
+    // Too long for a file name: the beginning, and a number that follows from all of it.
+    let number = id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |n, byte| (n ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{}%{number:016x}", &out[..180])
+}
