@@ -585,7 +585,7 @@ impl Fiber {
                         if let Some(item) = items.get(at as usize) {
                             let item = item.clone();
                             reg!(a + 1).set_int(at + 1);
-                            reg!(a + 2).put(item);
+                            reg!(a + 2).put_counted(item);
                             jump!(ins);
                         } else {
                             // SAFETY: the compiler puts one instruction behind, and more code behind that.
@@ -1048,7 +1048,7 @@ impl Fiber {
                         Ok(v) if !v.is_nil() => v,
                         _ => check!(self.no_field(reg!(ins.b()), name)),
                     };
-                    reg!(ins.b()).put(Value::NIL);
+                    reg!(ins.b()).release();
                     reg!(ins.a()).put(v);
                 }
                 Op::GetFieldOpt => {
@@ -1063,7 +1063,7 @@ impl Fiber {
                         && let Some(item) = items.get(index.int_bits() as usize)
                     {
                         let item = item.clone();
-                        reg!(ins.a()).put(item);
+                        reg!(ins.a()).put_counted(item);
                         continue;
                     }
                     let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
@@ -1074,7 +1074,7 @@ impl Fiber {
                             check!(ops::get_index(reg!(ins.b()), reg!(ins.c())))
                         }
                     };
-                    reg!(ins.a()).put(v);
+                    reg!(ins.a()).put_counted(v);
                 }
                 Op::GetIndexTake => {
                     let v = get_index_fast(reg!(ins.b()), reg!(ins.c()));
@@ -1085,8 +1085,8 @@ impl Fiber {
                             check!(ops::get_index(reg!(ins.b()), reg!(ins.c())))
                         }
                     };
-                    reg!(ins.b()).put(Value::NIL);
-                    reg!(ins.a()).put(v);
+                    reg!(ins.b()).release();
+                    reg!(ins.a()).put_counted(v);
                 }
                 Op::Slice => {
                     save_pc!();

@@ -103,16 +103,17 @@ impl Pull {
             Pending::Call(stage, kept) => Place::Answer(stage, reply.unwrap_or_default(), kept),
             Pending::Over => return Ok(Pulled::End),
         };
-        match self.walk(place, slots) {
-            Err(error) => {
-                self.exhaust();
-                Err(error)
-            }
-            found => found,
+        // Looked at where it is: a copy of what was just written in parts waits for them.
+        let found = self.walk(place, slots);
+        if found.is_err() {
+            self.exhaust();
         }
+        found
     }
 
-    /// Walks down to where an item comes from and up again, from level to level.
+    /// Walks down to where an item comes from and up again, from level to level. (Not inlined: the result goes straight to
+    /// where the caller's caller wants it.)
+    #[inline(never)]
     fn walk(&mut self, mut place: Place, slots: &mut Slots) -> Result<Pulled> {
         loop {
             let Some(level) = self.levels.last_mut() else { return Ok(Pulled::End) };
