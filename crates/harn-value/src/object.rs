@@ -50,16 +50,25 @@ impl<T> Ref<T> {
     }
 
     /// The body for writing; copied first if there are other references (copy on write).
-    #[inline]
+    #[inline(always)]
     pub fn make_mut(&mut self) -> &mut T
     where
         T: Clone,
     {
         if !self.is_unique() {
-            *self = Ref::new((**self).clone());
+            self.separate();
         }
         // SAFETY: unique by the lines above, borrowed mutably.
         unsafe { &mut self.0.as_mut().body }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn separate(&mut self)
+    where
+        T: Clone,
+    {
+        *self = Ref::new((**self).clone());
     }
 
     /// Whether both point to the same object.

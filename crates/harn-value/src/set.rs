@@ -10,13 +10,29 @@ use crate::Value;
 use crate::array_part::ArrayPart;
 use crate::equal::{hash_structure, identical};
 
-#[derive(Clone)]
-struct Entry {
-    /// Of what the array of ints does not cover.
-    hash: u64,
-    /// [`Value::ABSENT`] where an element was removed.
-    value: Value,
+/// Where an element is that the array of ints does not cover.
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u32,
+    at: u32,
 }
+
+impl Slot {
+    /// What the table makes its places (the low bits) and marks (the high ones) of.
+    #[inline(always)]
+    fn table_hash(self) -> u64 {
+        table_hash(self.hash)
+    }
+}
+
+#[inline(always)]
+fn table_hash(hash: u32) -> u64 {
+    let hash = u64::from(hash);
+    hash | ((hash >> MARK_FROM) << (32 + MARK_FROM))
+}
+
+/// The bits of a hash from here on are the table's mark.
+const MARK_FROM: u32 = 25;
 
 /// Unique values in the order of their first insertion. Elements count by structure and type.
 ///
@@ -25,11 +41,12 @@ struct Entry {
 /// are listed when something iterates, and kept until the next change.
 #[derive(Clone, Default)]
 pub struct Set {
-    entries: Vec<Entry>,
+    /// [`Value::ABSENT`] where an element was removed.
+    entries: Vec<Value>,
     /// Places in `entries` of the ints that it covers.
     ints: ArrayPart,
     /// Places of all other elements.
-    table: HashTable<u32>,
+    table: HashTable<Slot>,
     /// Number of elements.
     len: usize,
     /// Entries in front of the first element.
@@ -37,23 +54,25 @@ pub struct Set {
     order: OnceCell<Box<[u32]>>,
 }
 
-fn hash(value: &Value) -> u64 {
+fn hash(value: &Value) -> u32 {
     if let Some(i) = value.as_int() {
         return hash_int(i);
     }
     let mut hasher = FxHasher::default();
     hash_structure(value, &mut hasher);
-    hasher.finish()
+    let hash = hasher.finish();
+    (hash ^ (hash >> 32)) as u32
 }
 
 /// Ints that follow each other get neighbouring places in the table (the low bits), where the processor finds them fast.
 /// Those that are far apart are spread, and the marks that are compared first (the high bits) are mixed.
 #[inline]
-fn hash_int(i: i64) -> u64 {
+fn hash_int(i: i64) -> u32 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     let i = i as u64;
     let place = i.wrapping_add((i >> 12).wrapping_mul(MIX) >> 20);
-    (place & (u64::MAX >> 7)) | (i.wrapping_mul(MIX) & !(u64::MAX >> 7))
+    let places = (1 << MARK_FROM) - 1;
+    (place & places) as u32 | ((i.wrapping_mul(MIX) >> 32) as u32 & !(places as u32))
 }
 
 impl Set {
@@ -82,7 +101,7 @@ impl Set {
                 return false;
             }
             self.ints.set(int, self.entries.len() as u32);
-            self.push(0, value);
+            self.push(value);
             return true;
         }
         self.insert_hashed(value)
@@ -97,21 +116,21 @@ impl Set {
         let place = self.entries.len() as u32;
         // The table is about to be arranged anew: an occasion to see whether it is one of ints.
         let full = self.table.len() == self.table.capacity();
-        self.push(hash, value);
-        if full && self.entries.last().is_some_and(|last| last.value.as_int().is_some()) {
+        self.push(value);
+        if full && self.entries.last().is_some_and(|last| last.as_int().is_some()) {
             self.cover_ints();
         }
-        let entries = &self.entries;
-        let covered = entries[place as usize].value.as_int().is_some_and(|int| self.ints.set(int, place));
+        let covered = self.entries[place as usize].as_int().is_some_and(|int| self.ints.set(int, place));
         if !covered {
-            self.table.insert_unique(hash, place, |&at| entries[at as usize].hash);
+            let slot = Slot { hash, at: place };
+            self.table.insert_unique(slot.table_hash(), slot, |slot| slot.table_hash());
         }
         true
     }
 
     #[inline(always)]
-    fn push(&mut self, hash: u64, value: Value) {
-        self.entries.push(Entry { hash, value });
+    fn push(&mut self, value: Value) {
+        self.entries.push(value);
         self.len += 1;
         self.order.take();
     }
@@ -120,19 +139,17 @@ impl Set {
     #[cold]
     fn cover_ints(&mut self) {
         let Set { entries, ints, table, .. } = self;
-        if ints.grow(entries.iter().filter_map(|entry| entry.value.as_int())) {
-            table.retain(|&mut at| !entries[at as usize].value.as_int().is_some_and(|int| ints.set(int, at)));
+        if ints.grow(entries.iter().filter_map(Value::as_int)) {
+            table
+                .retain(|slot| !entries[slot.at as usize].as_int().is_some_and(|int| ints.set(int, slot.at)));
         }
     }
 
     /// The place of a value that the array does not cover.
     #[inline]
-    fn find(&self, hash: u64, value: &Value) -> Option<u32> {
-        let same = |&at: &u32| {
-            let entry = &self.entries[at as usize];
-            entry.hash == hash && identical(&entry.value, value)
-        };
-        self.table.find(hash, same).copied()
+    fn find(&self, hash: u32, value: &Value) -> Option<u32> {
+        let same = |slot: &Slot| slot.hash == hash && identical(&self.entries[slot.at as usize], value);
+        self.table.find(table_hash(hash), same).map(|slot| slot.at)
     }
 
     /// Whether `value` is an element.
@@ -155,10 +172,10 @@ impl Set {
         };
         let Some(at) = at else { return false };
         self.len -= 1;
-        self.entries[at as usize].value.put(Value::ABSENT);
+        self.entries[at as usize].put(Value::ABSENT);
         self.order.take();
-        while self.entries.pop_if(|last| last.value.is_absent()).is_some() {}
-        while self.entries.get(self.head).is_some_and(|first| first.value.is_absent()) {
+        while self.entries.pop_if(|last| last.is_absent()).is_some() {}
+        while self.entries.get(self.head).is_some_and(Value::is_absent) {
             self.head += 1;
         }
         self.head = self.head.min(self.entries.len());
@@ -174,22 +191,26 @@ impl Set {
         }
         let hash = hash(value);
         let entries = &self.entries;
-        let same = |&at: &u32| {
-            let entry = &entries[at as usize];
-            entry.hash == hash && identical(&entry.value, value)
-        };
-        self.table.find_entry(hash, same).ok().map(|slot| slot.remove().0)
+        let same = |slot: &Slot| slot.hash == hash && identical(&entries[slot.at as usize], value);
+        self.table.find_entry(table_hash(hash), same).ok().map(|slot| slot.remove().0.at)
     }
 
     fn close_holes(&mut self) {
-        self.entries.retain(|entry| !entry.value.is_absent());
+        // The new place of each entry.
+        let mut places = vec![0; self.entries.len()];
+        let mut next = 0;
+        for (entry, place) in self.entries.iter().zip(&mut places) {
+            *place = next;
+            next += u32::from(!entry.is_absent());
+        }
+        self.entries.retain(|entry| !entry.is_absent());
         self.head = 0;
-        self.table.clear();
-        let entries = &self.entries;
-        for (at, entry) in entries.iter().enumerate() {
-            let at = at as u32;
-            if !entry.value.as_int().is_some_and(|int| self.ints.set(int, at)) {
-                self.table.insert_unique(entry.hash, at, |&at| entries[at as usize].hash);
+        for slot in self.table.iter_mut() {
+            slot.at = places[slot.at as usize];
+        }
+        for (at, entry) in self.entries.iter().enumerate() {
+            if let Some(int) = entry.as_int() {
+                self.ints.set(int, at as u32);
             }
         }
     }
@@ -200,7 +221,7 @@ impl Set {
             return None;
         }
         Some(self.order.get_or_init(|| {
-            let places = self.entries.iter().enumerate().filter(|(_, entry)| !entry.value.is_absent());
+            let places = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_absent());
             places.map(|(at, _)| at as u32).collect()
         }))
     }
@@ -211,14 +232,13 @@ impl Set {
             Some(order) => *order.get(index)? as usize,
             None => self.head.checked_add(index)?,
         };
-        self.entries.get(at).map(|entry| &entry.value)
+        self.entries.get(at)
     }
 
     /// Elements in insertion order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         let order = self.order();
-        (0..self.len)
-            .map(move |i| &self.entries[order.map_or(self.head + i, |order| order[i] as usize)].value)
+        (0..self.len).map(move |i| &self.entries[order.map_or(self.head + i, |order| order[i] as usize)])
     }
 }
 
@@ -319,7 +339,7 @@ mod tests {
     fn ints_in_any_steps_are_spread() {
         for step in [1, 2, 7, 16, 1 << 10, 1 << 12, 1 << 16, 1 << 20, 1 << 32, (1 << 40) + 1, -3, -4096] {
             let mut places = vec![0u32; 4096];
-            (0..2000i64).for_each(|n| places[hash_int(n * step) as usize % 4096] += 1);
+            (0..2000i64).for_each(|n| places[table_hash(hash_int(n * step)) as usize % 4096] += 1);
             let most = places.iter().max().copied().unwrap_or(0);
             assert!(most <= 40, "{most} ints of 2000 in one place at steps of {step}");
         }
