@@ -88,6 +88,31 @@ codes! {
         "Write the key that is meant with a value of the kind that the message names.";
     UNKNOWN_IMPORT = "P0109", "An import lists a name that its file does not declare.",
         "Write a name that the file declares, or mark the declaration `pub` where only marked names go out.";
+    UNUSED_VARIABLE = "unused-variable", "A variable is declared and never read.",
+        "Remove it, or begin its name with `_`.";
+    UNUSED_PATTERN = "unused-pattern-binding", "A name of a pattern is never read.",
+        "Leave it out, or begin its name with `_`.";
+    UNUSED_PARAMETER = "unused-parameter", "A parameter of a function is never read.",
+        "Remove it, or begin its name with `_`.";
+    UNUSED_IMPORT = "unused-import", "An import lists a name that the file never mentions.", "Remove the name.";
+    NEVER_REASSIGNED = "mutable-never-reassigned", "A `var` is never assigned again.", "Write `let`.";
+    COMPARISON_TO_BOOL = "comparison-to-bool", "A value is compared with `true` or `false`.",
+        "Write the condition itself, or its negation with `!`.";
+    POINTLESS_COMPARISON = "pointless-comparison", "A value is compared with itself.",
+        "Compare it with what was meant.";
+    EMPTY_BLOCK = "empty-block", "A block that does nothing.", "Remove it, or say in a comment why it is empty.";
+    EMPTY_CATCH = "empty-catch", "A handler that swallows errors without a word.",
+        "Handle the error, or say in a comment why it does not matter.";
+    DUPLICATE_ARM = "duplicate-match-arm", "A pattern of a `match` that stands in an arm before.",
+        "Remove the arm, or write the pattern that was meant.";
+    UNREACHABLE_ARM = "unreachable-match-arm", "An arm behind one that matches everything.",
+        "Move the arm that matches everything to the end.";
+    REPEATED_CONDITION = "repeated-condition", "A condition that was asked before in the same chain.",
+        "Remove the branch, or write the condition that was meant.";
+    PARALLEL_ASSIGNMENT = "parallel-assignment", "The body of a `parallel` assigns a variable outside of it, which is a copy there.",
+        "Let the body give the value; `parallel` collects them in a list.";
+    UNUSED_RESULT = "unused-result", "A value is computed and thrown away.",
+        "Assign it; methods of lists and texts give new values.";
 }
 
 /// Whether a warning with this code tells what shows when it is reached: a failure, or nil in place of a value.

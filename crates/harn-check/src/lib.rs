@@ -6,6 +6,7 @@
 //!   run, so it reports one only when the program cannot be right.
 //! - [`check_templates`] is the preflight of `harn check`: it reads what literal `render(...)` calls name, follows
 //!   includes, and compares the bindings with the names that the templates use.
+//! - [`lint_program`] runs the rules of `harn lint` for programs.
 //! - [`lint_template_file`] runs the template rules of `harn lint` with the [`Settings`] of the manifest.
 //!
 //! The crate knows neither values nor the machine: names of builtins come in as [`Signatures`], embedded modules and
@@ -32,7 +33,7 @@ mod walk;
 mod world;
 
 pub use codes::{CODES, CodeDoc, is_certain, is_error};
-pub use lints::lint_template_file;
+pub use lints::{lint_program, lint_template_file};
 pub use preflight::{Located, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};
 pub use walk::check_program;

@@ -239,6 +239,9 @@ pub(crate) struct LintArgs {
     /// Programs and prompt templates, or folders with them.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) targets: Vec<PathBuf>,
+    /// Apply the mends that keep the meaning, then report what is left.
+    #[arg(long)]
+    pub(crate) fix: bool,
     /// Write the findings to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,

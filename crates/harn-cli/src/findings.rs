@@ -33,12 +33,14 @@ pub(crate) struct Findings {
     pub(crate) strict: bool,
     /// How many findings were left out because they are those of another file of the report.
     pub(crate) repeated: usize,
+    /// How many findings were mended.
+    pub(crate) fixed: usize,
 }
 
 impl Findings {
     /// A file that could not be read.
     pub(crate) fn unreadable(path: PathBuf, text: String) -> Findings {
-        Findings { path, problems: vec![Problem::general(text)], strict: false, repeated: 0 }
+        Findings { path, problems: vec![Problem::general(text)], strict: false, repeated: 0, fixed: 0 }
     }
 
     fn has_error(&self) -> bool {
@@ -232,6 +234,7 @@ impl Manifests {
                 problems,
                 strict: settings.strict,
                 repeated: 0,
+                fixed: 0,
             });
         }
         self.known.insert(path, settings.clone());
@@ -316,7 +319,10 @@ fn document(files: &[Findings], wording: &Wording, ok: bool) -> Value {
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let mut summary = json!({"files": files.len(), "errors": errors, "warnings": warnings});
     for name in wording.counts {
-        summary[*name] = 0.into();
+        let fixable =
+            || files.iter().flat_map(|file| &file.problems).filter(|p| p.diagnostic.fix.is_some()).count();
+        summary[*name] =
+            if *name == "fixed" { files.iter().map(|file| file.fixed).sum() } else { fixable() }.into();
     }
     let message = format!("{errors} errors, {warnings} warnings");
     let error = (!ok).then(|| json!({"code": wording.failed, "message": message, "details": null}));

@@ -265,7 +265,12 @@ impl Program {
             Ok(tree) => {
                 let file = Path::new(&self.source.name);
                 let is_on = |p: &Problem| is_error(p) || !settings.is_disabled(p.diagnostic.code, file);
-                self.findings(&bare_vm(), &tree).into_iter().filter(is_on).collect()
+                let rules = harn_check::lint_program(&self.source.text, &tree);
+                let mut found = self.findings(&bare_vm(), &tree);
+                found.extend(rules.into_iter().map(|d| self.problem(d.clone(), d.message)));
+                found.retain(is_on);
+                found.sort_by_key(Problem::start);
+                found
             }
             Err(errors) => errors,
         }

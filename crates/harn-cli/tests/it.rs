@@ -21,6 +21,7 @@ mod imports;
 mod install;
 mod limits;
 mod lint;
+mod lint_rules;
 mod llm_scope;
 mod models;
 mod paths;

@@ -9,11 +9,15 @@ fn declarations(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// The declarations that a file exports itself. As soon as one function is marked `pub`, or one import is, only marked functions are
-/// exported; else all are.
+/// Whether a file marks anything `pub`. Then its functions are exported only when they are marked, too.
+fn is_marked(tree: &Program) -> bool {
+    tree.imports().any(|import| import.is_pub) || declarations(tree).any(|decl| decl.is_pub)
+}
+
+/// The declarations that a file exports itself. As soon as anything is marked `pub`, only marked functions are exported;
+/// else all are.
 pub fn exports(tree: &Program) -> impl Iterator<Item = &Decl> {
-    let marked = |decl: &Decl| decl.is_pub && matches!(decl.kind, DeclKind::Fn(_));
-    let explicit = tree.imports().any(|import| import.is_pub) || declarations(tree).any(marked);
+    let explicit = is_marked(tree);
     declarations(tree).filter(move |decl| match &decl.kind {
         DeclKind::Fn(_) => decl.is_pub || !explicit,
         DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => decl.is_pub,
@@ -22,7 +26,20 @@ pub fn exports(tree: &Program) -> impl Iterator<Item = &Decl> {
     })
 }
 
-/// The declarations that an import may name: the exported ones, and functions that are not.
+/// The declarations that an import may name: the exported ones, and without any `pub` also tools, skills and packs.
 pub fn selectable(tree: &Program) -> impl Iterator<Item = &Decl> {
-    declarations(tree).filter(|decl| !matches!(decl.kind, DeclKind::Impl(_)))
+    let explicit = is_marked(tree);
+    declarations(tree).filter(move |decl| match &decl.kind {
+        DeclKind::Fn(_) | DeclKind::Tool(_) | DeclKind::Skill(_) | DeclKind::EvalPack(_) => {
+            decl.is_pub || !explicit
+        }
+        DeclKind::Impl(_) => false,
+        _ => true,
+    })
+}
+
+/// Whether a file declares a name and keeps it to itself: it marks others `pub`.
+pub fn is_hidden(tree: &Program, name: &str) -> bool {
+    let named = |decl: &&Decl| decl.kind.name().name == name && !matches!(decl.kind, DeclKind::Impl(_));
+    declarations(tree).any(|decl| named(&decl)) && !selectable(tree).any(|decl| named(&decl))
 }

@@ -24,7 +24,7 @@ mod roots;
 mod sources;
 
 pub use error::ImportError;
-pub use exports::{exports, selectable};
+pub use exports::{exports, is_hidden, selectable};
 pub use files::{Files, Kind, MAX_BYTES, Through};
 pub use imports::{StdModules, Target, resolve};
 pub use roots::{manifest_near, project_root};

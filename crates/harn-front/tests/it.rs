@@ -156,9 +156,12 @@ fn what_a_file_exports() {
     let all = names("fn a() { 1 }\nfn b() { 2 }\nstruct S { x: int }\nlet v = 1");
     assert_eq!(all, ("a b S".to_owned(), "a b S".to_owned()));
     let marked = names("pub fn a() { 1 }\nfn b() { 2 }\nstruct S { x: int }");
-    assert_eq!(marked, ("a S".to_owned(), "a b S".to_owned()));
+    assert_eq!(marked, ("a S".to_owned(), "a S".to_owned()));
+    // Anything that is marked hides what is not.
+    let by_struct = names("fn a() { 1 }\npub struct S { x: int }");
+    assert_eq!(by_struct, ("S".to_owned(), "S".to_owned()));
     let passed_on = names("pub import \"x\"\nfn b() { 2 }");
-    assert_eq!(passed_on, (String::new(), "b".to_owned()));
+    assert_eq!(passed_on, (String::new(), String::new()));
 }
 
 #[test]

@@ -258,6 +258,14 @@ impl<'a> Loader<'a> {
                 let exported = self.exports(module, &mut Vec::new())?;
                 let mut out = Vec::new();
                 for name in wanted {
+                    if harn_front::is_hidden(&self.files[module].tree, &name.name)
+                        && !exported.iter().any(|(n, _)| *n == name.name)
+                    {
+                        return Err(format!(
+                            "Import error: '{}' is not public in {path}: mark it `pub` there",
+                            name.name
+                        ));
+                    }
                     let own = self.files[module]
                         .scope
                         .names

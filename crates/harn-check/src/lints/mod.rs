@@ -1,7 +1,9 @@
 //! The rules of `harn lint`.
 
+mod program;
 mod template_file;
 
 pub(crate) use template_file::diagnostic;
 
+pub use program::lint_program;
 pub use template_file::lint_template_file;

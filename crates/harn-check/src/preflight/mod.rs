@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_front::{ImportError, Sources, Target, Unit};
-use harn_syntax::ast::{Import, Program};
+use harn_syntax::ast::{Import, Program, StmtKind};
 use harn_syntax::{Diagnostic, Severity, SourceFile};
 use harn_system::System;
 
@@ -137,11 +137,22 @@ impl File<'_> {
         let Some(listed) = &import.names else { return };
         let Some(known) = imports::listable(sources, &unit.target) else { return };
         for name in listed.iter().filter(|name| !known.contains(name.name.as_str())) {
-            let message = format!("preflight: '{}' is not defined in {}", name.name, import.path);
-            let mut diagnostic = Diagnostic::error(message)
-                .with_code(UNKNOWN_IMPORT)
-                .with_label(name.span, "this file has no such name");
-            if let Some(near) = nearest(&name.name, known.iter().map(String::as_str)) {
+            let hidden = harn_front::is_hidden(&unit.tree, &name.name);
+            let what = if hidden { "not public" } else { "not defined" };
+            let message = format!("preflight: '{}' is {what} in {}", name.name, import.path);
+            let mut diagnostic = Diagnostic::error(message).with_code(UNKNOWN_IMPORT).with_label(
+                name.span,
+                if hidden { "mark it `pub` there" } else { "this file has no such name" },
+            );
+            if hidden {
+                let declared = unit.tree.items.iter().find_map(|item| match &item.kind {
+                    StmtKind::Decl(decl) if decl.kind.name().name == name.name => Some(decl.kind.name().span),
+                    _ => None,
+                });
+                if let Some(span) = declared {
+                    diagnostic = diagnostic.with_label_in(unit.file.clone(), span, "it is here");
+                }
+            } else if let Some(near) = nearest(&name.name, known.iter().map(String::as_str)) {
                 diagnostic.help = Some(format!("did you mean `{near}`?"));
                 let here = harn_front::selectable(&unit.tree).find(|decl| decl.kind.name().name == near);
                 if let Some(decl) = here {

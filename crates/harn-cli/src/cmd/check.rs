@@ -42,7 +42,7 @@ fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests) -> Fin
                 settings.bundle_root.clone_from(&args.bundle_root);
             }
             let problems = program.check(&settings);
-            Findings { path, problems, strict: settings.strict, repeated: 0 }
+            Findings { path, problems, strict: settings.strict, repeated: 0, fixed: 0 }
         }
         Err(text) => Findings::unreadable(path, text),
     }

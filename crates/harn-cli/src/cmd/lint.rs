@@ -1,11 +1,12 @@
-//! `harn lint FILE...`: the rules for prompt templates, and for programs the findings that are no matter of their
+//! `harn lint FILE...`: the rules for programs and prompt templates, and the findings that are no matter of a program's
 //! surroundings.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_check::Located;
-use harn_syntax::{Severity, SourceFile};
+use harn_check::{Located, Settings};
+use harn_syntax::{Severity, SourceFile, Span};
+use harn_system::{Real, System};
 
 use crate::args::LintArgs;
 use crate::findings::{self, Findings, Manifests, Wording};
@@ -23,24 +24,80 @@ pub(crate) fn lint(args: &LintArgs) -> u8 {
         }
     };
     let mut manifests = Manifests::new(Severity::Warning);
-    let files = paths.into_iter().map(|path| lint_file(path, &mut manifests)).collect();
+    let files = paths.into_iter().map(|path| lint_file(path, args, &mut manifests)).collect();
     let wording = Wording { clean: "no issues found", failed: "lint_failed", counts: &["fixable", "fixed"] };
     findings::report(&manifests.with(files), &wording, args.json)
 }
 
-fn lint_file(path: PathBuf, manifests: &mut Manifests) -> Findings {
+fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findings {
     if findings::is_template(&path) {
         return lint_template(path, manifests);
     }
     match findings::read_text(&path) {
         Ok(text) => {
-            let program = Program::of(&path, text);
+            let mut program = Program::of(&path, text.clone());
             let settings = manifests.settings(program.dir());
-            let problems = program.lint(&settings);
-            Findings { path, problems, strict: settings.strict, repeated: 0 }
+            let mut problems = program.lint(&settings);
+            let mut fixed = 0;
+            if args.fix && path.as_os_str() != "-" {
+                let (mended, count) = mend(&path, text, &settings);
+                if count > 0 {
+                    if let Err(error) = Real::new().replace(&path, mended.as_bytes()) {
+                        return Findings::unreadable(path, format!("cannot write the fixed file: {error}"));
+                    }
+                    if !args.json {
+                        let name = path.display().to_string();
+                        crate::out::write(&format!(
+                            "{}: applied {count} fix(es)\n",
+                            harn_syntax::printable(&name)
+                        ));
+                    }
+                    program = Program::of(&path, mended);
+                    problems = program.lint(&settings);
+                    fixed = count;
+                }
+            }
+            Findings { path, problems, strict: settings.strict, repeated: 0, fixed }
         }
         Err(text) => Findings::unreadable(path, text),
     }
+}
+
+/// Passes over a file at most: one mend may make room for another.
+const MAX_PASSES: usize = 10;
+
+/// Applies the mends of the rules until none is left; the text, and how many there were.
+fn mend(path: &Path, mut text: String, settings: &Settings) -> (String, usize) {
+    let mut count = 0;
+    for _ in 0..MAX_PASSES {
+        let found = Program::of(path, text.clone()).lint(settings);
+        // Only the rules have mends that keep the meaning; a name that is meant is for the author to say.
+        let is_rule = |code: &str| code.starts_with(|c: char| c.is_ascii_lowercase());
+        let mut fixes: Vec<_> = found
+            .iter()
+            .filter(|problem| is_rule(problem.diagnostic.code))
+            .filter_map(|problem| problem.diagnostic.fix.as_ref())
+            .collect();
+        fixes.sort_by_key(|fix| fix.edits.iter().map(|(span, _)| span.start).min());
+        let mut edits: Vec<&(Span, String)> = Vec::new();
+        let (mut end, mut applied) = (0, 0);
+        for fix in fixes {
+            if fix.edits.iter().all(|(span, _)| span.start >= end) {
+                end = fix.edits.iter().map(|(span, _)| span.end).max().unwrap_or(end);
+                edits.extend(&fix.edits);
+                applied += 1;
+            }
+        }
+        let mut mended = text.clone();
+        edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+        edits.into_iter().for_each(|(span, new)| mended.replace_range(span.range(), new));
+        if applied == 0 || !harn_syntax::parse(&mended).errors.is_empty() {
+            break;
+        }
+        text = mended;
+        count += applied;
+    }
+    (text, count)
 }
 
 /// Runs the rules for templates.
@@ -54,5 +111,5 @@ pub(super) fn lint_template(path: PathBuf, manifests: &mut Manifests) -> Finding
     let file = Rc::new(SourceFile::new(path.display().to_string(), text));
     let problem = |diagnostic| Problem::located(Located { file: Some(file.clone()), diagnostic });
     let problems = found.into_iter().map(problem).collect();
-    Findings { path, problems, strict: settings.strict, repeated: 0 }
+    Findings { path, problems, strict: settings.strict, repeated: 0, fixed: 0 }
 }

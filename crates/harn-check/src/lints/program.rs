@@ -1,0 +1,438 @@
+//! The rules for programs: what is legal, and says something else than its author meant, or nothing at all.
+//!
+//! Names are compared by their text: a name that is read anywhere counts as used wherever it is bound. So a rule may stay
+//! silent, and does not speak up without cause.
+
+use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
+use harn_syntax::{Diagnostic, Span};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::codes::*;
+use crate::scope::names_of;
+
+/// Runs the rules on a program without syntax errors. Findings are in source order.
+pub fn lint_program(text: &str, tree: &Program) -> Vec<Diagnostic> {
+    let mut uses = Uses::default();
+    uses.stmts(&tree.items);
+    let mut rules = Rules { text, uses, in_pipeline: false, out: Vec::new() };
+    rules.imports(tree);
+    rules.stmts(&tree.items);
+    let mut out = rules.out;
+    out.sort_by_key(|found| found.span.map_or(0, |span| span.start));
+    out
+}
+
+/// What happens to the names of a file.
+#[derive(Default)]
+struct Uses<'a> {
+    /// Names whose value is read.
+    read: FxHashSet<&'a str>,
+    /// Names that are assigned.
+    assigned: FxHashSet<&'a str>,
+    /// How often a name is bound by `let` or `var`, and whether to a list or text each time.
+    bound: FxHashMap<&'a str, (u32, bool)>,
+}
+
+impl<'a> Visitor<'a> for Uses<'a> {
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match &stmt.kind {
+            StmtKind::Assign { target, .. } => {
+                self.assigned.insert(&target.root.name);
+                if !target.path.is_empty() {
+                    self.read.insert(&target.root.name);
+                }
+            }
+            StmtKind::Let { pattern, value, .. } => {
+                let plain = matches!(value.kind, ExprKind::List(_) | ExprKind::Str(_) | ExprKind::Interp(_))
+                    && matches!(pattern.kind, PatternKind::Name(_));
+                names_of(pattern, &mut |name| {
+                    let entry = self.bound.entry(&name.name).or_insert((0, true));
+                    *entry = (entry.0 + 1, entry.1 && plain);
+                });
+            }
+            _ => {}
+        }
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Name(name) => drop(self.read.insert(name)),
+            ExprKind::StructLit { name, .. } => drop(self.read.insert(&name.name)),
+            _ => {}
+        }
+        visit::walk_expr(self, expr);
+    }
+}
+
+struct Rules<'a> {
+    text: &'a str,
+    uses: Uses<'a>,
+    /// The parameters of pipelines are given by the runtime.
+    in_pipeline: bool,
+    out: Vec<Diagnostic>,
+}
+
+/// Methods of lists and texts that change nothing and give a new value.
+const GIVE_ANEW: [&str; 16] = [
+    "append",
+    "chars",
+    "concat",
+    "filter",
+    "lower",
+    "lowercase",
+    "map",
+    "push",
+    "replace",
+    "reverse",
+    "slice",
+    "sort",
+    "split",
+    "trim",
+    "upper",
+    "uppercase",
+];
+
+impl<'a> Rules<'a> {
+    fn report(&mut self, rule: &'static str, span: Span, message: String) -> &mut Diagnostic {
+        let found = Diagnostic::warning(message).with_code(rule).with_label(span, format!("lint[{rule}]"));
+        self.out.push(found);
+        let last = self.out.len() - 1;
+        &mut self.out[last]
+    }
+
+    fn slice(&self, span: Span) -> &'a str {
+        span.slice(self.text)
+    }
+
+    /// Whether nothing ever reads a name; names with `_` say that themselves.
+    fn is_unused(&self, name: &str) -> bool {
+        !name.starts_with('_') && !self.uses.read.contains(name)
+    }
+
+    fn imports(&mut self, tree: &'a Program) {
+        let listing: Vec<&Import> =
+            tree.imports().filter(|import| !import.is_pub && import.names.is_some()).collect();
+        if listing.is_empty() {
+            return;
+        }
+        // Types are mentioned where no value is.
+        let mut mentioned: FxHashSet<&str> = FxHashSet::default();
+        for token in &harn_syntax::lexer::lex(self.text).tokens {
+            if !tree
+                .imports()
+                .any(|import| import.span.start <= token.span.start && token.span.end <= import.span.end)
+            {
+                mentioned.insert(token.span.slice(self.text));
+            }
+        }
+        for import in listing {
+            let names: Vec<&Ident> = import.names.iter().flatten().collect();
+            let all = names.iter().all(|name| !mentioned.contains(name.name.as_str()));
+            for (at, name) in names.iter().enumerate() {
+                if mentioned.contains(name.name.as_str()) || name.name.starts_with('_') {
+                    continue;
+                }
+                let edit = if all {
+                    let end = import.span.end as usize;
+                    let line = self.text[end..].starts_with('\n');
+                    Span::new(import.span.start, (end + usize::from(line)) as u32)
+                } else {
+                    match (names.get(at + 1), at.checked_sub(1).map(|before| names[before])) {
+                        (Some(next), _) => Span::new(name.span.start, next.span.start),
+                        (None, Some(before)) => Span::new(before.span.end, name.span.end),
+                        (None, None) => name.span,
+                    }
+                };
+                let message = format!("imported name `{}` is never used", name.name);
+                let found = self.report(UNUSED_IMPORT, name.span, message);
+                *found = found.clone().with_fix("remove it", vec![(edit, String::new())]);
+            }
+        }
+    }
+
+    fn bindings(&mut self, stmt: &Stmt, mutable: bool, pattern: &Pattern) {
+        let PatternKind::Name(name) = &pattern.kind else {
+            let mut unused = Vec::new();
+            names_of(pattern, &mut |name| unused.push((name.name.clone(), name.span)));
+            unused.retain(|(name, _)| self.is_unused(name));
+            for (name, span) in unused {
+                let message = format!("variable `{name}` is declared but never used");
+                self.report(UNUSED_PATTERN, span, message);
+            }
+            return;
+        };
+        let assigned = self.uses.assigned.contains(name.name.as_str());
+        if self.is_unused(&name.name) {
+            let message = format!("variable `{}` is declared but never used", name.name);
+            let renamed = format!("_{}", name.name);
+            let found = self.report(UNUSED_VARIABLE, name.span, message);
+            if !assigned {
+                *found = found.clone().with_fix(format!("write `{renamed}`"), vec![(name.span, renamed)]);
+            }
+        } else if mutable && !assigned && !name.name.starts_with('_') {
+            let message = format!("variable `{}` is declared as `var` but never reassigned", name.name);
+            let word = Span::new(stmt.span.start, stmt.span.start + "var".len() as u32);
+            let found = self.report(NEVER_REASSIGNED, name.span, message);
+            *found = found.clone().with_fix("write `let`", vec![(word, "let".to_owned())]);
+        }
+    }
+
+    /// Whether a block holds nothing, not even a comment.
+    fn is_empty(&self, block: &Block) -> bool {
+        let inner = self.slice(block.span);
+        block.stmts.is_empty() && !inner.contains("//") && !inner.contains("/*")
+    }
+
+    fn empty(&mut self, what: &str, block: &Block) {
+        if self.is_empty(block) {
+            self.report(EMPTY_BLOCK, block.span, format!("{what} has an empty body"));
+        }
+    }
+
+    fn comparison(&mut self, expr: &Expr, op: BinaryOp, lhs: &Expr, rhs: &Expr) {
+        if !matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
+            return;
+        }
+        for side in [lhs, rhs] {
+            if let ExprKind::Bool(value) = side.kind {
+                let message = format!("comparison to `{value}` is redundant");
+                self.report(COMPARISON_TO_BOOL, expr.span, message).help =
+                    Some("bools are conditions themselves; `!` negates".to_owned());
+            }
+        }
+        let quiet = matches!(lhs.kind, ExprKind::Name(_) | ExprKind::Member { .. } | ExprKind::Index { .. });
+        if quiet && self.slice(lhs.span) == self.slice(rhs.span) && !has_call(lhs) {
+            let message = format!("`{}` is compared with itself", self.slice(lhs.span));
+            self.report(POINTLESS_COMPARISON, expr.span, message);
+        }
+    }
+
+    fn arms(&mut self, arms: &[MatchArm]) {
+        let mut seen: FxHashSet<String> = FxHashSet::default();
+        let mut all: Option<Span> = None;
+        for arm in arms {
+            if let Some(before) = all {
+                let first = arm.patterns.first().map_or(arm.span, |pattern| pattern.span);
+                let line = self.text[..before.start as usize].matches('\n').count() + 1;
+                let message = format!("this arm is never reached: the one in line {line} matches everything");
+                self.report(UNREACHABLE_ARM, first, message);
+                continue;
+            }
+            let guard = arm.guard.as_ref().map_or("", |guard| self.slice(guard.span));
+            for pattern in &arm.patterns {
+                if !seen.insert(format!("{} if {guard}", self.slice(pattern.span))) {
+                    let message = format!("`{}` is matched by an arm before", self.slice(pattern.span));
+                    self.report(DUPLICATE_ARM, pattern.span, message);
+                }
+                let takes_all =
+                    matches!(pattern.kind, MatchPatternKind::Wildcard | MatchPatternKind::Bind(_));
+                if takes_all && arm.guard.is_none() && arm.patterns.len() == 1 {
+                    all = Some(pattern.span);
+                }
+            }
+        }
+    }
+
+    fn conditions(&mut self, arms: &[IfArm]) {
+        let mut seen: FxHashSet<&str> = FxHashSet::default();
+        for arm in arms.iter().filter(|arm| !has_call(&arm.cond)) {
+            if !seen.insert(self.slice(arm.cond.span)) {
+                let message = format!("`{}` was asked before in this chain", self.slice(arm.cond.span));
+                self.report(REPEATED_CONDITION, arm.cond.span, message);
+            }
+        }
+    }
+
+    /// Assignments in the body of a `parallel` to variables around it: each run has a copy.
+    fn copies(&mut self, func: &'a Function) {
+        let mut inside = Inside::default();
+        inside.function(func, &[]);
+        for (name, span) in inside.assigned {
+            if !inside.bound.contains(name) {
+                let message = format!("`{name}` is a copy in here: the variable outside keeps its value");
+                self.report(PARALLEL_ASSIGNMENT, span, message).help =
+                    Some("let the body give the value; `parallel` collects them in a list".to_owned());
+            }
+        }
+    }
+
+    /// A statement whose value nobody takes.
+    fn thrown_away(&mut self, stmt: &Stmt) {
+        let StmtKind::Expr(value) = &stmt.kind else { return };
+        let pure = match &value.kind {
+            ExprKind::Binary { .. } | ExprKind::Name(_) | ExprKind::Int(_) | ExprKind::Float(_) => {
+                !has_call(value)
+            }
+            ExprKind::MethodCall { object, name, .. } => {
+                let known = |name: &Name| {
+                    self.uses.bound.get(name.as_str()).is_some_and(|&(count, plain)| plain && count == 1)
+                };
+                matches!(&object.kind, ExprKind::Name(object) if known(object))
+                    && GIVE_ANEW.contains(&name.name.as_str())
+            }
+            _ => false,
+        };
+        if !pure || matches!(&value.kind, ExprKind::Name(name) if name == "_") {
+            return;
+        }
+        let text = self.slice(value.span);
+        let shown = if text.len() > 40 || text.contains('\n') { "this value" } else { &format!("`{text}`") };
+        let message = format!("{shown} is thrown away");
+        let target = match &value.kind {
+            ExprKind::MethodCall { object, name, .. } => Some(format!(
+                "`{}` gives a new value: write `{} = {text}`",
+                name.name,
+                self.slice(object.span)
+            )),
+            ExprKind::Binary { op: BinaryOp::Eq, .. } => Some("`=` assigns, `==` compares".to_owned()),
+            _ => None,
+        };
+        self.report(UNUSED_RESULT, value.span, message).help = target;
+    }
+}
+
+impl<'a> Visitor<'a> for Rules<'a> {
+    fn stmts(&mut self, stmts: &'a [Stmt]) {
+        if let Some((_, before)) = stmts.split_last() {
+            before.iter().for_each(|stmt| self.thrown_away(stmt));
+        }
+        stmts.iter().for_each(|stmt| self.stmt(stmt));
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match &stmt.kind {
+            StmtKind::Let { mutable, pattern, .. } => self.bindings(stmt, *mutable, pattern),
+            StmtKind::For { body, .. } => self.empty("for loop", body),
+            StmtKind::While { body, .. } => self.empty("while loop", body),
+            _ => {}
+        }
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn decl(&mut self, decl: &'a Decl) {
+        self.in_pipeline = matches!(decl.kind, DeclKind::Pipeline(_));
+        visit::walk_decl(self, decl);
+        self.in_pipeline = false;
+    }
+
+    fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
+        if !std::mem::take(&mut self.in_pipeline) {
+            for param in &func.params {
+                if param.name.name != "self" && self.is_unused(&param.name.name) {
+                    let message = format!("parameter `{}` is declared but never used", param.name.name);
+                    self.report(UNUSED_PARAMETER, param.name.span, message).help =
+                        Some(format!("`_{}` says that it is meant so", param.name.name));
+                }
+            }
+        }
+        visit::walk_function(self, func);
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Binary { op, lhs, rhs, .. } => self.comparison(expr, *op, lhs, rhs),
+            ExprKind::If { arms, .. } => {
+                self.conditions(arms);
+                arms.iter().for_each(|arm| self.empty("if block", &arm.body));
+            }
+            ExprKind::Match { arms, .. } => self.arms(arms),
+            ExprKind::Try { body, catch, .. } => {
+                self.empty("try block", body);
+                if let Some(catch) = catch.as_ref().filter(|catch| self.is_empty(&catch.body)) {
+                    self.report(EMPTY_CATCH, catch.body.span, "errors are swallowed here".to_owned()).help =
+                        Some("handle the error, or say in a comment why it does not matter".to_owned());
+                }
+            }
+            ExprKind::Parallel(parallel) => self.copies(&parallel.func),
+            _ => {}
+        }
+        visit::walk_expr(self, expr);
+    }
+}
+
+/// What the body of a function binds and assigns, at any depth.
+#[derive(Default)]
+struct Inside<'a> {
+    bound: FxHashSet<&'a str>,
+    assigned: Vec<(&'a str, Span)>,
+}
+
+impl<'a> Inside<'a> {
+    fn match_names(&mut self, pattern: &'a MatchPattern) {
+        match &pattern.kind {
+            MatchPatternKind::Bind(name) => drop(self.bound.insert(&name.name)),
+            MatchPatternKind::Dict { entries, rest } => {
+                entries.iter().for_each(|(_, inner)| self.match_names(inner));
+                self.bound.extend(rest.iter().map(|name| name.name.as_str()));
+            }
+            MatchPatternKind::List { items, rest } => {
+                items.iter().for_each(|inner| self.match_names(inner));
+                self.bound.extend(rest.iter().map(|name| name.name.as_str()));
+            }
+            MatchPatternKind::Variant { fields, .. } => {
+                fields.iter().flatten().for_each(|inner| self.match_names(inner));
+            }
+            MatchPatternKind::Wildcard | MatchPatternKind::Value(_) => {}
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Inside<'a> {
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match &stmt.kind {
+            StmtKind::Let { pattern, .. } | StmtKind::For { pattern, .. } => {
+                names_of(pattern, &mut |name| self.bound.extend([name.name.as_str()]));
+            }
+            StmtKind::Assign { target, .. } => self.assigned.push((&target.root.name, target.span)),
+            _ => {}
+        }
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
+        self.bound.extend(func.params.iter().map(|param| param.name.name.as_str()));
+        visit::walk_function(self, func);
+    }
+
+    fn match_arm(&mut self, arm: &'a MatchArm) {
+        arm.patterns.iter().for_each(|pattern| self.match_names(pattern));
+        visit::walk_match_arm(self, arm);
+    }
+
+    fn catch(&mut self, catch: &'a Catch) {
+        self.bound.extend(catch.name.iter().map(|name| name.name.as_str()));
+        self.block(&catch.body);
+    }
+
+    fn select_case(&mut self, case: &'a SelectCase) {
+        self.bound.insert(&case.name.name);
+        self.block(&case.body);
+    }
+}
+
+/// Whether something is called in an expression, which may give another value each time.
+fn has_call(expr: &Expr) -> bool {
+    struct Calls(bool);
+    impl<'a> Visitor<'a> for Calls {
+        fn expr(&mut self, expr: &'a Expr) {
+            let runs = matches!(
+                expr.kind,
+                ExprKind::Call { .. }
+                    | ExprKind::MethodCall { .. }
+                    | ExprKind::Pipe { .. }
+                    | ExprKind::Propagate { .. }
+                    | ExprKind::TryStar(_)
+                    | ExprKind::Spawn(_)
+                    | ExprKind::Parallel(_)
+                    | ExprKind::Select(_)
+            );
+            self.0 |= runs;
+            visit::walk_expr(self, expr);
+        }
+    }
+    let mut calls = Calls(false);
+    calls.expr(expr);
+    calls.0
+}

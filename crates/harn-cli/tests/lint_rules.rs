@@ -1,0 +1,110 @@
+//! The rules of `harn lint` for programs: where they fire, where they do not, and what `--fix` writes.
+
+use crate::common::{folder, harn_in};
+
+/// The rules that fire, with their lines.
+fn rules(text: &str) -> Vec<(String, u64)> {
+    let folder = folder(&[("a.harn", text)]);
+    let ran = harn_in(folder.path(), &["lint", "--json", "a.harn"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let found = report["data"]["files"][0]["diagnostics"].as_array().unwrap().clone();
+    found.iter().map(|d| (d["rule"].as_str().unwrap_or("").to_owned(), d["line"].as_u64().unwrap())).collect()
+}
+
+#[track_caller]
+fn fires(rule: &str, text: &str, line: u64) {
+    assert_eq!(rules(text), [(rule.to_owned(), line)], "in {text}");
+}
+
+#[track_caller]
+fn silent(text: &str) {
+    assert_eq!(rules(text), [], "in {text}");
+}
+
+#[test]
+fn names_that_nobody_reads() {
+    fires("unused-variable", "let x = 1\nprintln(2)\n", 1);
+    fires("unused-variable", "fn f() {\n  var y = 1\n  y = 2\n  3\n}\nprintln(f())\n", 2);
+    fires("unused-pattern-binding", "let {a, b} = {a: 1, b: 2}\nprintln(a)\n", 1);
+    fires("unused-parameter", "fn f(x, y) { x }\nprintln(f(1, 2))\n", 1);
+    fires(
+        "unused-import",
+        "import { shout, parse_int_or } from \"std/text\"\nprintln(parse_int_or(\"1\", 2))\n",
+        1,
+    );
+    silent("let _x = 1\nfn f(_a, b) { b }\nprintln(f(1, 2))\n");
+    silent("let x = 1\nprintln(\"${x}\")\n");
+    silent("pipeline p(task) {\n  println(1)\n}\n");
+    silent("import { parse_int_or } from \"std/text\"\nlet f = parse_int_or\nprintln(f(\"1\", 2))\n");
+}
+
+#[test]
+fn variables_that_do_not_vary() {
+    fires("mutable-never-reassigned", "var x = 1\nprintln(x)\n", 1);
+    silent("var x = 1\nx += 1\nprintln(x)\n");
+    silent("var d = {a: 1}\nd.a = 2\nprintln(d)\n");
+}
+
+#[test]
+fn comparisons_without_a_point() {
+    fires("comparison-to-bool", "let x = true\nprintln(x == true)\n", 2);
+    fires("pointless-comparison", "let x = 1\nprintln(x == x)\n", 2);
+    silent("println(random() == random())\nlet a = {b: 1, c: 1}\nprintln(a.b == a.c)\n");
+}
+
+#[test]
+fn branches_that_are_never_taken() {
+    fires(
+        "duplicate-match-arm",
+        "match 1 {\n  1 -> { println(1) }\n  2 | 1 -> { println(2) }\n  _ -> { println(3) }\n}\n",
+        3,
+    );
+    fires("unreachable-match-arm", "match 1 {\n  _ -> { println(1) }\n  2 -> { println(2) }\n}\n", 3);
+    fires(
+        "repeated-condition",
+        "let x = 1\nif x == 1 {\n  println(1)\n} else if x == 1 {\n  println(2)\n}\n",
+        4,
+    );
+    silent("match 1 {\n  n if n > 1 -> { println(n) }\n  _ -> { println(0) }\n}\n");
+    silent("if random() > 0.5 {\n  println(1)\n} else if random() > 0.5 {\n  println(2)\n}\n");
+}
+
+#[test]
+fn blocks_that_do_nothing() {
+    fires("empty-block", "if true {\n}\nprintln(1)\n", 1);
+    fires("empty-catch", "try {\n  println(1)\n} catch (_e) {\n}\nprintln(2)\n", 3);
+    silent(
+        "for _i in 1 to 3 {\n  // wait\n}\ntry {\n  println(1)\n} catch (_e) {\n  // fine\n}\nprintln(2)\n",
+    );
+}
+
+#[test]
+fn values_that_get_lost() {
+    fires("unused-result", "var xs = [1]\nxs.push(2)\nxs = xs.push(3)\nprintln(xs)\n", 2);
+    fires("unused-result", "var x = 1\nx == 2\nx = 3\nprintln(x)\n", 2);
+    fires("parallel-assignment", "var n = 0\nparallel 2 { _i ->\n  n = n + 1\n}\nprintln(n)\n", 3);
+    silent("let q = {push: { x -> println(x) }}\nq.push(1)\nprintln(q)\n");
+    silent("fn f() {\n  let xs = [1]\n  xs.push(2)\n}\nprintln(f())\n");
+    silent("println(parallel 2 { i ->\n  var n = i\n  n = n + 1\n  n\n})\n");
+}
+
+#[test]
+fn mends_keep_the_meaning() {
+    let text = "import { shout, parse_int_or } from \"std/text\"\nimport { ext } from \"std/path\"\nvar x = parse_int_or(\"1\", 2)\nlet unused = 1\nprintln(x)\nprintl(2)\n";
+    let folder = folder(&[("a.harn", text)]);
+    let ran = harn_in(folder.path(), &["lint", "--fix", "a.harn"]);
+    let fixed = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
+    let expected = "import { parse_int_or } from \"std/text\"\nlet x = parse_int_or(\"1\", 2)\nlet _unused = 1\nprintln(x)\nprintl(2)\n";
+    assert_eq!(fixed, expected);
+    assert_eq!(ran.out, "a.harn: applied 4 fix(es)\n");
+    // A name that is only close to another is for the author to say.
+    assert!(ran.code == 1 && ran.err.contains("printl"), "{}", ran.err);
+}
+
+#[test]
+fn rules_can_be_turned_off() {
+    let folder =
+        folder(&[("harn.toml", "[lint]\ndisabled = [\"unused-variable\"]\n"), ("a.harn", "let x = 1\n")]);
+    let ran = harn_in(folder.path(), &["lint", "a.harn"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "a.harn: no issues found\n", ""));
+}
