@@ -1,5 +1,7 @@
 //! Workflows that run, and the records of their runs.
 
+use std::cell::RefCell;
+
 use harn_agent::workflow::fixture as pure;
 use harn_stdlib::timestamp_now;
 use harn_value::Value;
@@ -143,6 +145,38 @@ builtins! {
         from_json(&pure::suite(&cases))
     }
 
+    /// Notes a number that a run is judged by, and returns it as `{name, value, metadata}`.
+    ///
+    /// ```harn
+    /// println(eval_metric("recall", 0.9)) // -> {metadata: {}, name: recall, value: 0.9}
+    /// ```
+    State fn eval_metric(cx, name: Value as "any?", value: Value as "any?", metadata: Value as "any?") -> "dict" {
+        let (name, value, metadata) = (to_json(&name), to_json(&value), to_json(&metadata));
+        if name.as_str().is_none_or(str::is_empty) {
+            return Err(thrown("eval_metric: name must be a string that is not empty"));
+        }
+        if !value.is_number() {
+            return Err(thrown("eval_metric: value must be a finite number"));
+        }
+        if !metadata.is_null() && !metadata.is_object() {
+            return Err(thrown("eval_metric: metadata must be a dict"));
+        }
+        let metadata = if metadata.is_null() { json!({}) } else { metadata };
+        let noted = json!({"name": name, "value": value, "metadata": metadata});
+        cx.state::<Metrics>().0.borrow_mut().push(noted.clone());
+        from_json(&noted)
+    }
+
+    /// Returns the numbers that the program has noted, in order.
+    ///
+    /// ```harn
+    /// eval_metric("recall", 1)
+    /// println(eval_metrics().map({ m -> m.name })) // -> [recall]
+    /// ```
+    State fn eval_metrics(cx) -> "list<dict>" {
+        from_json(&cx.state::<Metrics>().0.borrow().clone().into())
+    }
+
     /// Reads the manifest of a suite: `{id, name, base_dir, cases: [{label, run_path, fixture_path, compare_to}]}`.
     ///
     /// ```harn
@@ -175,6 +209,10 @@ builtins! {
         from_json(&pure::suite(&cases))
     }
 }
+
+/// The numbers that a program has noted.
+#[derive(Default)]
+struct Metrics(RefCell<Vec<Json>>);
 
 fn record(cx: &Cx, function: &str, run: &Value) -> Result<Json> {
     normal(cx, function, &to_json(run))
