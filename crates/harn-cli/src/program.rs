@@ -424,7 +424,9 @@ pub(crate) fn run(
     }
     let vm = builder.build();
     ready(vm.interrupt().clone());
-    if let Err(text) = harn_runtime::install_skills(&vm, program.dir(), &options.skills) {
+    let configured = harn_runtime::install_skills(&vm, program.dir(), &options.skills)
+        .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()));
+    if let Err(text) = configured {
         return End::Refused(vec![Problem::general(text)]);
     }
     let (loaded, warnings) = match program.load(&vm) {

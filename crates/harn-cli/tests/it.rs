@@ -28,6 +28,7 @@ mod paths;
 mod project;
 mod repl;
 mod rooms;
+mod sessions;
 mod signals;
 mod state;
 mod streams;

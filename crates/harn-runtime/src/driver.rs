@@ -39,6 +39,7 @@ use crate::llm_host::{
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::session::{Scope, Session, Sessions};
+use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
 
 /// What a loop needs of the script that started it.
@@ -117,6 +118,7 @@ pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Va
     config.context_window = context_window(&llm, &providers, route.as_ref().ok());
     config.compaction.fit(config.context_window);
     let session = match &config.session_id {
+        Some(id) if session_store::always(cx) => session_store::open(cx, id).await?,
         Some(id) => sessions.named(id),
         None => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
@@ -373,6 +375,7 @@ impl Driver {
             self.hand_over_notes(&mut agent);
             let taken = agent.answer(answer, &prompts);
             self.keep(&agent);
+            session_store::flush(&self.cx, &self.session).await?;
             self.publish(&mut agent).await?;
             taken.map_err(|e| broken(&e))?;
         }
@@ -389,6 +392,7 @@ impl Driver {
         if !agent.config().skills.list.is_empty() {
             self.session.carry_skills(agent.active_skills());
         }
+        session_store::flush(&self.cx, &self.session).await?;
         self.trace(json!({
             "type": "loop_complete", "status": result["status"], "iterations": result["iterations"],
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],

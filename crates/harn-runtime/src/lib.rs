@@ -18,7 +18,7 @@
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop, `workflow.rs` those of a workflow, `mailbox.rs` holds messages to workflows,
 //! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people, `skill_files.rs` finds skills on disk,
-//! `session.rs` holds what belongs to a loop, `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `rehearsal.rs` shows the prompts of a run without models.
+//! `session.rs` holds what belongs to a loop, `session_store.rs` keeps sessions for later processes, `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -42,6 +42,7 @@ mod policy;
 mod rehearsal;
 mod reminders;
 mod session;
+mod session_store;
 mod skill_files;
 mod template_state;
 mod trace;
@@ -61,6 +62,7 @@ pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
 pub use rehearsal::{SentCall, rehearse_calls};
+pub use session_store::configure_sessions;
 pub use skill_files::install_skills;
 
 /// Returns the names of the options of a model call.

@@ -15,6 +15,8 @@ use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
 use serde_json::{Value as Json, json};
 
+use crate::session_store::Stored;
+
 use crate::convert::from_json;
 
 /// Sessions with a history that are kept when nothing else holds on to them.
@@ -66,6 +68,8 @@ pub(crate) struct Session {
     grants: RefCell<Vec<(String, Json)>>,
     /// What was said.
     pub(crate) history: RefCell<History>,
+    /// What later processes find of it, when it is stored.
+    pub(crate) stored: RefCell<Option<Stored>>,
     /// When it was asked for last, on a clock that counts requests.
     used: Cell<u64>,
 }

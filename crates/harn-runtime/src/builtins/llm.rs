@@ -269,14 +269,14 @@ pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &V
     let (runtime, mut options) = (runtime(cx), CallOptions::new(cx, given));
     check_system("llm_call", system)?;
     let listener = live::listener("llm_call", given)?;
-    let session = super::session::begin(cx, &mut options.json);
+    let session = super::session::begin(cx, &mut options.json).await?;
     let call = call(prompt, system, &options);
     let result = match listener {
         Some(listener) => live::llm_call(cx, runtime, call, &options.json, &listener).await?,
         None => calling(cx, &options.json, runtime.llm_call(&call)).await,
     };
     let result = result.map_err(|e| failed(&e))?;
-    super::session::end(session, &result)?;
+    super::session::end(cx, session, &result).await?;
     Ok(from_json(&result))
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::llm_host::new_id;
 use crate::session::{Session, Sessions};
+use crate::session_store;
 
 builtins! {
     /// Sessions.
@@ -17,20 +18,26 @@ builtins! {
 
     /// Opens a session, or finds the one of that name, and returns its id.
     ///
-    /// A loop with that `session_id` begins with what was said before, and adds to it.
+    /// A loop with that `session_id` begins with what was said before, and adds to it. With `{persist: true}` the session is
+    /// kept in the project's state folder: a later process that opens it goes on there.
     ///
     /// ```harn
     /// let s = agent_session_open("support")
     /// agent_loop("My name is Ada.", nil, {provider: "mock", session_id: s})
     /// println(agent_session_length(s)) // -> 2
     /// ```
-    Random fn agent_session_open(cx, id: Value as "any?") -> "string" {
+    Random async fn agent_session_open(cx, id: Value as "any?", options: Value as "{persist?: bool}?") -> "string" {
+        let id_given = !id.is_nil();
         let id = match id.as_str() {
             Some(id) => id.to_string(),
             None if id.is_nil() => format!("agent_session_{}", new_id(cx.vm())),
             None => return Err(thrown("agent_session_open: `id` must be a string or nil")),
         };
-        cx.state::<Sessions>().named(&id);
+        if entry(&options, "persist").truthy() || id_given && session_store::always(&cx) {
+            session_store::open(&cx, &id).await?;
+        } else {
+            cx.state::<Sessions>().named(&id);
+        }
         id
     }
 
@@ -95,12 +102,15 @@ builtins! {
     /// agent_session_reset(s)
     /// println(agent_session_length(s)) // -> 0
     /// ```
-    State fn agent_session_reset(cx, id: Value as "any?") -> "nil" {
-        let session = known(cx, "agent_session_reset", &id)?;
-        let mut history = session.history.borrow_mut();
-        history.messages = Conversation::new();
-        history.events.clear();
-        history.summary = None;
+    State async fn agent_session_reset(cx, id: Value as "any?") -> "nil" {
+        let session = known(&cx, "agent_session_reset", &id)?;
+        {
+            let mut history = session.history.borrow_mut();
+            history.messages = Conversation::new();
+            history.events.clear();
+            history.summary = None;
+        }
+        session_store::flush(&cx, &session).await?;
     }
 
     /// Copies a session, without those who listen to it, and returns the id of the copy.
@@ -109,8 +119,8 @@ builtins! {
     /// let s = agent_session_open("s")
     /// println(agent_session_fork(s, "other")) // -> other
     /// ```
-    Random fn agent_session_fork(cx, src: Value as "any?", dst: Value as "any?") -> "string" {
-        fork(cx, "agent_session_fork", &src, None, &dst)?
+    Random async fn agent_session_fork(cx, src: Value as "any?", dst: Value as "any?") -> "string" {
+        fork(&cx, "agent_session_fork", &src, None, &dst).await?
     }
 
     /// Copies the first messages of a session and returns the id of the copy.
@@ -120,9 +130,9 @@ builtins! {
     /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
     /// println(agent_session_length(agent_session_fork_at(s, 2))) // -> 2
     /// ```
-    Random fn agent_session_fork_at(cx, src: Value as "any?", keep_first: Value as "any?", dst: Value as "any?") -> "string" {
+    Random async fn agent_session_fork_at(cx, src: Value as "any?", keep_first: Value as "any?", dst: Value as "any?") -> "string" {
         let keep = size("agent_session_fork_at", "keep_first", &keep_first)?;
-        fork(cx, "agent_session_fork_at", &src, Some(keep), &dst)?
+        fork(&cx, "agent_session_fork_at", &src, Some(keep), &dst).await?
     }
 
     /// Keeps the newest messages of a session and returns how many that are.
@@ -132,15 +142,19 @@ builtins! {
     /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
     /// println(agent_session_trim(s, 1)) // -> 1
     /// ```
-    State fn agent_session_trim(cx, id: Value as "any?", keep_last: Value as "any?") -> "int" {
-        let session = known(cx, "agent_session_trim", &id)?;
+    State async fn agent_session_trim(cx, id: Value as "any?", keep_last: Value as "any?") -> "int" {
+        let session = known(&cx, "agent_session_trim", &id)?;
         let keep = size("agent_session_trim", "keep_last", &keep_last)?;
-        let mut history = session.history.borrow_mut();
-        let gone = history.messages.len().saturating_sub(keep);
-        let mut kept = Conversation::new();
-        history.messages.iter().skip(gone).for_each(|message| kept.push(message));
-        history.messages = kept;
-        history.messages.len()
+        let left = {
+            let mut history = session.history.borrow_mut();
+            let gone = history.messages.len().saturating_sub(keep);
+            let mut kept = Conversation::new();
+            history.messages.iter().skip(gone).for_each(|message| kept.push(message));
+            history.messages = kept;
+            history.messages.len()
+        };
+        session_store::flush(&cx, &session).await?;
+        left
     }
 
     /// Adds a message to a session.
@@ -150,9 +164,9 @@ builtins! {
     /// agent_session_inject(s, {role: "assistant", content: "Hello."})
     /// println(agent_session_length(s)) // -> 1
     /// ```
-    State fn agent_session_inject(cx, id: Value as "any?", message: Value as "any?") -> "nil" {
+    State async fn agent_session_inject(cx, id: Value as "any?", message: Value as "any?") -> "nil" {
         let function = "agent_session_inject";
-        let session = known(cx, function, &id)?;
+        let session = known(&cx, function, &id)?;
         if message.is_nil() {
             return Err(thrown(format!("{function}: `message` required")));
         }
@@ -165,8 +179,9 @@ builtins! {
                 "{function}: message must have a string `role` (user|assistant|tool_result|system)"
             )));
         }
-        let mut history = session.history.borrow_mut();
-        history.messages.push_json(to_json(&message)).map_err(|e| thrown(format!("{function}: {e}")))?;
+        let pushed = session.history.borrow_mut().messages.push_json(to_json(&message));
+        pushed.map_err(|e| thrown(format!("{function}: {e}")))?;
+        session_store::flush(&cx, &session).await?;
     }
 
     /// Replaces the older messages of a session by a summary and returns how many messages it has then.
@@ -177,10 +192,13 @@ builtins! {
     /// println(agent_session_compact(s, {keep_last: 2, compact_strategy: "truncate"})) // -> 3
     /// ```
     Llm async fn agent_session_compact(cx, id: Value as "any?", opts: Value as "any?") -> "int" {
-        crate::compact::session(&cx, &known(&cx, "agent_session_compact", &id)?, &opts).await?
+        let session = known(&cx, "agent_session_compact", &id)?;
+        let left = crate::compact::session(&cx, &session, &opts).await?;
+        session_store::flush(&cx, &session).await?;
+        left
     }
 
-    /// Forgets a session.
+    /// Forgets a session. One that is stored stays in the store: another process may open it at once.
     ///
     /// ```harn
     /// agent_session_close(agent_session_open("s"))
@@ -189,6 +207,7 @@ builtins! {
     State fn agent_session_close(cx, id: Value as "any?") -> "nil" {
         let session = known(cx, "agent_session_close", &id)?;
         cx.state::<Sessions>().close(&session.id);
+        session.stored.take();
     }
 }
 
@@ -226,7 +245,7 @@ fn root(sessions: &Sessions, session: &Rc<Session>) -> String {
     }
 }
 
-fn fork(cx: &Cx, function: &str, src: &Value, keep: Option<usize>, dst: &Value) -> Result<String> {
+async fn fork(cx: &Cx, function: &str, src: &Value, keep: Option<usize>, dst: &Value) -> Result<String> {
     let source = known(cx, function, src)?;
     let id = match dst.as_str() {
         Some(id) => id.to_string(),
@@ -240,7 +259,21 @@ fn fork(cx: &Cx, function: &str, src: &Value, keep: Option<usize>, dst: &Value) 
     if sessions.known(&id).is_some_and(|session| !session.history.borrow().messages.is_empty()) {
         return Err(thrown(format!("{function}: session '{id}' has messages already; close it first")));
     }
-    let copy = sessions.named(&id);
+    let copy = match session_store::always(cx) {
+        true => session_store::open(cx, &id).await?,
+        false => sessions.named(&id),
+    };
+    if !copy.history.borrow().messages.is_empty() {
+        return Err(thrown(format!("{function}: session '{id}' has stored messages already")));
+    }
+    link(&source, &copy, keep);
+    session_store::flush(cx, &source).await?;
+    session_store::flush(cx, &copy).await?;
+    Ok(id)
+}
+
+/// Makes a session the copy of another one.
+fn link(source: &Session, copy: &Session, keep: Option<usize>) {
     let mut from = source.history.borrow_mut();
     let mut to = copy.history.borrow_mut();
     to.messages = from.messages.clone();
@@ -251,16 +284,20 @@ fn fork(cx: &Cx, function: &str, src: &Value, keep: Option<usize>, dst: &Value) 
     }
     to.branched_at = keep;
     to.parent = Some(source.id.clone());
-    if !from.children.contains(&id) {
-        from.children.push(id.clone());
+    if !from.children.contains(&copy.id) {
+        from.children.push(copy.id.clone());
     }
-    Ok(id)
 }
 
 /// Puts what was said in the session of a single call in front of the call, when it names one.
-pub(crate) fn begin(cx: &Cx, options: &mut Json) -> Option<Rc<Session>> {
-    let id = options.get("session_id").and_then(Json::as_str).filter(|id| !id.is_empty())?;
-    let session = cx.state::<Sessions>().named(id);
+pub(crate) async fn begin(cx: &Cx, options: &mut Json) -> Result<Option<Rc<Session>>> {
+    let Some(id) = options.get("session_id").and_then(Json::as_str).filter(|id| !id.is_empty()) else {
+        return Ok(None);
+    };
+    let session = match session_store::always(cx) {
+        true => session_store::open(cx, id).await?,
+        false => cx.state::<Sessions>().named(id),
+    };
     let mut messages = session.history.borrow().messages.to_json();
     if !messages.is_empty() {
         match options.get("messages").and_then(Json::as_array) {
@@ -275,15 +312,21 @@ pub(crate) fn begin(cx: &Cx, options: &mut Json) -> Option<Rc<Session>> {
             None => {}
         }
     }
-    Some(session)
+    Ok(Some(session))
 }
 
 /// Keeps what a single call has said.
-pub(crate) fn end(session: Option<Rc<Session>>, result: &Json) -> std::result::Result<(), Error> {
+pub(crate) async fn end(
+    cx: &Cx,
+    session: Option<Rc<Session>>,
+    result: &Json,
+) -> std::result::Result<(), Error> {
     let (Some(session), Some(messages)) = (session, result["transcript"]["messages"].as_array()) else {
         return Ok(());
     };
-    let mut history = session.history.borrow_mut();
-    history.messages = history.messages.with_same(messages).map_err(|e| thrown(e.0))?;
-    Ok(())
+    {
+        let mut history = session.history.borrow_mut();
+        history.messages = history.messages.with_same(messages).map_err(|e| thrown(e.0))?;
+    }
+    session_store::flush(cx, &session).await
 }

@@ -1,0 +1,93 @@
+//! Sessions that outlive the process that spoke in them.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::common::{command, folder, harn_in};
+
+const OPEN: &str = "let s = agent_session_open(\"support\", {persist: true})\n";
+
+#[test]
+fn a_later_process_goes_on() {
+    let dir = folder(&[
+        ("harn.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\n"),
+        (
+            "talk.harn",
+            "let s = agent_session_open(\"support\", {persist: true})\nprintln(agent_session_length(s))\n\
+             agent_loop(\"My name is Ada.\", nil, {provider: \"mock\", session_id: s})\nprintln(llm_mock_calls()[0].messages.len())\n",
+        ),
+        (
+            "edit.harn",
+            "let s = agent_session_open(\"support\", {persist: true})\nagent_session_trim(s, 1)\n\
+             agent_session_inject(s, {role: \"user\", content: \"new\"})\nprintln(agent_session_snapshot(s).messages.map({ m -> m.content }).len())\n",
+        ),
+    ]);
+    assert_eq!(harn_in(dir.path(), &["run", "talk.harn"]).out, "0\n1\n");
+    assert_eq!(harn_in(dir.path(), &["run", "talk.harn"]).out, "2\n3\n");
+    assert_eq!(harn_in(dir.path(), &["run", "edit.harn"]).out, "2\n");
+    assert_eq!(harn_in(dir.path(), &["run", "talk.harn"]).out, "2\n3\n");
+}
+
+#[test]
+fn a_project_can_keep_all_sessions() {
+    let dir = folder(&[
+        ("harn.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\n\n[sessions]\npersist = true\n"),
+        (
+            "call.harn",
+            "llm_call(\"Hi\", nil, {provider: \"mock\", session_id: \"chat\"})\nprintln(agent_session_length(\"chat\"))\n",
+        ),
+    ]);
+    assert_eq!(harn_in(dir.path(), &["run", "call.harn"]).out, "2\n");
+    assert_eq!(harn_in(dir.path(), &["run", "call.harn"]).out, "4\n");
+    let wrong = folder(&[("harn.toml", "[sessions]\npersits = true\n"), ("a.harn", "println(1)\n")]);
+    let ran = harn_in(wrong.path(), &["run", "a.harn"]);
+    assert!(ran.code == 1 && ran.err.contains("[sessions] has no key 'persits'"), "{}", ran.err);
+}
+
+#[test]
+fn who_may_not_write_files_keeps_no_sessions() {
+    let dir = folder(&[("harn.toml", ""), ("a.harn", OPEN)]);
+    let ran = harn_in(dir.path(), &["run", "--sandbox=read_only", "a.harn"]);
+    assert!(ran.code == 1 && !dir.path().join(".harn").exists(), "{}", ran.err);
+}
+
+/// Every message whose number was printed is there after the process was killed, in order and whole.
+#[test]
+fn what_was_acknowledged_survives_a_kill() {
+    let kills = std::env::var("HARN_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let dir = folder(&[
+        ("harn.toml", ""),
+        (
+            "write.harn",
+            "let s = agent_session_open(\"support\", {persist: true})\nvar n = agent_session_length(s)\n\
+             while true {\n  agent_session_inject(s, {role: \"user\", content: \"message ${n}\"})\n  n = n + 1\n  println(n)\n}\n",
+        ),
+        (
+            "read.harn",
+            "let s = agent_session_open(\"support\", {persist: true})\nvar n = 0\n\
+             for m in agent_session_snapshot(s).messages {\n  if m.content != \"message ${n}\" { throw \"found ${m.content} at ${n}\" }\n  n = n + 1\n}\nprintln(n)\n",
+        ),
+    ]);
+    for kill in 0..kills {
+        let mut child = command(&["run", "write.harn"]);
+        let mut child = child.current_dir(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut told = 0;
+        // Somewhere behind the first messages, at another place each time.
+        for _ in 0..=(kill * 7) % 23 {
+            told = lines.next().unwrap().unwrap().parse::<u64>().unwrap();
+        }
+        std::thread::sleep(Duration::from_micros(kill * 431 % 5_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for line in lines.map_while(Result::ok) {
+            // The last line may be cut off by the kill.
+            told = line.parse().map_or(told, |n: u64| told.max(n));
+        }
+        let read = harn_in(dir.path(), &["run", "read.harn"]);
+        assert_eq!(read.code, 0, "{}", read.err);
+        let kept: u64 = read.out.trim().parse().unwrap();
+        assert!(kept == told || kept == told + 1, "{told} told, {kept} kept");
+    }
+}

@@ -1,0 +1,281 @@
+//! Sessions that outlive the process: each is a record of the project's store, one entry per message.
+//!
+//! One process writes a session at a time. It holds a lease, which every write prolongs; who was taken for dead cannot write
+//! over its successor. What a loop or builtin has said is stored before the program goes on.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_front::Through;
+use harn_llm::Conversation;
+use harn_store::{Error as StoreError, Fence, RecordKind, SqliteStore, Store, Write};
+use harn_system::SystemExt;
+use harn_vm::{Cx, Error, Result, Vm};
+use serde_json::{Value as Json, json};
+
+use crate::convert::thrown;
+use crate::llm_host::new_id;
+use crate::session::{History, Session, Sessions};
+
+/// How long a process that died holds a session back, in milliseconds.
+const LEASE_MS: i64 = 15_000;
+
+/// How often a session that is held by another process is asked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Messages that are read at once.
+const PAGE: usize = 1_000;
+
+/// The store of a program, opened when a session first needs it.
+#[derive(Default)]
+struct Opened {
+    store: RefCell<Option<Rc<SqliteStore>>>,
+    /// `[sessions] persist` of the manifest: all sessions with a name are stored.
+    always: Cell<bool>,
+}
+
+/// The stored part of a session. Dropping it lets other processes write.
+pub(crate) struct Stored {
+    store: Rc<SqliteStore>,
+    fence: Fence,
+    /// What the store has.
+    messages: Conversation,
+    info: Json,
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        // The write is begun by asking for it; nobody waits for the answer.
+        drop(self.store.write(&self.fence, vec![Write::Release]));
+    }
+}
+
+/// Reads `[sessions]` of the project that `folder` belongs to.
+///
+/// # Errors
+/// What is wrong in it.
+pub fn configure_sessions(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<(), String> {
+    let system = vm.system().clone();
+    let Some(folder) = harn_template::absolute_folder(folder, &*system) else { return Ok(()) };
+    let Some(root) = harn_front::project_root(&folder, &Through(&*system)) else { return Ok(()) };
+    let Ok(text) = system.read_text(&root.join("harn.toml"), harn_front::MAX_BYTES) else { return Ok(()) };
+    // A manifest that does not parse is reported by whoever runs the program.
+    let Ok(manifest) = text.parse::<toml::Table>() else { return Ok(()) };
+    let Some(table) = manifest.get("sessions") else { return Ok(()) };
+    let table = table.as_table().ok_or("[sessions] must be a table")?;
+    if let Some(key) = table.keys().find(|key| *key != "persist") {
+        return Err(format!("[sessions] has no key '{key}'; there is persist"));
+    }
+    let persist = match table.get("persist") {
+        None => false,
+        Some(value) => value.as_bool().ok_or("[sessions] persist must be true or false")?,
+    };
+    vm.extension::<Opened>().always.set(persist);
+    Ok(())
+}
+
+/// Whether sessions with a name are stored without being asked for.
+pub(crate) fn always(cx: &Cx) -> bool {
+    cx.state::<Opened>().always.get()
+}
+
+fn failed(id: &str, error: &StoreError) -> Error {
+    match error {
+        StoreError::Fenced { .. } => thrown(format!(
+            "session '{id}': another process has taken it over; what was said last is not stored"
+        )),
+        StoreError::Held { .. } => thrown(format!("session '{id}' is in use by another process")),
+        other => thrown(format!("session '{id}': {other}")),
+    }
+}
+
+/// The session of a name, from the store if it is there, and kept there from now on.
+///
+/// # Errors
+/// Another process has it, or the store cannot be used.
+pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
+    let session = cx.state::<Sessions>().named(id);
+    if session.stored.borrow().is_some() {
+        return Ok(session);
+    }
+    let store = store(cx)?;
+    let fence = acquire(cx, &store, id).await?;
+    let wrong = |error: StoreError| failed(id, &error);
+    // From here on the lease goes back when something fails.
+    let mut stored = Stored { store, fence, messages: Conversation::new(), info: Json::Null };
+    match stored.store.record(RecordKind::Session, id).await.map_err(wrong)? {
+        None => {
+            let create = Write::RecordCreate {
+                kind: RecordKind::Session,
+                id: id.to_owned(),
+                status: "active".to_owned(),
+                info: b"null".to_vec(),
+                at_ms: cx.system().now_ms(),
+            };
+            stored.store.write(&stored.fence, vec![create]).await.map_err(wrong)?;
+        }
+        Some(record) => {
+            let broken = |what: &str| thrown(format!("session '{id}': its stored {what} cannot be read"));
+            stored.info = serde_json::from_slice(&record.info).map_err(|_| broken("head"))?;
+            let mut at = 0;
+            while at < record.length {
+                let page = stored.store.entries(RecordKind::Session, id, at, PAGE).await.map_err(wrong)?;
+                if page.is_empty() {
+                    break;
+                }
+                at += page.len() as u64;
+                for entry in page {
+                    let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
+                    stored.messages.push_json(message).map_err(|_| broken("messages"))?;
+                }
+            }
+            if !session.history.borrow().messages.is_empty() && !stored.messages.is_empty() {
+                return Err(thrown(format!(
+                    "session '{id}' has messages of this program and stored ones; open it before it is used"
+                )));
+            }
+            if session.history.borrow().messages.is_empty() {
+                session.history.borrow_mut().messages = stored.messages.clone();
+                take(&session, &stored.info);
+            }
+        }
+    }
+    *session.stored.borrow_mut() = Some(stored);
+    flush(cx, &session).await?;
+    Ok(session)
+}
+
+/// The store of the project, made at its first use.
+fn store(cx: &Cx) -> Result<Rc<SqliteStore>> {
+    let opened = cx.state::<Opened>();
+    if let Some(store) = &*opened.store.borrow() {
+        return Ok(store.clone());
+    }
+    let path = harn_stdlib::state_place(cx, "HARN_STATE_FILE", "state.db");
+    if let Some(folder) = path.parent() {
+        // Through the door: who may not write files keeps no sessions either.
+        cx.system().make_dirs(folder).map_err(|error| {
+            let text = format!("sessions cannot be stored in {}: {error}", folder.display());
+            cx.refusal(&error).unwrap_or_else(|| thrown(text))
+        })?;
+    }
+    let store = Rc::new(SqliteStore::new(path));
+    *opened.store.borrow_mut() = Some(store.clone());
+    Ok(store)
+}
+
+/// Takes the lease of a session; one that a dead process left runs out.
+async fn acquire(cx: &Cx, store: &SqliteStore, id: &str) -> Result<Fence> {
+    let (scope, host) = (format!("session/{id}"), host(cx.vm()));
+    let mut owner = format!("{}@{host}/{}", cx.vm().system().pid(), new_id(cx.vm()));
+    let mut told = false;
+    let begun = cx.system().monotonic();
+    loop {
+        let now = cx.system().now_ms();
+        match store.acquire(&scope, &owner, now, now + LEASE_MS).await {
+            Ok(lease) => return Ok(lease.fence()),
+            Err(StoreError::Held { owner: other, .. }) if is_dead(cx.vm(), &other, &host) => owner = other,
+            Err(error @ StoreError::Held { .. }) => {
+                let waited = cx.system().monotonic().saturating_sub(begun);
+                if waited > Duration::from_millis(LEASE_MS.unsigned_abs() + 1_000) {
+                    return Err(failed(id, &error));
+                }
+                if !std::mem::replace(&mut told, true) {
+                    let text = format!("[harn] session '{id}' is in use by another process; waiting\n");
+                    cx.system().write_err(&text);
+                }
+                cx.sleep(POLL).await?;
+            }
+            Err(error) => return Err(failed(id, &error)),
+        }
+    }
+}
+
+/// The name of this machine; empty when it has none that can be read.
+fn host(vm: &Vm) -> String {
+    let name = vm.system().read_text(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Whether the owner of a lease was a process of this machine that is gone. Its lease can be taken in its name: should the
+/// process be there after all, its next write is refused.
+fn is_dead(vm: &Vm, owner: &str, host: &str) -> bool {
+    let Some((pid, rest)) = owner.split_once('@') else { return false };
+    let here = !host.is_empty() && rest.split_once('/').is_some_and(|(name, _)| name == host);
+    let pid: Option<u32> = pid.parse().ok();
+    let system = vm.system();
+    let Some(pid) = pid.filter(|_| here && system.is_dir(Path::new("/proc"))) else { return false };
+    match system.read_text(Path::new(&format!("/proc/{pid}/stat")), 4096) {
+        // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
+    }
+}
+
+/// What the head of a stored session says.
+fn info(session: &Session, history: &History) -> Json {
+    json!({
+        "summary": history.summary, "events": history.events, "parent": history.parent,
+        "children": history.children, "branched_at": history.branched_at, "skills": session.carried_skills(),
+    })
+}
+
+/// Puts what a stored head says into a session.
+fn take(session: &Session, info: &Json) {
+    let texts = |value: &Json| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
+    };
+    let mut history = session.history.borrow_mut();
+    history.summary = info["summary"].as_str().map(str::to_owned);
+    history.events = info["events"].as_array().cloned().unwrap_or_default();
+    history.parent = info["parent"].as_str().map(str::to_owned);
+    history.children = texts(&info["children"]);
+    history.branched_at = info["branched_at"].as_u64().and_then(|n| usize::try_from(n).ok());
+    if info["skills"].is_array() {
+        session.carry_skills(&texts(&info["skills"]));
+    }
+}
+
+/// Stores what a session has now, if it is one that is stored.
+///
+/// # Errors
+/// Another process has taken it over, or the store cannot be written.
+pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
+    let (messages, info) = {
+        let history = session.history.borrow();
+        (history.messages.clone(), info(session, &history))
+    };
+    let id = session.id.clone();
+    let (store, fence, writes) = {
+        let stored = session.stored.borrow();
+        let Some(stored) = &*stored else { return Ok(()) };
+        let same = stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count();
+        let (at_ms, kind) = (cx.system().now_ms(), RecordKind::Session);
+        let mut writes = Vec::new();
+        if same < stored.messages.len() {
+            writes.push(Write::RecordTruncate { kind, id: id.clone(), length: same as u64, at_ms });
+        }
+        if same < messages.len() {
+            let entries =
+                messages.iter().skip(same).map(|message| message.to_json().to_string().into_bytes());
+            let entries = entries.collect();
+            writes.push(Write::RecordAppend { kind, id: id.clone(), first: same as u64, entries, at_ms });
+        }
+        if info != stored.info {
+            let info = Some(info.to_string().into_bytes());
+            writes.push(Write::RecordUpdate { kind, id: id.clone(), status: None, info, at_ms });
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        writes.push(Write::Renew { until_ms: at_ms + LEASE_MS });
+        (stored.store.clone(), stored.fence.clone(), writes)
+    };
+    store.write(&fence, writes).await.map_err(|error| failed(&id, &error))?;
+    if let Some(stored) = &mut *session.stored.borrow_mut() {
+        (stored.messages, stored.info) = (messages, info);
+    }
+    Ok(())
+}
