@@ -954,8 +954,13 @@ async fn builtin<'p>(
         it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
         return result;
     }
-    let [arg] = args else { return it.unknown() };
-    let v = expr(it.clone(), &arg.value, env.clone(), link.clone()).await?;
+    // Before the argument is evaluated: it may throw, and a call of what does not exist is an error of its own.
+    let known = ["println", "len", "is_ok", "unwrap", "to_string"].contains(&name);
+    let [Arg { value, spread: false }] = args else { return it.unknown() };
+    if !known {
+        return it.unknown();
+    }
+    let v = expr(it.clone(), value, env.clone(), link.clone()).await?;
     Ok(match (name, v) {
         ("println", v) => {
             it.print(&it.show(&v)?);
