@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
 use crate::compaction::Compaction;
+use crate::daemon::DaemonConfig;
 use crate::detect::Limits;
 use crate::error::ConfigError;
 use crate::ledger::{LEDGER, Ledger};
@@ -104,16 +105,7 @@ const CHECKED: &[(&str, Shape)] = &[
 ];
 
 /// Options of the contract that nothing here can do yet. They are refused: one that is accepted is relied on.
-pub const NOT_YET: &[&str] = &[
-    "consolidate_on_idle",
-    "daemon",
-    "idle_watchdog_attempts",
-    "mcp_servers",
-    "persist_path",
-    "resume_path",
-    "wake_interval_ms",
-    "watch_paths",
-];
+pub const NOT_YET: &[&str] = &["mcp_servers"];
 
 /// How tool calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -262,6 +254,8 @@ pub struct LoopConfig {
     pub ledger: Option<Ledger>,
     /// The skills, and how they are chosen.
     pub skills: LoopSkills,
+    /// How it rests, when it is a daemon.
+    pub daemon: Option<DaemonConfig>,
     /// Tokens that the model's context holds, when that is known.
     pub context_window: Option<u64>,
 }
@@ -308,6 +302,7 @@ impl LoopConfig {
                 return Err(ConfigError(format!("agent_loop: {key} is not available in this version")));
             }
         }
+        let daemon = DaemonConfig::from_options(&options)?;
         let word = text(&options, "profile").unwrap_or_else(|| "tool_using".to_owned());
         let Some((iterations, nudges, schema_retries)) = profile(&word) else {
             return Err(ConfigError(format!(
@@ -391,6 +386,7 @@ impl LoopConfig {
             compaction: Compaction::from_options(&options)?,
             ledger: Ledger::from_options(&options)?,
             context_window: None,
+            daemon,
             options,
         })
     }

@@ -88,6 +88,13 @@ pub enum AgentEvent {
     SkillScopeTools(Json),
     /// Older messages gave way to a summary.
     TranscriptCompacted(Json),
+    /// A daemon found no reason to go on too often.
+    DaemonWatchdogTripped {
+        /// How often it looked.
+        attempts: u64,
+        /// How long it waited.
+        elapsed_ms: u64,
+    },
     /// Something happened to work that a loop handed on.
     WorkerUpdate(Json),
     /// A stage of a workflow has handed work on.

@@ -20,6 +20,7 @@ pub mod ceiling;
 pub mod command;
 pub mod compaction;
 pub mod config;
+pub mod daemon;
 pub mod detect;
 pub mod error;
 pub mod event;
@@ -47,6 +48,6 @@ pub use error::ConfigError;
 pub use event::AgentEvent;
 pub use registry::RegistryError;
 pub use run::{
-    AgentLoop, Answer, Archive, HookVerdict, LoopError, ModelCall, Moment, PermissionQuestion, SkillHook,
-    Step, ToolIntent, ToolReply, ToolRun, ToolStatus,
+    AgentLoop, Answer, Archive, HookVerdict, Look, LoopError, ModelCall, Moment, PermissionQuestion, Rest,
+    SkillHook, Step, ToolIntent, ToolReply, ToolRun, ToolStatus,
 };

@@ -19,6 +19,7 @@ mod hardened;
 mod hostile_trees;
 mod imports;
 mod install;
+mod kill;
 mod limits;
 mod lint;
 mod lint_rules;

@@ -11,12 +11,12 @@ use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::surface::{Finding, Severity};
 use harn_agent::tool::Backend;
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, Archive, LoopConfig, LoopError, ModelCall, Moment, PermissionQuestion,
-    SkillHook, Step, ToolReply, ToolRun, ToolStatus,
+    AgentEvent, AgentLoop, Answer, Archive, Look, LoopConfig, LoopError, ModelCall, Moment,
+    PermissionQuestion, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::tools::ToolShape;
 use harn_llm::transcript::extra_events;
-use harn_llm::{Call, Category, LlmRuntime};
+use harn_llm::{Call, Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
 use harn_prompt::reminder::{Reminder, pending, provider_reminders};
@@ -38,6 +38,7 @@ use crate::llm_host::{
 };
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
+use crate::rest::{self, FileKeeper, Keeper};
 use crate::session::{Scope, Session, Sessions};
 use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
@@ -70,6 +71,8 @@ struct Driver {
     recite: Value,
     /// Who gets the text of replies while it arrives.
     on_delta: Option<Value>,
+    /// Who keeps the snapshots of a daemon.
+    keeper: Option<Rc<dyn Keeper>>,
     /// What of the reply that is being taken has been told so.
     told: RefCell<String>,
 }
@@ -97,6 +100,20 @@ pub(crate) struct Ended {
 /// # Errors
 /// As [`run`].
 pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Ended> {
+    run_kept(cx, prompt, system, given, None).await
+}
+
+/// As [`run_loop`] for a daemon that somebody keeps.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn run_kept(
+    cx: &Cx,
+    prompt: &Value,
+    system: &Value,
+    given: &Value,
+    keeper: Option<Rc<dyn Keeper>>,
+) -> Result<Ended> {
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
@@ -122,8 +139,18 @@ pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Va
         Some(id) => sessions.named(id),
         None => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
+    let kept = keeper.is_some();
+    let keeper = config.daemon.as_ref().map(|daemon| {
+        let file = || Rc::new(FileKeeper::new(cx, daemon.snapshot_path())) as Rc<dyn Keeper>;
+        keeper.unwrap_or_else(file)
+    });
+    let resumed = rest::resumed(cx, &config)?;
     let mut stored = None;
-    if config.session_id.is_some() {
+    if resumed.is_some() && config.session_id.is_some() {
+        // What was said is in the snapshot.
+        session.history.borrow_mut().messages = Conversation::new();
+        stored = Some(0);
+    } else if config.session_id.is_some() {
         config.skills.carried = session.carried_skills();
         let mut history = session.history.borrow().messages.clone();
         stored = Some(history.len());
@@ -157,12 +184,19 @@ pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Va
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
         recite: callback(["recitation", "recitation"]),
         on_delta: live::listener("agent_loop", given)?,
+        keeper,
         told: RefCell::default(),
     };
     let llm = from_json(&route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
     let _context = OpenContext::new(cx, llm.clone());
-    driver.drive(AgentLoop::new(config), &llm).await
+    let watch = config.daemon.as_ref().map(|daemon| daemon.watch_paths.clone()).unwrap_or_default();
+    let mut agent = AgentLoop::new(config);
+    if let Some(snapshot) = resumed {
+        agent.restore(&snapshot, kept).map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))?;
+    }
+    agent.watch_from(rest::observe(cx, &watch)?);
+    driver.drive(agent, &llm).await
 }
 
 /// What the tools of a loop are looked at with.
@@ -354,7 +388,16 @@ impl Driver {
                     self.remind(&agent, &moment, &prompts).await?;
                     Answer::Reminded
                 }
-                Step::CallModel(call) => self.call_model(&agent, call).await?,
+                Step::CallModel(call) => {
+                    if let Some(keeper) = &self.keeper {
+                        keeper.begins();
+                    }
+                    self.call_model(&agent, call).await?
+                }
+                Step::Rest(rest) => match &self.keeper {
+                    Some(keeper) => Answer::Rested(rest::rest(&self.cx, &**keeper, &agent, &rest).await?),
+                    None => Answer::Rested(Look::default()),
+                },
                 Step::BeforeTool(intent) => {
                     Answer::BeforeTool(self.hooks.before_tool(&self.cx, &intent).await?)
                 }
@@ -380,6 +423,10 @@ impl Driver {
             taken.map_err(|e| broken(&e))?;
         }
         self.end_turn().await?;
+        if let Some(keeper) = &self.keeper {
+            let status = agent.status().map_or("active", |status| status.as_str());
+            keeper.keep(&self.cx, rest::snapshot(&self.cx, &agent, status), agent.is_turn_completed())?;
+        }
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         let result =
             self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));

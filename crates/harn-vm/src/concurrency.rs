@@ -108,6 +108,16 @@ impl Cx {
         }
     }
 
+    /// Hands what this task has printed so far to the one that it belongs to.
+    ///
+    /// # Errors
+    /// Ends the program when the output is closed.
+    pub fn hand_over_output(&self) -> Result<()> {
+        let Some(owner) = self.task().parent() else { return Ok(()) };
+        let text = self.task().take_output();
+        if text.is_empty() { Ok(()) } else { owner.print(self.vm(), &text) }
+    }
+
     /// Shows what a task has printed so far.
     ///
     /// # Errors

@@ -480,6 +480,12 @@ impl Record {
     }
 }
 
+/// A copy of options without the values that JSON cannot hold and without keys of providers, and where functions were.
+pub fn without_functions(value: &Json) -> (Json, Vec<String>) {
+    let mut places = Vec::new();
+    (without_closures(value, "", &mut places), places)
+}
+
 /// A copy without the values that JSON cannot hold; `places` gets where they were.
 fn without_closures(value: &Json, place: &str, places: &mut Vec<String>) -> Json {
     if harn_prompt::value::as_foreign(value).is_some() {

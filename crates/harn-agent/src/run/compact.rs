@@ -43,6 +43,17 @@ impl AgentLoop {
         self.estimate() > self.config.compaction.threshold && self.begin_compaction("auto", resume)
     }
 
+    /// Before a daemon rests, whatever the size: true when there is something to make shorter.
+    pub(super) fn consolidate(&mut self, resume: Phase) -> bool {
+        let compaction = &self.config.compaction;
+        let Some(engine) = compaction.engine else { return false };
+        let (keep_first, keep_last) = (compaction.keep_first, compaction.keep_last);
+        let threshold = std::mem::take(&mut self.config.compaction.threshold);
+        let begun = self.plan_compaction("auto", engine, keep_first, keep_last, false, resume);
+        self.config.compaction.threshold = threshold;
+        begun
+    }
+
     fn begin_compaction(&mut self, mode: &str, resume: Phase) -> bool {
         let compaction = &self.config.compaction;
         let Some(engine) = compaction.engine else { return false };

@@ -13,6 +13,7 @@
 
 mod compact;
 mod context;
+mod daemon;
 mod dispatch;
 mod ledger;
 mod outcome;
@@ -38,6 +39,7 @@ use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
 use crate::policy::{Question, Reply};
 use crate::tool::{Backend, LoopTool, Offered};
+pub use daemon::{Look, Rest};
 pub use remind::Moment;
 pub use skills::SkillHook;
 pub use state::{Archive, Status};
@@ -66,6 +68,8 @@ pub enum Step {
     ReviewTurn(Json),
     /// Ask the providers of reminders that subscribe to this event.
     Remind(Moment),
+    /// Rest, and look whether there is a reason to go on.
+    Rest(Rest),
     /// The loop is over: see [`AgentLoop::outcome`].
     Finished,
 }
@@ -215,6 +219,8 @@ pub enum Answer {
     Review(Json),
     /// To [`Step::Remind`]: what came up is in [`AgentLoop::reminders_mut`].
     Reminded,
+    /// To [`Step::Rest`].
+    Rested(Look),
 }
 
 /// The loop cannot go on.
@@ -383,6 +389,7 @@ impl AgentLoop {
                     }
                 }
                 Phase::Compact(compacting) => break self.ask_for_summary(compacting),
+                Phase::Rest(first) => break Step::Rest(self.resting(first)),
                 Phase::Close => self.close_turn(),
                 Phase::Finish => self.finish_turn(prose)?,
                 Phase::Ended => {
@@ -423,6 +430,7 @@ impl AgentLoop {
             (Step::BeforeTool(_), Answer::BeforeTool(verdict)) => self.hooked(verdict),
             (Step::Permit(_), Answer::Permit(reply)) => self.permitted(reply),
             (Step::Remind(_), Answer::Reminded) => {}
+            (Step::Rest(_), Answer::Rested(look)) => self.rested(look, prose)?,
             (Step::ReviewTurn(_), Answer::Review(value)) => {
                 self.reviewed(&value);
                 self.state.phase = Phase::Close;

@@ -12,6 +12,9 @@ impl AgentLoop {
     pub fn status(&self) -> Option<Status> {
         let status = self.state.status?;
         let required = &self.config.require;
+        // A daemon that ends normally rests.
+        let status =
+            if self.config.daemon.is_some() && status == Status::Done { Status::Idle } else { status };
         let met = required.is_empty() || required.iter().any(|name| self.state.successful.contains(name));
         Some(if met { status } else { Status::Failed })
     }
@@ -19,6 +22,11 @@ impl AgentLoop {
     /// Returns what people should see of the last turn.
     pub fn last_visible(&self) -> &str {
         &self.state.turn.text
+    }
+
+    /// Whether the last turn came to its end: nothing that it was asked for is left half done.
+    pub fn is_turn_completed(&self) -> bool {
+        !matches!(self.state.status, None | Some(Status::BudgetExhausted))
     }
 
     /// Whether `max_iterations` ended the loop, and no other limit.
@@ -52,8 +60,8 @@ impl AgentLoop {
             "tools": {"calls": state.tools_used, "successful": state.successful, "rejected": state.rejected,
                       "mode": self.config.format.as_str()},
             "deferred_user_messages": [],
-            "daemon_state": "active",
-            "daemon_snapshot_path": null,
+            "daemon_state": if self.config.daemon.is_some() { status } else { "active" },
+            "daemon_snapshot_path": self.config.daemon.as_ref().and_then(|daemon| daemon.snapshot_path()),
             "task_ledger": state.ledger.clone().unwrap_or_default().to_json(),
             "ledger_done_rejections": state.ledger_refusals,
             "trace": {
@@ -84,7 +92,7 @@ impl AgentLoop {
         let id = self.config.session_id.clone().unwrap_or_else(ids);
         let mut out = json!({
             "_type": "transcript", "version": 2, "id": id, "messages": messages, "events": events,
-            "assets": [], "state": if self.status() == Some(Status::Done) { "active" } else { "paused" },
+            "assets": [], "state": if matches!(self.status(), Some(Status::Done | Status::Idle)) { "active" } else { "paused" },
         });
         let given = self.config.options.get("transcript").and_then(|t| t.get("summary"));
         let given = given.filter(|s| !s.is_null()).map(harn_prompt::value::display);

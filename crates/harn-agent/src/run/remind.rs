@@ -99,7 +99,7 @@ impl AgentLoop {
 
     /// The end of a turn, whichever way it went: the reminders that the model has seen count down.
     pub(super) fn after_turn(&mut self) {
-        if !matches!(self.state.phase, Phase::Start | Phase::Ended)
+        if !matches!(self.state.phase, Phase::Start | Phase::Rest(_) | Phase::Ended)
             || !std::mem::take(&mut self.state.in_turn)
         {
             return;

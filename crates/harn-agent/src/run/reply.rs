@@ -296,7 +296,14 @@ impl AgentLoop {
         }
         self.assistant(reply);
         if !self.config.persistent {
-            self.end(Status::Done);
+            if self.config.daemon.is_none() {
+                self.end(Status::Done);
+                return Ok(());
+            }
+            self.after_turn_without_tools()?;
+            if matches!(self.state.phase, Phase::Start) {
+                self.go_idle();
+            }
             return Ok(());
         }
         if self.count_nudge(reply) {

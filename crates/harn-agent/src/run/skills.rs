@@ -27,11 +27,8 @@ impl AgentLoop {
 
     /// Opens an iteration: skills are matched where that is due.
     pub(super) fn open(&mut self) -> Option<Step> {
-        if self.state.iterations >= self.config.max_iterations {
-            let max_iterations = Some(self.config.max_iterations);
-            self.events.push(AgentEvent::BudgetExhausted { max_iterations });
-            self.state.out_of_turns = true;
-            self.end(Status::BudgetExhausted);
+        if self.own_iterations() >= self.config.max_iterations {
+            self.end_out_of_turns();
             return None;
         }
         self.state.phase = Phase::Begin;
@@ -40,6 +37,14 @@ impl AgentLoop {
         }
         let hooks = self.choose_skills();
         (!hooks.is_empty()).then_some(Step::RunSkillHooks(hooks))
+    }
+
+    /// `max_iterations` is used up.
+    pub(super) fn end_out_of_turns(&mut self) {
+        let max_iterations = Some(self.config.max_iterations);
+        self.events.push(AgentEvent::BudgetExhausted { max_iterations });
+        self.state.out_of_turns = true;
+        self.end(Status::BudgetExhausted);
     }
 
     /// Decides which skills are active, and tells of those that come and go.

@@ -7,6 +7,7 @@ use harn_llm::frame::quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use super::daemon::Resting;
 use super::{ModelCall, Moment, Step, ToolRun, ToolStatus};
 use crate::compaction::Engine;
 use crate::detect::Detector;
@@ -21,6 +22,10 @@ pub enum Status {
     Done,
     /// It only talked.
     Stuck,
+    /// A daemon has nothing left that could wake it.
+    Idle,
+    /// A daemon found no reason to go on too often.
+    Watchdog,
     /// A limit was reached.
     BudgetExhausted,
     /// A tool that had to succeed did not.
@@ -33,6 +38,8 @@ impl Status {
         match self {
             Status::Done => "done",
             Status::Stuck => "stuck",
+            Status::Idle => "idle",
+            Status::Watchdog => "watchdog",
             Status::BudgetExhausted => "budget_exhausted",
             Status::Failed => "failed",
         }
@@ -61,6 +68,8 @@ pub(super) enum Phase {
     Close,
     /// The turn is over, whether the loop goes on is to be decided.
     Finish,
+    /// A daemon rests; whether it has just begun to.
+    Rest(bool),
     /// The loop is over.
     Ended,
 }
@@ -270,6 +279,8 @@ pub(super) struct State {
     pub(super) budget_level: u64,
 
     pub(super) counts: Counts,
+    /// Of daemons.
+    pub(super) resting: Resting,
 }
 
 /// Sums for the result.

@@ -89,7 +89,7 @@ impl AgentLoop {
                 prose.render(&agent_asset("parse_guidance"), &bindings([("errors", json!(errors))]))?;
             self.feedback("parse_error", &text);
         }
-        let once = self.config.tools.is_empty() && !self.config.persistent;
+        let once = self.config.tools.is_empty() && !self.config.persistent && self.config.daemon.is_none();
         if self.state.turn.finished || once {
             self.end(Status::Done);
             return Ok(());

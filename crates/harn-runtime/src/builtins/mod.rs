@@ -5,6 +5,7 @@ use harn_vm::{Builtin, MethodTable};
 mod agent;
 mod artifact;
 mod command;
+mod daemon;
 mod graph;
 mod harness;
 mod hitl;
@@ -42,6 +43,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         agent::AGENTS,
         session::SESSIONS,
         worker::WORKERS,
+        daemon::DAEMONS,
         transcript::TRANSCRIPTS,
         reminder::REMINDERS,
         graph::GRAPHS,

@@ -11,11 +11,12 @@ use harn_value::Value;
 use harn_vm::Cx;
 use harn_vm::task::Task;
 use harn_vm::task_scope::TaskScope;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::command_policy::CommandPolicy;
 use crate::convert::from_json;
+use crate::rest::write;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::Limits;
 
@@ -107,21 +108,8 @@ impl Worker {
     pub(crate) fn save(&self, cx: &Cx) -> Result<(), String> {
         let record = self.record.borrow();
         let Some(path) = &record.snapshot_path else { return Ok(()) };
-        write_json(cx, Path::new(path), &record.snapshot())
+        write(&**cx.vm().system(), Path::new(path), &record.snapshot())
     }
-}
-
-/// Replaces a file by pretty JSON, making its folder.
-///
-/// # Errors
-/// A text that names the file.
-pub(crate) fn write_json(cx: &Cx, path: &Path, value: &Json) -> Result<(), String> {
-    let system = cx.vm().system();
-    let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let made = folder.map_or(Ok(()), |folder| system.make_dirs(folder));
-    made.and_then(|()| system.replace(path, text.as_bytes()))
-        .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
 /// All workers, in the order in which they came.

@@ -1,0 +1,137 @@
+//! The options of a loop that waits.
+
+use harn_llm::options::Shape;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::error::ConfigError;
+
+/// How long an idle daemon waits between two looks, when it has no timer: the last one stays.
+pub const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
+
+/// What they must be.
+const OPTIONS: [(&str, Shape); 7] = [
+    ("daemon", Shape::Bool),
+    ("persist_path", Shape::Text),
+    ("resume_path", Shape::Text),
+    ("wake_interval_ms", Shape::Int(0)),
+    ("watch_paths", Shape::Names),
+    ("consolidate_on_idle", Shape::Bool),
+    ("idle_watchdog_attempts", Shape::Int(0)),
+];
+
+/// What a daemon is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonConfig {
+    /// The file of its snapshots.
+    pub persist_path: Option<String>,
+    /// The snapshot that it goes on from.
+    pub resume_path: Option<String>,
+    /// The timer.
+    pub wake_interval_ms: Option<u64>,
+    /// Files that wake it when they change.
+    pub watch_paths: Vec<String>,
+    /// Whether older messages give way before it rests.
+    pub consolidate: bool,
+    /// Looks without a reason to wake that end it.
+    pub watchdog: Option<u64>,
+}
+
+impl DaemonConfig {
+    /// Reads the options of a loop; `None` for a loop that is no daemon.
+    ///
+    /// # Errors
+    /// A wrong type, or an option of daemons in a loop that is none.
+    pub fn from_options(options: &Map<String, Json>) -> Result<Option<DaemonConfig>, ConfigError> {
+        for (key, shape) in OPTIONS {
+            let value = options.get(key).unwrap_or(&Json::Null);
+            shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
+        }
+        let given = |key: &str| options.get(key).filter(|value| !value.is_null());
+        if given("daemon") != Some(&Json::Bool(true)) {
+            let stray = OPTIONS.iter().map(|(key, _)| *key).filter(|key| *key != "daemon").find(|key| {
+                let off = |value: &&Json| {
+                    **value != Json::Bool(false) && value.as_array().is_none_or(|l| !l.is_empty())
+                };
+                given(key).filter(off).is_some()
+            });
+            return match stray {
+                None => Ok(None),
+                Some(key) => Err(ConfigError(format!("agent_loop: {key} needs daemon: true"))),
+            };
+        }
+        let text = |key: &str| given(key).and_then(Json::as_str).map(str::to_owned);
+        let number = |key: &str| given(key).and_then(Json::as_u64);
+        let watch_paths = match given("watch_paths") {
+            Some(Json::String(one)) => vec![one.clone()],
+            Some(Json::Array(many)) => many.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        Ok(Some(DaemonConfig {
+            persist_path: text("persist_path"),
+            resume_path: text("resume_path"),
+            wake_interval_ms: number("wake_interval_ms"),
+            watch_paths,
+            consolidate: given("consolidate_on_idle") == Some(&Json::Bool(true)),
+            watchdog: number("idle_watchdog_attempts"),
+        }))
+    }
+
+    /// Where snapshots go.
+    pub fn snapshot_path(&self) -> Option<&str> {
+        self.persist_path.as_deref().or(self.resume_path.as_deref())
+    }
+
+    /// Whether something inside of the loop can wake it.
+    pub fn wakes_itself(&self) -> bool {
+        self.wake_interval_ms.is_some() || !self.watch_paths.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(options: Json) -> Result<Option<DaemonConfig>, String> {
+        DaemonConfig::from_options(options.as_object().unwrap()).map_err(|e| e.0)
+    }
+
+    #[test]
+    fn options_of_daemons_are_no_options_of_other_loops() {
+        assert_eq!(read(json!({})), Ok(None));
+        assert_eq!(read(json!({"daemon": false, "watch_paths": [], "consolidate_on_idle": false})), Ok(None));
+        for (key, value) in [
+            ("persist_path", json!("d.json")),
+            ("resume_path", json!("d.json")),
+            ("wake_interval_ms", json!(5)),
+            ("watch_paths", json!("a")),
+            ("consolidate_on_idle", json!(true)),
+            ("idle_watchdog_attempts", json!(1)),
+        ] {
+            assert_eq!(read(json!({key: value})), Err(format!("agent_loop: {key} needs daemon: true")));
+        }
+    }
+
+    #[test]
+    fn they_are_read_and_refused() {
+        let config =
+            read(json!({"daemon": true, "watch_paths": "a", "wake_interval_ms": 5, "resume_path": "r"}));
+        let config = config.unwrap().unwrap();
+        assert_eq!(
+            (config.watch_paths.as_slice(), config.wake_interval_ms),
+            (["a".to_owned()].as_slice(), Some(5))
+        );
+        assert_eq!(config.snapshot_path(), Some("r"));
+        for wrong in [
+            json!({"daemon": "yes"}),
+            json!({"daemon": true, "wake_interval_ms": -1}),
+            json!({"daemon": true, "wake_interval_ms": 1.5}),
+            json!({"daemon": true, "watch_paths": [1]}),
+            json!({"daemon": true, "persist_path": 3}),
+            json!({"daemon": true, "idle_watchdog_attempts": "2"}),
+        ] {
+            assert!(read(wrong.clone()).unwrap_err().starts_with("agent_loop: "), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Programs that are killed at any moment: what was acknowledged is there, what is half written is nowhere.
+//!
+//! `HARN_KILLS` says how often; `make kill` does it 200 times.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::common::{folder, harn_in};
+
+/// Kills in a row over one folder: the history of a daemon grows, and is written after each turn.
+const IN_A_ROW: u64 = 20;
+
+fn kills() -> u64 {
+    std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
+}
+
+/// Numbers that look like chance and are the same in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Starts a program and kills it after some time.
+fn run_and_kill(folder: &Path, program: &str, argument: &str, life: Duration) {
+    let mut child = crate::common::command(&["run", program, "--", argument])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(life);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn json(path: &Path) -> Json {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is torn: {e}\n{text}", path.display()))
+}
+
+const OPEN: &str = r#"
+fn open() {
+  if file_exists("state/daemon.meta.json") { return daemon_resume("state") }
+  daemon_spawn({task: "Watch.", provider: "mock", persist_path: "state", max_iterations: 1000000, compaction: false})
+}
+"#;
+
+const TRIGGERS: &str = r#"
+let d = open()
+var n = to_int(argv[0])
+while true {
+  let told = try { daemon_trigger(d, "event-${n}") }
+  if is_ok(told) { append_file("acknowledged", "event-${n}\n") }
+  n = n + 1
+  sleep(n % 4)
+}
+"#;
+
+const DRAIN: &str = r#"
+let d = open()
+var left = 400
+while daemon_snapshot(d).queued_event_count > 0 && left > 0 {
+  sleep(25)
+  left = left - 1
+}
+println(daemon_stop(d).queued_event_count)
+"#;
+
+#[test]
+fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
+    let mut chance = Chance(7);
+    let mut left = kills();
+    while left > 0 {
+        let (triggers, drain) = (format!("{OPEN}{TRIGGERS}"), format!("{OPEN}{DRAIN}"));
+        let dir = folder(&[("triggers.harn", &triggers), ("drain.harn", &drain)]);
+        let path = dir.path();
+        for round in 0..left.min(IN_A_ROW) {
+            let life = Duration::from_millis(20 + chance.below(180));
+            run_and_kill(path, "triggers.harn", &(round * 1_000_000).to_string(), life);
+            for file in ["state/daemon.json", "state/daemon.meta.json"] {
+                if path.join(file).exists() {
+                    json(&path.join(file));
+                }
+            }
+        }
+        left -= left.min(IN_A_ROW);
+        let drained = harn_in(path, &["run", "drain.harn"]);
+        assert_eq!((drained.code, drained.out.as_str()), (0, "0\n"), "{}", drained.err);
+        let snapshot = json(&path.join("state/daemon.json"));
+        let mut told: BTreeMap<&str, u32> = BTreeMap::new();
+        let messages = snapshot["recorded_messages"].as_array().unwrap();
+        for (at, message) in messages.iter().enumerate() {
+            let text = message["content"].as_str().unwrap_or_default();
+            if message["role"] == "user" && text.starts_with("event-") {
+                *told.entry(text).or_default() += 1;
+                assert_eq!(messages[at + 1]["role"], "assistant", "the turn of {text} was completed");
+            }
+        }
+        let acknowledged = std::fs::read_to_string(path.join("acknowledged")).unwrap_or_default();
+        assert!(acknowledged.lines().count() > 0, "no program lived long enough");
+        for event in acknowledged.lines() {
+            assert_eq!(told.get(event), Some(&1), "{event} of {} acknowledged ones", acknowledged.lines().count());
+        }
+        assert!(told.values().all(|times| *times == 1), "{told:?}");
+    }
+}
+
+const WORKERS: &str = r#"
+let node = {mode: "llm", model_policy: {provider: "mock"}}
+while true {
+  let w = spawn_agent({task: "one", node: node, carry: {retriggerable: true}})
+  sleep(1)
+  try { worker_trigger(w, {n: 2}) } catch e { nil }
+  sleep(1)
+  close_agent(w)
+}
+"#;
+
+const RESUME: &str = r#"
+var seen = 0
+for name in list_dir(argv[0]) {
+  let path = "${argv[0]}/${name}"
+  if !path.ends_with(".json") { continue }
+  let was = json_parse(read_file(path)).status
+  let w = resume_agent(path)
+  if was == "running" {
+    sleep(20)
+    let now = json_parse(read_file(path))
+    assert(now.status == "awaiting", "${name}: ${now.status} ${now.latest_error}")
+  } else {
+    assert(w.status == was, "${name}: ${w.status} instead of ${was}")
+  }
+  close_agent(w)
+  seen = seen + 1
+}
+println(seen)
+"#;
+
+#[test]
+fn snapshots_of_workers_are_never_torn() {
+    let mut chance = Chance(11);
+    let dir = folder(&[("workers.harn", WORKERS), ("resume.harn", RESUME)]);
+    let path = dir.path();
+    for _ in 0..kills() {
+        run_and_kill(path, "workers.harn", "", Duration::from_millis(20 + chance.below(120)));
+    }
+    let snapshots = path.join(".harn/workers");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&snapshots).unwrap() {
+        let file = entry.unwrap().path();
+        // What a replacement was written to when the process died is no snapshot.
+        if file.extension().is_some_and(|extension| extension == "json") {
+            assert_eq!(json(&file)["_type"], "worker_snapshot", "{}", file.display());
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no program lived long enough");
+    let resumed = harn_in(path, &["run", "resume.harn", "--", ".harn/workers"]);
+    assert_eq!((resumed.code, resumed.out.trim()), (0, count.to_string().as_str()), "{}", resumed.err);
+}
+
+#[test]
+fn a_worker_works_in_a_tree_of_its_own() {
+    let program = r#"
+tool save() -> string {
+  description "Save"
+  write_file("made.txt", "by the worker")
+  cwd()
+}
+let node = {tools: [save], model_policy: {provider: "mock"}}
+for cleanup in ["preserve", "remove"] {
+  llm_mock({tool_calls: [{name: "save", arguments: {}}]})
+  llm_mock({text: "##DONE##"})
+  let tree = {repo: ".", path: "../${cleanup}", branch: "work-${cleanup}", cleanup: cleanup}
+  let w = spawn_agent({task: "x", wait: true, execution: {worktree: tree}, node: node})
+  println([w.status, w.error, file_exists("made.txt"), file_exists("../${cleanup}/made.txt")])
+}
+let again = spawn_agent({task: "x", wait: true, execution: {worktree: {repo: ".", path: "../again", branch: "work-remove"}}, node: node})
+println(again.status)
+try { spawn_agent({task: "x", execution: {worktree: {repo: "/"}}, node: node}) } catch e { println(e.starts_with("spawn_agent: execution.worktree: git ")) }
+"#;
+    let dir = folder(&[("repo/main.harn", program), ("repo/a.txt", "one\n")]);
+    let repo = dir.path().join("repo");
+    for arguments in [
+        &["init", "--quiet", "--initial-branch=main"][..],
+        &["add", "."],
+        &["-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "--quiet", "-m", "First"],
+    ] {
+        let git = std::process::Command::new("git").args(arguments).current_dir(&repo).status();
+        assert!(git.expect("git is there").success());
+    }
+    let ran = harn_in(&repo, &["run", "main.harn"]);
+    let expected =
+        "[completed, nil, false, true]\n[completed, nil, false, false]\ncompleted\ntrue\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.err);
+    let branches = std::process::Command::new("git").args(["branch", "--list"]).current_dir(&repo).output();
+    let branches = String::from_utf8(branches.unwrap().stdout).unwrap();
+    assert!(branches.contains("work-preserve") && branches.contains("work-remove"), "{branches}");
+}

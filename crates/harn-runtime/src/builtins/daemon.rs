@@ -1,0 +1,109 @@
+//! Daemons with a handle.
+
+use std::rc::Rc;
+
+use harn_value::Value;
+use harn_vm::builtin::Maybe;
+use harn_vm::{Cx, Result, builtins};
+
+use crate::convert::{entry, thrown, to_json};
+use crate::daemon::{self, Daemon, Daemons};
+
+builtins! {
+    /// Daemons: loops that rest until something happens, and outlive their process.
+    pub(crate) static DAEMONS: "daemons";
+
+    /// Starts a daemon: a loop that rests after its turn and wakes for each event of `daemon_trigger`.
+    ///
+    /// `config` has `task`, `persist_path` (a folder), and optionally `name`, `system`, `event_queue_capacity` and the options of
+    /// `agent_loop`. Returns when it rests for the first time, at the latest after half a second.
+    ///
+    /// ```harn
+    /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
+    /// println("${d.status} ${d.daemon_state}") // -> running idle
+    /// daemon_stop(d)
+    /// ```
+    Llm async fn daemon_spawn(cx, config: Maybe as "any?") -> "dict" {
+        daemon::spawn(&cx, &config.0.unwrap_or_default()).await?.handle()
+    }
+
+    /// Gives a daemon an event: a text as it is, anything else as JSON. Events wait in a queue on disk, and each is told to one
+    /// turn that was completed, whatever happens to the process.
+    ///
+    /// ```harn
+    /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
+    /// println(daemon_trigger(d, {file: "a.rs"}).inflight_event.payload) // -> {file: a.rs}
+    /// daemon_stop(d)
+    /// ```
+    Fs fn daemon_trigger(cx, daemon: Maybe as "any?", event: Maybe as "any?") -> "dict" {
+        let Some(handle) = daemon.0.filter(|handle| !handle.is_nil()) else {
+            return Err(thrown("daemon_trigger: missing daemon handle"));
+        };
+        let Some(payload) = event.0.filter(|payload| !payload.is_nil()) else {
+            return Err(thrown("daemon_trigger: missing event payload"));
+        };
+        let daemon = known(cx, &handle)?;
+        daemon.trigger(cx, to_json(&payload))?;
+        daemon.handle()
+    }
+
+    /// Returns the latest snapshot of a daemon, with its queue as it is now.
+    ///
+    /// ```harn
+    /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
+    /// println(daemon_snapshot(d).pending_event_count) // -> 0
+    /// daemon_stop(d)
+    /// ```
+    State fn daemon_snapshot(cx, daemon: Maybe as "any?") -> "dict" {
+        known(cx, &daemon.0.unwrap_or_default())?.snapshot()
+    }
+
+    /// Stops a daemon when it rests, at the latest after half a second. An event whose turn was not completed by then is the
+    /// first in the queue again.
+    ///
+    /// ```harn
+    /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
+    /// println(daemon_stop(d).status) // -> stopped
+    /// ```
+    Fs async fn daemon_stop(cx, daemon: Maybe as "any?") -> "dict" {
+        let daemon = known(&cx, &daemon.0.unwrap_or_default())?;
+        daemon.stop(&cx).await?;
+        daemon.handle()
+    }
+
+    /// Goes on with the daemon of a folder: its conversation, its queue, its options.
+    ///
+    /// ```harn
+    /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
+    /// daemon_stop(d)
+    /// println(daemon_resume("${temp_dir()}/watcher").id == d.id) // -> true
+    /// ```
+    Llm async fn daemon_resume(cx, path: Maybe as "any?") -> "dict" {
+        let path = path.0.unwrap_or_default();
+        let Some(path) = path.as_str().map(|path| path.to_string()).filter(|path| !path.trim().is_empty()) else {
+            return Err(thrown("daemon_resume: `path` must be a non-empty string"));
+        };
+        daemon::resume(&cx, &path).await?.handle()
+    }
+
+    /// What the task of a daemon runs.
+    State async fn daemon_job = "__daemon_job"(cx, id: Value, options: Value) -> "nil" {
+        daemon::job(&cx, &id.to_string(), &options).await;
+    }
+}
+
+/// The daemon of a handle or id.
+fn known(cx: &Cx, given: &Value) -> Result<Rc<Daemon>> {
+    let id = if given.to_dict().is_some() {
+        let id = entry(given, "id");
+        id.as_str()
+            .map(|id| id.to_string())
+            .ok_or_else(|| thrown("daemon handle dict is missing an id field"))?
+    } else {
+        given
+            .as_str()
+            .map(|id| id.to_string())
+            .ok_or_else(|| thrown("expected daemon handle or daemon id"))?
+    };
+    cx.state::<Daemons>().known(&id).ok_or_else(|| thrown(format!("unknown daemon '{id}'")))
+}

@@ -1,0 +1,621 @@
+//! Daemons that a program has a handle of: a loop that rests, a queue of events, and a folder that both outlive the
+//! process in.
+//!
+//! The folder holds `daemon.json`, the snapshot that a turn ends with, which names the last event that was completed
+//! (`last_event_seq`), and `daemon.meta.json`: the queue, the options, what the daemon is called. The first is the point at
+//! which an event counts as delivered; the second is written before a trigger is acknowledged.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_agent::daemon::Queue;
+use harn_agent::lifecycle::{Execution, Life, without_functions};
+use harn_agent::policy::Policy;
+use harn_stdlib::timestamp_now;
+use harn_system::{Lock, System, SystemExt};
+use harn_value::{Dict, Value};
+use harn_vm::task::Task;
+use harn_vm::{Cx, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use tokio::sync::Notify;
+
+use crate::command_policy::{CommandPolicies, CommandPolicy};
+use crate::convert::{entry, from_json, thrown, to_json, told};
+use crate::driver::run_kept;
+use crate::llm_host::new_id;
+use crate::policy::depth;
+use crate::rest::{Keeper, write};
+use crate::worker::handlers::{lost, with_handlers};
+use crate::worker::start::spawn_owned;
+use crate::worker::terms::{Limits, Terms};
+
+/// The hidden builtin that a daemon's task calls.
+pub(crate) const JOB: &str = "__daemon_job";
+
+/// How long spawning waits for the first snapshot, and stopping for rest.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Events that may wait when nothing else is said.
+const CAPACITY: i64 = 1024;
+
+/// The largest file that is read: 256 MiB.
+const MAX_FILE: u64 = 256 << 20;
+
+/// Keys that are the daemon's own; all others are options of its loop.
+const OWN: [&str; 10] = [
+    "task",
+    "prompt",
+    "persist_path",
+    "state_dir",
+    "name",
+    "system",
+    "event_queue_capacity",
+    "queue_capacity",
+    "options",
+    "daemon",
+];
+
+/// What `daemon.meta.json` holds.
+#[derive(Clone, Serialize, Deserialize)]
+struct Meta {
+    #[serde(rename = "_type")]
+    kind: String,
+    id: String,
+    name: String,
+    session_id: String,
+    task: String,
+    system: Json,
+    options: Json,
+    /// Where functions were in the options.
+    closures: Vec<String>,
+    /// The policies that were over whoever started it.
+    inherited: Vec<Policy>,
+    #[serde(flatten)]
+    queue: Queue,
+}
+
+/// A daemon of this program.
+pub(crate) struct Daemon {
+    meta: RefCell<Meta>,
+    /// The folder as the program named it.
+    named: String,
+    folder: PathBuf,
+    /// The loop's options, functions and all.
+    options: Value,
+    limits: Limits,
+    /// The command policies of whoever lets it run.
+    callers: Vec<Rc<CommandPolicy>>,
+    /// What the one who started it may use.
+    system: Rc<dyn System>,
+    depth: (u64, u64),
+    life: Cell<Life>,
+    idle: Cell<bool>,
+    /// Whether the event in flight was given to the loop.
+    handed: Cell<bool>,
+    snapshot: RefCell<Json>,
+    error: RefCell<Option<String>>,
+    result: RefCell<Json>,
+    task: RefCell<Option<Rc<Task>>>,
+    /// Held while it runs: no other process runs it.
+    lock: RefCell<Option<Lock>>,
+    /// Rings for the loop.
+    bell: Notify,
+    /// Whoever waits looks again.
+    changed: Notify,
+}
+
+/// The daemons of a program.
+#[derive(Default)]
+pub(crate) struct Daemons(RefCell<Vec<Rc<Daemon>>>);
+
+impl Daemons {
+    /// The daemon with an id.
+    pub(crate) fn known(&self, id: &str) -> Option<Rc<Daemon>> {
+        self.0.borrow().iter().find(|daemon| daemon.meta.borrow().id == id).cloned()
+    }
+
+    fn add(&self, daemon: Rc<Daemon>) {
+        let id = daemon.meta.borrow().id.clone();
+        self.0.borrow_mut().retain(|known| known.meta.borrow().id != id);
+        self.0.borrow_mut().push(daemon);
+    }
+
+    fn in_folder(&self, folder: &Path) -> Option<Rc<Daemon>> {
+        self.0.borrow().iter().find(|daemon| daemon.folder == folder).cloned()
+    }
+}
+
+impl Daemon {
+    fn snapshot_path(&self) -> PathBuf {
+        self.folder.join("daemon.json")
+    }
+
+    fn meta_path(&self) -> PathBuf {
+        self.folder.join("daemon.meta.json")
+    }
+
+    fn write_meta(&self) -> std::result::Result<(), String> {
+        let value = serde_json::to_value(&*self.meta.borrow()).unwrap_or_default();
+        write(&*self.system, &self.meta_path(), &value)
+    }
+
+    /// As `write_meta` where nobody can be told otherwise. Nothing is lost by it: the snapshot says what was completed.
+    fn note_meta(&self) {
+        if let Err(why) = self.write_meta() {
+            self.system.write_err(&format!("[harn] warning: a daemon's queue is not up to date: {why}\n"));
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match self.life.get() {
+            Life::Running => "running",
+            Life::Failed => "failed",
+            _ => "stopped",
+        }
+    }
+
+    /// Whether it runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.life.get() == Life::Running
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> String {
+        self.meta.borrow().id.clone()
+    }
+
+    /// What scripts see.
+    pub(crate) fn handle(&self) -> Value {
+        let meta = self.meta.borrow();
+        let mut out = json!({
+            "id": meta.id, "name": meta.name, "status": self.word(), "session_id": meta.session_id,
+            "persist_path": self.named, "snapshot_path": self.snapshot_path().to_string_lossy(),
+            "pending_event_count": meta.queue.pending().len(), "queued_event_count": meta.queue.len(),
+            "event_queue_capacity": meta.queue.capacity(),
+        });
+        let snapshot = self.snapshot.borrow();
+        let optional = [
+            ("error", json!(*self.error.borrow())),
+            ("result", self.result.borrow().clone()),
+            ("daemon_state", snapshot["daemon_state"].clone()),
+            ("saved_at", snapshot["saved_at"].clone()),
+            ("inflight_event", json!(meta.queue.inflight())),
+        ];
+        for (key, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
+            out[key] = value;
+        }
+        from_json(&out)
+    }
+
+    /// The latest snapshot, with the queue as it is now.
+    pub(crate) fn snapshot(&self) -> Value {
+        let mut out = match &*self.snapshot.borrow() {
+            Json::Object(map) => map.clone(),
+            _ => serde_json::Map::new(),
+        };
+        let meta = self.meta.borrow();
+        let queue = &meta.queue;
+        let pending: Vec<_> = queue.pending().collect();
+        let more = json!({
+            "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": queue.inflight(),
+            "queued_event_count": queue.len(), "event_queue_capacity": queue.capacity(),
+        });
+        out.extend(more.as_object().cloned().unwrap_or_default());
+        from_json(&Json::Object(out))
+    }
+
+    /// Adds an event, and hands it over at once when the daemon rests.
+    ///
+    /// # Errors
+    /// It does not run, there is no room, or the queue cannot be written: then the event is not in it.
+    pub(crate) fn trigger(&self, cx: &Cx, payload: Json) -> Result<()> {
+        let id = self.id();
+        if !self.is_running() {
+            return Err(thrown(format!("daemon_trigger: daemon {id} is not running")));
+        }
+        let before = self.meta.borrow().queue.clone();
+        let taken = {
+            let queue = &mut self.meta.borrow_mut().queue;
+            if !queue.push(payload, &timestamp_now(cx)) {
+                let capacity = queue.capacity();
+                return Err(thrown(format!(
+                    "Daemon queue full: daemon '{id}' reached its event_queue_capacity of {capacity}"
+                )));
+            }
+            self.idle.get() && queue.take()
+        };
+        if let Err(why) = self.write_meta() {
+            self.meta.borrow_mut().queue = before;
+            return Err(thrown(format!("daemon_trigger: {why}")));
+        }
+        if taken {
+            self.handed.set(false);
+        }
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    /// Waits until something holds, at most for a while.
+    async fn until(&self, cx: &Cx, holds: impl Fn(&Daemon) -> bool) {
+        let wait = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                changed.as_mut().enable();
+                if holds(self) {
+                    break;
+                }
+                changed.await;
+            }
+        };
+        cx.vm().system().within(PATIENCE, wait).await;
+    }
+
+    /// Stops it. An event whose turn has not been completed is the first in the queue again.
+    ///
+    /// # Errors
+    /// Ends the program when its output is closed.
+    pub(crate) async fn stop(&self, cx: &Cx) -> Result<()> {
+        if !self.is_running() {
+            return Ok(());
+        }
+        self.until(cx, |daemon| {
+            let rests = daemon.idle.get() && daemon.meta.borrow().queue.is_empty();
+            rests || !daemon.is_running()
+        })
+        .await;
+        let task = self.task.borrow().clone();
+        if self.is_running() {
+            self.end(Life::Cancelled);
+        }
+        if let Some(task) = task {
+            task.abort();
+            cx.vm().system().within(PATIENCE, task.ended()).await;
+            cx.show_output_of(&task)?;
+        }
+        Ok(())
+    }
+
+    /// It runs no longer.
+    fn end(&self, life: Life) {
+        if !self.is_running() {
+            return;
+        }
+        self.life.set(life);
+        self.idle.set(false);
+        self.meta.borrow_mut().queue.put_back();
+        self.note_meta();
+        self.lock.borrow_mut().take();
+        self.changed.notify_waiters();
+    }
+}
+
+/// The loop's side of a daemon.
+struct Kept(Rc<Daemon>);
+
+impl Keeper for Kept {
+    fn keep(&self, cx: &Cx, mut snapshot: Json, done: bool) -> Result<()> {
+        let daemon = &self.0;
+        let last = daemon.snapshot.borrow()["last_event_seq"].as_u64().unwrap_or(0);
+        // Handed over and not given to the loop: its turn is still to come.
+        let done = done && daemon.handed.get();
+        let now = match daemon.meta.borrow().queue.inflight() {
+            Some(event) if done => event.seq,
+            _ => last,
+        };
+        snapshot["last_event_seq"] = now.into();
+        // This is the moment at which the event counts as delivered.
+        write(&*daemon.system, &daemon.snapshot_path(), &snapshot)
+            .map_err(|why| thrown(format!("daemon: {why}")))?;
+        *daemon.snapshot.borrow_mut() = snapshot;
+        if done && daemon.meta.borrow_mut().queue.complete().is_some() {
+            daemon.note_meta();
+        }
+        daemon.handed.set(false);
+        daemon.idle.set(true);
+        daemon.changed.notify_waiters();
+        cx.hand_over_output()
+    }
+
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn waits(&self) -> bool {
+        let meta = self.0.meta.borrow();
+        match meta.queue.inflight() {
+            Some(_) => !self.0.handed.get(),
+            None => meta.queue.pending().len() > 0,
+        }
+    }
+
+    fn take(&self) -> Option<String> {
+        if !self.waits() {
+            return None;
+        }
+        let queue = &mut self.0.meta.borrow_mut().queue;
+        queue.take();
+        self.0.handed.set(true);
+        queue.inflight().map(|event| event.message())
+    }
+
+    fn bell(&self) -> Option<&Notify> {
+        Some(&self.0.bell)
+    }
+
+    fn begins(&self) {
+        self.0.idle.set(false);
+    }
+}
+
+/// A folder that is no other daemon's now.
+fn claim(system: &dyn System, folder: &Path) -> std::result::Result<Option<Lock>, String> {
+    let made = system.make_dirs(folder).and_then(|()| system.try_lock(&folder.join("daemon.lock")));
+    made.map_err(|e| format!("cannot use {}: {e}", folder.display()))
+}
+
+/// The text of a key, or of the other word for it.
+fn text_of(function: &str, config: &Value, keys: [&str; 2]) -> Result<Option<String>> {
+    for key in keys {
+        let value = entry(config, key);
+        if value.is_nil() {
+            continue;
+        }
+        return match value.as_str().map(|text| text.to_string()).filter(|text| !text.trim().is_empty()) {
+            Some(text) => Ok(Some(text)),
+            None => Err(thrown(format!("{function}: `{key}` must be a string that is not empty"))),
+        };
+    }
+    Ok(None)
+}
+
+/// `daemon_spawn`
+///
+/// # Errors
+/// A wrong config, a folder that is used already or cannot be written.
+pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
+    let function = "daemon_spawn";
+    let Some(dict) = config.to_dict() else { return Err(thrown("daemon_spawn: expected a config dict")) };
+    let Some(task) = text_of(function, config, ["task", "prompt"])? else {
+        return Err(thrown("daemon_spawn: config must include `task` or `prompt`"));
+    };
+    let Some(named) = text_of(function, config, ["persist_path", "state_dir"])? else {
+        return Err(thrown("daemon_spawn: config must include `persist_path` or `state_dir`"));
+    };
+    let mut capacity = Value::NIL;
+    for key in ["event_queue_capacity", "queue_capacity"] {
+        if capacity.is_nil() {
+            capacity = entry(config, key);
+        }
+    }
+    let capacity = match capacity.as_int() {
+        None if capacity.is_nil() => CAPACITY,
+        Some(number) if number > 0 => number,
+        _ => {
+            return Err(thrown(format!(
+                "daemon_spawn: event_queue_capacity must be a positive int, got {capacity}"
+            )));
+        }
+    };
+    if !matches!(entry(config, "daemon").as_bool(), None | Some(true)) {
+        return Err(thrown("daemon_spawn: a daemon cannot be started with daemon: false")); // prose-ok: diagnostic
+    }
+    let mut options = match entry(config, "options") {
+        nil if nil.is_nil() => Dict::new(),
+        inner => match inner.to_dict() {
+            Some(inner) => (*inner).clone(),
+            None => {
+                return Err(thrown(format!(
+                    "daemon_spawn: options must be a dict, got {}",
+                    inner.type_name()
+                )));
+            }
+        },
+    };
+    for (key, value) in dict.written().filter(|(key, _)| !OWN.contains(&key.as_str())) {
+        options.insert(key.as_str(), value.clone());
+    }
+    let id = format!("daemon_{}", new_id(cx.vm()));
+    let session_id = match text_of(function, &options.clone().into(), ["session_id", "session_id"])? {
+        Some(session) => session,
+        None => format!("agent_session_{}", new_id(cx.vm())),
+    };
+    options.insert("session_id", session_id.as_str());
+    for key in ["resume_path", "persist_path"] {
+        if options.contains(key) {
+            return Err(thrown(format!(
+                "daemon_spawn: {key} is no option of a daemon with a handle; its folder is `persist_path` of the config"
+            ))); // prose-ok: diagnostic
+        }
+    }
+    let system = cx.system();
+    let folder = system.work_dir().join(&named);
+    let lock = claim(&*system, &folder).map_err(|why| thrown(format!("daemon_spawn: {why}")))?;
+    let Some(lock) = lock else {
+        return Err(thrown(format!("daemon_spawn: a daemon is already running for '{named}'")));
+    };
+    if let Ok((meta, snapshot)) = read(&*system, &folder) {
+        let mut queue = meta.queue;
+        queue.settle(snapshot["last_event_seq"].as_u64().unwrap_or(0));
+        if !queue.is_empty() {
+            return Err(thrown(format!(
+                "daemon_spawn: '{named}' holds events of an earlier daemon that were not delivered ({}); go on with daemon_resume, or remove the folder",
+                queue.len()
+            )));
+        }
+        // What the earlier one has said is not this one's.
+        let _ = system.remove(&folder.join("daemon.json"));
+    }
+    let options = Value::from(options);
+    let (kept, mut closures) = without_functions(&to_json(&options));
+    let limits = Limits::inherited(cx);
+    if !limits.commands.is_empty() {
+        // A file cannot hold it, and without it the daemon may not run.
+        closures.push("command_policy".to_owned());
+    }
+    let meta = Meta {
+        kind: "daemon_meta".to_owned(),
+        name: text_of(function, config, ["name", "name"])?.unwrap_or_else(|| id.clone()),
+        id,
+        session_id,
+        task,
+        system: to_json(&entry(config, "system")),
+        options: kept,
+        closures,
+        inherited: limits.inherited.iter().map(|(policy, _)| policy.clone()).collect(),
+        queue: Queue::new(u64::try_from(capacity).unwrap_or(1)),
+    };
+    let daemon = Rc::new(make(cx, meta, named, folder, options, limits, Json::Null, lock));
+    daemon.write_meta().map_err(|why| thrown(format!("daemon_spawn: {why}")))?;
+    launch(cx, &daemon);
+    daemon.until(cx, |daemon| !daemon.snapshot.borrow().is_null() || !daemon.is_running()).await;
+    Ok(daemon)
+}
+
+fn make(
+    cx: &Cx,
+    meta: Meta,
+    named: String,
+    folder: PathBuf,
+    options: Value,
+    limits: Limits,
+    snapshot: Json,
+    lock: Lock,
+) -> Daemon {
+    Daemon {
+        meta: RefCell::new(meta),
+        named,
+        folder,
+        options,
+        limits,
+        callers: CommandPolicies::of(cx).chain(cx),
+        system: cx.system(),
+        depth: depth(cx),
+        life: Cell::new(Life::Running),
+        idle: Cell::new(false),
+        handed: Cell::new(false),
+        snapshot: RefCell::new(snapshot),
+        error: RefCell::default(),
+        result: RefCell::default(),
+        task: RefCell::default(),
+        lock: RefCell::new(Some(lock)),
+        bell: Notify::new(),
+        changed: Notify::new(),
+    }
+}
+
+fn read_json(system: &dyn System, path: &Path) -> std::result::Result<Json, String> {
+    let text =
+        system.read_text(path, MAX_FILE).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+/// What a folder holds. There is no snapshot when the process died before the first rest.
+fn read(system: &dyn System, folder: &Path) -> std::result::Result<(Meta, Json), String> {
+    let path = folder.join("daemon.meta.json");
+    let meta = read_json(system, &path)?;
+    if meta["_type"] != "daemon_meta" {
+        return Err(format!("{} is no file of a daemon", path.display()));
+    }
+    let meta = serde_json::from_value(meta).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let path = folder.join("daemon.json");
+    let snapshot = if system.exists(&path) { read_json(system, &path)? } else { Json::Null };
+    Ok((meta, snapshot))
+}
+
+/// `daemon_resume`
+///
+/// # Errors
+/// It runs already, its files cannot be read, or it was started with functions that this process does not have.
+pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
+    let told = |why: String| thrown(format!("daemon_resume: {why}"));
+    let system = cx.system();
+    let folder = system.work_dir().join(named);
+    let daemons = cx.state::<Daemons>();
+    let known = daemons.in_folder(&folder);
+    if !system.is_file(&folder.join("daemon.meta.json")) {
+        return Err(told(format!("there is no daemon in '{named}'")));
+    }
+    let Some(lock) = claim(&*system, &folder).map_err(told)? else {
+        return Err(told(format!("daemon '{named}' is already running")));
+    };
+    let (mut meta, snapshot) = read(&*system, &folder).map_err(told)?;
+    meta.queue.settle(snapshot["last_event_seq"].as_u64().unwrap_or(0));
+    let options = match known.filter(|known| known.id() == meta.id && known.limits.commands.is_empty()) {
+        Some(known) => known.options.clone(),
+        None => {
+            let options = with_handlers(cx, &from_json(&meta.options));
+            let missing = lost(&meta.closures, &options);
+            if !missing.is_empty() {
+                return Err(told(format!(
+                    "daemon {} was started with functions that a file cannot hold ({}); register its tools with tool_bind, or start it anew",
+                    meta.id,
+                    missing.join(", ")
+                )));
+            }
+            options
+        }
+    };
+    let rested = !snapshot.is_null();
+    let limits = Limits::saved(cx, &meta.inherited, &[]);
+    let daemon = Rc::new(make(cx, meta, named.to_owned(), folder, options, limits, snapshot, lock));
+    daemon.write_meta().map_err(told)?;
+    launch(cx, &daemon);
+    let before = daemon.snapshot.borrow()["saved_at"].clone();
+    if !rested {
+        daemon
+            .until(cx, |daemon| daemon.snapshot.borrow()["saved_at"] != before || !daemon.is_running())
+            .await;
+    } else {
+        daemon.until(cx, |daemon| daemon.idle.get() || !daemon.is_running()).await;
+    }
+    Ok(daemon)
+}
+
+fn launch(cx: &Cx, daemon: &Rc<Daemon>) {
+    cx.state::<Daemons>().add(daemon.clone());
+    let arguments = vec![daemon.id().as_str().into(), daemon.options.clone()];
+    *daemon.task.borrow_mut() = spawn_owned(cx, JOB, arguments);
+}
+
+/// A loop that ends without a word: its task was stopped, or the program ends.
+struct Abandoned<'a>(&'a Daemon);
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        self.0.end(Life::Cancelled);
+    }
+}
+
+/// Runs the loop of a daemon, in its own task.
+pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
+    let Some(daemon) = cx.state::<Daemons>().known(id) else { return };
+    let _abandoned = Abandoned(&daemon);
+    let (task, system) = {
+        let meta = daemon.meta.borrow();
+        (meta.task.clone(), from_json(&meta.system))
+    };
+    let mut options = options.to_dict().map(|dict| (*dict).clone()).unwrap_or_default();
+    options.insert("daemon", true);
+    options.insert("persist_path", &*daemon.snapshot_path().to_string_lossy());
+    if !daemon.snapshot.borrow().is_null() {
+        options.insert("resume_path", &*daemon.snapshot_path().to_string_lossy());
+    }
+    let terms = Terms::open(cx, &daemon.limits, &Execution::default(), Some(daemon.depth), &daemon.callers);
+    let keeper: Rc<dyn Keeper> = Rc::new(Kept(daemon.clone()));
+    let ended = run_kept(cx, &Value::str(&task), &system, &options.into(), Some(keeper)).await;
+    drop(terms);
+    match ended {
+        Ok(ended) => {
+            *daemon.result.borrow_mut() = ended.result;
+            daemon.end(Life::Completed);
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::Abort) => {}
+        Err(error) => {
+            *daemon.error.borrow_mut() = Some(told(&error));
+            daemon.end(Life::Failed);
+        }
+    }
+}
