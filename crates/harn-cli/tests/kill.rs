@@ -108,7 +108,12 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
         let acknowledged = std::fs::read_to_string(path.join("acknowledged")).unwrap_or_default();
         assert!(acknowledged.lines().count() > 0, "no program lived long enough");
         for event in acknowledged.lines() {
-            assert_eq!(told.get(event), Some(&1), "{event} of {} acknowledged ones", acknowledged.lines().count());
+            assert_eq!(
+                told.get(event),
+                Some(&1),
+                "{event} of {} acknowledged ones",
+                acknowledged.lines().count()
+            );
         }
         assert!(told.values().all(|times| *times == 1), "{told:?}");
     }
@@ -170,7 +175,7 @@ fn snapshots_of_workers_are_never_torn() {
 
 #[test]
 fn a_worker_works_in_a_tree_of_its_own() {
-    let program = r#"
+    let program = r###"
 tool save() -> string {
   description "Save"
   write_file("made.txt", "by the worker")
@@ -187,7 +192,7 @@ for cleanup in ["preserve", "remove"] {
 let again = spawn_agent({task: "x", wait: true, execution: {worktree: {repo: ".", path: "../again", branch: "work-remove"}}, node: node})
 println(again.status)
 try { spawn_agent({task: "x", execution: {worktree: {repo: "/"}}, node: node}) } catch e { println(e.starts_with("spawn_agent: execution.worktree: git ")) }
-"#;
+"###;
     let dir = folder(&[("repo/main.harn", program), ("repo/a.txt", "one\n")]);
     let repo = dir.path().join("repo");
     for arguments in [
@@ -199,8 +204,7 @@ try { spawn_agent({task: "x", execution: {worktree: {repo: "/"}}, node: node}) }
         assert!(git.expect("git is there").success());
     }
     let ran = harn_in(&repo, &["run", "main.harn"]);
-    let expected =
-        "[completed, nil, false, true]\n[completed, nil, false, false]\ncompleted\ntrue\n";
+    let expected = "[completed, nil, false, true]\n[completed, nil, false, false]\ncompleted\ntrue\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.err);
     let branches = std::process::Command::new("git").args(["branch", "--list"]).current_dir(&repo).output();
     let branches = String::from_utf8(branches.unwrap().stdout).unwrap();
