@@ -116,6 +116,7 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
             );
         }
         assert!(told.values().all(|times| *times == 1), "{told:?}");
+        println!("{} events acknowledged, {} delivered", acknowledged.lines().count(), told.len());
     }
 }
 
@@ -169,6 +170,7 @@ fn snapshots_of_workers_are_never_torn() {
         }
     }
     assert!(count > 0, "no program lived long enough");
+    println!("{count} snapshots");
     let resumed = harn_in(path, &["run", "resume.harn", "--", ".harn/workers"]);
     assert_eq!((resumed.code, resumed.out.trim()), (0, count.to_string().as_str()), "{}", resumed.err);
 }

@@ -141,7 +141,8 @@ pub(crate) async fn rest(cx: &Cx, keeper: &dyn Keeper, agent: &AgentLoop, rest: 
     if rest.first {
         keeper.keep(cx, snapshot(cx, agent, "idle"), true)?;
     }
-    let can_wake = keeper.is_open() || rest.timer || !rest.watch.is_empty();
+    let can_wake =
+        keeper.is_open() || (rest.timer || !rest.watch.is_empty()) && (!rest.spent || rest.watched);
     if !can_wake {
         return Ok(Look::default());
     }

@@ -29,6 +29,8 @@ pub struct Rest {
     pub watch: Vec<String>,
     /// Whether there is no turn left: a message that waits is not to be taken.
     pub spent: bool,
+    /// Whether a watchdog ends the wait.
+    pub watched: bool,
     /// The number of the iteration that would be next.
     pub iteration: u32,
 }
@@ -91,6 +93,7 @@ impl AgentLoop {
             timer: daemon.wake_interval_ms.is_some(),
             watch: daemon.watch_paths,
             spent: self.own_iterations() >= self.config.max_iterations,
+            watched: daemon.watchdog.is_some(),
             iteration: self.state.iterations,
         }
     }
@@ -107,7 +110,12 @@ impl AgentLoop {
     pub(super) fn rested(&mut self, look: Look, prose: &dyn Prose) -> Result<(), LoopError> {
         let daemon = self.config.daemon.clone().unwrap_or_default();
         if !look.can_wake {
-            self.end(Status::Idle);
+            // A wake that has no turn left is not waited for.
+            if daemon.wakes_itself() {
+                self.end_out_of_turns()
+            } else {
+                self.end(Status::Idle)
+            }
             return Ok(());
         }
         self.state.resting.waited_ms += look.waited_ms;
