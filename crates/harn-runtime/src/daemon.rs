@@ -426,7 +426,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     for key in ["resume_path", "persist_path"] {
         if options.contains(key) {
             return Err(thrown(format!(
-                "daemon_spawn: {key} is no option of a daemon with a handle; its folder is `persist_path` of the config"
+                "daemon_spawn: {key} is no option of a daemon with a handle; its folder is `persist_path` of the config" // prose-ok: diagnostic
             ))); // prose-ok: diagnostic
         }
     }
@@ -441,7 +441,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
         queue.settle(snapshot["last_event_seq"].as_u64().unwrap_or(0));
         if !queue.is_empty() {
             return Err(thrown(format!(
-                "daemon_spawn: '{named}' holds events of an earlier daemon that were not delivered ({}); go on with daemon_resume, or remove the folder",
+                "daemon_spawn: '{named}' holds events of an earlier daemon that were not delivered ({}); go on with daemon_resume, or remove the folder", // prose-ok: diagnostic
                 queue.len()
             )));
         }
@@ -550,7 +550,7 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
             let missing = lost(&meta.closures, &options);
             if !missing.is_empty() {
                 return Err(told(format!(
-                    "daemon {} was started with functions that a file cannot hold ({}); register its tools with tool_bind, or start it anew",
+                    "daemon {} was started with functions that a file cannot hold ({}); register its tools with tool_bind, or start it anew", // prose-ok: diagnostic
                     meta.id,
                     missing.join(", ")
                 )));

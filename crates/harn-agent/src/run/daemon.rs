@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::reply::bindings;
-use super::state::{Note, Phase};
+use super::state::{Note, Phase, Resting};
 use super::{AgentLoop, LoopError, Status};
 use crate::daemon::IDLE_WAITS_MS;
 use crate::event::AgentEvent;
@@ -50,22 +50,6 @@ pub struct Look {
     pub changed_at: BTreeMap<String, f64>,
     /// How long it waited.
     pub waited_ms: u64,
-}
-
-/// What a loop remembers of its rest.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Resting {
-    /// Place in the list of waits.
-    backoff: usize,
-    attempts: u64,
-    waited_ms: u64,
-    changed_at: BTreeMap<String, f64>,
-    /// Whether the files were looked at, so that a change can be told.
-    looked: bool,
-    /// It goes on from a snapshot.
-    resumed: bool,
-    /// Iterations of earlier processes: they do not count towards `max_iterations`.
-    earlier: u32,
 }
 
 impl AgentLoop {

@@ -1,13 +1,12 @@
 //! What a loop remembers between two steps.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use harn_llm::Conversation;
 use harn_llm::frame::quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::daemon::Resting;
 use super::{ModelCall, Moment, Step, ToolRun, ToolStatus};
 use crate::compaction::Engine;
 use crate::detect::Detector;
@@ -211,6 +210,22 @@ pub(super) struct SkillState {
     pub(super) loaded: Vec<String>,
     /// Whether the first pass is over.
     pub(super) matched: bool,
+}
+
+/// What a loop remembers of its rest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Resting {
+    /// Place in the list of waits.
+    pub(super) backoff: usize,
+    pub(super) attempts: u64,
+    pub(super) waited_ms: u64,
+    pub(super) changed_at: BTreeMap<String, f64>,
+    /// Whether the files were looked at, so that a change can be told.
+    pub(super) looked: bool,
+    /// It goes on from a snapshot.
+    pub(super) resumed: bool,
+    /// Iterations of earlier processes: they do not count towards `max_iterations`.
+    pub(super) earlier: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
