@@ -283,11 +283,11 @@ impl<'a> Visitor<'a> for Pass<'a> {
                     }
                 }
             }
-            ExprKind::Member { object, name, optional } => {
-                if !enum_variant::check(self, object, name) && !optional {
-                    visit::walk_expr(self, expr);
-                    return struct_field::check(self, object, name);
-                }
+            ExprKind::Member { object, name, optional }
+                if !enum_variant::check(self, object, name) && !optional =>
+            {
+                visit::walk_expr(self, expr);
+                return struct_field::check(self, object, name);
             }
             ExprKind::StructLit { name, items } => struct_literal::check(self, name, items),
             _ => {}

@@ -74,7 +74,9 @@ fn failures(path: &Path, shown: &str, expected: &str, world: &World<'_>) -> Vec<
 }
 
 /// Programs that are about a finding and do not print its words.
-const ABOUT: [&str; 8] = [
+const ABOUT: [&str; 10] = [
+    "conformance/agents/sub_agents/a_bug_in_a_tool_is_told_to_the_model.harn",
+    "conformance/agents/workers/a_bug_that_is_raised_fails_the_worker.harn",
     "conformance/check/names/argument_of_an_imported_function_fails_when_reached.harn",
     "conformance/check/names/undefined_variable_that_is_not_reached.harn",
     "conformance/check/names/unknown_field_of_a_struct_is_nil.harn",

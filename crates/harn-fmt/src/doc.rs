@@ -296,7 +296,8 @@ impl Printer {
             row
         };
         let hugs = list.hugs && !list.broken && !heads.iter().any(Doc::is_hard);
-        if !hard && !(hugs && heads.iter().any(Doc::is_tall)) {
+        let tall = hugs && heads.iter().any(Doc::is_tall);
+        if !hard && !tall {
             let flat = row(Mode::Flat);
             if mode == Mode::Flat || self.fits(&flat, stack) {
                 stack.extend(flat);
