@@ -40,6 +40,7 @@ pub mod run;
 pub mod skill_file;
 pub mod skills;
 pub mod surface;
+pub mod synthesis;
 pub mod tool;
 pub mod workflow;
 

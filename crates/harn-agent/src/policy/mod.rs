@@ -39,7 +39,7 @@ const POLICY_KEYS: [&str; 8] = [
 ];
 
 /// Side effect levels in ascending order.
-const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
+pub(crate) const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The limits of a loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

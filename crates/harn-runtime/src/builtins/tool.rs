@@ -1,11 +1,15 @@
 //! Tool registries.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use harn_agent::registry;
 use harn_agent::surface::Severity;
+use harn_agent::synthesis;
 use harn_prompt::Prose;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
-use harn_vm::closure::is_callable;
+use harn_vm::closure::{Partial, is_callable};
 use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
@@ -50,6 +54,10 @@ fn call_arguments(tool: &str, parameters: &Value, handler: &Value, given: &[Valu
     let last = names.iter().rposition(|name| dict.contains(name)).map_or(0, |at| at + 1);
     names[..last].iter().map(value).collect()
 }
+
+/// The specifications of synthesized tools, by id.
+#[derive(Default)]
+struct Synthesized(RefCell<BTreeMap<String, Map<String, Json>>>);
 
 builtins! {
     /// Tools.
@@ -96,6 +104,73 @@ builtins! {
         }
         let arguments = call_arguments(&name, &entry(tool, "parameters"), &handler, &args.0);
         cx.call(&handler, arguments).await?
+    }
+
+    /// Makes a tool from its description, without code: a function that checks its arguments and then answers as a dry run,
+    /// or hands the call to a tool of the host.
+    ///
+    /// Config: `description` (required), `name`, `parameters`, `returns`, `capabilities`, `side_effect_level` (inferred from the
+    /// capabilities), `executor` (`dry_run` or `host_bridge` with `host_tool`). Equal configs give the same tool.
+    ///
+    /// ```harn
+    /// let find = tool_synthesize({description: "Find a flight", parameters: {to: "string"}, capabilities: ["http.get"]})
+    /// let r = find({to: "Oslo"})
+    /// println("${r.status} ${r.name} ${r.args} ${r.side_effect_level}") // -> dry_run find_a_flight {to: Oslo} network
+    /// ```
+    State fn tool_synthesize(cx, config: Value as "any?") -> "closure" {
+        let spec = synthesis::specification(&to_json(&config)).or_throw()?;
+        let id = text(&entry(&from_json(&Json::Object(spec.clone())), "id")).unwrap_or_default();
+        let known = cx.state::<Synthesized>();
+        known.0.borrow_mut().entry(id.clone()).or_insert(spec);
+        let Some(call) = cx.vm().builtin("__synthesized_tool") else { return Err(thrown("tool_synthesize: no executor")) };
+        Partial::value(call, vec![Value::str(&id)])
+    }
+
+    /// Calls a synthesized tool: what its function does.
+    State async fn call_synthesized = "__synthesized_tool"(cx, id: Text, args: Value as "any?") -> "any" {
+        let spec = cx.state::<Synthesized>().0.borrow().get(&*id).cloned();
+        let Some(spec) = spec else {
+            return Err(thrown(format!("{}: this tool was cleared; synthesize it again", &*id)));
+        };
+        let name = spec["name"].as_str().unwrap_or_default();
+        let given = match to_json(&args) {
+            Json::Null => Map::new(),
+            Json::Object(map) if args.to_dict().is_some() => map,
+            _ => return Err(thrown(format!("{name}: expected one dict of arguments, got {}", args.type_name()))),
+        };
+        if let Some(missing) = synthesis::missing(&spec, &given) {
+            return Err(thrown(format!("{name}: missing required argument \"{missing}\"")));
+        }
+        match spec.get("host_tool").and_then(Json::as_str) {
+            None => from_json(&synthesis::dry_run(&spec, Json::Object(given))),
+            Some(tool) => {
+                let Some(host) = cx.vm().builtin("host_tool_call") else { return Err(thrown(format!("{name}: no host"))) };
+                cx.call(&host.value(), [Value::str(tool), args]).await?
+            }
+        }
+    }
+
+    /// Lists the specifications of the synthesized tools, by id.
+    ///
+    /// ```harn
+    /// tool_synthesize({description: "Find a flight"})
+    /// println(tool_synthesis_cache().map({ spec -> spec.name })) // -> [find_a_flight]
+    /// ```
+    State fn tool_synthesis_cache(cx) -> "list<dict>" {
+        let known = cx.state::<Synthesized>();
+        let specs: Vec<Json> = known.0.borrow().values().cloned().map(Json::Object).collect();
+        from_json(&Json::Array(specs))
+    }
+
+    /// Forgets the synthesized tools; calls of them are errors then.
+    ///
+    /// ```harn
+    /// tool_synthesize({description: "Find a flight"})
+    /// tool_synthesis_clear()
+    /// println(tool_synthesis_cache()) // -> []
+    /// ```
+    State fn tool_synthesis_clear(cx) -> "nil" {
+        cx.state::<Synthesized>().0.borrow_mut().clear();
     }
 
     /// Looks for what is wrong with tools before a model sees them: `{valid, diagnostics: [{code, severity, message, tool?,
