@@ -61,7 +61,12 @@ impl Hooks {
 
     /// Whether calls of tools are to be shown before they run.
     pub(crate) fn watch_calls(&self) -> bool {
-        self.0.borrow().iter().any(|hook| hook.event == "PreToolUse")
+        self.watches("PreToolUse")
+    }
+
+    /// Whether anything is attached to an event.
+    pub(crate) fn watches(&self, event: &str) -> bool {
+        self.0.borrow().iter().any(|hook| hook.event == event)
     }
 
     fn of(&self, event: &str, payload: &Json) -> Vec<Rc<Hook>> {

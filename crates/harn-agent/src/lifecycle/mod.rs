@@ -150,6 +150,18 @@ pub enum Update {
 }
 
 impl Update {
+    /// Returns the name of the event that hooks of a project can see.
+    pub fn hook(self) -> &'static str {
+        match self {
+            Update::Spawned => "WorkerSpawned",
+            Update::Progressed => "WorkerProgressed",
+            Update::WaitingForInput => "WorkerWaitingForInput",
+            Update::Completed => "WorkerCompleted",
+            Update::Failed => "WorkerFailed",
+            Update::Cancelled => "WorkerCancelled",
+        }
+    }
+
     /// Returns the word of events.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -11,11 +11,12 @@ use harn_value::Value;
 use harn_vm::Cx;
 use harn_vm::task::Task;
 use harn_vm::task_scope::TaskScope;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 
 use crate::command_policy::CommandPolicy;
 use crate::convert::from_json;
+use crate::hooks::Hooks;
 use crate::rest::write;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::Limits;
@@ -38,6 +39,8 @@ pub(crate) struct Worker {
     pub(crate) task: RefCell<Option<Rc<Task>>>,
     /// Whoever waits looks again.
     pub(crate) changed: Notify,
+    /// What hooks of the project are still to be told: event and payload.
+    for_hooks: RefCell<Vec<(&'static str, Json)>>,
     /// Whether a failed write of the snapshot was told.
     warned: Cell<bool>,
 }
@@ -59,6 +62,7 @@ impl Worker {
             owner,
             task: RefCell::default(),
             changed: Notify::new(),
+            for_hooks: RefCell::default(),
             warned: Cell::new(false),
         }
     }
@@ -92,12 +96,19 @@ impl Worker {
     /// Leaves an event for those who listen to the session that started the worker.
     pub(crate) fn announce(&self, cx: &Cx, update: Update) {
         let record = self.record.borrow();
-        let Some(id) = &record.lineage.parent_session_id else { return };
-        let Some(session) = cx.state::<Sessions>().known(id) else { return };
         let fields = json!({
             "worker_id": record.id, "worker_name": record.name, "mode": record.mode.as_str(),
             "event": update.as_str(), "status": record.life.as_str(), "task": record.task(), "error": record.error,
         });
+        if cx.state::<Hooks>().watches(update.hook()) {
+            let worker = json!({
+                "id": record.id, "name": record.name, "mode": record.mode.as_str(), "status": record.life.as_str(),
+                "task": record.task(), "error": record.error,
+            });
+            self.for_hooks.borrow_mut().push((update.hook(), json!({"worker": worker})));
+        }
+        let Some(id) = &record.lineage.parent_session_id else { return };
+        let Some(session) = cx.state::<Sessions>().known(id) else { return };
         session.update(AgentEvent::WorkerUpdate(fields));
     }
 
@@ -145,6 +156,13 @@ impl Workers {
 /// Tells those who listen to the session of the running loop what has happened to its workers. Called by the builtins of
 /// workers, so that listeners run in the task that started the work and see its variables.
 pub(crate) async fn tell_updates(cx: &Cx, worker: &Worker) {
+    let hooks = cx.state::<Hooks>();
+    for (event, payload) in worker.for_hooks.take() {
+        if let Err(error) = hooks.tell(cx, event, payload).await {
+            let text = format!("[harn] warning: {event} hook: {}\n", error.uncaught_text());
+            cx.vm().system().write_err(&text);
+        }
+    }
     let id = worker.record.borrow().lineage.parent_session_id.clone();
     let session: Option<Rc<Session>> = id.and_then(|id| cx.state::<Sessions>().known(&id));
     if let Some(session) = session {
