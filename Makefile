@@ -50,7 +50,7 @@ test-real-server: ## install model servers written by others, and call them
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
-	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill:: -- --nocapture
+	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture
 
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')

@@ -55,7 +55,7 @@ fn who_may_not_write_files_keeps_no_sessions() {
 /// Every message whose number was printed is there after the process was killed, in order and whole.
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
-    let kills = std::env::var("HARN_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let kills = std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
     let dir = folder(&[
         ("harn.toml", ""),
         (

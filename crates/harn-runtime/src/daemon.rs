@@ -467,7 +467,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
         inherited: limits.inherited.iter().map(|(policy, _)| policy.clone()).collect(),
         queue: Queue::new(u64::try_from(capacity).unwrap_or(1)),
     };
-    let daemon = Rc::new(make(cx, meta, named, folder, options, limits, Json::Null, lock));
+    let daemon = Rc::new(make(cx, meta, (named, folder), options, limits, Json::Null, lock));
     daemon.write_meta().map_err(|why| thrown(format!("daemon_spawn: {why}")))?;
     launch(cx, &daemon);
     daemon.until(cx, |daemon| !daemon.snapshot.borrow().is_null() || !daemon.is_running()).await;
@@ -477,8 +477,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
 fn make(
     cx: &Cx,
     meta: Meta,
-    named: String,
-    folder: PathBuf,
+    (named, folder): (String, PathBuf),
     options: Value,
     limits: Limits,
     snapshot: Json,
@@ -560,7 +559,7 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
     };
     let rested = !snapshot.is_null();
     let limits = Limits::saved(cx, &meta.inherited, &[]);
-    let daemon = Rc::new(make(cx, meta, named.to_owned(), folder, options, limits, snapshot, lock));
+    let daemon = Rc::new(make(cx, meta, (named.to_owned(), folder), options, limits, snapshot, lock));
     daemon.write_meta().map_err(told)?;
     launch(cx, &daemon);
     let before = daemon.snapshot.borrow()["saved_at"].clone();

@@ -275,7 +275,7 @@ impl Asked {
 
     /// The answer to a question.
     pub(crate) async fn answer(&self) -> Result<Response> {
-        for answer in self.ask_host().await? {
+        if let Some(answer) = self.ask_host().await?.into_iter().next() {
             self.refuse_cancelled(&answer)?;
             return Ok(Response::Answer(answer));
         }

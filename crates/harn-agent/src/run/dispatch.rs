@@ -26,7 +26,7 @@ enum Admission {
     /// It is answered without running.
     Answered,
     /// This has to be asked first.
-    Ask(Step, Admitting),
+    Ask(Box<(Step, Admitting)>),
 }
 
 impl AgentLoop {
@@ -59,7 +59,8 @@ impl AgentLoop {
                         break;
                     }
                 }
-                Admission::Ask(step, admitting) => {
+                Admission::Ask(asked) => {
+                    let (step, admitting) = *asked;
                     self.state.turn.admitting = Some(Box::new(admitting));
                     return Some(step);
                 }
@@ -131,7 +132,7 @@ impl AgentLoop {
             }
             if self.state.hooked {
                 let intent = ToolIntent::of(&admitting.call);
-                return Admission::Ask(Step::BeforeTool(intent), admitting);
+                return Admission::Ask(Box::new((Step::BeforeTool(intent), admitting)));
             }
         }
         let mut approval = None;
@@ -141,7 +142,7 @@ impl AgentLoop {
             match verdict {
                 policy::Verdict::Ask(question) => {
                     let ask = PermissionQuestion { intent: ToolIntent::of(&admitting.call), question };
-                    return Admission::Ask(Step::Permit(ask), admitting);
+                    return Admission::Ask(Box::new((Step::Permit(ask), admitting)));
                 }
                 policy::Verdict::Granted { arguments, approval: by } => {
                     approval = by;

@@ -353,7 +353,7 @@ fn derived(
     words: &Value,
     extra: &Value,
 ) -> Result<Value> {
-    if !parent.to_dict().is_some_and(|dict: harn_value::Ref<Dict>| dict.get_str("id").is_some()) {
+    if parent.to_dict().is_none_or(|dict: harn_value::Ref<Dict>| dict.get_str("id").is_none()) {
         return Err(thrown(format!("{function}: first argument must be an artifact")));
     }
     let parent = to_json(parent);
