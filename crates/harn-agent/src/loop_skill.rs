@@ -278,7 +278,7 @@ impl LoopSkills {
                 return Loaded::failed("UnsignedSkillError", message, &skill.id);
             }
             if !signature.is_some_and(|signature| signature.trusted) {
-                let message = "a trusted signature is required, and the signer of this skill is not trusted";
+                let message = "a trusted signature is required, and the signer of this skill is not trusted"; // prose-ok: diagnostic
                 return Loaded::failed("UntrustedSignerError", message, &skill.id);
             }
         }

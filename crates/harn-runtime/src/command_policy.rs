@@ -289,7 +289,7 @@ impl CommandPolicies {
     fn after(&self, cx: &Cx, said: &Json, result: &mut Json, record: &mut Json) -> Result<()> {
         let wrong = |what: &str| {
             thrown(format!(
-                "command policy post-hook must return nil or a dict of annotations, result, feedback; got {what}"
+                "command policy post-hook must return nil or a dict of annotations, result, feedback; got {what}" // prose-ok: diagnostic
             ))
         };
         let map = match said {

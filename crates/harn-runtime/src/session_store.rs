@@ -84,7 +84,7 @@ pub(crate) fn always(cx: &Cx) -> bool {
 fn failed(id: &str, error: &StoreError) -> Error {
     match error {
         StoreError::Fenced { .. } => thrown(format!(
-            "session '{id}': another process has taken it over; what was said last is not stored"
+            "session '{id}': another process has taken it over; what was said last is not stored" // prose-ok: diagnostic
         )),
         StoreError::Held { .. } => thrown(format!("session '{id}' is in use by another process")),
         other => thrown(format!("session '{id}': {other}")),
@@ -133,7 +133,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
             }
             if !session.history.borrow().messages.is_empty() && !stored.messages.is_empty() {
                 return Err(thrown(format!(
-                    "session '{id}' has messages of this program and stored ones; open it before it is used"
+                    "session '{id}' has messages of this program and stored ones; open it before it is used" // prose-ok: diagnostic
                 )));
             }
             if session.history.borrow().messages.is_empty() {
