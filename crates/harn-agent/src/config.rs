@@ -598,7 +598,6 @@ mod tests {
             error(json!({"compaction": "zip"}))
                 .starts_with("agent_loop: unknown compaction strategy 'zip' (")
         );
-        assert!(error(json!({"command_policy": {}})).contains("command_policy is not enforced"));
         assert_eq!(
             error(json!({"tools": 3})),
             "tools must be a tool_registry or a list of tool definition dicts"

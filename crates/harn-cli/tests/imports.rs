@@ -62,19 +62,26 @@ fn a_file_that_is_no_text_is_found_by_both() {
 }
 
 #[test]
-fn what_is_imported_by_name_may_be_private() {
+fn what_a_module_keeps_to_itself_is_refused_by_both() {
     let files = [
         (
             "lib.harn",
             "pub fn shown() { 1 }\nfn hidden() { 2 }\nenum E { A, B }\ntype T = int\ninterface I { fn m(self) -> int }",
         ),
         ("again.harn", "pub import { shown } from \"lib\""),
-        (
-            "main.harn",
-            "import { hidden, E, T, I } from \"lib\"\nimport { shown } from \"again\"\nprintln(hidden() + shown())",
-        ),
+        ("main.harn", "import { hidden } from \"lib\"\nprintln(hidden())"),
+    ];
+    let ((runs, said), (checks, found)) = both(&files);
+    assert!(!runs && !checks, "{said}\n{found}");
+    assert!(
+        said.contains("'hidden' is not public in lib") && found.contains("'hidden' is not public in lib")
+    );
+    let files = [
+        files[0],
+        files[1],
+        ("main.harn", "import { E, T, I } from \"lib\"\nimport { shown } from \"again\"\nprintln(shown())"),
     ];
     let ((runs, said), (checks, found)) = both(&files);
     assert!(runs && checks, "{said}\n{found}");
-    assert_eq!(said, "3\n");
+    assert_eq!(said, "1\n");
 }

@@ -214,14 +214,16 @@ fn surface_of(prompt: &str, system: Option<&str>, options: &Map<String, Json>) -
 /// # Errors
 /// Calls of them cannot work.
 fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, Json>) -> Result<()> {
-    let limited =
-        ["policy", "approval_policy"].iter().any(|key| surface.get(*key).is_some_and(|p| !p.is_null()));
+    let policy = surface.get("policy").unwrap_or(&Json::Null);
+    let limited = ["side_effect_level", "capabilities"]
+        .iter()
+        .any(|key| policy.get(*key).is_some_and(|p| !p.is_null()));
     for finding in harn_agent::surface::validate(surface) {
         let Finding { code, severity, message, .. } = finding;
         if severity == Severity::Error {
             return Err(thrown(format!("agent_loop tool surface validation failed: {code}: {message}")));
         }
-        // What only a policy looks at is no news without one.
+        // Annotations are what such a ceiling goes by; without one they are no news.
         let about_policy = ["MISSING_SCHEMA", "MISSING_ANNOTATIONS", "MISSING_SIDE_EFFECT_LEVEL"]
             .iter()
             .any(|suffix| code.ends_with(suffix));

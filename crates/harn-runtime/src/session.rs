@@ -15,7 +15,7 @@ use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
 use serde_json::{Value as Json, json};
 
-use crate::session_store::Stored;
+use crate::stored::Stored;
 
 use crate::convert::from_json;
 

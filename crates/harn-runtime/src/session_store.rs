@@ -18,6 +18,7 @@ use serde_json::{Value as Json, json};
 use crate::convert::thrown;
 use crate::llm_host::new_id;
 use crate::session::{History, Session, Sessions};
+use crate::stored::Stored;
 
 /// How long a process that died holds a session back, in milliseconds.
 const LEASE_MS: i64 = 15_000;
@@ -34,22 +35,6 @@ struct Opened {
     store: RefCell<Option<Rc<SqliteStore>>>,
     /// `[sessions] persist` of the manifest: all sessions with a name are stored.
     always: Cell<bool>,
-}
-
-/// The stored part of a session. Dropping it lets other processes write.
-pub(crate) struct Stored {
-    store: Rc<SqliteStore>,
-    fence: Fence,
-    /// What the store has.
-    messages: Conversation,
-    info: Json,
-}
-
-impl Drop for Stored {
-    fn drop(&mut self) {
-        // The write is begun by asking for it; nobody waits for the answer.
-        drop(self.store.write(&self.fence, vec![Write::Release]));
-    }
 }
 
 /// Reads `[sessions]` of the project that `folder` belongs to.

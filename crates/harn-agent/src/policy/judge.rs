@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::rules::{Escalated, RuleList};
+use super::answer::{Escalated, RuleList};
 
 /// What has to be asked before a call is decided. Layers count from the loop's own policy outwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,9 @@
 //! (`approval.rs`).
 //!
 //! Everything is decided from the call and from answers to questions, see `judge.rs`: closures of the program and the
-//! host are asked by the driver of the loop. `read.rs` reads options that protect.
+//! host are asked by the driver of the loop (`answer.rs` reads what they say). `read.rs` reads options that protect.
 
+mod answer;
 mod approval;
 mod judge;
 mod read;
@@ -15,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::tool::{Annotations, LoopTool};
+pub use answer::{Escalated, RuleList};
 use approval::Approval;
 pub use judge::{Decision, Denial, PermissionEvent, Question, Reply, Verdict};
 use judge::{Judge, Stop};
 use read::{dict, list, part, strings};
 use rules::Rules;
-pub use rules::{Escalated, RuleList};
 
 /// Appended to every denial by the capability policy.
 const POLICY_ADVICE: &str =

@@ -3,7 +3,7 @@
 use harn_prompt::value::display;
 use serde_json::{Value as Json, json};
 
-use super::record::complete;
+use super::observe::{observe, tool_recordings};
 
 /// The lists and other parts of a run record, and what stands for one that is missing.
 const LISTS: [&str; 7] =
@@ -284,4 +284,19 @@ pub fn suite(cases: &[Json]) -> Json {
         "pass": passed == reports.len(), "total": reports.len(), "passed": passed, "failed": reports.len() - passed,
         "cases": reports,
     })
+}
+
+/// Adds what follows from the stages: observability, recordings, the fixture.
+pub(crate) fn complete(mut run: Json) -> Json {
+    run["observability"] = observe(&run);
+    run["tool_recordings"] = tool_recordings(&run);
+    for key in ["trace_spans", "hitl_questions"] {
+        if run[key].is_null() {
+            run[key] = json!([]);
+        }
+    }
+    if run["replay_fixture"].is_null() {
+        run["replay_fixture"] = fixture(&run, run["finished_at"].as_str().unwrap_or_default());
+    }
+    run
 }

@@ -323,7 +323,7 @@ impl Graph {
     /// Reads a graph, or the shorthand of `act`, `verify` and `repair`. `ids` names one without an id.
     ///
     /// # Errors
-    /// What is wrong with its shape. Whether its parts fit together is for [`validate`](super::validate) to say.
+    /// What is wrong with its shape. Whether its parts fit together is for [`validate`](super::validate()) to say.
     pub fn normalise(input: &Json, ids: &dyn Fn() -> String) -> Result<Graph, String> {
         let Some(given) = input.as_object() else {
             return Err(format!("graph must be a dict, got {}", harn_prompt::value::type_name(input)));

@@ -2,7 +2,7 @@
 //!
 //! Nothing here does anything to the world. `graph` reads a graph, `validate` says whether it fits together, `edit` changes it.
 //! `run` is the state machine of a run: it says what is to be done and takes what came of it (`work`: what a model is
-//! asked, `outcome`: what came of a node, `options`: those of a run). `record` is what is written down, `observe` what can be
+//! asked, `outcome`: what came of a node, `options`: those of a run, `world`: what it needs of its surroundings). `record` is what is written down, `observe` what can be
 //! seen in it, `fixture` whether it came out as it should.
 
 pub mod edit;
@@ -17,11 +17,13 @@ pub mod run;
 mod tests;
 pub mod validate;
 pub mod work;
+pub mod world;
 
 pub use edit::Moment;
 pub use graph::{Edge, Graph, Node};
 pub use options::RunOptions;
 pub use outcome::Report;
-pub use run::{Answer, Execution, Step, World};
+pub use run::{Answer, Execution, Step};
 pub use validate::{Validation, validate};
 pub use work::{Command, Work};
+pub use world::World;

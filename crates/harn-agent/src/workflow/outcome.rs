@@ -5,8 +5,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
 use super::graph::Node;
-use super::run::Current;
 use crate::artifact;
+
+/// The node that is being done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Current {
+    pub(super) node: String,
+    pub(super) stage_id: String,
+    pub(super) started_at: String,
+    pub(super) selected: Vec<Json>,
+    /// The try that runs, from 1.
+    pub(super) attempt: u64,
+    pub(super) attempt_started: String,
+    pub(super) attempts: Vec<Json>,
+    /// Why the last try was not accepted.
+    pub(super) repair: Option<String>,
+    /// What a map works on.
+    pub(super) items: Vec<Json>,
+    /// What the model gave, while a command checks it.
+    pub(super) report: Option<Report>,
+}
 
 /// What a piece of work gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

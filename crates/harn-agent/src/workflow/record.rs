@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
+use super::fixture::complete;
 use super::graph::Graph;
-use super::observe::observe;
 use super::options::RunOptions;
 use super::outcome::{add_usage, no_usage};
-use super::run::World;
+use super::world::World;
 
 /// The record as it grows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -200,22 +200,6 @@ impl Record {
         // What follows from the stages is worked out when there are no more to come.
         if self.status == "running" { Json::Object(out) } else { complete(Json::Object(out)) }
     }
-}
-
-/// Adds what follows from the stages: observability, recordings, the fixture.
-pub(crate) fn complete(mut run: Json) -> Json {
-    run["observability"] = observe(&run);
-    run["tool_recordings"] = super::observe::tool_recordings(&run);
-    for key in ["trace_spans", "hitl_questions"] {
-        if run[key].is_null() {
-            run[key] = json!([]);
-        }
-    }
-    if run["replay_fixture"].is_null() {
-        run["replay_fixture"] =
-            super::fixture::fixture(&run, run["finished_at"].as_str().unwrap_or_default());
-    }
-    run
 }
 
 /// Handoffs anywhere in what a stage gave.

@@ -9,26 +9,16 @@
 
 use std::collections::VecDeque;
 
-use harn_prompt::Prose;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::graph::{Graph, Node};
 use super::options::RunOptions;
-use super::outcome::{Ended, Report};
+use super::outcome::{Current, Ended, Report};
 use super::record::Record;
 use super::work::{Command, Inputs, Work, inputs_of, map_items, runs_loop};
+use super::world::World;
 use crate::artifact;
-
-/// What a run needs of its surroundings.
-pub struct World<'a> {
-    /// The time as RFC 3339.
-    pub now: &'a dyn Fn() -> String,
-    /// Makes identifiers.
-    pub ids: &'a dyn Fn() -> String,
-    /// Renders prompts.
-    pub prose: &'a dyn Prose,
-}
 
 /// What the driver has to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,25 +60,6 @@ pub enum Answer {
         /// Its exit code; -1 when a signal or the time ended it.
         status: i64,
     },
-}
-
-/// The node that is being done.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Current {
-    pub(super) node: String,
-    pub(super) stage_id: String,
-    pub(super) started_at: String,
-    pub(super) selected: Vec<Json>,
-    /// The try that runs, from 1.
-    pub(super) attempt: u64,
-    pub(super) attempt_started: String,
-    pub(super) attempts: Vec<Json>,
-    /// Why the last try was not accepted.
-    pub(super) repair: Option<String>,
-    /// What a map works on.
-    pub(super) items: Vec<Json>,
-    /// What the model gave, while a command checks it.
-    pub(super) report: Option<Report>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -51,11 +51,17 @@ pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)],
         Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
     let replies = mock.map(Path::to_owned);
     let ready = harn_runtime::ModelTraffic { replies, ..Default::default() }.apply(&vm, dir);
+    let ready = ready.and_then(|()| harn_runtime::install_skills(&vm, dir, &[]));
+    let ready = ready.and_then(|()| harn_runtime::configure_sessions(&vm, dir));
     let error = match (ready, load(&vm, &source)) {
         (Err(error), _) => Some(error),
         (_, Err(error)) => Some(error.canonical(text)),
-        (_, Ok(program)) => match block_on(program.run(&vm, None, &[])) {
-            Ok(outcome) => match outcome.result {
+        (_, Ok(program)) => match block_on(async {
+            harn_runtime::install_manifest_hooks(&vm, dir).await?;
+            Ok(program.run(&vm, None, &[]).await)
+        }) {
+            Ok(Err(text)) => Some(text),
+            Ok(Ok(outcome)) => match outcome.result {
                 Err(error) if error.is_catchable() => Some(uncaught(&vm, &error).0.message),
                 _ => None,
             },

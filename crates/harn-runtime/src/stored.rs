@@ -1,0 +1,23 @@
+//! What a session has in the store, and the right to write it.
+
+use std::rc::Rc;
+
+use harn_llm::Conversation;
+use harn_store::{Fence, SqliteStore, Store, Write};
+use serde_json::Value as Json;
+
+/// The stored part of a session. Dropping it lets other processes write.
+pub(crate) struct Stored {
+    pub(crate) store: Rc<SqliteStore>,
+    pub(crate) fence: Fence,
+    /// What the store has.
+    pub(crate) messages: Conversation,
+    pub(crate) info: Json,
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        // The write is begun by asking for it; nobody waits for the answer.
+        drop(self.store.write(&self.fence, vec![Write::Release]));
+    }
+}
