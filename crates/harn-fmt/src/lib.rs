@@ -2,7 +2,7 @@
 //!
 //! A text is parsed, its tree is turned into a document with places where lines may break, and the printer decides
 //! which of them do. What comes out has the same tokens (but for separators, parentheses and trailing commas) and the
-//! same comments; [`format`] makes sure of that each time, and refuses to change a file otherwise.
+//! same comments; [`format`](format()) makes sure of that each time, and refuses to change a file otherwise.
 //!
 //! | File | What it holds |
 //! | --- | --- |
