@@ -44,7 +44,14 @@ pub(crate) struct Run {
 pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)], mock: Option<&Path>) -> Run {
     let scratch = tempfile::tempdir().unwrap();
     let capture = Rc::new(Capture::over(Rc::new(Real::new())));
-    let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let mut env: BTreeMap<String, String> =
+        env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    if dir == Path::new("/") {
+        // A program without a place keeps its state where it is thrown away.
+        let state = scratch.path().join("state").display().to_string();
+        env.insert("HARN_STATE_DIR".to_owned(), state.clone());
+        env.insert("HARN_RUN_DIR".to_owned(), state);
+    }
     let system = TestSystem { capture: capture.clone(), dir: scratch.path().to_owned(), env };
     let vm = harn_runtime::vm_builder(Rc::new(system)).global("argv", Value::list(Vec::new())).build();
     let source =
