@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     fn labels(line: &str) -> Vec<&'static str> {
-        let bounds = Bounds { roots: vec!["/work".into()], deny: vec!["make deploy*".to_owned()] };
-        CommandLine { line: line.to_owned(), cwd: "/work/app".into() }.scan(&bounds).labels
+        let bounds = Bounds { roots: vec!["/project".into()], deny: vec!["make deploy*".to_owned()] };
+        CommandLine { line: line.to_owned(), cwd: "/project/app".into() }.scan(&bounds).labels
     }
 
     #[test]
