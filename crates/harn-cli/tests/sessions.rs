@@ -30,6 +30,28 @@ fn a_later_process_goes_on() {
 }
 
 #[test]
+fn tasks_of_one_program_write_at_the_same_time() {
+    let dir = folder(&[
+        ("harn.toml", ""),
+        (
+            "a.harn",
+            "let s = agent_session_open(\"s\", {persist: true})\n\
+             parallel each 1 to 50 { n -> agent_session_inject(s, {role: \"user\", content: \"${n}\"}) }\n\
+             try { deadline 1ms { while true { agent_session_inject(s, {role: \"user\", content: \"more\"}) } } }\n\
+             agent_session_inject(s, {role: \"user\", content: \"last\"})\nprintln(agent_session_length(s))\n",
+        ),
+        (
+            "b.harn",
+            "let s = agent_session_open(\"s\", {persist: true})\nprintln(agent_session_length(s))\n\
+             println(agent_session_snapshot(s).messages[-1].content)\n",
+        ),
+    ]);
+    let wrote = harn_in(dir.path(), &["run", "a.harn"]);
+    assert_eq!(wrote.code, 0, "{}", wrote.err);
+    assert_eq!(harn_in(dir.path(), &["run", "b.harn"]).out, format!("{}last\n", wrote.out));
+}
+
+#[test]
 fn a_project_can_keep_all_sessions() {
     let dir = folder(&[
         ("harn.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\n\n[sessions]\npersist = true\n"),

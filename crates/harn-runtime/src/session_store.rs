@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use harn_front::Through;
 use harn_llm::Conversation;
-use harn_store::{Error as StoreError, Fence, RecordKind, SqliteStore, Store, Write};
+use harn_store::{Error as StoreError, Fence, Record, RecordKind, SqliteStore, Store, Write};
 use harn_system::SystemExt;
 use harn_vm::{Cx, Error, Result, Vm};
 use serde_json::{Value as Json, json};
@@ -89,7 +89,8 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     let fence = acquire(cx, &store, id).await?;
     let wrong = |error: StoreError| failed(id, &error);
     // From here on the lease goes back when something fails.
-    let mut stored = Stored { store, fence, messages: Conversation::new(), info: Json::Null };
+    let mut stored =
+        Stored { store, fence, messages: Conversation::new(), info: Json::Null, in_doubt: false };
     match stored.store.record(RecordKind::Session, id).await.map_err(wrong)? {
         None => {
             let create = Write::RecordCreate {
@@ -102,20 +103,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
             stored.store.write(&stored.fence, vec![create]).await.map_err(wrong)?;
         }
         Some(record) => {
-            let broken = |what: &str| thrown(format!("session '{id}': its stored {what} cannot be read"));
-            stored.info = serde_json::from_slice(&record.info).map_err(|_| broken("head"))?;
-            let mut at = 0;
-            while at < record.length {
-                let page = stored.store.entries(RecordKind::Session, id, at, PAGE).await.map_err(wrong)?;
-                if page.is_empty() {
-                    break;
-                }
-                at += page.len() as u64;
-                for entry in page {
-                    let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
-                    stored.messages.push_json(message).map_err(|_| broken("messages"))?;
-                }
-            }
+            (stored.messages, stored.info) = read(&stored.store, id, &record).await?;
             if !session.history.borrow().messages.is_empty() && !stored.messages.is_empty() {
                 return Err(thrown(format!(
                     "session '{id}' has messages of this program and stored ones; open it before it is used" // prose-ok: diagnostic
@@ -130,6 +118,27 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     *session.stored.borrow_mut() = Some(stored);
     flush(cx, &session).await?;
     Ok(session)
+}
+
+/// What the store has of a session: its messages and its head.
+async fn read(store: &SqliteStore, id: &str, record: &Record) -> Result<(Conversation, Json)> {
+    let broken = |what: &str| thrown(format!("session '{id}': its stored {what} cannot be read"));
+    let info = serde_json::from_slice(&record.info).map_err(|_| broken("head"))?;
+    let mut messages = Conversation::new();
+    let mut at = 0;
+    while at < record.length {
+        let page = store.entries(RecordKind::Session, id, at, PAGE).await;
+        let page = page.map_err(|error| failed(id, &error))?;
+        if page.is_empty() {
+            break;
+        }
+        at += page.len() as u64;
+        for entry in page {
+            let message = serde_json::from_slice(&entry).map_err(|_| broken("messages"))?;
+            messages.push_json(message).map_err(|_| broken("messages"))?;
+        }
+    }
+    Ok((messages, info))
 }
 
 /// The store of the project, made at its first use.
@@ -225,19 +234,20 @@ fn take(session: &Session, info: &Json) {
 
 /// Stores what a session has now, if it is one that is stored.
 ///
+/// Tasks of one program may do so at the same time: the store makes writes in the order in which they were begun, so what
+/// a write will have made of it is known from then on, also when nobody waits for its end any more.
+///
 /// # Errors
 /// Another process has taken it over, or the store cannot be written.
 pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
-    let (messages, info) = {
+    look_again(session).await?;
+    let write = {
+        let mut stored = session.stored.borrow_mut();
+        let Some(stored) = &mut *stored else { return Ok(()) };
         let history = session.history.borrow();
-        (history.messages.clone(), info(session, &history))
-    };
-    let id = session.id.clone();
-    let (store, fence, writes) = {
-        let stored = session.stored.borrow();
-        let Some(stored) = &*stored else { return Ok(()) };
+        let (messages, info) = (history.messages.clone(), info(session, &history));
         let same = stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count();
-        let (at_ms, kind) = (cx.system().now_ms(), RecordKind::Session);
+        let (at_ms, kind, id) = (cx.system().now_ms(), RecordKind::Session, session.id.clone());
         let mut writes = Vec::new();
         if same < stored.messages.len() {
             writes.push(Write::RecordTruncate { kind, id: id.clone(), length: same as u64, at_ms });
@@ -250,17 +260,38 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
         }
         if info != stored.info {
             let info = Some(info.to_string().into_bytes());
-            writes.push(Write::RecordUpdate { kind, id: id.clone(), status: None, info, at_ms });
+            writes.push(Write::RecordUpdate { kind, id, status: None, info, at_ms });
         }
         if writes.is_empty() {
             return Ok(());
         }
         writes.push(Write::Renew { until_ms: at_ms + LEASE_MS });
-        (stored.store.clone(), stored.fence.clone(), writes)
-    };
-    store.write(&fence, writes).await.map_err(|error| failed(&id, &error))?;
-    if let Some(stored) = &mut *session.stored.borrow_mut() {
         (stored.messages, stored.info) = (messages, info);
+        let store = stored.store.clone();
+        let fence = stored.fence.clone();
+        async move { store.write(&fence, writes).await }
+    };
+    let written = write.await;
+    written.map(drop).map_err(|error| {
+        if let Some(stored) = &mut *session.stored.borrow_mut() {
+            stored.in_doubt = true;
+        }
+        failed(&session.id, &error)
+    })
+}
+
+/// Reads what the store has, when a write has failed.
+async fn look_again(session: &Session) -> Result<()> {
+    let store = match &*session.stored.borrow() {
+        Some(stored) if stored.in_doubt => stored.store.clone(),
+        _ => return Ok(()),
+    };
+    let id = &session.id;
+    let record = store.record(RecordKind::Session, id).await.map_err(|error| failed(id, &error))?;
+    let record = record.ok_or_else(|| thrown(format!("session '{id}': it was removed from the store")))?;
+    let (messages, info) = read(&store, id, &record).await?;
+    if let Some(stored) = &mut *session.stored.borrow_mut() {
+        (stored.messages, stored.info, stored.in_doubt) = (messages, info, false);
     }
     Ok(())
 }

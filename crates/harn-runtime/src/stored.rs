@@ -13,6 +13,8 @@ pub(crate) struct Stored {
     /// What the store has.
     pub(crate) messages: Conversation,
     pub(crate) info: Json,
+    /// A write failed: what the store has must be read again.
+    pub(crate) in_doubt: bool,
 }
 
 impl Drop for Stored {
