@@ -79,11 +79,13 @@ fn newer(path: &Path, found: u32) -> Fault {
 
 /// Refuses files of other programs before anything is changed in them.
 fn ours(db: &Connection, path: &Path) -> Outcome<()> {
-    let (application, found) = version(db)?;
+    // In one transaction: while another process makes the file, each of these changes.
+    let look = db.unchecked_transaction()?;
+    let (application, found) = version(&look)?;
     if application == APPLICATION {
         return if found as usize > MIGRATIONS.len() { Err(newer(path, found)) } else { Ok(()) };
     }
-    let tables: u64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let tables: u64 = look.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application == 0 && found == 0 && tables == 0 {
         return Ok(());
     }
