@@ -110,6 +110,7 @@ fn what_was_acknowledged_survives_a_kill() {
         let read = harn_in(dir.path(), &["run", "read.harn"]);
         assert_eq!(read.code, 0, "{}", read.err);
         let kept: u64 = read.out.trim().parse().unwrap();
-        assert!(kept == told || kept == told + 1, "{told} told, {kept} kept");
+        // More may be kept than was told: what is printed waits in a buffer until the program waits.
+        assert!(kept >= told, "{told} told, {kept} kept");
     }
 }
