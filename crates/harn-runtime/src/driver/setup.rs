@@ -1,0 +1,160 @@
+//! Reads the options of a loop before it runs.
+
+use std::collections::BTreeMap;
+
+use harn_agent::LoopConfig;
+use harn_agent::config::{Format, Search};
+use harn_agent::surface::{Finding, Severity};
+use harn_llm::tools::ToolShape;
+use harn_llm::{Call, LlmRuntime};
+use harn_prompt::reminder::providers::Selection;
+use harn_value::Value;
+use harn_vm::closure::is_callable;
+use harn_vm::{Cx, Result};
+use serde_json::{Map, Value as Json};
+
+use crate::builtins::failed;
+use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
+use crate::convert::{entry, text, thrown};
+use crate::llm_host::prompts_of;
+use crate::session::Sessions;
+
+/// What the tools of a loop are looked at with.
+pub(super) fn surface_of(
+    prompt: &str,
+    system: Option<&str>,
+    options: &Map<String, Json>,
+) -> Map<String, Json> {
+    let keys = ["tools", "policy", "approval_policy", "tool_search"];
+    let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), options.get(*key)?.clone())));
+    let mut surface: Map<String, Json> = given.collect();
+    surface.insert("prompt".to_owned(), prompt.into());
+    surface.insert("system".to_owned(), system.into());
+    surface
+}
+
+/// Tells what is odd about the tools of a loop, once each.
+///
+/// # Errors
+/// Calls of them cannot work.
+pub(super) fn check_surface(cx: &Cx, sessions: &Sessions, surface: &Map<String, Json>) -> Result<()> {
+    let policy = surface.get("policy").unwrap_or(&Json::Null);
+    let limited = ["side_effect_level", "capabilities"]
+        .iter()
+        .any(|key| policy.get(*key).is_some_and(|p| !p.is_null()));
+    for finding in harn_agent::surface::validate(surface) {
+        let Finding { code, severity, message, .. } = finding;
+        if severity == Severity::Error {
+            return Err(thrown(format!("agent_loop tool surface validation failed: {code}: {message}")));
+        }
+        // Annotations are what such a ceiling goes by; without one they are no news.
+        let about_policy = ["MISSING_SCHEMA", "MISSING_ANNOTATIONS", "MISSING_SIDE_EFFECT_LEVEL"]
+            .iter()
+            .any(|suffix| code.ends_with(suffix));
+        if about_policy && !limited {
+            continue;
+        }
+        if sessions.odd_tools.borrow_mut().insert((code.clone(), message.clone())) {
+            cx.system().write_err(&format!("[harn] warning: {code}: {message}\n"));
+        }
+    }
+    Ok(())
+}
+
+/// Puts the command policies of the options in force: that of `policy` around the one beside it.
+pub(super) fn command_policies(cx: &Cx, options: &Value) -> Result<Vec<InForce>> {
+    let given = [entry(&entry(options, "policy"), "command_policy"), entry(options, "command_policy")];
+    let mut in_force = Vec::new();
+    for policy in given.iter().filter(|policy| !policy.is_nil()) {
+        let policy = CommandPolicy::read("agent_loop: command_policy", policy)?;
+        in_force.push(CommandPolicies::of(cx).enter(cx, policy));
+    }
+    Ok(in_force)
+}
+
+/// Tokens that the context of the loop's model holds: what the configuration of `token_pressure` says, else the catalogue.
+pub(super) fn context_window(llm: &LlmRuntime, providers: &Selection, route: Option<&Json>) -> Option<u64> {
+    let told = providers.config.get("token_pressure").and_then(|config| config.get("context_window"));
+    told.and_then(Json::as_u64).or_else(|| {
+        let config = llm.config();
+        let model = config.model(route?["model"].as_str()?)?;
+        u64::try_from(model.context_window).ok().filter(|window| *window > 0)
+    })
+}
+
+/// Reads the settings of a loop for the model that its options choose, which `route` describes.
+///
+/// # Errors
+/// Wrong options.
+pub(crate) fn loop_config(
+    cx: &Cx,
+    llm: &LlmRuntime,
+    prompt: &str,
+    system: Option<&str>,
+    options: Map<String, Json>,
+    route: Option<&Json>,
+) -> Result<LoopConfig> {
+    let format = default_format(cx, llm, &options, route);
+    let mut config = LoopConfig::new(prompt, system, options, format).map_err(thrown)?;
+    crate::skill_files::fill(cx, &mut config)?;
+    for name in config.skills.wanted_variables() {
+        config.skills.variables.extend(cx.system().env(&name).map(|value| (name, value)));
+    }
+    config.offer_skills(&prompts_of(cx)).map_err(thrown)?;
+    config.offer_ledger(&prompts_of(cx)).map_err(thrown)?;
+    config.tools.share(&mut cx.state::<Sessions>().tools.borrow_mut());
+    config.search = search(llm, &config)?;
+    Ok(config)
+}
+
+/// The format of tool calls when the options name none.
+fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route: Option<&Json>) -> Format {
+    let word = cx.system().env("HARN_AGENT_TOOL_FORMAT").filter(|word| !word.is_empty());
+    let word = word.or_else(|| {
+        let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
+        let (config, caps) = (llm.config(), llm.capabilities());
+        if provider == "mock" {
+            // The mock imitates providers without being one: only a rule that names a format speaks for its model.
+            return caps.lookup(provider, model).preferred_tool_format;
+        }
+        let selector = options.get("model").and_then(Json::as_str).unwrap_or(model);
+        Some(config.tool_format(selector, model, provider, &caps))
+    });
+    if word.as_deref() == Some("native") { Format::Native } else { Format::Text }
+}
+
+/// The client's side of `tool_search`, when deferred tools are not the provider's business.
+fn search(llm: &LlmRuntime, config: &LoopConfig) -> Result<Option<Search>> {
+    let wanted = config.options.get("tool_search").is_some_and(|o| !o.is_null() && *o != Json::Bool(false));
+    if !wanted || config.tools.is_empty() {
+        return Ok(None);
+    }
+    let mut options = Map::new();
+    for key in ["provider", "model", "model_tier", "tool_search"] {
+        if let Some(value) = config.options.get(key) {
+            options.insert(key.to_owned(), value.clone());
+        }
+    }
+    options.insert("tool_format".to_owned(), config.format.as_str().into());
+    let mut call = Call::new("", None, Json::Object(options));
+    call.tools = Some(config.tools.offered().set.clone());
+    let prepared = llm.prepare(&call).map_err(|e| failed(&e))?;
+    let tool = prepared.search.search_tool;
+    Ok(tool.map(|tool| Search { tool: tool.to_native(ToolShape::OpenAi), name: tool.name }))
+}
+
+/// The handlers of a registry or of a list of tools and registries, by name.
+pub(super) fn handlers(tools: &Value) -> BTreeMap<String, Value> {
+    let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
+    let mut out = BTreeMap::new();
+    for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {
+        if harn_agent::registry::is_registry(tool) {
+            out.extend(handlers(tool));
+        } else if let (Some(name), handler) = (text(&entry(tool, "name")), entry(tool, "handler"))
+            && is_callable(&handler)
+        {
+            out.insert(name, handler);
+        }
+    }
+    out
+}

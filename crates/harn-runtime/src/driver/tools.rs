@@ -1,0 +1,277 @@
+//! Runs the tools that a loop calls.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Duration;
+
+use harn_agent::config::ToolErrors;
+use harn_agent::tool::Backend;
+use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
+use harn_stdlib::Later;
+use harn_system::SystemExt;
+use harn_value::{Dict, Ref, Value};
+use harn_vm::closure::Closure;
+use harn_vm::{ErrorKind, Result};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Driver, millis};
+use crate::builtins::result_text;
+use crate::command_policy::CommandPolicies;
+use crate::convert::{from_json, to_json};
+
+impl Driver {
+    pub(super) async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
+        let policies = CommandPolicies::of(&self.cx);
+        let at_once = runs.len() > 1
+            && runs.iter().all(|r| {
+                r.backend == Backend::Handler && r.retries == 0 && !policies.covers(&self.cx, &r.name)
+            });
+        let mut replies = Vec::with_capacity(runs.len());
+        if at_once {
+            let started = self.cx.system().monotonic();
+            let mut tasks = Vec::with_capacity(runs.len());
+            for run in runs {
+                let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
+                tasks.push(self.cx.spawn(&handler, self.arguments(agent, run, &handler)));
+            }
+            for task in tasks {
+                let result = self.cx.join(&task).await;
+                let duration = self.cx.system().monotonic().saturating_sub(started);
+                replies.push(reply(self.handler_errors(agent, result)?, duration)?);
+            }
+        } else {
+            for run in runs {
+                replies.push(self.run_tool(agent, run).await?);
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Runs one call; one whose arguments are a command only if the command policies let it.
+    async fn run_tool(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
+        let policies = CommandPolicies::of(&self.cx);
+        if !policies.covers(&self.cx, &run.name) {
+            return self.run_past_policies(agent, run).await;
+        }
+        let ran = RefCell::new(None);
+        let (given, ran_to) = (run, &ran);
+        let start = Box::new(move |request: Ref<Dict>| -> Later<'_> {
+            Box::pin(async move {
+                let run = ToolRun { arguments: to_json(&request.into()), ..given.clone() };
+                let reply = self.run_past_policies(agent, &run).await?;
+                let result =
+                    json!({"stdout": reply.text, "stderr": "", "success": reply.status == ToolStatus::Ok});
+                *ran_to.borrow_mut() = Some(reply);
+                Ok(from_json(&result))
+            })
+        });
+        let request = from_json(&run.arguments).to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
+        let result = to_json(&policies.run(&self.cx, request, start).await?);
+        Ok(match ran.into_inner() {
+            Some(reply) => {
+                let text = result["stdout"].as_str().map_or(reply.text, str::to_owned);
+                ToolReply { text, ..reply }
+            }
+            None => {
+                let text = result["reason"].as_str().unwrap_or_default().to_owned();
+                ToolReply { text, status: ToolStatus::Rejected, duration_ms: 0 }
+            }
+        })
+    }
+
+    /// Runs one call, again when it fails and retries are left.
+    async fn run_past_policies(&self, agent: &AgentLoop, run: &ToolRun) -> Result<ToolReply> {
+        let mut attempt = 0;
+        loop {
+            let started = self.cx.system().monotonic();
+            let reply = match run.backend {
+                Backend::Handler => {
+                    let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
+                    let arguments = self.arguments(agent, run, &handler);
+                    let deadlines = self.cx.task().deadline_count();
+                    let result = self.cx.call(&handler, arguments).await;
+                    if result.is_err() && self.cx.task().interrupted_since(deadlines) {
+                        // The time of whoever started the loop is over, not that of the tool.
+                        return result.map(|_| unavailable(agent, run));
+                    }
+                    let result = self.handler_errors(agent, result)?;
+                    reply(result, self.cx.system().monotonic().saturating_sub(started))?
+                }
+                Backend::Runtime => {
+                    let text = self.runtime_tool(run).unwrap_or_else(|problem| format!("Error: {problem}"));
+                    ToolReply { text, status: ToolStatus::Ok, duration_ms: 0 }
+                }
+                Backend::Host | Backend::Mcp | Backend::Provider => return Ok(unavailable(agent, run)),
+            };
+            let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
+            if !failed || attempt >= run.retries {
+                return Ok(reply);
+            }
+            let pause = run.backoff_ms.saturating_mul(1 << attempt.min(4));
+            self.cx.sleep(Duration::from_millis(pause)).await?;
+            attempt += 1;
+        }
+    }
+
+    /// Looks at an error of a handler that the program did not throw: a bug, which whoever wrote the program should hear of.
+    /// Each place is told once.
+    ///
+    /// # Errors
+    /// That error, when such errors are to end the loop.
+    fn handler_errors(&self, agent: &AgentLoop, result: Result<Value>) -> Result<Result<Value>> {
+        let Err(error) = &result else { return Ok(result) };
+        if !matches!(error.kind(), ErrorKind::Runtime(_) | ErrorKind::Type(_)) {
+            return Ok(result);
+        }
+        match agent.config().tool_errors {
+            ToolErrors::Silent => {}
+            ToolErrors::Raise => return result.map(Ok),
+            ToolErrors::Report => {
+                let (diagnostic, file) = harn_vm::uncaught(self.cx.vm(), error);
+                let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
+                if self.sessions.reported.borrow_mut().insert(place) {
+                    let drawn = match &file {
+                        Some(file) => diagnostic.render(file, false),
+                        None => diagnostic.render_plain(false),
+                    };
+                    self.cx.system().write_err(&format!("{}\n", drawn.trim_end()));
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// The arguments of a handler: one dict, or for a `tool` declaration its parameters by name.
+    fn arguments(&self, agent: &AgentLoop, run: &ToolRun, handler: &Value) -> Vec<Value> {
+        let declared = agent.config().tool(&run.name).and_then(|t| t.entry.get("parameters"));
+        let declared = declared.and_then(Json::as_object);
+        let Some(names) = declared_parameters(handler, &run.name, declared) else {
+            return vec![from_json(&run.arguments)];
+        };
+        let mut values: Vec<Option<Json>> = names
+            .iter()
+            .map(|name| {
+                let default = || declared?.get(name)?.get("default").cloned();
+                run.arguments.get(name).cloned().or_else(default)
+            })
+            .collect();
+        while values.last().is_some_and(Option::is_none) {
+            values.pop();
+        }
+        values.iter().map(|value| value.as_ref().map_or(Value::NIL, from_json)).collect()
+    }
+
+    /// The tools that the runtime has itself.
+    fn runtime_tool(&self, run: &ToolRun) -> std::result::Result<String, String> {
+        let text_of = |key: &str| run.arguments.get(key).and_then(Json::as_str);
+        let number =
+            |key: &str| run.arguments.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
+        match run.name.as_str() {
+            "read_file" => {
+                let path = text_of("path").ok_or("missing path")?;
+                self.read_file(path, number("offset"), number("limit"))
+            }
+            "list_directory" => {
+                self.list_directory(&self.cx.system().work_dir().join(text_of("path").unwrap_or(".")))
+            }
+            name => match harn_agent::plan_artifact::emitted(name, &run.arguments) {
+                Some(plan) => plan.map(|plan| plan.to_string()),
+                None => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
+            },
+        }
+    }
+
+    fn read_file(
+        &self,
+        path: &str,
+        offset: Option<usize>,
+        limit: Option<usize>,
+    ) -> std::result::Result<String, String> {
+        let file = self.cx.system().work_dir().join(path);
+        let system = self.cx.system();
+        let cannot = |e: std::io::Error| format!("cannot read {path}: {e}");
+        if system.facts(&file).map_err(cannot)?.is_dir() {
+            return self.list_directory(&file);
+        }
+        let bytes = system.read(&file, MAX_READ).map_err(cannot)?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8 text"))?;
+        let first = offset.unwrap_or(1).max(1);
+        let limit = limit.unwrap_or(2000).min(2000);
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines.iter().enumerate().skip(first - 1).take(limit);
+        let mut out: Vec<String> = shown.map(|(n, line)| format!("{}\t{line}", n + 1)).collect();
+        let next = first + out.len();
+        if next <= lines.len() {
+            let more = lines.len() + 1 - next;
+            // prose-ok: contract text
+            out.push(format!("[... {more} more lines not shown. Use offset={next} to continue reading]"));
+        }
+        Ok(out.join("\n"))
+    }
+
+    fn list_directory(&self, folder: &Path) -> std::result::Result<String, String> {
+        let system = self.cx.system();
+        let names = system.names(folder).map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
+        let lines = names.iter().map(|name| {
+            let slash = if system.is_dir(&folder.join(name)) { "/" } else { "" };
+            format!("{}{slash}", name.display())
+        });
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The largest file that the tool `read_file` takes: 64 MiB.
+const MAX_READ: u64 = 64 << 20;
+
+/// The parameters of a handler that a `tool` declaration made: it bears the tool's name and takes exactly
+/// the declared parameters. Any other handler takes one dict (`None`), or nothing.
+pub(crate) fn declared_parameters(
+    handler: &Value,
+    tool: &str,
+    declared: Option<&Map<String, Json>>,
+) -> Option<Vec<String>> {
+    let closure = Closure::of(handler)?;
+    let names = &closure.proto.param_names;
+    if names.is_empty() && !closure.proto.rest {
+        return Some(Vec::new());
+    }
+    let declared = declared?;
+    let same = closure.proto.name == tool
+        && names.len() == declared.len()
+        && names.iter().all(|n| declared.contains_key(n));
+    same.then(|| names.clone())
+}
+
+fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
+    let duration_ms = millis(duration);
+    match result {
+        Ok(value) => Ok(ToolReply { text: result_text(&value), status: ToolStatus::Ok, duration_ms }),
+        Err(error) if !error.is_catchable() => Err(error),
+        Err(error) => {
+            let text = format!("Error: {}", error.uncaught_text());
+            Ok(ToolReply { text, status: ToolStatus::Error, duration_ms })
+        }
+    }
+}
+
+/// The refusal of a tool that nobody here can run.
+fn unavailable(agent: &AgentLoop, run: &ToolRun) -> ToolReply {
+    let name = &run.name;
+    let executor = agent.config().tool(name).and_then(|t| t.entry.get("executor")).and_then(Json::as_str);
+    let text = match executor {
+        Some("host_bridge") => format!(
+            // prose-ok: contract text
+            "tool '{name}' is declared executor: \"host_bridge\" but no host bridge is connected to this environment."
+        ),
+        Some("provider_native") => {
+            format!(
+                // prose-ok: contract text
+                "tool '{name}' is declared executor: \"provider_native\" and is run by the model's server only."
+            )
+        }
+        _ => format!(
+            "Tool '{name}' is not available in the current environment. Use only the tools listed in the tool-calling contract." // prose-ok: contract text
+        ),
+    };
+    ToolReply { text, status: ToolStatus::Rejected, duration_ms: 0 }
+}
