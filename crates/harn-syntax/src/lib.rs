@@ -52,10 +52,12 @@ pub const MAX_ERRORS: usize = 1000;
 /// The result of [`parse`].
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The tree; statements with errors are left out.
+    /// The tree; of [`parse`], statements with errors are left out.
     pub program: Program,
     /// All errors in source order; the first is *the* error of the file.
     pub errors: Vec<SyntaxError>,
+    /// The tokens, laid out; only of [`parse_for_tools`].
+    pub tokens: Vec<token::Token>,
 }
 
 impl Parsed {
@@ -72,15 +74,28 @@ impl Parsed {
 
 /// Parses a source text. Never panics, whatever the text; its time is linear in the length of the text.
 pub fn parse(source: &str) -> Parsed {
+    parse_with(source, false)
+}
+
+/// Parses a text that somebody is still writing: the same errors as [`parse`], and besides them the tokens and a tree with
+/// what can be kept of statements that have errors. What is missing there is an empty name or
+/// [`ExprKind::Error`](ast::ExprKind::Error): `let b = user.` is the member `""` of `user`.
+pub fn parse_for_tools(source: &str) -> Parsed {
+    parse_with(source, true)
+}
+
+fn parse_with(source: &str, keep: bool) -> Parsed {
     let mut lexed = lexer::lex(source);
     if !lexed.aborted {
         layout::lay_out(&mut lexed, source);
     }
     if lexed.aborted {
         let errors = std::mem::take(&mut lexed.errors);
-        return Parsed { program: parser::finish_program(Vec::new(), lexed), errors };
+        let tokens = if keep { std::mem::take(&mut lexed.tokens) } else { Vec::new() };
+        return Parsed { program: parser::finish_program(Vec::new(), lexed), errors, tokens };
     }
-    let (items, syntax_errors) = parser::parse_program(source, &lexed);
+    let (items, syntax_errors) = parser::parse_program(source, &lexed, keep);
     let errors = error::merge(source, std::mem::take(&mut lexed.errors), syntax_errors);
-    Parsed { program: parser::finish_program(items, lexed), errors }
+    let tokens = if keep { std::mem::take(&mut lexed.tokens) } else { Vec::new() };
+    Parsed { program: parser::finish_program(items, lexed), errors, tokens }
 }

@@ -10,4 +10,5 @@ mod expressions;
 mod habits;
 mod lexing;
 mod properties;
+mod recovery;
 mod statements;

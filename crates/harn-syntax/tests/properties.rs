@@ -2,7 +2,7 @@
 
 use harn_syntax::ast::{Expr, ExprKind, Program, StmtKind};
 use harn_syntax::lexer::lex;
-use harn_syntax::{SourceFile, Span, parse};
+use harn_syntax::{SourceFile, Span, parse, parse_for_tools};
 use proptest::prelude::*;
 
 /// Pieces of programs; joined at random they make nearly correct and thoroughly wrong ones.
@@ -204,6 +204,7 @@ proptest! {
     #[test]
     fn token_soup_never_panics(source in soup()) {
         let program = check(&source)?;
+        prop_assert_eq!(parse_for_tools(&source).errors, parse(&source).errors);
         if parse(&source).errors.is_empty() {
             prop_assert!(!has_hole(&program));
         }

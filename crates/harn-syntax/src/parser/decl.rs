@@ -556,7 +556,9 @@ pub(super) fn import<'s>() -> impl Grammar<'s, Import> {
         let token = inp.look(0);
         if !matches!(token.kind, TokenKind::Str | TokenKind::RawStr) {
             let what = if names.is_some() { "import path" } else { "import path or `{`" };
-            return inp.expected(what);
+            let Some(path_span) = inp.missing() else { return inp.expected(what) };
+            let span = inp.span_from_token(start);
+            return Ok(Import { is_pub, names, path: Name::default(), path_span, span });
         }
         inp.bump();
         let path = inp.state().0.text(token);

@@ -14,18 +14,48 @@ pub(super) fn list<'s, T>(item: impl Grammar<'s, T>, close: TokenKind) -> impl G
             if inp.eat(close).is_some() {
                 return Ok(items);
             }
+            if inp.missing().is_some() && breaks_off(inp.look_kind(0)) {
+                return Ok(items);
+            }
             if inp.look_kind(0) == TokenKind::Eof {
                 return inp.expected(close.text());
             }
+            let start = inp.at();
             items.push(inp.parse(&item)?);
             let next = inp.look_kind(0);
             if matches!(next, TokenKind::Comma | TokenKind::Newline) {
                 inp.bump();
             } else if next != close {
-                return inp.expected(close.text());
+                if inp.missing().is_none() {
+                    return inp.expected(close.text());
+                }
+                if inp.at() == start && !breaks_off(next) {
+                    inp.bump();
+                }
             }
         }
     })
+}
+
+/// Whether a list that is never closed ends before a token.
+pub(super) fn breaks_off(kind: TokenKind) -> bool {
+    kind.closes()
+        || matches!(
+            kind,
+            TokenKind::Eof
+                | TokenKind::Semi
+                | TokenKind::Let
+                | TokenKind::Var
+                | TokenKind::For
+                | TokenKind::While
+                | TokenKind::Return
+                | TokenKind::Pub
+                | TokenKind::Import
+                | TokenKind::Pipeline
+                | TokenKind::Struct
+                | TokenKind::Enum
+                | TokenKind::Tool
+        )
 }
 
 /// Entries up to and including `}` with newlines or nothing between them.
@@ -47,11 +77,15 @@ fn until_brace<'s, T>(item: impl Grammar<'s, T>, commas: bool) -> impl Grammar<'
                 return Ok(items);
             }
             if inp.look_kind(0) == TokenKind::Eof {
-                return inp.expected("}");
+                return if inp.missing().is_some() { Ok(items) } else { inp.expected("}") };
             }
+            let start = inp.at();
             items.push(inp.parse(&item)?);
             if commas {
                 inp.eat(TokenKind::Comma);
+            }
+            if inp.at() == start {
+                inp.bump();
             }
         }
     })

@@ -114,6 +114,7 @@ pub(super) fn interpolated<'s>() -> impl Grammar<'s, ExprKind> {
                     inp.bump();
                     return Ok(ExprKind::Interp(parts));
                 }
+                _ if inp.missing().is_some() => return Ok(ExprKind::Interp(parts)),
                 _ => return inp.expected("\""),
             }
         }

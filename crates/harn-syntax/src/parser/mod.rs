@@ -59,6 +59,13 @@ struct State<'s> {
     /// The failure furthest to the right in the current statement: what a rule that tried the longest stumbled over.
     /// `chumsky` keeps one too, but places it where the `custom` rule began, not where it failed.
     furthest: Option<Fail>,
+    /// Statements with errors shall stay in the tree, as far as they go.
+    keep: bool,
+    /// A statement with an error is read once more, for what can be kept of it: what is missing counts as there, and
+    /// nothing is reported.
+    lenient: bool,
+    /// Where the text ends for what is being read: the end of the broken statement.
+    limit: usize,
 }
 
 /// Why a rule does not apply: cheap to make, since most failures only mean "try the next alternative".
@@ -100,11 +107,20 @@ impl<'s> LabelError<'s, Tokens<'s>, chumsky::DefaultExpected<'s, Token>> for Fai
 
 impl<'s> chumsky::error::Error<'s, Tokens<'s>> for Fail {}
 
-/// Parses laid-out tokens. Errors are in the order they were met.
-pub(crate) fn parse_program(source: &str, lexed: &Lexed) -> (Vec<Stmt>, Vec<SyntaxError>) {
+/// Parses laid-out tokens. Errors are in the order they were met; with `keep`, statements with errors stay in the tree.
+pub(crate) fn parse_program(source: &str, lexed: &Lexed, keep: bool) -> (Vec<Stmt>, Vec<SyntaxError>) {
     let tokens = &lexed.tokens[..];
-    let state =
-        State { source, tokens, texts: &lexed.texts, errors: Vec::new(), yields: false, furthest: None };
+    let state = State {
+        source,
+        tokens,
+        texts: &lexed.texts,
+        errors: Vec::new(),
+        yields: false,
+        furthest: None,
+        keep,
+        lenient: false,
+        limit: usize::MAX,
+    };
     let mut state = SimpleState(state);
     let items = stmt::items().parse_with_state(tokens, &mut state).into_output().unwrap_or_default();
     (items, state.0.errors)
@@ -143,6 +159,8 @@ trait InputExt<'s> {
     fn report_at(&mut self, kind: SyntaxErrorKind, span: Span);
     /// The name the token stands for.
     fn ident_of(&mut self, token: Token) -> Ident;
+    /// Where something is missing that counts as there; `None` when it must be there.
+    fn missing(&mut self) -> Option<Span>;
 }
 
 impl<'s> InputExt<'s> for Input<'s, '_> {
@@ -152,8 +170,8 @@ impl<'s> InputExt<'s> for Input<'s, '_> {
 
     fn look(&mut self, ahead: usize) -> Token {
         let at = self.at() + ahead;
-        let tokens = self.state().0.tokens;
-        tokens.get(at).copied().unwrap_or(Token {
+        let (tokens, limit) = (self.state().0.tokens, self.state().0.limit);
+        tokens.get(at).filter(|_| at < limit).copied().unwrap_or(Token {
             kind: TokenKind::Eof,
             spaced: false,
             span: Span::at(self.state().0.source.len() as u32),
@@ -163,7 +181,8 @@ impl<'s> InputExt<'s> for Input<'s, '_> {
 
     fn look_kind(&mut self, ahead: usize) -> TokenKind {
         let at = self.at() + ahead;
-        self.state().0.tokens.get(at).map_or(TokenKind::Eof, |token| token.kind)
+        let state = &self.state().0;
+        state.tokens.get(at).filter(|_| at < state.limit).map_or(TokenKind::Eof, |token| token.kind)
     }
 
     fn fail<T>(&mut self, reason: Reason) -> Parse<T> {
@@ -228,11 +247,20 @@ impl<'s> InputExt<'s> for Input<'s, '_> {
     fn ident_of(&mut self, token: Token) -> Ident {
         Ident { name: token.span.slice(self.state().0.source).into(), span: token.span }
     }
+
+    fn missing(&mut self) -> Option<Span> {
+        if !self.state().0.lenient {
+            return None;
+        }
+        let before = self.at().checked_sub(1);
+        let tokens = self.state().0.tokens;
+        Some(Span::at(before.and_then(|at| tokens.get(at)).map_or(0, |token| token.span.end)))
+    }
 }
 
 impl State<'_> {
     fn push_error(&mut self, error: SyntaxError) {
-        if self.errors.len() < MAX_ERRORS {
+        if self.errors.len() < MAX_ERRORS && !self.lenient {
             self.errors.push(error);
         }
     }
@@ -334,7 +362,10 @@ fn tok<'s>(kind: TokenKind) -> impl Grammar<'s, Span> {
 fn tok_as<'s>(kind: TokenKind, what: &'static str) -> impl Grammar<'s, Span> {
     custom(move |inp: &mut Input<'s, '_>| match inp.eat(kind) {
         Some(span) => Ok(span),
-        None => inp.expected(what),
+        None => match inp.missing() {
+            Some(place) => Ok(place),
+            None => inp.expected(what),
+        },
     })
 }
 
@@ -375,7 +406,7 @@ fn ident<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
     custom(move |inp: &mut Input<'s, '_>| {
         let token = inp.look(0);
         if token.kind != TokenKind::Ident {
-            return inp.expected(what);
+            return nameless(inp, what);
         }
         inp.bump();
         Ok(inp.ident_of(token))
@@ -386,10 +417,26 @@ fn ident<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
 fn word<'s>(what: &'static str) -> impl Grammar<'s, Ident> {
     custom(move |inp: &mut Input<'s, '_>| {
         let token = inp.look(0);
-        if !token.kind.is_word() {
-            return inp.expected(what);
+        if !token.kind.is_word() || is_next_statement(inp, token) {
+            return nameless(inp, what);
         }
         inp.bump();
         Ok(inp.ident_of(token))
     })
+}
+
+/// Where a name is missing: an empty one if something is to be kept.
+fn nameless(inp: &mut Input<'_, '_>, what: &'static str) -> Parse<Ident> {
+    match inp.missing() {
+        Some(span) => Ok(Ident { name: Name::default(), span }),
+        None => inp.expected(what),
+    }
+}
+
+/// Whether a reserved word on a line of its own begins the statement behind a broken one, as after `user.`.
+fn is_next_statement(inp: &mut Input<'_, '_>, token: Token) -> bool {
+    token.kind.is_keyword()
+        && inp.missing().is_some_and(|end| {
+            Span::new(end.start, token.span.start).slice(inp.state().0.source).contains('\n')
+        })
 }

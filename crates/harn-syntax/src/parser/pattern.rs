@@ -3,8 +3,9 @@
 use chumsky::prelude::*;
 
 use super::expr::expr;
+use super::list::breaks_off;
 use super::{Grammar, Input, InputExt, Parse, Reason, after, ident, newline, tok, word};
-use crate::ast::{DictField, Ident, ListElem, Pattern, PatternKind};
+use crate::ast::{DictField, Ident, ListElem, Name, Pattern, PatternKind};
 use crate::token::TokenKind;
 
 /// `name`, `{...}` or `[...]`.
@@ -21,7 +22,10 @@ pub(super) fn pattern<'s>() -> impl Grammar<'s, Pattern> {
                 let (fields, rest) = parts(inp, TokenKind::RBrace, dict_field)?;
                 PatternKind::Dict { fields, rest }
             }
-            _ => return inp.fail(Reason::ExpectedBinding),
+            _ => match inp.missing() {
+                Some(span) => PatternKind::Name(Ident { name: Name::default(), span }),
+                None => return inp.fail(Reason::ExpectedBinding),
+            },
         };
         Ok(Pattern { kind, span: inp.span_from_token(start) })
     })
@@ -65,15 +69,24 @@ fn parts<'s, T>(
             inp.parse(tok(close))?;
             return Ok((found, Some(rest)));
         }
+        if inp.missing().is_some() && breaks_off(inp.look_kind(0)) {
+            return Ok((found, None));
+        }
         if inp.look_kind(0) == TokenKind::Eof {
             return inp.expected(close.text());
         }
+        let start = inp.at();
         found.push(part(inp)?);
         let next = inp.look_kind(0);
         if matches!(next, TokenKind::Comma | TokenKind::Newline) {
             inp.bump();
         } else if next != close && next != TokenKind::Ellipsis {
-            return inp.expected(close.text());
+            if inp.missing().is_none() {
+                return inp.expected(close.text());
+            }
+            if inp.at() == start && !breaks_off(next) {
+                inp.bump();
+            }
         }
     }
 }

@@ -78,7 +78,12 @@ pub(super) fn primary<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
         TokenKind::Lt if inp.look_kind(1) == TokenKind::Lt => {
             return inp.fail(Reason::Rule(Rule::Heredoc));
         }
-        _ => return inp.expected("expression"),
+        _ => {
+            return match inp.missing() {
+                Some(place) => Ok(Expr::new(ExprKind::Error, place)),
+                None => inp.expected("expression"),
+            };
+        }
     };
     Ok(Expr::new(kind, inp.span_from_token(start)))
 }
@@ -265,6 +270,7 @@ fn select<'s>(inp: &mut Input<'s, '_>) -> Parse<Select> {
         let start = inp.at();
         match inp.look_kind(0) {
             TokenKind::RBrace => break,
+            TokenKind::Eof if inp.missing().is_some() => break,
             TokenKind::Eof => return inp.expected("}"),
             _ => {}
         }

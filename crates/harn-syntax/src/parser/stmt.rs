@@ -34,6 +34,11 @@ pub(super) fn items<'s>() -> impl Grammar<'s, Vec<Stmt>> {
 /// `{ statements }`, possibly on the next line.
 pub(super) fn block<'s>() -> impl Grammar<'s, Block> {
     custom(|inp: &mut Input<'s, '_>| {
+        let opens = inp.look_kind(0).is_lbrace()
+            || inp.look_kind(0) == TokenKind::Newline && inp.look_kind(1).is_lbrace();
+        if let Some(span) = inp.missing().filter(|_| !opens) {
+            return Ok(Block { stmts: Vec::new(), span });
+        }
         let close = inp.parse(open_brace())?;
         let start = inp.at() - 1;
         inp.parse(statements(close, start))
@@ -74,6 +79,7 @@ impl Scope {
         while inp.eat(TokenKind::Newline).is_some() {}
         match inp.look_kind(0) {
             TokenKind::RBrace => Ok(false),
+            TokenKind::Eof if inp.missing().is_some() => Ok(false),
             TokenKind::Eof => inp.expected("}"),
             _ => Ok(true),
         }
@@ -85,14 +91,55 @@ impl Scope {
         let start = inp.at();
         let before = inp.save();
         inp.state().0.furthest = None;
-        let entry = rule.map(Some).then_ignore(self.separated());
+        if inp.state().0.lenient {
+            return self.keep(inp, rule, found);
+        }
+        let entry = rule.clone().map(Some).then_ignore(self.separated());
         match inp.parse(entry) {
             Ok(entry) => found.extend(entry),
             Err(fail) => {
                 let fail = inp.state().0.furthest.take().unwrap_or(fail);
                 inp.report(fail);
                 inp.rewind(before);
-                self.recover(inp, start, fail.at as usize);
+                let target = self.recovery(inp, start, fail.at as usize);
+                if inp.state().0.keep {
+                    inp.state().0.lenient = true;
+                    inp.state().0.limit = target;
+                    while inp.look_kind(0) != TokenKind::Eof {
+                        self.keep(inp, rule.clone(), found);
+                    }
+                    inp.state().0.lenient = false;
+                    inp.state().0.limit = usize::MAX;
+                    inp.state().0.furthest = None;
+                }
+                skip_to(inp, target);
+            }
+        }
+    }
+
+    /// Parses one entry of a broken statement: what can be made of it is kept, the rest of it is skipped.
+    fn keep<'s, T>(self, inp: &mut Input<'s, '_>, rule: impl Grammar<'s, T>, found: &mut Vec<T>) {
+        let start = inp.at();
+        let before = inp.save();
+        match inp.parse(&rule) {
+            Ok(entry) => found.push(entry),
+            Err(_) => inp.rewind(before),
+        }
+        match inp.look_kind(0) {
+            TokenKind::Newline | TokenKind::Semi => {
+                inp.bump();
+            }
+            TokenKind::RBrace | TokenKind::Eof if inp.at() > start => {}
+            // The next statement, behind one that stops too early.
+            _ if inp.at() > start && begins_line(inp) => {}
+            _ => {
+                let failed = inp.at().max(start + 1);
+                let target = self.recovery(inp, start, failed);
+                skip_to(inp, target);
+                // Something has to be read, or this would never end.
+                if inp.at() == start {
+                    inp.bump();
+                }
             }
         }
     }
@@ -111,13 +158,16 @@ impl Scope {
         })
     }
 
-    /// Skips to the end of the entry that began at `start` and failed at `failed`: to the first separator from there
-    /// on that is not inside brackets, or to the end of the scope.
-    fn recover(self, inp: &mut Input<'_, '_>, start: usize, failed: usize) {
+    /// The end of the entry that began at `start` and failed at `failed`: behind the first separator from there on that
+    /// is not inside brackets, or the end of the scope.
+    fn recovery(self, inp: &mut Input<'_, '_>, start: usize, failed: usize) -> usize {
         let (tokens, source) = (inp.state().0.tokens, inp.state().0.source);
         let give_up = inp.state().0.errors.len() >= MAX_ERRORS;
+        if give_up {
+            return tokens.len();
+        }
         let mut at = start;
-        let target = loop {
+        loop {
             let Some(token) = tokens.get(at) else { break at };
             match token.kind {
                 TokenKind::Eof => break at,
@@ -127,22 +177,32 @@ impl Scope {
                 kind if at > start
                     && at >= failed
                     && begins_declaration(kind)
-                    && begins_line(source, tokens, at) =>
+                    && is_first_of_line(source, tokens, at) =>
                 {
                     break at;
                 }
                 kind if kind.opens() && token.link as usize > at => at = token.link as usize + 1,
                 _ => at += 1,
             }
-        };
-        while inp.at() < target || (give_up && inp.look_kind(0) != TokenKind::Eof) {
-            inp.bump();
         }
     }
 }
 
+/// Skips to a token, or to the end.
+fn skip_to(inp: &mut Input<'_, '_>, target: usize) {
+    while inp.at() < target && inp.look_kind(0) != TokenKind::Eof {
+        inp.bump();
+    }
+}
+
+/// Whether the next token is the first of its line.
+fn begins_line(inp: &mut Input<'_, '_>) -> bool {
+    let (tokens, source, at) = (inp.state().0.tokens, inp.state().0.source, inp.at());
+    at < tokens.len() && is_first_of_line(source, tokens, at)
+}
+
 /// Tells whether there is a line feed between the token at `at` and the one before.
-fn begins_line(source: &str, tokens: &[Token], at: usize) -> bool {
+fn is_first_of_line(source: &str, tokens: &[Token], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     Span::new(tokens[before].span.end, tokens[at].span.start).slice(source).contains('\n')
         || tokens[before].kind == TokenKind::Newline

@@ -63,7 +63,15 @@ fn primary<'s>(inp: &mut Input<'s, '_>) -> Parse<TypeExpr> {
         kind if kind.is_lbrace() => {
             inp.parse(open_brace().ignore_then(loose_list(shape_field())).map(TypeKind::Shape))?
         }
-        _ => return inp.expected("type"),
+        _ => {
+            return match inp.missing() {
+                Some(span) => {
+                    let name = Ident { name: Name::default(), span };
+                    Ok(TypeExpr { kind: TypeKind::Named { name, args: Vec::new() }, span })
+                }
+                None => inp.expected("type"),
+            };
+        }
     };
     Ok(TypeExpr { kind, span: inp.span_from_token(start) })
 }
