@@ -9,6 +9,7 @@ use crate::checks::{not_executed, operator, stream_emit, stream_result, struct_f
 use crate::checks::{unreachable, wrong_call};
 use crate::imports::{Imported, Imports};
 use crate::scope::{Kind, Lookup, Scopes};
+use crate::told::{self, Told};
 use crate::types::{Declared, Ty, Typing};
 use crate::world::{Source, World};
 use harn_syntax::visit::{self, Visitor};
@@ -61,11 +62,13 @@ pub(crate) struct Pass<'a> {
     pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
     /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
     opaque: u32,
+    /// What editors are told of types, when they ask.
+    pub(crate) told: Option<Told>,
     out: Vec<Diagnostic>,
 }
 
 impl<'a> Pass<'a> {
-    fn new(typing: Typing<'a>) -> Self {
+    pub(crate) fn new(typing: Typing<'a>) -> Self {
         let Typing { source, world, .. } = typing;
         Self {
             source,
@@ -83,6 +86,7 @@ impl<'a> Pass<'a> {
             arguments: Vec::new(),
             wrong_calls: Vec::new(),
             opaque: 0,
+            told: None,
             out: Vec::new(),
         }
     }
@@ -96,7 +100,7 @@ impl<'a> Pass<'a> {
         self.opaque > 0
     }
 
-    fn file(&mut self) {
+    pub(crate) fn file(&mut self) {
         let items = &self.source.tree.items;
         if self.source.tree.pipelines().next().is_none() {
             return self.stmts(items);
@@ -249,10 +253,12 @@ impl<'a> Visitor<'a> for Pass<'a> {
             _ => {}
         }
         visit::walk_stmt(self, stmt);
+        told::statement(self, stmt);
         annotation::statement(self, stmt);
     }
 
     fn expr(&mut self, expr: &'a Expr) {
+        told::expression(self, expr);
         match &expr.kind {
             ExprKind::Name(name) => return call_target::variable(self, name, expr.span),
             ExprKind::Call { callee, args, .. } => {

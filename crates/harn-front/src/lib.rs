@@ -11,6 +11,7 @@
 //! | `roots` | the project that a folder belongs to |
 //! | `sources` | the files that were read, each once, with text and tree |
 //! | `error` | imports that lead nowhere |
+//! | `names` | what the names of a file stand for |
 //! | `exports` | the declarations that a file gives to others |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -19,6 +20,7 @@ mod error;
 mod exports;
 mod files;
 mod imports;
+mod names;
 mod packages;
 mod roots;
 mod sources;
@@ -27,5 +29,6 @@ pub use error::ImportError;
 pub use exports::{exports, is_hidden, selectable};
 pub use files::{Files, Kind, MAX_BYTES, Through};
 pub use imports::{StdModules, Target, resolve};
+pub use names::{MemberUse, Names, Symbol, SymbolId, SymbolKind, Use};
 pub use roots::{manifest_near, project_root};
 pub use sources::{Sources, Unit};
