@@ -11,6 +11,7 @@
 //! | `store` | the trait, and short forms of single writes |
 //! | `write` | the list of writes, their limits, and what they give back |
 //! | `model` | leases, entries, events, messages, records, digests |
+//! | `run` | runs, their journal, their sources, and what they wait for |
 //! | `error` | what can go wrong, and the way out |
 //! | `sqlite` | a file in the project's state folder |
 //! | `memory` | the same without a file, for tests |
@@ -21,6 +22,7 @@
 mod error;
 mod memory;
 mod model;
+mod run;
 mod sqlite;
 mod store;
 mod write;
@@ -31,6 +33,10 @@ pub use model::{
     Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, NewMessage, QueueStats, Record,
     RecordKind, Topic,
 };
+pub use run::{
+    Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus,
+    Source, Waitpoint,
+};
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};
 pub use store::{Reply, Store, StoreExt};
-pub use write::{MAX_NAME, MAX_VALUE, Write, Written};
+pub use write::{MAX_JOURNAL, MAX_NAME, MAX_VALUE, Write, Written};

@@ -8,6 +8,7 @@ use crate::model::{
     Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Record, RecordKind,
     Topic,
 };
+use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::write::{Write, Written};
 
 /// An answer to wait for. Dropping it does not undo a write that was begun.
@@ -98,6 +99,41 @@ pub trait Store: Send + Sync {
 
     /// The digests and sizes of the blobs, sorted.
     fn blobs(&self, after: Option<Digest>, limit: usize) -> Reply<'_, Vec<(Digest, u64)>>;
+
+    /// The head of a run.
+    fn run<'a>(&'a self, id: &'a str) -> Reply<'a, Option<Run>>;
+
+    /// The heads of runs, the newest first.
+    fn runs(&self, filter: RunFilter, limit: usize) -> Reply<'_, Vec<Run>>;
+
+    /// The journal of a run, from entry number `from` on. What is committed can be read while the run is written.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when there is no such run; [`Error::Corrupt`] when a payload is not what was put.
+    fn journal<'a>(&'a self, run: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<JournalEntry>>;
+
+    /// The sources of a run, sorted by path, compared with their digests.
+    ///
+    /// # Errors
+    /// As [`Store::journal`].
+    fn sources<'a>(&'a self, run: &'a str) -> Reply<'a, Vec<Source>>;
+
+    /// What a run has waited for, in the order in which it was asked; of all runs without one. `open`: only what can still be
+    /// answered.
+    fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>>;
+
+    /// Answers something that a run waits for. This needs no lease: an answer comes from somebody who does not have the run.
+    /// A suspended run becomes due.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without such a run or request; [`Error::Exists`] when this person has answered it;
+    /// [`Error::Conflict`] when it takes no more answers.
+    fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint>;
+
+    /// Takes the lease of a run that is abandoned, or queued or suspended and due, the longest due first, and sets it
+    /// running. `None` when there is none. No two callers get the same run.
+    fn claim_run<'a>(&'a self, owner: &'a str, now_ms: i64, until_ms: i64)
+    -> Reply<'a, Option<(Run, Lease)>>;
 
     /// Gives the room of what was removed back to the system.
     fn compact(&self) -> Reply<'_, ()>;

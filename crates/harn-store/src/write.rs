@@ -2,12 +2,16 @@
 
 use crate::error::{Error, Result};
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage, RecordKind};
+use crate::run::{JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunStatus, Waitpoint};
 
 /// The longest name of anything, in bytes.
 pub const MAX_NAME: usize = 512;
 
 /// The largest value, payload, message, entry or blob, in bytes.
 pub const MAX_VALUE: usize = 256 << 20;
+
+/// The largest number of entries in a journal.
+pub const MAX_JOURNAL: u64 = 1 << 32;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,6 +185,84 @@ pub enum Write {
         /// Its id.
         id: String,
     },
+    /// Makes a run. As all writes of a run it needs the lease of [`Run::scope`].
+    RunCreate {
+        /// The run.
+        run: NewRun,
+        /// The time.
+        at_ms: i64,
+    },
+    /// Makes a run out of the beginning of another one: with that part of its journal, and its sources. Gives
+    /// [`Written::Count`]: the number of entries.
+    RunFork {
+        /// The run that is copied; it may belong to anybody.
+        from: String,
+        /// How many entries of its journal.
+        length: u64,
+        /// The new run.
+        run: NewRun,
+        /// The time.
+        at_ms: i64,
+    },
+    /// Says how a run stands.
+    RunStatus {
+        /// The run.
+        run: String,
+        /// How it stands now.
+        status: NewStatus,
+        /// A line for people; may be empty.
+        note: String,
+        /// The time.
+        at_ms: i64,
+    },
+    /// Changes the facts about a run.
+    RunInfo {
+        /// The run.
+        run: String,
+        /// The new facts.
+        info: Vec<u8>,
+        /// The time.
+        at_ms: i64,
+    },
+    /// Removes a run with all that belongs to it. Gives [`Written::Done`]: whether there was one.
+    RunDelete {
+        /// The run.
+        run: String,
+    },
+    /// Keeps a source of a run; another one under the same path is replaced. Gives [`Written::Digest`].
+    SourcePut {
+        /// The run.
+        run: String,
+        /// The name of the source.
+        path: String,
+        /// What is in it.
+        bytes: Vec<u8>,
+    },
+    /// Adds entries to the journal of a run. Gives [`Written::Count`]: how many there are now.
+    JournalAppend {
+        /// The run.
+        run: String,
+        /// The entries. The first has the number that comes next: an append that was made before is refused.
+        entries: Vec<JournalEntry>,
+        /// The time.
+        at_ms: i64,
+    },
+    /// Says what a run waits for. Gives [`Written::Done`]: false when it has asked for that before.
+    WaitpointOpen {
+        /// The run.
+        run: String,
+        /// What it waits for.
+        waitpoint: NewWaitpoint,
+    },
+    /// Says that a run waits for this no longer. Gives [`Written::Done`]: false when it was closed before.
+    WaitpointClose {
+        /// The run.
+        run: String,
+        /// The id of what was asked.
+        request_id: String,
+        /// The time.
+        at_ms: i64,
+    },
     /// Keeps bytes under their digest. Gives [`Written::Digest`].
     BlobPut {
         /// The bytes.
@@ -281,7 +363,64 @@ pub(crate) fn check(write: &Write) -> Result<()> {
             name(kind.word(), id)
         }
         Write::BlobPut { bytes } => size("blob", bytes),
+        Write::RunCreate { run, .. } => new_run(run),
+        Write::RunFork { from, run, .. } => name("run", from).and_then(|()| new_run(run)),
+        Write::RunStatus { run, note, .. } => name("run", run).and_then(|()| size("note", note.as_bytes())),
+        Write::RunInfo { run, info, .. } => name("run", run).and_then(|()| size("info", info)),
+        Write::RunDelete { run } => name("run", run),
+        Write::SourcePut { run, path, bytes } => {
+            name("run", run)?;
+            text("path of the source", path)?;
+            size("source", bytes)
+        }
+        Write::JournalAppend { run, entries, .. } => {
+            name("run", run)?;
+            entries.iter().try_for_each(|entry| {
+                text("task", &entry.task)?;
+                text("name of the effect", &entry.name)?;
+                text("place", &entry.place)?;
+                size("payload", &entry.payload)
+            })
+        }
+        Write::WaitpointOpen { run, waitpoint } => {
+            name("run", run)?;
+            name("request id", &waitpoint.request_id)?;
+            name("kind of waitpoint", &waitpoint.kind)?;
+            text("prompt", &waitpoint.prompt)?;
+            if waitpoint.quorum == 0 {
+                return Err(Error::invalid("quorum", "expected at least 1"));
+            }
+            size("info", &waitpoint.info)
+        }
+        Write::WaitpointClose { run, request_id, .. } => {
+            name("run", run).and_then(|()| name("request id", request_id))
+        }
     }
+}
+
+fn new_run(run: &NewRun) -> Result<()> {
+    name("run", &run.id)?;
+    text("program", &run.program)?;
+    run.args.iter().try_for_each(|arg| text("argument", arg))?;
+    if !matches!(run.status, NewStatus::Queued { .. } | NewStatus::Running) {
+        return Err(Error::invalid("status", "a run begins queued or running"));
+    }
+    size("info", &run.info)
+}
+
+/// Text of any length up to that of a value, without NUL.
+fn text(what: &str, text: &str) -> Result<()> {
+    if text.contains('\0') {
+        return Err(Error::invalid(what, "it contains a NUL"));
+    }
+    size(what, text.as_bytes())
+}
+
+/// What an answer must have.
+pub(crate) fn check_answer(answer: &crate::run::Answer) -> Result<()> {
+    name("name of the person", &answer.by)?;
+    text("signature", &answer.signature)?;
+    size("answer", &answer.value)
 }
 
 /// Names are text of some bytes, without NUL.
@@ -355,4 +494,90 @@ pub(crate) fn fenced(fence: &Fence, current: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::Fenced { scope: fence.scope.to_string(), epoch: fence.epoch, current })
+}
+
+/// What a run is called in messages.
+pub(crate) fn run_label(id: &str) -> String {
+    format!("run '{id}'")
+}
+
+/// Whether a lease is the one of a run.
+pub(crate) fn of_run(fence: &Fence, id: &str) -> Result<()> {
+    let scope = Run::scope(id);
+    if *fence.scope == *scope {
+        return Ok(());
+    }
+    Err(Error::Owned { what: run_label(id), scope })
+}
+
+/// Refuses changes to a run that has ended.
+pub(crate) fn goes_on(id: &str, status: RunStatus) -> Result<()> {
+    if !status.is_end() {
+        return Ok(());
+    }
+    let (expected, found) = ("a run that has not ended".to_owned(), status.word().to_owned());
+    Err(Error::Conflict { what: run_label(id), expected, found })
+}
+
+/// Refuses to suspend a run that has got an answer which its owner has not seen.
+pub(crate) fn all_seen(id: &str, status: NewStatus, found: u64) -> Result<()> {
+    match status {
+        NewStatus::Suspended { answers, .. } if answers != found => Err(Error::Conflict {
+            what: run_label(id),
+            expected: format!("{answers} answers"),
+            found: format!("{found} answers"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses entries that do not go on where the journal ends.
+pub(crate) fn in_order(id: &str, entries: &[JournalEntry], length: u64) -> Result<()> {
+    match (length..).zip(entries).find(|(next, entry)| entry.seq != *next) {
+        None if length.saturating_add(entries.len() as u64) > MAX_JOURNAL => Err(Error::invalid(
+            run_label(id),
+            format!("a journal has at most {MAX_JOURNAL} entries: let the program hand over to a new run"),
+        )),
+        None => Ok(()),
+        Some((next, entry)) => Err(Error::Conflict {
+            what: format!("the journal of {}", run_label(id)),
+            expected: format!("entry {} to be the next", entry.seq),
+            found: format!("{next} entries"),
+        }),
+    }
+}
+
+/// Refuses a fork of more entries than there are.
+pub(crate) fn long_enough(id: &str, wanted: u64, length: u64) -> Result<()> {
+    if wanted <= length {
+        return Ok(());
+    }
+    Err(Error::Conflict {
+        what: run_label(id),
+        expected: format!("at least {wanted} entries"),
+        found: format!("{length} entries"),
+    })
+}
+
+/// What a request is called in messages.
+pub(crate) fn request_label(run: &str, request_id: &str) -> String {
+    format!("request '{request_id}' of run '{run}'")
+}
+
+/// Refuses an answer that comes too late, or twice from the same person.
+pub(crate) fn answerable(waitpoint: &Waitpoint, by: &str) -> Result<()> {
+    let what = request_label(&waitpoint.run, &waitpoint.asked.request_id);
+    if waitpoint.answers.iter().any(|answer| answer.by == by) {
+        return Err(Error::Exists { what: format!("an answer of {by} to {what}") });
+    }
+    if waitpoint.is_open() {
+        return Ok(());
+    }
+    let found = match waitpoint.closed_ms {
+        Some(_) => "closed by the run".to_owned(),
+        None => {
+            format!("answered by {}", waitpoint.answers.iter().map(|a| &*a.by).collect::<Vec<_>>().join(", "))
+        }
+    };
+    Err(Error::Conflict { what, expected: "an open request".to_owned(), found })
 }

@@ -3,10 +3,34 @@
 use std::collections::btree_map::Entry as Slot;
 use std::sync::Arc;
 
+use super::runs;
 use super::state::{Kept, Message, State};
 use crate::error::{Error, Result};
-use crate::model::{Claimed, Digest, Entry, Fence, NewEvent, Record, RecordKind};
+use crate::model::{Claimed, Digest, Entry, Fence, Lease, NewEvent, Record, RecordKind};
 use crate::write::{self, Write, Written, label};
+
+/// Takes a lease ([`crate::Store::acquire`]).
+pub(super) fn acquire(
+    state: &mut State,
+    scope: &str,
+    owner: &str,
+    now_ms: i64,
+    until_ms: i64,
+) -> Result<Lease> {
+    let known = state.leases.get(scope);
+    if let Some(held) = known
+        && !held.owner.is_empty()
+        && held.owner != owner
+        && held.until_ms > now_ms
+    {
+        let (scope, owner, until_ms) = (scope.to_owned(), held.owner.clone(), held.until_ms);
+        return Err(Error::Held { scope, owner, until_ms });
+    }
+    let epoch = known.map_or(0, |lease| lease.epoch) + 1;
+    let lease = Lease { scope: scope.to_owned(), owner: owner.to_owned(), epoch, until_ms };
+    Arc::make_mut(&mut state.leases).insert(scope.to_owned(), lease.clone());
+    Ok(lease)
+}
 
 pub(super) fn all(state: &mut State, fence: &Fence, writes: Vec<Write>) -> Result<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
@@ -137,6 +161,18 @@ fn one(state: &mut State, fence: &Fence, write: Write) -> Result<Written> {
             owned(state, fence, kind, &key.1)?;
             Arc::make_mut(&mut state.records).remove(&key);
             Written::Done(true)
+        }
+        Write::RunCreate { run, at_ms } => runs::create(state, fence, run, at_ms)?,
+        Write::RunFork { from, length, run, at_ms } => runs::fork(state, fence, &from, length, run, at_ms)?,
+        Write::RunDelete { run } => runs::delete(state, fence, &run)?,
+        Write::RunStatus { ref run, .. }
+        | Write::RunInfo { ref run, .. }
+        | Write::SourcePut { ref run, .. }
+        | Write::JournalAppend { ref run, .. }
+        | Write::WaitpointOpen { ref run, .. }
+        | Write::WaitpointClose { ref run, .. } => {
+            let run = run.clone();
+            runs::change(state, fence, &run, write)?
         }
         Write::BlobPut { bytes } => {
             let digest = Digest::of(&bytes);

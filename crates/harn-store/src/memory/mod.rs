@@ -1,6 +1,7 @@
 //! The store without a file: for tests, and for programs that keep nothing.
 
 mod apply;
+mod runs;
 mod state;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::state::{Message, State};
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Record, RecordKind, Topic};
+use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
 
@@ -50,19 +52,7 @@ impl Store for MemoryStore {
         self.change(|state| {
             write::name("scope", scope)?;
             write::name("owner", owner)?;
-            let known = state.leases.get(scope);
-            if let Some(held) = known
-                && !held.owner.is_empty()
-                && held.owner != owner
-                && held.until_ms > now_ms
-            {
-                let (scope, owner, until_ms) = (scope.to_owned(), held.owner.clone(), held.until_ms);
-                return Err(Error::Held { scope, owner, until_ms });
-            }
-            let epoch = known.map_or(0, |lease| lease.epoch) + 1;
-            let lease = Lease { scope: scope.to_owned(), owner: owner.to_owned(), epoch, until_ms };
-            Arc::make_mut(&mut state.leases).insert(scope.to_owned(), lease.clone());
-            Ok(lease)
+            apply::acquire(state, scope, owner, now_ms, until_ms)
         })
     }
 
@@ -197,6 +187,45 @@ impl Store for MemoryStore {
         self.read(|state| {
             let found = page(&state.blobs, after, limit);
             Ok(found.map(|(digest, bytes)| (*digest, bytes.len() as u64)).collect())
+        })
+    }
+
+    fn run<'a>(&'a self, id: &'a str) -> Reply<'a, Option<Run>> {
+        self.read(|state| Ok(state.runs.get(id).map(|run| run.seen(state))))
+    }
+
+    fn runs(&self, filter: RunFilter, limit: usize) -> Reply<'_, Vec<Run>> {
+        self.read(|state| Ok(runs::all(state, filter, limit)))
+    }
+
+    fn journal<'a>(&'a self, run: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<JournalEntry>> {
+        self.read(|state| runs::journal(state, run, from, limit))
+    }
+
+    fn sources<'a>(&'a self, run: &'a str) -> Reply<'a, Vec<Source>> {
+        self.read(|state| runs::sources(state, run))
+    }
+
+    fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>> {
+        self.read(|state| runs::waitpoints(state, run, open))
+    }
+
+    fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint> {
+        self.change(|state| {
+            write::check_answer(&answer)?;
+            runs::answer(state, run, request_id, answer)
+        })
+    }
+
+    fn claim_run<'a>(
+        &'a self,
+        owner: &'a str,
+        now_ms: i64,
+        until_ms: i64,
+    ) -> Reply<'a, Option<(Run, Lease)>> {
+        self.change(|state| {
+            write::name("owner", owner)?;
+            runs::claim(state, owner, now_ms, until_ms)
         })
     }
 

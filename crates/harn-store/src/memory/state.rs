@@ -18,6 +18,11 @@ pub(super) struct State {
     pub(super) topics: Table<String, Log>,
     pub(super) queues: Table<String, Table<String, Message>>,
     pub(super) records: Table<(RecordKind, String), Kept>,
+    /// Counts what runs have asked for.
+    pub(super) asked: u64,
+    /// Counts the runs.
+    pub(super) made: u64,
+    pub(super) runs: Table<String, super::runs::Kept>,
     pub(super) blobs: Table<Digest, Arc<[u8]>>,
 }
 

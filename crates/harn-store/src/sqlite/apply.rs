@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Outcome;
 use super::records;
+use super::runs;
 use super::statement::{run, signed};
 use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, Lease, NewEvent, NewMessage};
@@ -109,6 +110,15 @@ fn one(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::RecordTruncate { .. }
         | Write::RecordFork { .. }
         | Write::RecordDelete { .. } => records::apply(db, fence, write),
+        Write::RunCreate { .. }
+        | Write::RunFork { .. }
+        | Write::RunStatus { .. }
+        | Write::RunInfo { .. }
+        | Write::RunDelete { .. }
+        | Write::SourcePut { .. }
+        | Write::JournalAppend { .. }
+        | Write::WaitpointOpen { .. }
+        | Write::WaitpointClose { .. } => runs::apply(db, fence, write),
         Write::BlobPut { bytes } => {
             let digest = Digest::of(bytes);
             let sql = "INSERT INTO blob (digest, bytes) VALUES (?, ?) ON CONFLICT DO NOTHING";

@@ -2,8 +2,10 @@
 
 mod apply;
 mod fault;
+mod journal;
 mod read;
 mod records;
+mod runs;
 mod schema;
 mod statement;
 mod thread;
@@ -20,6 +22,7 @@ use self::fault::Outcome;
 use self::thread::{Job, Task, Thread};
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Record, RecordKind, Topic};
+use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written};
 
@@ -239,6 +242,51 @@ impl Store for SqliteStore {
 
     fn blobs(&self, after: Option<Digest>, limit: usize) -> Reply<'_, Vec<(Digest, u64)>> {
         self.read(move |db| read::blobs(db, after, limit))
+    }
+
+    fn run<'a>(&'a self, id: &'a str) -> Reply<'a, Option<Run>> {
+        let id = id.to_owned();
+        self.read(move |db| runs::one(db, &id))
+    }
+
+    fn runs(&self, filter: RunFilter, limit: usize) -> Reply<'_, Vec<Run>> {
+        self.read(move |db| runs::all(db, filter, limit))
+    }
+
+    fn journal<'a>(&'a self, run: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<JournalEntry>> {
+        let run = run.to_owned();
+        self.read(move |db| journal::read(db, &run, from, limit))
+    }
+
+    fn sources<'a>(&'a self, run: &'a str) -> Reply<'a, Vec<Source>> {
+        let run = run.to_owned();
+        self.read(move |db| runs::sources(db, &run))
+    }
+
+    fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>> {
+        let run = run.map(str::to_owned);
+        self.read(move |db| runs::waitpoints(db, run.as_deref(), open))
+    }
+
+    fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint> {
+        if let Err(error) = write::check_answer(&answer) {
+            return refused(error);
+        }
+        let (run, request_id) = (run.to_owned(), request_id.to_owned());
+        self.ask(Job::Write, move |db| runs::answer(db, &run, &request_id, &answer))
+    }
+
+    fn claim_run<'a>(
+        &'a self,
+        owner: &'a str,
+        now_ms: i64,
+        until_ms: i64,
+    ) -> Reply<'a, Option<(Run, Lease)>> {
+        if let Err(error) = write::name("owner", owner) {
+            return refused(error);
+        }
+        let owner = owner.to_owned();
+        self.ask(Job::Write, move |db| runs::claim(db, &owner, now_ms, until_ms))
     }
 
     fn compact(&self) -> Reply<'_, ()> {

@@ -195,5 +195,6 @@ pub(super) fn verify(db: &Connection) -> Outcome<Vec<String>> {
         }
         after = Some(last);
     }
+    found.extend(super::journal::verify(db)?);
     Ok(found)
 }

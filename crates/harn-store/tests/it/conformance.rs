@@ -6,6 +6,7 @@ use harn_store::{
     Claimed, Digest, Error, Event, Expect, MAX_NAME, QueueStats, RecordKind, Store, StoreExt, Write, Written,
 };
 
+use crate::runs::*;
 use crate::support::{event, fence, is_fenced, message, one};
 
 type Shared = Arc<dyn Store>;
@@ -504,6 +505,20 @@ macro_rules! suites {
             blobs_are_named_by_their_bytes
             what_cannot_be_kept_is_refused
             many_at_once_lose_nothing
+            a_run_tells_how_it_stands
+            a_run_that_has_ended_stays_so
+            a_journal_is_read_as_it_was_written
+            runs_do_not_mix
+            an_owner_that_was_taken_for_dead_cannot_go_on
+            a_run_keeps_its_sources
+            a_fork_has_the_beginning_of_a_run
+            a_run_is_removed_with_all_that_belongs_to_it
+            runs_are_listed_newest_first
+            what_a_run_waits_for_is_answered_by_others
+            a_closed_request_takes_no_answer
+            an_answer_is_not_missed_by_a_run_that_stops
+            runs_are_claimed_when_they_are_due
+            many_workers_share_the_runs
         })*
     };
 }

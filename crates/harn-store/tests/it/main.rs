@@ -7,4 +7,5 @@ mod crash;
 mod faults;
 mod growth;
 mod processes;
+mod runs;
 mod support;

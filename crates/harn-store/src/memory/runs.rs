@@ -1,0 +1,270 @@
+//! Runs in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::model::{Digest, Fence, Lease};
+use crate::run::{
+    Answer, EntryKind, JournalEntry, NewRun, NewStatus, Parent, Run, RunFilter, RunStatus, Source, Waitpoint,
+};
+use crate::write::{self, Write, Written};
+
+/// A run with all that belongs to it. The head's lease is filled in when it is read.
+#[derive(Clone)]
+pub(super) struct Kept {
+    head: Run,
+    journal: Arc<Vec<JournalEntry>>,
+    sources: Arc<BTreeMap<String, (Digest, Arc<[u8]>)>>,
+    /// In the order in which they were asked.
+    waitpoints: Arc<Vec<(u64, Waitpoint)>>,
+}
+
+impl Kept {
+    /// The head, with the lease of the moment.
+    pub(super) fn seen(&self, state: &State) -> Run {
+        let mut head = self.head.clone();
+        head.lease = state.leases.get(&Run::scope(&head.id)).filter(|lease| !lease.owner.is_empty()).cloned();
+        head
+    }
+
+    fn set_status(&mut self, new: NewStatus, at_ms: i64) {
+        let head = &mut self.head;
+        head.status = new.status();
+        head.due_ms = new.due_ms();
+        head.exit_code = new.exit_code();
+        head.updated_ms = at_ms;
+        head.ended_ms = head.status.is_end().then_some(at_ms);
+        if head.status == RunStatus::Running {
+            head.started_ms = head.started_ms.or(Some(at_ms));
+            head.starts += 1;
+        }
+    }
+}
+
+fn missing(id: &str) -> Error {
+    Error::missing(write::run_label(id))
+}
+
+fn find<'a>(state: &'a State, id: &str) -> Result<&'a Kept> {
+    state.runs.get(id).ok_or_else(|| missing(id))
+}
+
+fn find_mut<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Kept> {
+    Arc::make_mut(&mut state.runs).get_mut(id).ok_or_else(|| missing(id))
+}
+
+pub(super) fn create(state: &mut State, fence: &Fence, new: NewRun, at_ms: i64) -> Result<Written> {
+    insert(state, fence, new, None, at_ms)?;
+    Ok(Written::Done(true))
+}
+
+fn insert<'a>(
+    state: &'a mut State,
+    fence: &Fence,
+    new: NewRun,
+    parent: Option<Parent>,
+    at_ms: i64,
+) -> Result<&'a mut Kept> {
+    write::of_run(fence, &new.id)?;
+    if state.runs.contains_key(&new.id) {
+        return Err(Error::Exists { what: write::run_label(&new.id) });
+    }
+    state.made += 1;
+    let head = Run {
+        id: new.id.clone(),
+        number: state.made,
+        program: new.program,
+        args: new.args,
+        status: RunStatus::Queued,
+        due_ms: None,
+        exit_code: None,
+        note: String::new(),
+        info: new.info,
+        parent,
+        length: 0,
+        effects: 0,
+        answers: 0,
+        starts: 0,
+        created_ms: at_ms,
+        started_ms: None,
+        updated_ms: at_ms,
+        ended_ms: None,
+        lease: None,
+    };
+    let mut kept =
+        Kept { head, journal: Arc::default(), sources: Arc::default(), waitpoints: Arc::default() };
+    kept.set_status(new.status, at_ms);
+    Ok(Arc::make_mut(&mut state.runs).entry(new.id).or_insert(kept))
+}
+
+pub(super) fn fork(
+    state: &mut State,
+    fence: &Fence,
+    from: &str,
+    length: u64,
+    new: NewRun,
+    at_ms: i64,
+) -> Result<Written> {
+    let source = find(state, from)?.clone();
+    write::long_enough(from, length, source.head.length)?;
+    let parent = Parent { run: from.to_owned(), length };
+    let kept = insert(state, fence, new, Some(parent), at_ms)?;
+    let taken = usize::try_from(length).unwrap_or(usize::MAX);
+    kept.journal = Arc::new(source.journal[..taken].to_vec());
+    kept.sources = source.sources;
+    kept.head.length = length;
+    kept.head.effects = outcomes(&kept.journal);
+    Ok(Written::Count(length))
+}
+
+fn outcomes(entries: &[JournalEntry]) -> u64 {
+    entries.iter().filter(|entry| entry.kind == EntryKind::Outcome).count() as u64
+}
+
+pub(super) fn delete(state: &mut State, fence: &Fence, id: &str) -> Result<Written> {
+    write::of_run(fence, id)?;
+    Ok(Written::Done(Arc::make_mut(&mut state.runs).remove(id).is_some()))
+}
+
+pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -> Result<Written> {
+    write::of_run(fence, id)?;
+    let kept = find_mut(state, id)?;
+    let written = match write {
+        Write::RunStatus { status, note, at_ms, .. } => {
+            write::goes_on(id, kept.head.status)?;
+            write::all_seen(id, status, kept.head.answers)?;
+            kept.set_status(status, at_ms);
+            kept.head.note = note;
+            Written::Done(true)
+        }
+        Write::RunInfo { info, at_ms, .. } => {
+            kept.head.info = info;
+            kept.head.updated_ms = at_ms;
+            Written::Done(true)
+        }
+        Write::SourcePut { path, bytes, .. } => {
+            let digest = Digest::of(&bytes);
+            Arc::make_mut(&mut kept.sources).insert(path, (digest, bytes.into()));
+            Written::Digest(digest)
+        }
+        Write::JournalAppend { entries, at_ms, .. } => {
+            write::goes_on(id, kept.head.status)?;
+            write::in_order(id, &entries, kept.head.length)?;
+            kept.head.length += entries.len() as u64;
+            kept.head.effects += outcomes(&entries);
+            kept.head.updated_ms = at_ms;
+            Arc::make_mut(&mut kept.journal).extend(entries);
+            Written::Count(kept.head.length)
+        }
+        Write::WaitpointOpen { waitpoint, .. } => {
+            write::goes_on(id, kept.head.status)?;
+            if kept.waitpoints.iter().any(|(_, known)| known.asked.request_id == waitpoint.request_id) {
+                return Ok(Written::Done(false));
+            }
+            let new =
+                Waitpoint { run: id.to_owned(), asked: waitpoint, answers: Vec::new(), closed_ms: None };
+            state.asked += 1;
+            let number = state.asked;
+            Arc::make_mut(&mut find_mut(state, id)?.waitpoints).push((number, new));
+            Written::Done(true)
+        }
+        Write::WaitpointClose { request_id, at_ms, .. } => {
+            let waitpoint = waitpoint(kept, &request_id)?;
+            let open = waitpoint.closed_ms.is_none();
+            waitpoint.closed_ms = waitpoint.closed_ms.or(Some(at_ms));
+            Written::Done(open)
+        }
+        _ => unreachable!("only changes of runs are handed over"),
+    };
+    Ok(written)
+}
+
+fn waitpoint<'a>(kept: &'a mut Kept, request_id: &str) -> Result<&'a mut Waitpoint> {
+    let run = kept.head.id.clone();
+    Arc::make_mut(&mut kept.waitpoints)
+        .iter_mut()
+        .map(|(_, waitpoint)| waitpoint)
+        .find(|known| known.asked.request_id == request_id)
+        .ok_or_else(|| Error::missing(write::request_label(&run, request_id)))
+}
+
+pub(super) fn all(state: &State, filter: RunFilter, limit: usize) -> Vec<Run> {
+    let mut found: Vec<Run> = state
+        .runs
+        .values()
+        .filter(|kept| filter.before.is_none_or(|before| kept.head.number < before))
+        .map(|kept| kept.seen(state))
+        .filter(|run| filter.status.is_none_or(|status| run.status_at(filter.now_ms) == status))
+        .collect();
+    found.sort_by_key(|run| std::cmp::Reverse(run.number));
+    found.truncate(limit);
+    found
+}
+
+pub(super) fn claim(
+    state: &mut State,
+    owner: &str,
+    now_ms: i64,
+    until_ms: i64,
+) -> Result<Option<(Run, Lease)>> {
+    let free = state.runs.values().map(|kept| kept.seen(state)).filter(|run| {
+        let held = run.lease.as_ref().is_some_and(|lease| lease.until_ms > now_ms);
+        let due = run.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
+        !held && (run.status == RunStatus::Running || (!run.status.is_end() && due))
+    });
+    let next = free.min_by_key(|run| (run.status != RunStatus::Running, run.due_ms, run.number));
+    let Some(Run { id, .. }) = next else { return Ok(None) };
+    let lease = super::apply::acquire(state, &Run::scope(&id), owner, now_ms, until_ms)?;
+    find_mut(state, &id)?.set_status(NewStatus::Running, now_ms);
+    Ok(Some((find(state, &id)?.seen(state), lease)))
+}
+
+pub(super) fn journal(state: &State, id: &str, from: u64, limit: usize) -> Result<Vec<JournalEntry>> {
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    Ok(find(state, id)?.journal.iter().skip(from).take(limit).cloned().collect())
+}
+
+pub(super) fn sources(state: &State, id: &str) -> Result<Vec<Source>> {
+    let sources = find(state, id)?.sources.iter();
+    let read = sources.map(|(path, (digest, bytes))| Source {
+        path: path.clone(),
+        digest: *digest,
+        bytes: bytes.to_vec(),
+    });
+    Ok(read.collect())
+}
+
+pub(super) fn waitpoints(state: &State, run: Option<&str>, open: bool) -> Result<Vec<Waitpoint>> {
+    let kept: Vec<&Kept> = match run {
+        Some(id) => vec![find(state, id)?],
+        None => state.runs.values().collect(),
+    };
+    let mut found: Vec<&(u64, Waitpoint)> = kept
+        .into_iter()
+        .filter(|kept| !open || !kept.head.status.is_end())
+        .flat_map(|kept| kept.waitpoints.iter())
+        .collect();
+    found.sort_by_key(|(number, _)| *number);
+    let found = found.into_iter().map(|(_, waitpoint)| waitpoint);
+    Ok(found.filter(|waitpoint| !open || waitpoint.is_open()).cloned().collect())
+}
+
+pub(super) fn answer(state: &mut State, id: &str, request_id: &str, answer: Answer) -> Result<Waitpoint> {
+    let kept = find_mut(state, id)?;
+    let status = kept.head.status;
+    let waitpoint = waitpoint(kept, request_id)?;
+    write::answerable(waitpoint, &answer.by)?;
+    write::goes_on(id, status)?;
+    let at_ms = answer.at_ms;
+    waitpoint.answers.push(answer);
+    let answered = waitpoint.clone();
+    let head = &mut kept.head;
+    head.answers += 1;
+    head.updated_ms = at_ms;
+    if status == RunStatus::Suspended {
+        head.due_ms = Some(head.due_ms.map_or(at_ms, |due_ms| due_ms.min(at_ms)));
+    }
+    Ok(answered)
+}
