@@ -60,6 +60,13 @@ pub trait Draft: io::Write {
 /// A lock; dropping it gives it back.
 pub struct Lock(#[allow(dead_code, reason = "held for its drop")] pub(crate) Box<dyn Any>);
 
+impl Lock {
+    /// A lock that something else stands for.
+    pub fn of(held: impl Any) -> Lock {
+        Lock(Box::new(held))
+    }
+}
+
 /// Why something could not be moved.
 #[derive(Debug)]
 pub enum MoveError {

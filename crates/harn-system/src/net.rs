@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::system::Waiting;
+use crate::system::{Uncertain, Waiting};
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub struct HttpRequest {
     pub resolver: Option<Resolver>,
     /// Most bytes of the reply's body.
     pub max_response: u64,
+    /// What a run that goes on does with it when nobody knows whether it arrived. GET, HEAD, PUT and DELETE are sent again
+    /// in any case.
+    pub uncertain: Uncertain,
 }
 
 impl HttpRequest {
@@ -57,6 +60,7 @@ impl HttpRequest {
             direct: false,
             resolver: None,
             max_response: HttpRequest::MAX_RESPONSE,
+            uncertain: Uncertain::Fail,
         }
     }
 }
@@ -190,6 +194,8 @@ pub enum HttpErrorKind {
     TooLarge,
     /// A permission forbids it.
     Refused,
+    /// Nobody knows whether the request arrived: the process that sent it has ended.
+    InDoubt,
 }
 
 /// An exchange that failed.

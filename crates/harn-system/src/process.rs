@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::system::Uncertain;
+
 /// A program to run to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
@@ -22,7 +24,21 @@ pub struct Command {
     pub timeout: Option<Duration>,
     /// Most bytes of output, of both streams together. What writes more is ended, which is an error.
     pub max_output: u64,
+    /// What a run that goes on does with it when nobody knows how far it came.
+    pub uncertain: Uncertain,
 }
+
+/// The error of a program of which nobody knows how far it came: the process that ran it has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InDoubt(pub String);
+
+impl std::fmt::Display for InDoubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InDoubt {}
 
 impl Command {
     /// Bytes of output that are kept when nothing else is said: 64 MiB.
@@ -39,6 +55,7 @@ impl Command {
             input: Vec::new(),
             timeout: None,
             max_output: Command::MAX_OUTPUT,
+            uncertain: Uncertain::Fail,
         }
     }
 }

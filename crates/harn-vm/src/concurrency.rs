@@ -82,7 +82,7 @@ impl Cx {
         vm.live_tasks.set(vm.live_tasks.get() + 1);
         let fiber = Fiber::new(&vm, &task, callee, args);
         let running = task.clone();
-        tokio::task::spawn_local(async move {
+        crate::scheduler::spawn(async move {
             // A task that was aborted before it ran never runs.
             let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
             let cx = Cx::new(vm.clone(), running.clone());
@@ -355,7 +355,7 @@ async fn stream_results(cx: &Cx, work: Work, body: &Value, cap: usize) -> Result
     let mut group = Group::new(work, body, cap);
     let owner = cx.clone();
     group.start(cx).await?;
-    tokio::task::spawn_local(async move {
+    crate::scheduler::spawn(async move {
         while let Some((_, task)) = group.next().await {
             task.forget();
             let output = task.take_output();
@@ -732,7 +732,7 @@ builtins! {
             let limit = millis(&timeout).unwrap_or(Duration::from_secs(5));
             if limit.is_zero() {
                 // Other tasks get a turn, then the channels are looked at once more: a timer would take a millisecond.
-                tokio::task::yield_now().await;
+                crate::scheduler::take_turns().await;
                 return Ok(match Channel::try_any(&channels) {
                     Some(Some((index, value))) => answer(index as i64, value),
                     found => {

@@ -47,6 +47,7 @@ mod ops;
 mod params;
 mod patterns;
 mod program;
+mod scheduler;
 mod schema;
 pub mod suggest;
 pub mod task;
@@ -64,7 +65,8 @@ pub use harn_syntax::signature;
 pub use harn_value::{NativeHeader, Value};
 pub use modules::{LoadError, Program, Source, load, load_tree};
 pub use native::{MAX_NESTING, check_nesting, quiet_panics, stop};
-pub use program::{EvalError, MAX_SOURCE, Outcome, Session, block_on, read_source, uncaught};
+pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source, uncaught};
+pub use scheduler::{block_on, block_on_with, spawn};
 pub use vm::{Interrupt, Vm, VmBuilder};
 
 /// The tables of builtins that belong to the language itself.

@@ -1,6 +1,5 @@
 //! Running programs: from a loaded program to its outcome, and REPL sessions.
 
-use std::future::Future;
 use std::rc::Rc;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
@@ -43,16 +42,6 @@ impl Outcome {
             },
         }
     }
-}
-
-/// Runs a future of this crate to its end on the current thread.
-///
-/// # Errors
-/// When the system refuses what an event loop needs.
-pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = tokio::task::LocalSet::new();
-    Ok(local.block_on(&runtime, future))
 }
 
 fn root_task(vm: &Vm) -> Rc<Task> {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use harn_system::{Body, HttpErrorKind, Payload, Resolver, System, SystemExt};
+use harn_system::{Body, HttpErrorKind, Payload, Resolver, System, SystemExt, Uncertain};
 use url::Url;
 
 use super::{Carrier, HttpReply, HttpRequest, ReplyBody, ReplyHead, invalid_request};
@@ -106,6 +106,8 @@ impl Network {
             direct: resolver.is_some() || is_loopback(url),
             resolver,
             max_response: u64::MAX,
+            // A model that is asked twice does no harm.
+            uncertain: Uncertain::Retry,
             ..harn_system::HttpRequest::new(request.method, url.as_str())
         };
         let left = request.deadline.saturating_sub(self.system.monotonic());

@@ -140,7 +140,7 @@ builtins! {
         let sender = channel.sender();
         let (give, take) = tokio::sync::mpsc::unbounded_channel();
         let owner = cx.clone();
-        tokio::task::spawn_local(async move {
+        harn_vm::spawn(async move {
             let mut deliver = move |item| {
                 // The receiver lives as long as the stream: nobody misses an item.
                 let _ = give.send(item);

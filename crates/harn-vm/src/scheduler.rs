@@ -1,0 +1,342 @@
+//! The scheduler: who runs next.
+//!
+//! Tasks of a program take turns on one thread, first in, first out. Nothing but this queue decides the order, so a program
+//! whose outside world answers in the same order runs in the same order. That order is what a journal keeps: with
+//! [`block_on_with`], what comes from outside is handed over by an [`Outside`] only when no task is ready, or
+//! after a round in which a task used up its slice (a busy program must not be deaf). Without one, tasks wait for the
+//! system directly.
+//!
+//! The event loop below (timers, sockets, child processes) is tokio's; everything here is one future in it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use harn_system::Outside;
+
+/// Turns that tasks take before the event loop gets one, when nothing else says so.
+const TURNS: usize = 61;
+
+/// What wakes a task.
+struct Signal {
+    /// The slot of the task; [`ROOT`] for the future that the program is.
+    slot: usize,
+    /// Whether it waits for its turn.
+    queued: AtomicBool,
+    queue: Arc<Queue>,
+}
+
+/// The slot of the root.
+const ROOT: usize = usize::MAX;
+
+/// Signals in the order of their turns.
+#[derive(Default)]
+struct Queue {
+    ready: Mutex<VecDeque<Arc<Signal>>>,
+    /// Whether the scheduler looks at the queue before it waits.
+    looking: AtomicBool,
+    /// Wakes the scheduler.
+    outer: Mutex<Option<Waker>>,
+}
+
+impl Queue {
+    fn ready(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Signal>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signal {
+    fn new(slot: usize, queue: &Arc<Queue>) -> Arc<Signal> {
+        Arc::new(Signal { slot, queued: AtomicBool::new(false), queue: queue.clone() })
+    }
+
+    fn push(self: Arc<Signal>) {
+        if self.queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let queue = self.queue.clone();
+        queue.ready().push_back(self);
+        if !queue.looking.load(Ordering::SeqCst) {
+            let outer = queue.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(outer) = outer {
+                outer.wake();
+            }
+        }
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.push();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.load(Ordering::Acquire) {
+            self.clone().push();
+        }
+    }
+}
+
+/// A task.
+struct Job {
+    future: Pin<Box<dyn Future<Output = ()>>>,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+/// Slots of tasks; `None` while one takes its turn, and when it has ended.
+#[derive(Default)]
+struct Scheduler {
+    queue: Arc<Queue>,
+    jobs: RefCell<Vec<Option<Job>>>,
+    free: RefCell<Vec<usize>>,
+    /// Set at the end: what is spawned then never runs.
+    ended: Cell<bool>,
+}
+
+thread_local! {
+    /// The scheduler of the program that this thread runs.
+    static CURRENT: RefCell<Option<Rc<Scheduler>>> = const { RefCell::new(None) };
+}
+
+/// Starts a task; it takes its first turn after those that are ready now.
+///
+/// # Panics
+/// Outside of [`block_on`].
+pub fn spawn(future: impl Future<Output = ()> + 'static) {
+    let scheduler = CURRENT.with_borrow(Clone::clone).expect("a task is started inside of block_on");
+    scheduler.spawn(Box::pin(future));
+}
+
+/// Lets the other ready tasks take their turns.
+pub(crate) async fn take_turns() {
+    let mut waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Runs a future of this crate to its end on the current thread. Tasks that it leaves behind are dropped.
+///
+/// # Errors
+/// When the system refuses what an event loop needs.
+pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
+    run(future, None)
+}
+
+/// As [`block_on`]; what comes from outside is handed over by `outside`.
+///
+/// # Errors
+/// As [`block_on`].
+pub fn block_on_with<T>(outside: &dyn Outside, future: impl Future<Output = T>) -> std::io::Result<T> {
+    run(future, Some(outside))
+}
+
+/// Puts the scheduler that was there before back, and drops the tasks of this one.
+struct Entered {
+    own: Rc<Scheduler>,
+    before: Option<Rc<Scheduler>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.own.end();
+        CURRENT.set(self.before.take());
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>, outside: Option<&dyn Outside>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Tasks end inside of the event loop, where timers and processes can be dropped.
+    let _guard = runtime.enter();
+    let scheduler = Rc::new(Scheduler::default());
+    let entered = Entered { own: scheduler.clone(), before: CURRENT.replace(Some(scheduler.clone())) };
+    let mut future = pin!(future);
+    let root = Signal::new(ROOT, &scheduler.queue);
+    let root_waker = Waker::from(root.clone());
+    root.push();
+    let mut look = false;
+    let turns = poll_fn(|context| {
+        scheduler.turns(context, &mut look, outside, &mut || {
+            future.as_mut().poll(&mut Context::from_waker(&root_waker))
+        })
+    });
+    // The event loop must not end the turns of a task: where it would do so is no matter of the program.
+    let result = runtime.block_on(tokio::task::coop::unconstrained(turns));
+    drop(entered);
+    Ok(result)
+}
+
+impl Scheduler {
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()>>>) {
+        if self.ended.get() {
+            return;
+        }
+        let mut jobs = self.jobs.borrow_mut();
+        let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            jobs.push(None);
+            jobs.len() - 1
+        });
+        let signal = Signal::new(slot, &self.queue);
+        jobs[slot] = Some(Job { future, signal: signal.clone(), waker: Waker::from(signal.clone()) });
+        drop(jobs);
+        signal.push();
+    }
+
+    /// Drops all tasks, and what they start meanwhile.
+    fn end(&self) {
+        self.ended.set(true);
+        let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
+        drop(jobs);
+        self.queue.ready().clear();
+    }
+
+    /// Lets tasks take their turns until the root ends or nothing is ready.
+    fn turns<T>(
+        &self,
+        context: &mut Context<'_>,
+        look: &mut bool,
+        outside: Option<&dyn Outside>,
+        root: &mut dyn FnMut() -> Poll<T>,
+    ) -> Poll<T> {
+        self.queue.looking.store(true, Ordering::SeqCst);
+        *self.queue.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        if std::mem::take(look)
+            && let Some(outside) = outside
+        {
+            let _ = outside.hand_over(context, false);
+        }
+        let mut turns = 0;
+        loop {
+            let round = self.queue.ready().len();
+            if round == 0 {
+                if let Some(outside) = outside
+                    && outside.hand_over(context, true).is_ready()
+                {
+                    continue;
+                }
+                // Whoever wakes a task from now on wakes the scheduler, too.
+                self.queue.looking.store(false, Ordering::SeqCst);
+                if self.queue.ready().is_empty() {
+                    return Poll::Pending;
+                }
+                self.queue.looking.store(true, Ordering::SeqCst);
+                continue;
+            }
+            let mut used_up = false;
+            for _ in 0..round {
+                let Some(signal) = self.queue.ready().pop_front() else { break };
+                signal.queued.store(false, Ordering::Release);
+                turns += 1;
+                if signal.slot == ROOT {
+                    if let Poll::Ready(value) = root() {
+                        return Poll::Ready(value);
+                    }
+                } else {
+                    self.turn(&signal);
+                }
+                used_up |= signal.queued.load(Ordering::Acquire);
+            }
+            let pause = if outside.is_some() { used_up } else { turns >= TURNS };
+            if pause {
+                *look = true;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// One turn of a task.
+    fn turn(&self, signal: &Arc<Signal>) {
+        let slot = signal.slot;
+        // A slot whose task has ended may belong to another one.
+        let mut jobs = self.jobs.borrow_mut();
+        let taken = jobs.get_mut(slot).and_then(|job| job.take_if(|job| Arc::ptr_eq(&job.signal, signal)));
+        drop(jobs);
+        let Some(mut job) = taken else { return };
+        let done = job.future.as_mut().poll(&mut Context::from_waker(&job.waker)).is_ready();
+        if done {
+            drop(job);
+            self.free.borrow_mut().push(slot);
+        } else if let Some(place) = self.jobs.borrow_mut().get_mut(slot) {
+            *place = Some(job);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_take_turns_in_order() {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let own = order.clone();
+        block_on(async move {
+            for n in 0..3 {
+                let order = own.clone();
+                spawn(async move {
+                    for step in 0..3 {
+                        order.borrow_mut().push((step, n));
+                        take_turns().await;
+                    }
+                });
+            }
+            for _ in 0..8 {
+                take_turns().await;
+            }
+        })
+        .expect("an event loop");
+        let wanted: Vec<_> = (0..3).flat_map(|step| (0..3).map(move |n| (step, n))).collect();
+        assert_eq!(*order.borrow(), wanted);
+    }
+
+    #[test]
+    fn what_another_thread_wakes_goes_on() {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            send.send(7)
+        });
+        let got = block_on(async {
+            let (own, done) = tokio::sync::oneshot::channel();
+            spawn(async move {
+                let _ = own.send(receive.await);
+            });
+            done.await
+        });
+        assert_eq!(got.expect("an event loop").expect("a task").expect("a value"), 7);
+        thread.join().expect("a thread").expect("a receiver");
+    }
+
+    #[test]
+    fn tasks_that_are_left_behind_are_dropped() {
+        struct Dropped(Rc<Cell<bool>>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.set(true);
+            }
+        }
+        let dropped = Rc::new(Cell::new(false));
+        let held = Dropped(dropped.clone());
+        block_on(async move {
+            spawn(async move {
+                let _held = held;
+                std::future::pending::<()>().await;
+            });
+            take_turns().await;
+        })
+        .expect("an event loop");
+        assert!(dropped.get());
+    }
+}
