@@ -1,4 +1,4 @@
-//! Sessions that outlive the process: each is a record of the project's store, one entry per message.
+//! Sessions that outlive the process: each is one of the project's store, one entry per message.
 //!
 //! One process writes a session at a time. It holds a lease, which every write prolongs; who was taken for dead cannot write
 //! over its successor. What a loop or builtin has said is stored before the program goes on.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use harn_front::Through;
 use harn_llm::Conversation;
-use harn_store::{Error as StoreError, Fence, Record, RecordKind, SqliteStore, Store, Write};
+use harn_store::{Error as StoreError, Fence, Session as StoredSession, SqliteStore, Store, Write};
 use harn_system::SystemExt;
 use harn_vm::{Cx, Error, Result, Vm};
 use serde_json::{Value as Json, json};
@@ -91,10 +91,9 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     // From here on the lease goes back when something fails.
     let mut stored =
         Stored { store, fence, messages: Conversation::new(), info: Json::Null, in_doubt: false };
-    match stored.store.record(RecordKind::Session, id).await.map_err(wrong)? {
+    match stored.store.session(id).await.map_err(wrong)? {
         None => {
-            let create = Write::RecordCreate {
-                kind: RecordKind::Session,
+            let create = Write::SessionCreate {
                 id: id.to_owned(),
                 status: "active".to_owned(),
                 info: b"null".to_vec(),
@@ -121,13 +120,13 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
 }
 
 /// What the store has of a session: its messages and its head.
-async fn read(store: &SqliteStore, id: &str, record: &Record) -> Result<(Conversation, Json)> {
+async fn read(store: &SqliteStore, id: &str, record: &StoredSession) -> Result<(Conversation, Json)> {
     let broken = |what: &str| thrown(format!("session '{id}': its stored {what} cannot be read"));
     let info = serde_json::from_slice(&record.info).map_err(|_| broken("head"))?;
     let mut messages = Conversation::new();
     let mut at = 0;
     while at < record.length {
-        let page = store.entries(RecordKind::Session, id, at, PAGE).await;
+        let page = store.session_entries(id, at, PAGE).await;
         let page = page.map_err(|error| failed(id, &error))?;
         if page.is_empty() {
             break;
@@ -247,20 +246,20 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
         let history = session.history.borrow();
         let (messages, info) = (history.messages.clone(), info(session, &history));
         let same = stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count();
-        let (at_ms, kind, id) = (cx.system().now_ms(), RecordKind::Session, session.id.clone());
+        let (at_ms, id) = (cx.system().now_ms(), session.id.clone());
         let mut writes = Vec::new();
         if same < stored.messages.len() {
-            writes.push(Write::RecordTruncate { kind, id: id.clone(), length: same as u64, at_ms });
+            writes.push(Write::SessionTruncate { id: id.clone(), length: same as u64, at_ms });
         }
         if same < messages.len() {
             let entries =
                 messages.iter().skip(same).map(|message| message.to_json().to_string().into_bytes());
             let entries = entries.collect();
-            writes.push(Write::RecordAppend { kind, id: id.clone(), first: same as u64, entries, at_ms });
+            writes.push(Write::SessionAppend { id: id.clone(), first: same as u64, entries, at_ms });
         }
         if info != stored.info {
             let info = Some(info.to_string().into_bytes());
-            writes.push(Write::RecordUpdate { kind, id, status: None, info, at_ms });
+            writes.push(Write::SessionUpdate { id, status: None, info, at_ms });
         }
         if writes.is_empty() {
             return Ok(());
@@ -287,7 +286,7 @@ async fn look_again(session: &Session) -> Result<()> {
         _ => return Ok(()),
     };
     let id = &session.id;
-    let record = store.record(RecordKind::Session, id).await.map_err(|error| failed(id, &error))?;
+    let record = store.session(id).await.map_err(|error| failed(id, &error))?;
     let record = record.ok_or_else(|| thrown(format!("session '{id}': it was removed from the store")))?;
     let (messages, info) = read(&store, id, &record).await?;
     if let Some(stored) = &mut *session.stored.borrow_mut() {

@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `store` | the trait, and short forms of single writes |
 //! | `write` | the list of writes, their limits, and what they give back |
-//! | `model` | leases, entries, events, messages, records, digests |
+//! | `model` | leases, entries, events, messages, sessions, digests |
 //! | `run` | runs, their journal, their sources, and what they wait for |
 //! | `error` | what can go wrong, and the way out |
 //! | `sqlite` | a file in the project's state folder |
@@ -30,8 +30,8 @@ mod write;
 pub use error::{Error, Result};
 pub use memory::MemoryStore;
 pub use model::{
-    Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, NewMessage, QueueStats, Record,
-    RecordKind, Topic,
+    Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, NewMessage, QueueStats, Session,
+    Topic,
 };
 pub use run::{
     Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus,

@@ -141,29 +141,9 @@ pub struct QueueStats {
     pub dead: u64,
 }
 
-/// The kinds of records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RecordKind {
-    /// A run of a program; its entries are the journal, which only grows.
-    Run,
-    /// A conversation; its entries are the messages, of which the newest may be cut off.
-    Session,
-}
-
-impl RecordKind {
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            RecordKind::Run => "run",
-            RecordKind::Session => "session",
-        }
-    }
-}
-
-/// The head of a record: a run or a session.
+/// The head of a session: a conversation, of which the entries are the messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct Session {
     /// Its id.
     pub id: String,
     /// The scope of the lease under which it was made; only that scope may write it.

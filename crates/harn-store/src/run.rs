@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::model::Lease;
 
 /// How a run stands.
@@ -271,6 +273,24 @@ pub struct JournalEntry {
     pub at_ms: i64,
     /// The data, of any size up to [`crate::MAX_VALUE`]. Large ones are kept once under their SHA-256, by the store itself.
     pub payload: Vec<u8>,
+}
+
+impl JournalEntry {
+    /// Tells an entry from one in which a byte was changed; a payload that is kept elsewhere stands for its digest.
+    pub(crate) fn checksum(&self, shared: Option<&crate::Digest>) -> i64 {
+        let mut hash = Sha256::new();
+        for number in [self.seq, self.count, self.kind as u64, self.at_ms.cast_unsigned()] {
+            hash.update(number.to_le_bytes());
+        }
+        let payload = shared.map_or(&*self.payload, |digest| &digest.0);
+        for part in [self.task.as_bytes(), self.name.as_bytes(), self.place.as_bytes(), &self.digest, payload]
+        {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let digest: [u8; 32] = hash.finalize().into();
+        i64::from_le_bytes(*digest.first_chunk().unwrap_or(&[0; 8]))
+    }
 }
 
 /// A source that a run was started with.

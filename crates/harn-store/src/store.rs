@@ -5,8 +5,7 @@ use std::pin::Pin;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Record, RecordKind,
-    Topic,
+    Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, QueueStats, Session, Topic,
 };
 use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::write::{Write, Written};
@@ -67,29 +66,23 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Reply<'a, Vec<Dead>>;
 
-    /// The head of a run or session.
-    fn record<'a>(&'a self, kind: RecordKind, id: &'a str) -> Reply<'a, Option<Record>>;
+    /// The head of a session.
+    fn session<'a>(&'a self, id: &'a str) -> Reply<'a, Option<Session>>;
 
-    /// The heads of runs or sessions, sorted by id; only those with `status`, if one is given.
-    fn records<'a>(
+    /// The heads of sessions, sorted by id; only those with `status`, if one is given.
+    fn sessions<'a>(
         &'a self,
-        kind: RecordKind,
+
         status: Option<&'a str>,
         after: Option<&'a str>,
         limit: usize,
-    ) -> Reply<'a, Vec<Record>>;
+    ) -> Reply<'a, Vec<Session>>;
 
-    /// Entries of a run or session, from number `from` on, counted from 0.
+    /// Entries of a session, from number `from` on, counted from 0.
     ///
     /// # Errors
-    /// [`Error::Missing`] when there is no such record.
-    fn entries<'a>(
-        &'a self,
-        kind: RecordKind,
-        id: &'a str,
-        from: u64,
-        limit: usize,
-    ) -> Reply<'a, Vec<Vec<u8>>>;
+    /// [`Error::Missing`] when there is no such session.
+    fn session_entries<'a>(&'a self, id: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<Vec<u8>>>;
 
     /// The bytes of a blob, compared with their digest.
     ///
@@ -198,17 +191,17 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Adds entries to a run or session; gives how many there are then.
-    fn append<'a>(
+    /// Adds entries to a session; gives how many there are then.
+    fn session_append<'a>(
         &'a self,
         fence: &'a Fence,
-        kind: RecordKind,
+
         id: &'a str,
         first: u64,
         entries: Vec<Vec<u8>>,
         at_ms: i64,
     ) -> Reply<'a, u64> {
-        let write = Write::RecordAppend { kind, id: id.to_owned(), first, entries, at_ms };
+        let write = Write::SessionAppend { id: id.to_owned(), first, entries, at_ms };
         number(self.write_one(fence, write))
     }
 

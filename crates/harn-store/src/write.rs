@@ -1,7 +1,7 @@
 //! Writes: what can be changed in a store, and what comes back. A list of writes happens as a whole or not at all.
 
 use crate::error::{Error, Result};
-use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage, RecordKind};
+use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::run::{JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunStatus, Waitpoint};
 
 /// The longest name of anything, in bytes.
@@ -115,10 +115,8 @@ pub enum Write {
         /// The message.
         id: String,
     },
-    /// Makes a run or session, which belongs to the scope of the lease.
-    RecordCreate {
-        /// Run or session.
-        kind: RecordKind,
+    /// Makes a session, which belongs to the scope of the lease.
+    SessionCreate {
         /// Its id.
         id: String,
         /// A word for its state.
@@ -128,10 +126,8 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Changes the head of a run or session.
-    RecordUpdate {
-        /// Run or session.
-        kind: RecordKind,
+    /// Changes the head of a session.
+    SessionUpdate {
         /// Its id.
         id: String,
         /// The new state, if it changes.
@@ -142,9 +138,7 @@ pub enum Write {
         at_ms: i64,
     },
     /// Adds entries. Gives [`Written::Count`]: how many there are now.
-    RecordAppend {
-        /// Run or session.
-        kind: RecordKind,
+    SessionAppend {
         /// Its id.
         id: String,
         /// The number of the first of them, from 0: an append that was made before is refused.
@@ -155,9 +149,7 @@ pub enum Write {
         at_ms: i64,
     },
     /// Cuts the newest messages off a session. Gives [`Written::Count`]: how many were cut off.
-    RecordTruncate {
-        /// Run or session; a run's journal is refused.
-        kind: RecordKind,
+    SessionTruncate {
         /// Its id.
         id: String,
         /// How many entries stay.
@@ -165,10 +157,8 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Makes a run or session out of the first entries of another one; the new one belongs to the scope of the lease.
-    RecordFork {
-        /// Run or session.
-        kind: RecordKind,
+    /// Makes a session out of the first entries of another one; the new one belongs to the scope of the lease.
+    SessionFork {
         /// The one that is copied; it may belong to anybody.
         from: String,
         /// How many of its entries.
@@ -178,10 +168,8 @@ pub enum Write {
         /// The time.
         at_ms: i64,
     },
-    /// Removes a run or session with all entries. Gives [`Written::Done`]: whether there was one.
-    RecordDelete {
-        /// Run or session.
-        kind: RecordKind,
+    /// Removes a session with all entries. Gives [`Written::Done`]: whether there was one.
+    SessionDelete {
         /// Its id.
         id: String,
     },
@@ -340,27 +328,24 @@ pub(crate) fn check(write: &Write) -> Result<()> {
             name("queue", queue)?;
             name("message id", id)
         }
-        Write::RecordCreate { kind, id, status, info, .. } => {
-            name(kind.word(), id)?;
+        Write::SessionCreate { id, status, info, .. } => {
+            name("session", id)?;
             name("status", status)?;
             size("info", info)
         }
-        Write::RecordUpdate { kind, id, status, info, .. } => {
-            name(kind.word(), id)?;
+        Write::SessionUpdate { id, status, info, .. } => {
+            name("session", id)?;
             status.as_deref().map_or(Ok(()), |status| name("status", status))?;
             info.as_ref().map_or(Ok(()), |info| size("info", info))
         }
-        Write::RecordAppend { kind, id, entries, .. } => {
-            name(kind.word(), id)?;
+        Write::SessionAppend { id, entries, .. } => {
+            name("session", id)?;
             entries.iter().try_for_each(|entry| size("entry", entry))
         }
-        Write::RecordTruncate { kind: RecordKind::Run, .. } => {
-            Err(Error::invalid("run", "a journal is never cut; fork the run instead"))
-        }
-        Write::RecordTruncate { kind, id, .. } | Write::RecordDelete { kind, id } => name(kind.word(), id),
-        Write::RecordFork { kind, from, id, .. } => {
-            name(kind.word(), from)?;
-            name(kind.word(), id)
+        Write::SessionTruncate { id, .. } | Write::SessionDelete { id } => name("session", id),
+        Write::SessionFork { from, id, .. } => {
+            name("session", from)?;
+            name("session", id)
         }
         Write::BlobPut { bytes } => size("blob", bytes),
         Write::RunCreate { run, .. } => new_run(run),
@@ -447,9 +432,9 @@ fn size(what: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a record is called in messages.
-pub(crate) fn label(kind: RecordKind, id: &str) -> String {
-    format!("{} '{id}'", kind.word())
+/// What a session is called in messages.
+pub(crate) fn label(id: &str) -> String {
+    format!("session '{id}'")
 }
 
 /// Compares the version that is there with what the writer expects.
@@ -470,19 +455,19 @@ pub(crate) fn expected(space: &str, key: &str, expect: Expect, found: Option<u64
     })
 }
 
-/// An append that does not begin where the record ends.
-pub(crate) fn misplaced(kind: RecordKind, id: &str, first: u64, length: u64) -> Error {
+/// An append that does not begin where the session ends.
+pub(crate) fn misplaced(id: &str, first: u64, length: u64) -> Error {
     Error::Conflict {
-        what: label(kind, id),
+        what: label(id),
         expected: format!("entry {first} to be the next"),
         found: format!("{length} entries"),
     }
 }
 
 /// A fork of more entries than there are.
-pub(crate) fn too_short(kind: RecordKind, id: &str, wanted: u64, length: u64) -> Error {
+pub(crate) fn too_short(id: &str, wanted: u64, length: u64) -> Error {
     Error::Conflict {
-        what: label(kind, id),
+        what: label(id),
         expected: format!("at least {wanted} entries"),
         found: format!("{length} entries"),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::runs;
 use super::state::{Kept, Message, State};
 use crate::error::{Error, Result};
-use crate::model::{Claimed, Digest, Entry, Fence, Lease, NewEvent, Record, RecordKind};
+use crate::model::{Claimed, Digest, Entry, Fence, Lease, NewEvent, Session};
 use crate::write::{self, Write, Written, label};
 
 /// Takes a lease ([`crate::Store::acquire`]).
@@ -118,30 +118,30 @@ fn one(state: &mut State, fence: &Fence, write: Write) -> Result<Written> {
             Written::Done(true)
         }
         Write::QueueRemove { queue, id } => Written::Done(remove(state, &queue, &id)),
-        Write::RecordCreate { kind, id, status, info, at_ms } => {
-            let head = record(id, fence, status, info, at_ms);
-            create(state, kind, Kept { head, entries: Arc::default() })?;
+        Write::SessionCreate { id, status, info, at_ms } => {
+            let head = new_head(id, fence, status, info, at_ms);
+            create(state, Kept { head, entries: Arc::default() })?;
             Written::Done(true)
         }
-        Write::RecordUpdate { kind, id, status, info, at_ms } => {
-            let head = &mut owned(state, fence, kind, &id)?.head;
+        Write::SessionUpdate { id, status, info, at_ms } => {
+            let head = &mut owned(state, fence, &id)?.head;
             head.status = status.unwrap_or_else(|| std::mem::take(&mut head.status));
             head.info = info.unwrap_or_else(|| std::mem::take(&mut head.info));
             head.updated_ms = at_ms;
             Written::Done(true)
         }
-        Write::RecordAppend { kind, id, first, entries, at_ms } => {
-            let kept = owned(state, fence, kind, &id)?;
+        Write::SessionAppend { id, first, entries, at_ms } => {
+            let kept = owned(state, fence, &id)?;
             if first != kept.head.length {
-                return Err(write::misplaced(kind, &id, first, kept.head.length));
+                return Err(write::misplaced(&id, first, kept.head.length));
             }
             Arc::make_mut(&mut kept.entries).extend(entries.into_iter().map(Arc::from));
             kept.head.length = kept.entries.len() as u64;
             kept.head.updated_ms = at_ms;
             Written::Count(kept.head.length)
         }
-        Write::RecordTruncate { kind, id, length, at_ms } => {
-            let kept = owned(state, fence, kind, &id)?;
+        Write::SessionTruncate { id, length, at_ms } => {
+            let kept = owned(state, fence, &id)?;
             let cut = kept.head.length.saturating_sub(length);
             if cut > 0 {
                 Arc::make_mut(&mut kept.entries).truncate(usize::try_from(length).unwrap_or(usize::MAX));
@@ -150,16 +150,14 @@ fn one(state: &mut State, fence: &Fence, write: Write) -> Result<Written> {
             }
             Written::Count(cut)
         }
-        Write::RecordFork { kind, from, length, id, at_ms } => {
-            fork(state, fence, kind, &from, length, id, at_ms)?
-        }
-        Write::RecordDelete { kind, id } => {
-            let key = (kind, id);
-            if !state.records.contains_key(&key) {
+        Write::SessionFork { from, length, id, at_ms } => fork(state, fence, &from, length, id, at_ms)?,
+        Write::SessionDelete { id } => {
+            let key = id;
+            if !state.sessions.contains_key(&key) {
                 return Ok(Written::Done(false));
             }
-            owned(state, fence, kind, &key.1)?;
-            Arc::make_mut(&mut state.records).remove(&key);
+            owned(state, fence, &key)?;
+            Arc::make_mut(&mut state.sessions).remove(&key);
             Written::Done(true)
         }
         Write::RunCreate { run, at_ms } => runs::create(state, fence, run, at_ms)?,
@@ -238,26 +236,26 @@ fn remove(state: &mut State, queue: &str, id: &str) -> bool {
     queue.is_some_and(|queue| Arc::make_mut(queue).remove(id).is_some())
 }
 
-fn record(id: String, fence: &Fence, status: String, info: Vec<u8>, at_ms: i64) -> Record {
+fn new_head(id: String, fence: &Fence, status: String, info: Vec<u8>, at_ms: i64) -> Session {
     let scope = fence.scope.to_string();
-    Record { id, scope, status, info, length: 0, created_ms: at_ms, updated_ms: at_ms }
+    Session { id, scope, status, info, length: 0, created_ms: at_ms, updated_ms: at_ms }
 }
 
-fn create(state: &mut State, kind: RecordKind, kept: Kept) -> Result<()> {
+fn create(state: &mut State, kept: Kept) -> Result<()> {
     let id = kept.head.id.clone();
-    if state.records.contains_key(&(kind, id.clone())) {
-        return Err(Error::Exists { what: label(kind, &id) });
+    if state.sessions.contains_key(&id.clone()) {
+        return Err(Error::Exists { what: label(&id) });
     }
-    Arc::make_mut(&mut state.records).insert((kind, id), kept);
+    Arc::make_mut(&mut state.sessions).insert(id, kept);
     Ok(())
 }
 
-/// A record that the lease may change.
-fn owned<'a>(state: &'a mut State, fence: &Fence, kind: RecordKind, id: &str) -> Result<&'a mut Kept> {
-    let kept = Arc::make_mut(&mut state.records).get_mut(&(kind, id.to_owned()));
-    let kept = kept.ok_or_else(|| Error::missing(label(kind, id)))?;
+/// A session that the lease may change.
+fn owned<'a>(state: &'a mut State, fence: &Fence, id: &str) -> Result<&'a mut Kept> {
+    let kept = Arc::make_mut(&mut state.sessions).get_mut(&id.to_owned());
+    let kept = kept.ok_or_else(|| Error::missing(label(id)))?;
     if *kept.head.scope != *fence.scope {
-        return Err(Error::Owned { what: label(kind, id), scope: kept.head.scope.clone() });
+        return Err(Error::Owned { what: label(id), scope: kept.head.scope.clone() });
     }
     Ok(kept)
 }
@@ -265,21 +263,21 @@ fn owned<'a>(state: &'a mut State, fence: &Fence, kind: RecordKind, id: &str) ->
 fn fork(
     state: &mut State,
     fence: &Fence,
-    kind: RecordKind,
+
     from: &str,
     wanted: u64,
     id: String,
     at_ms: i64,
 ) -> Result<Written> {
-    let source = state.records.get(&(kind, from.to_owned()));
-    let source = source.ok_or_else(|| Error::missing(label(kind, from)))?;
+    let source = state.sessions.get(from);
+    let source = source.ok_or_else(|| Error::missing(label(from)))?;
     if wanted > source.head.length {
-        return Err(write::too_short(kind, from, wanted, source.head.length));
+        return Err(write::too_short(from, wanted, source.head.length));
     }
-    let mut head = record(id, fence, source.head.status.clone(), source.head.info.clone(), at_ms);
+    let mut head = new_head(id, fence, source.head.status.clone(), source.head.info.clone(), at_ms);
     head.length = wanted;
     let entries = source.entries.iter().take(usize::try_from(wanted).unwrap_or(usize::MAX)).cloned();
     let kept = Kept { head, entries: Arc::new(entries.collect()) };
-    create(state, kind, kept)?;
+    create(state, kept)?;
     Ok(Written::Count(wanted))
 }

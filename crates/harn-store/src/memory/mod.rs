@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::state::{Message, State};
 use crate::error::{Error, Result};
-use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Record, RecordKind, Topic};
+use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
 use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written, label};
@@ -144,36 +144,29 @@ impl Store for MemoryStore {
         })
     }
 
-    fn record<'a>(&'a self, kind: RecordKind, id: &'a str) -> Reply<'a, Option<Record>> {
-        self.read(|state| Ok(state.records.get(&(kind, id.to_owned())).map(|found| found.head.clone())))
+    fn session<'a>(&'a self, id: &'a str) -> Reply<'a, Option<Session>> {
+        self.read(|state| Ok(state.sessions.get(&id.to_owned()).map(|found| found.head.clone())))
     }
 
-    fn records<'a>(
+    fn sessions<'a>(
         &'a self,
-        kind: RecordKind,
+
         status: Option<&'a str>,
         after: Option<&'a str>,
         limit: usize,
-    ) -> Reply<'a, Vec<Record>> {
+    ) -> Reply<'a, Vec<Session>> {
         self.read(|state| {
-            let found = page(&state.records, Some((kind, after.unwrap_or("").to_owned())), usize::MAX)
-                .take_while(|((of, _), _)| *of == kind)
+            let found = page(&state.sessions, after.map(str::to_owned), usize::MAX)
                 .map(|(_, found)| &found.head)
                 .filter(|head| status.is_none_or(|status| head.status == status));
             Ok(found.take(limit).cloned().collect())
         })
     }
 
-    fn entries<'a>(
-        &'a self,
-        kind: RecordKind,
-        id: &'a str,
-        from: u64,
-        limit: usize,
-    ) -> Reply<'a, Vec<Vec<u8>>> {
+    fn session_entries<'a>(&'a self, id: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<Vec<u8>>> {
         self.read(|state| {
-            let missing = || Error::missing(label(kind, id));
-            let found = state.records.get(&(kind, id.to_owned())).ok_or_else(missing)?;
+            let missing = || Error::missing(label(id));
+            let found = state.sessions.get(&id.to_owned()).ok_or_else(missing)?;
             let from = usize::try_from(from).unwrap_or(usize::MAX);
             Ok(found.entries.iter().skip(from).take(limit).map(|entry| entry.to_vec()).collect())
         })

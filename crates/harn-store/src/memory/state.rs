@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Dead, Digest, Entry, Lease, NewEvent, NewMessage, Record, RecordKind, Topic};
+use crate::model::{Dead, Digest, Entry, Lease, NewEvent, NewMessage, Session, Topic};
 
 pub(super) type Table<K, V> = Arc<BTreeMap<K, V>>;
 
@@ -17,7 +17,7 @@ pub(super) struct State {
     pub(super) kv: Table<String, Table<String, Entry>>,
     pub(super) topics: Table<String, Log>,
     pub(super) queues: Table<String, Table<String, Message>>,
-    pub(super) records: Table<(RecordKind, String), Kept>,
+    pub(super) sessions: Table<String, Kept>,
     /// Counts what runs have asked for.
     pub(super) asked: u64,
     /// Counts the runs.
@@ -71,9 +71,9 @@ impl Message {
     }
 }
 
-/// A run or session with its entries.
+/// A session with its entries.
 #[derive(Clone)]
 pub(super) struct Kept {
-    pub(super) head: Record,
+    pub(super) head: Session,
     pub(super) entries: Arc<Vec<Arc<[u8]>>>,
 }

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Outcome;
-use super::records;
 use super::runs;
+use super::sessions;
 use super::statement::{run, signed};
 use crate::error::Error;
 use crate::model::{Claimed, Digest, Expect, Fence, Lease, NewEvent, NewMessage};
@@ -104,12 +104,12 @@ fn one(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
         Write::QueueRemove { queue, id } => {
             done(run(db, "DELETE FROM message WHERE queue = ? AND id = ?", [queue, id])?)
         }
-        Write::RecordCreate { .. }
-        | Write::RecordUpdate { .. }
-        | Write::RecordAppend { .. }
-        | Write::RecordTruncate { .. }
-        | Write::RecordFork { .. }
-        | Write::RecordDelete { .. } => records::apply(db, fence, write),
+        Write::SessionCreate { .. }
+        | Write::SessionUpdate { .. }
+        | Write::SessionAppend { .. }
+        | Write::SessionTruncate { .. }
+        | Write::SessionFork { .. }
+        | Write::SessionDelete { .. } => sessions::apply(db, fence, write),
         Write::RunCreate { .. }
         | Write::RunFork { .. }
         | Write::RunStatus { .. }

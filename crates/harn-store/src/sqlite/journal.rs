@@ -50,12 +50,13 @@ pub(super) fn whole(digest: Digest, bytes: Option<Vec<u8>>) -> Outcome<Vec<u8>> 
 
 pub(super) fn append(db: &Connection, number: i64, entries: &[JournalEntry], at_ms: i64) -> Outcome<Written> {
     let sql =
-        "INSERT INTO journal (key, task, count, kind, name, place, digest, at_ms, payload, digest_of_payload)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        "INSERT INTO journal (key, task, count, kind, name, place, digest, at_ms, payload, digest_of_payload,
+               checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let mut effects = 0;
     for entry in entries {
         let JournalEntry { seq, task, count, kind, name, place, digest, at_ms, payload } = entry;
         let shared = if payload.len() > INLINE { Some(share(db, payload)?) } else { None };
+        let checksum = entry.checksum(shared.as_ref());
         let (inline, shared) = match &shared {
             Some(digest) => (None, Some(&digest.0[..])),
             None => (Some(payload), None),
@@ -74,7 +75,8 @@ pub(super) fn append(db: &Connection, number: i64, entries: &[JournalEntry], at_
                 digest,
                 at_ms,
                 inline,
-                shared
+                shared,
+                checksum
             ],
         )?;
         effects += u64::from(entry.kind == EntryKind::Outcome);
@@ -86,12 +88,13 @@ pub(super) fn append(db: &Connection, number: i64, entries: &[JournalEntry], at_
 }
 
 pub(super) fn read(db: &Connection, id: &str, from: u64, limit: usize) -> Outcome<Vec<JournalEntry>> {
-    let number = super::runs::number(db, id)?;
+    let (number, length) = super::runs::extent(db, id)?;
     if from > u64::from(u32::MAX) {
         return Ok(Vec::new());
     }
     let sql =
-        "SELECT key, task, count, kind, name, place, journal.digest, at_ms, payload, digest_of_payload, bytes
+        "SELECT key, task, count, kind, name, place, journal.digest, at_ms, payload, digest_of_payload, bytes,
+               checksum
                FROM journal LEFT JOIN shared ON shared.digest = digest_of_payload
                WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?";
     let args = params![key(number, from), key(number, u64::MAX), page(limit)];
@@ -112,19 +115,33 @@ pub(super) fn read(db: &Connection, id: &str, from: u64, limit: usize) -> Outcom
             at_ms: row.get(7)?,
             payload: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
         };
-        Ok((entry, row.get::<_, Option<[u8; 32]>>(9)?.map(Digest), row.get::<_, Option<Vec<u8>>>(10)?))
+        let shared = row.get::<_, Option<[u8; 32]>>(9)?.map(Digest);
+        let same = entry.checksum(shared.as_ref()) == row.get::<_, i64>(11)?;
+        Ok((entry, same, shared, row.get::<_, Option<Vec<u8>>>(10)?))
     })?;
     let mut out = Vec::with_capacity(found.len());
-    for (next, (mut entry, shared, bytes)) in (from..).zip(found) {
+    let damaged = |seq: u64, what: &str| {
+        let (path, detail) = (std::path::PathBuf::new(), format!("entry {seq} of run '{id}' {what}"));
+        Error::Corrupt { path, detail }
+    };
+    let expected = length.saturating_sub(from).min(limit as u64);
+    if found.len() as u64 > expected {
+        return Err(damaged(from + expected, "lies behind the end").into());
+    }
+    for (next, (mut entry, same, shared, bytes)) in (from..).zip(found) {
         if entry.seq != next {
-            let (path, detail) =
-                (std::path::PathBuf::new(), format!("entry {next} of run '{id}' is missing"));
-            return Err(Error::Corrupt { path, detail }.into());
+            return Err(damaged(next, "is missing").into());
+        }
+        if !same {
+            return Err(damaged(next, "was changed").into());
         }
         if let Some(digest) = shared {
             entry.payload = whole(digest, bytes)?;
         }
         out.push(entry);
+    }
+    if (out.len() as u64) < expected {
+        return Err(damaged(from + out.len() as u64, "is missing").into());
     }
     Ok(out)
 }
@@ -146,7 +163,7 @@ pub(super) fn copy(db: &Connection, from: i64, to: i64, length: u64) -> Outcome<
     run(db, sql, range)?;
     let sql =
         "INSERT INTO journal SELECT key - ?1 + ?3, task, count, kind, name, place, digest, at_ms, payload,
-               digest_of_payload FROM journal WHERE key >= ?1 AND key < ?2";
+               digest_of_payload, checksum FROM journal WHERE key >= ?1 AND key < ?2";
     run(db, sql, params![range[0], range[1], key(to, 0)])?;
     run(db, "UPDATE run SET length = ?, effects = ? WHERE number = ?", params![length, effects, to]).map(drop)
 }

@@ -4,9 +4,9 @@ mod apply;
 mod fault;
 mod journal;
 mod read;
-mod records;
 mod runs;
 mod schema;
+mod sessions;
 mod statement;
 mod thread;
 
@@ -21,7 +21,7 @@ use rusqlite::Connection;
 use self::fault::Outcome;
 use self::thread::{Job, Task, Thread};
 use crate::error::{Error, Result};
-use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Record, RecordKind, Topic};
+use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
 use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written};
@@ -209,31 +209,25 @@ impl Store for SqliteStore {
         self.read(move |db| read::queue_dead(db, &queue, now_ms, after.as_deref(), limit))
     }
 
-    fn record<'a>(&'a self, kind: RecordKind, id: &'a str) -> Reply<'a, Option<Record>> {
+    fn session<'a>(&'a self, id: &'a str) -> Reply<'a, Option<Session>> {
         let id = id.to_owned();
-        self.read(move |db| read::record(db, kind, &id))
+        self.read(move |db| read::session(db, &id))
     }
 
-    fn records<'a>(
+    fn sessions<'a>(
         &'a self,
-        kind: RecordKind,
+
         status: Option<&'a str>,
         after: Option<&'a str>,
         limit: usize,
-    ) -> Reply<'a, Vec<Record>> {
+    ) -> Reply<'a, Vec<Session>> {
         let (status, after) = (status.map(str::to_owned), after.map(str::to_owned));
-        self.read(move |db| read::records(db, kind, status.as_deref(), after.as_deref(), limit))
+        self.read(move |db| read::sessions(db, status.as_deref(), after.as_deref(), limit))
     }
 
-    fn entries<'a>(
-        &'a self,
-        kind: RecordKind,
-        id: &'a str,
-        from: u64,
-        limit: usize,
-    ) -> Reply<'a, Vec<Vec<u8>>> {
+    fn session_entries<'a>(&'a self, id: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<Vec<u8>>> {
         let id = id.to_owned();
-        self.read(move |db| read::entries(db, kind, &id, from, limit))
+        self.read(move |db| read::session_entries(db, &id, from, limit))
     }
 
     fn blob(&self, digest: Digest) -> Reply<'_, Option<Vec<u8>>> {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::fault::Outcome;
 use super::statement::{page, row, rows, signed};
 use crate::error::Error;
-use crate::model::{Dead, Digest, Entry, Event, Lease, NewEvent, QueueStats, Record, RecordKind, Topic};
+use crate::model::{Dead, Digest, Entry, Event, Lease, NewEvent, QueueStats, Session, Topic};
 use crate::write::label;
 
 pub(super) fn lease(db: &Connection, scope: &str) -> Outcome<Option<Lease>> {
@@ -108,10 +108,11 @@ pub(super) fn queue_dead(
     })
 }
 
-const RECORD: &str = "SELECT id, scope, status, info, length, created_ms, updated_ms FROM record";
+/// In the table of sessions `kind` is 1.
+const SESSION: &str = "SELECT id, scope, status, info, length, created_ms, updated_ms FROM record";
 
-fn head(row: &Row<'_>) -> rusqlite::Result<Record> {
-    Ok(Record {
+fn head(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
         id: row.get(0)?,
         scope: row.get(1)?,
         status: row.get(2)?,
@@ -122,40 +123,34 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Record> {
     })
 }
 
-pub(super) fn record(db: &Connection, kind: RecordKind, id: &str) -> Outcome<Option<Record>> {
-    row(db, &format!("{RECORD} WHERE kind = ? AND id = ?"), params![kind as i64, id], head)
+pub(super) fn session(db: &Connection, id: &str) -> Outcome<Option<Session>> {
+    row(db, &format!("{SESSION} WHERE kind = 1 AND id = ?"), params![id], head)
 }
 
-pub(super) fn records(
+pub(super) fn sessions(
     db: &Connection,
-    kind: RecordKind,
+
     status: Option<&str>,
     after: Option<&str>,
     limit: usize,
-) -> Outcome<Vec<Record>> {
-    let (kind, after, limit) = (kind as i64, after.unwrap_or(""), page(limit));
+) -> Outcome<Vec<Session>> {
+    let (after, limit) = (after.unwrap_or(""), page(limit));
     match status {
         Some(status) => {
-            let sql = format!("{RECORD} WHERE kind = ? AND status = ? AND id > ? ORDER BY id LIMIT ?");
-            rows(db, &sql, params![kind, status, after, limit], head)
+            let sql = format!("{SESSION} WHERE kind = 1 AND status = ? AND id > ? ORDER BY id LIMIT ?");
+            rows(db, &sql, params![status, after, limit], head)
         }
         None => {
-            let sql = format!("{RECORD} WHERE kind = ? AND id > ? ORDER BY id LIMIT ?");
-            rows(db, &sql, params![kind, after, limit], head)
+            let sql = format!("{SESSION} WHERE kind = 1 AND id > ? ORDER BY id LIMIT ?");
+            rows(db, &sql, params![after, limit], head)
         }
     }
 }
 
-pub(super) fn entries(
-    db: &Connection,
-    kind: RecordKind,
-    id: &str,
-    from: u64,
-    limit: usize,
-) -> Outcome<Vec<Vec<u8>>> {
-    let sql = "SELECT number FROM record WHERE kind = ? AND id = ?";
-    let number: Option<i64> = row(db, sql, params![kind as i64, id], |row| row.get(0))?;
-    let number = number.ok_or_else(|| Error::missing(label(kind, id)))?;
+pub(super) fn session_entries(db: &Connection, id: &str, from: u64, limit: usize) -> Outcome<Vec<Vec<u8>>> {
+    let sql = "SELECT number FROM record WHERE kind = 1 AND id = ?";
+    let number: Option<i64> = row(db, sql, params![id], |row| row.get(0))?;
+    let number = number.ok_or_else(|| Error::missing(label(id)))?;
     let sql = "SELECT body FROM entry WHERE record = ? AND n >= ? ORDER BY n LIMIT ?";
     rows(db, sql, params![number, signed(from), page(limit)], |row| row.get(0))
 }

@@ -98,7 +98,13 @@ fn own(db: &Connection, fence: &Fence, id: &str) -> Outcome<Own> {
     Ok(find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?)
 }
 
-pub(super) fn number(db: &Connection, id: &str) -> Outcome<i64> {
+/// Number of a run, and length of its journal.
+pub(super) fn extent(db: &Connection, id: &str) -> Outcome<(i64, u64)> {
+    let own = find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?;
+    Ok((own.number, own.length))
+}
+
+fn number(db: &Connection, id: &str) -> Outcome<i64> {
     Ok(find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?.number)
 }
 

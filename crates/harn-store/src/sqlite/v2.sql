@@ -22,6 +22,7 @@ CREATE TABLE run (
 CREATE INDEX run_due ON run (status, due_ms, number);
 
 -- The key is the number of the run, times 2^32, plus the number of the entry: one tree, in the order of reading.
+-- The file has no checksums of its own, and a resumed run must not follow a changed byte: each entry has one.
 -- A large payload is in `shared`, under `digest_of_payload`.
 CREATE TABLE journal (
     key INTEGER PRIMARY KEY,
@@ -33,7 +34,8 @@ CREATE TABLE journal (
     digest BLOB NOT NULL,
     at_ms INTEGER NOT NULL,
     payload BLOB,
-    digest_of_payload BLOB
+    digest_of_payload BLOB,
+    checksum INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE source (

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use harn_store::{
-    Claimed, Digest, Error, Event, Expect, MAX_NAME, QueueStats, RecordKind, Store, StoreExt, Write, Written,
+    Claimed, Digest, Error, Event, Expect, MAX_NAME, QueueStats, Store, StoreExt, Write, Written,
 };
 
 use crate::runs::*;
@@ -47,13 +47,7 @@ async fn a_stale_owner_writes_nothing(store: Shared) {
         Write::QueueClaim { queue: "q".into(), now_ms: 0, until_ms: 1, limit: 1 },
         Write::QueueAck { queue: "q".into(), id: "m".into(), attempt: 1 },
         Write::QueueRemove { queue: "q".into(), id: "m".into() },
-        Write::RecordCreate {
-            kind: RecordKind::Run,
-            id: "r".into(),
-            status: "running".into(),
-            info: vec![],
-            at_ms: 0,
-        },
+        Write::SessionCreate { id: "r".into(), status: "running".into(), info: vec![], at_ms: 0 },
         Write::BlobPut { bytes: vec![1] },
         Write::BlobDelete { digest: Digest::of(b"") },
     ];
@@ -298,108 +292,92 @@ async fn failed_messages_are_tried_again_and_then_dead(store: Shared) {
     assert_eq!(one(&*store, &fence, push).await, Ok(Written::Done(true)));
 }
 
-fn create(kind: RecordKind, id: &str) -> Write {
-    Write::RecordCreate { kind, id: id.into(), status: "running".into(), info: b"{}".to_vec(), at_ms: 7 }
+fn create(id: &str) -> Write {
+    Write::SessionCreate { id: id.into(), status: "running".into(), info: b"{}".to_vec(), at_ms: 7 }
 }
 
-async fn a_journal_grows_by_entries_that_follow(store: Shared) {
+async fn a_session_grows_by_entries_that_follow(store: Shared) {
     let fence = fence(&*store, "run/1").await;
-    one(&*store, &fence, create(RecordKind::Run, "1")).await.unwrap();
-    assert!(matches!(one(&*store, &fence, create(RecordKind::Run, "1")).await, Err(Error::Exists { .. })));
+    one(&*store, &fence, create("1")).await.unwrap();
+    assert!(matches!(one(&*store, &fence, create("1")).await, Err(Error::Exists { .. })));
     let entries = |range: std::ops::Range<u8>| range.map(|n| vec![n]).collect::<Vec<_>>();
-    assert_eq!(store.append(&fence, RecordKind::Run, "1", 0, entries(0..3), 8).await, Ok(3));
+    assert_eq!(store.session_append(&fence, "1", 0, entries(0..3), 8).await, Ok(3));
     // The same append again, because its answer was lost: nothing is there twice.
-    let again = store.append(&fence, RecordKind::Run, "1", 0, entries(0..3), 8).await.unwrap_err();
-    assert_eq!(again.to_string(), "run '1' is at 3 entries, the write expects entry 0 to be the next");
-    assert!(store.append(&fence, RecordKind::Run, "1", 4, entries(4..5), 8).await.is_err(), "no gaps");
-    assert_eq!(store.append(&fence, RecordKind::Run, "1", 3, entries(3..5), 9).await, Ok(5));
-    assert_eq!(store.entries(RecordKind::Run, "1", 2, 2).await, Ok(entries(2..4)));
-    assert_eq!(store.entries(RecordKind::Run, "1", u64::MAX, 2).await, Ok(vec![]));
-    let head = store.record(RecordKind::Run, "1").await.unwrap().unwrap();
+    let again = store.session_append(&fence, "1", 0, entries(0..3), 8).await.unwrap_err();
+    assert_eq!(again.to_string(), "session '1' is at 3 entries, the write expects entry 0 to be the next");
+    assert!(store.session_append(&fence, "1", 4, entries(4..5), 8).await.is_err(), "no gaps");
+    assert_eq!(store.session_append(&fence, "1", 3, entries(3..5), 9).await, Ok(5));
+    assert_eq!(store.session_entries("1", 2, 2).await, Ok(entries(2..4)));
+    assert_eq!(store.session_entries("1", u64::MAX, 2).await, Ok(vec![]));
+    let head = store.session("1").await.unwrap().unwrap();
     assert_eq!((head.length, head.created_ms, head.updated_ms, head.scope.as_str()), (5, 7, 9, "run/1"));
-    let cut = Write::RecordTruncate { kind: RecordKind::Run, id: "1".into(), length: 1, at_ms: 9 };
-    assert!(matches!(one(&*store, &fence, cut).await, Err(Error::Invalid { .. })), "a journal is never cut");
-    assert_eq!(
-        store.entries(RecordKind::Run, "2", 0, 1).await.unwrap_err().to_string(),
-        "there is no run '2'"
-    );
-    assert_eq!(store.record(RecordKind::Session, "1").await, Ok(None), "kinds do not mix");
+    assert_eq!(store.session_entries("2", 0, 1).await.unwrap_err().to_string(), "there is no session '2'");
 }
 
-async fn a_record_belongs_to_the_scope_that_made_it(store: Shared) {
+async fn a_session_belongs_to_the_scope_that_made_it(store: Shared) {
     let mine = fence(&*store, "run/1").await;
     let other = fence(&*store, "run/2").await;
-    one(&*store, &mine, create(RecordKind::Session, "s")).await.unwrap();
+    one(&*store, &mine, create("s")).await.unwrap();
     let owned = Err(Error::Owned { what: "session 's'".into(), scope: "run/1".into() });
-    let kind = RecordKind::Session;
     for write in [
-        Write::RecordAppend { kind, id: "s".into(), first: 0, entries: vec![vec![]], at_ms: 0 },
-        Write::RecordUpdate { kind, id: "s".into(), status: None, info: None, at_ms: 0 },
-        Write::RecordTruncate { kind, id: "s".into(), length: 0, at_ms: 0 },
-        Write::RecordDelete { kind, id: "s".into() },
+        Write::SessionAppend { id: "s".into(), first: 0, entries: vec![vec![]], at_ms: 0 },
+        Write::SessionUpdate { id: "s".into(), status: None, info: None, at_ms: 0 },
+        Write::SessionTruncate { id: "s".into(), length: 0, at_ms: 0 },
+        Write::SessionDelete { id: "s".into() },
     ] {
         assert_eq!(one(&*store, &other, write).await, owned);
     }
     // Whoever takes over the scope may.
     let heir = store.acquire("run/1", "heir", 5000, 6000).await.unwrap().fence();
-    assert_eq!(store.append(&heir, kind, "s", 0, vec![vec![1]], 0).await, Ok(1));
-    assert!(is_fenced(&store.append(&mine, kind, "s", 1, vec![vec![1]], 0).await));
+    assert_eq!(store.session_append(&heir, "s", 0, vec![vec![1]], 0).await, Ok(1));
+    assert!(is_fenced(&store.session_append(&mine, "s", 1, vec![vec![1]], 0).await));
 }
 
 async fn a_session_can_be_cut_and_forked(store: Shared) {
     let mine = fence(&*store, "a").await;
-    let kind = RecordKind::Session;
-    one(&*store, &mine, create(kind, "s")).await.unwrap();
-    store.append(&mine, kind, "s", 0, (0..5).map(|n| vec![n]).collect(), 1).await.unwrap();
+    one(&*store, &mine, create("s")).await.unwrap();
+    store.session_append(&mine, "s", 0, (0..5).map(|n| vec![n]).collect(), 1).await.unwrap();
     let other = fence(&*store, "b").await;
-    let fork =
-        |id: &str, length| Write::RecordFork { kind, from: "s".into(), length, id: id.into(), at_ms: 2 };
+    let fork = |id: &str, length| Write::SessionFork { from: "s".into(), length, id: id.into(), at_ms: 2 };
     assert_eq!(one(&*store, &other, fork("f", 3)).await, Ok(Written::Count(3)));
     assert!(matches!(one(&*store, &other, fork("g", 6)).await, Err(Error::Conflict { .. })));
     assert!(matches!(one(&*store, &other, fork("f", 1)).await, Err(Error::Exists { .. })));
-    let cut = |length| Write::RecordTruncate { kind, id: "s".into(), length, at_ms: 3 };
+    let cut = |length| Write::SessionTruncate { id: "s".into(), length, at_ms: 3 };
     assert_eq!(one(&*store, &mine, cut(9)).await, Ok(Written::Count(0)));
     assert_eq!(one(&*store, &mine, cut(1)).await, Ok(Written::Count(4)));
-    assert_eq!(store.append(&mine, kind, "s", 1, vec![vec![9]], 4).await, Ok(2));
-    assert_eq!(store.entries(kind, "s", 0, 9).await, Ok(vec![vec![0], vec![9]]));
-    assert_eq!(store.append(&other, kind, "f", 3, vec![vec![8]], 4).await, Ok(4));
-    assert_eq!(store.entries(kind, "f", 0, 9).await, Ok(vec![vec![0], vec![1], vec![2], vec![8]]));
+    assert_eq!(store.session_append(&mine, "s", 1, vec![vec![9]], 4).await, Ok(2));
+    assert_eq!(store.session_entries("s", 0, 9).await, Ok(vec![vec![0], vec![9]]));
+    assert_eq!(store.session_append(&other, "f", 3, vec![vec![8]], 4).await, Ok(4));
+    assert_eq!(store.session_entries("f", 0, 9).await, Ok(vec![vec![0], vec![1], vec![2], vec![8]]));
 }
 
-async fn records_are_found_by_status(store: Shared) {
+async fn sessions_are_found_by_status(store: Shared) {
     let fence = fence(&*store, "p").await;
     for id in ["c", "a", "b"] {
-        one(&*store, &fence, create(RecordKind::Run, id)).await.unwrap();
+        one(&*store, &fence, create(id)).await.unwrap();
     }
-    one(&*store, &fence, create(RecordKind::Session, "s")).await.unwrap();
-    let update = Write::RecordUpdate {
-        kind: RecordKind::Run,
-        id: "b".into(),
-        status: Some("failed".into()),
-        info: None,
-        at_ms: 9,
-    };
+    let update = Write::SessionUpdate { id: "b".into(), status: Some("failed".into()), info: None, at_ms: 9 };
     one(&*store, &fence, update).await.unwrap();
     let list = async |status: Option<&str>, after: Option<&str>, limit| -> Vec<String> {
-        let found = store.records(RecordKind::Run, status, after, limit).await.unwrap();
-        found.into_iter().map(|record| record.id).collect()
+        let found = store.sessions(status, after, limit).await.unwrap();
+        found.into_iter().map(|session| session.id).collect()
     };
     assert_eq!(list(None, None, 9).await, ["a", "b", "c"]);
     assert_eq!(list(Some("running"), None, 9).await, ["a", "c"]);
     assert_eq!(list(Some("running"), Some("a"), 9).await, ["c"]);
     assert_eq!(list(None, None, 2).await, ["a", "b"]);
-    let changed = store.record(RecordKind::Run, "b").await.unwrap().unwrap();
+    let changed = store.session("b").await.unwrap().unwrap();
     assert_eq!(
         (changed.status.as_str(), changed.info.as_slice(), changed.updated_ms),
         ("failed", &b"{}"[..], 9)
     );
-    let delete = Write::RecordDelete { kind: RecordKind::Run, id: "a".into() };
+    let delete = Write::SessionDelete { id: "a".into() };
     assert_eq!(one(&*store, &fence, delete.clone()).await, Ok(Written::Done(true)));
     assert_eq!(one(&*store, &fence, delete).await, Ok(Written::Done(false)));
     assert_eq!(list(None, None, 9).await, ["b", "c"]);
     // The id can be used again, and nothing of the old entries is left.
-    one(&*store, &fence, create(RecordKind::Run, "a")).await.unwrap();
-    assert_eq!(store.entries(RecordKind::Run, "a", 0, 9).await, Ok(vec![]));
+    one(&*store, &fence, create("a")).await.unwrap();
+    assert_eq!(store.session_entries("a", 0, 9).await, Ok(vec![]));
 }
 
 async fn blobs_are_named_by_their_bytes(store: Shared) {
@@ -498,10 +476,10 @@ macro_rules! suites {
             a_claim_that_is_not_answered_comes_back
             an_answer_that_comes_late_but_first_counts
             failed_messages_are_tried_again_and_then_dead
-            a_journal_grows_by_entries_that_follow
-            a_record_belongs_to_the_scope_that_made_it
+            a_session_grows_by_entries_that_follow
+            a_session_belongs_to_the_scope_that_made_it
             a_session_can_be_cut_and_forked
-            records_are_found_by_status
+            sessions_are_found_by_status
             blobs_are_named_by_their_bytes
             what_cannot_be_kept_is_refused
             many_at_once_lose_nothing

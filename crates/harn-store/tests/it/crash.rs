@@ -3,11 +3,17 @@
 use std::io::{BufRead, BufReader, Write as _};
 use std::sync::Arc;
 
-use harn_store::{Expect, RecordKind, SqliteStore, Store, Write};
+use harn_store::{EntryKind, Expect, NewStatus, SqliteStore, Store, Write};
 
+use crate::runs::{append, entry, lease, new_run};
 use crate::support::{Dice, child, event, message, told, wait};
 
 const ROUNDS: u64 = 25;
+
+/// A payload of which some are too large for the journal itself.
+fn large(n: u64) -> Vec<u8> {
+    vec![n as u8; (n % 7 * 6_000) as usize]
+}
 
 /// The n-th group of writes: everything in it stands for one step.
 fn step(n: u64) -> Vec<Write> {
@@ -20,13 +26,13 @@ fn step(n: u64) -> Vec<Write> {
     vec![
         put("a"),
         Write::LogAppend { topic: "t".into(), events: vec![event("e"), event("f")] },
-        Write::RecordAppend {
-            kind: RecordKind::Run,
-            id: "r".into(),
-            first: n,
-            entries: vec![n.to_le_bytes().to_vec()],
-            at_ms: 0,
-        },
+        append(
+            "r",
+            vec![
+                entry(2 * n, EntryKind::Begin, n.to_le_bytes().to_vec()),
+                entry(2 * n + 1, EntryKind::Outcome, large(n)),
+            ],
+        ),
         Write::QueuePush { queue: "q".into(), message: message(&format!("{n:06}"), 0, 1) },
         Write::BlobPut { bytes: n.to_le_bytes().to_vec() },
         put("b"),
@@ -39,14 +45,14 @@ fn writer() {
     let Some((file, owner)) = told() else { return };
     let store = Arc::new(SqliteStore::new(file));
     wait(async {
-        let fence = store.acquire("run/r", &owner.to_string(), owner as i64, 0).await.unwrap().fence();
-        let head = store.record(RecordKind::Run, "r").await.unwrap();
+        // The one before is dead: its lease has run out.
+        let fence = lease(&*store, "r", &owner.to_string(), owner as i64 * 10_000).await;
+        let head = store.run("r").await.unwrap();
         if head.is_none() {
-            let (kind, id, status) = (RecordKind::Run, "r".into(), "running".into());
-            let create = Write::RecordCreate { kind, id, status, info: vec![], at_ms: 0 };
+            let create = Write::RunCreate { run: new_run("r", NewStatus::Running), at_ms: 0 };
             store.write(&fence, vec![create]).await.unwrap();
         }
-        let mut n = head.map_or(0, |head| head.length);
+        let mut n = head.map_or(0, |head| head.length / 2);
         let mut out = std::io::stdout();
         loop {
             // Several at once, so that they share a transaction.
@@ -92,10 +98,16 @@ fn number(line: String) -> Option<u64> {
 /// Compares everything with the length of the journal, which is the number of steps.
 async fn check(store: &dyn Store, answered: u64, round: u64) -> u64 {
     assert_eq!(store.verify().await, Ok(vec![]));
-    let steps = store.record(RecordKind::Run, "r").await.unwrap().unwrap().length;
+    let run = store.run("r").await.unwrap().unwrap();
+    let steps = run.length / 2;
     assert!(steps > answered, "step {answered} was answered, {steps} are there");
-    let entries = store.entries(RecordKind::Run, "r", 0, usize::MAX).await.unwrap();
-    assert!(entries.iter().enumerate().all(|(n, entry)| *entry == (n as u64).to_le_bytes()));
+    assert_eq!((run.length, run.effects), (2 * steps, steps));
+    let journal = store.journal("r", 0, usize::MAX).await.unwrap();
+    assert_eq!(journal.len() as u64, run.length);
+    for (n, step) in (0..).zip(journal.chunks(2)) {
+        assert_eq!(step[0], entry(2 * n, EntryKind::Begin, n.to_le_bytes().to_vec()));
+        assert_eq!(step[1], entry(2 * n + 1, EntryKind::Outcome, large(n)));
+    }
     let keys = store.kv_list("s", "", None, usize::MAX).await.unwrap();
     let expected = (0..steps).flat_map(|n| [format!("{n:06}/a"), format!("{n:06}/b")]);
     assert!(keys.iter().map(|(key, _)| key.clone()).eq(expected), "both halves of every step, and no others");

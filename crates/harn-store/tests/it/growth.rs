@@ -1,6 +1,6 @@
 //! A store that is used for long does not grow without end, and does not get slow.
 
-use harn_store::{Durability, Expect, RecordKind, SqliteOptions, SqliteStore, Store, StoreExt, Write};
+use harn_store::{Durability, Expect, SqliteOptions, SqliteStore, Store, StoreExt, Write};
 
 use crate::support::{event, fence, message, one, wait};
 
@@ -52,16 +52,16 @@ fn what_is_removed_gives_its_room_back() {
         let fence = fence(&store, "p").await;
         store.compact().await.unwrap();
         let empty = size(folder.path());
-        let (kind, id) = (RecordKind::Run, "r".to_owned());
-        let create = Write::RecordCreate { kind, id, status: "x".into(), info: vec![], at_ms: 0 };
+        let id = "r".to_owned();
+        let create = Write::SessionCreate { id, status: "x".into(), info: vec![], at_ms: 0 };
         one(&store, &fence, create).await.unwrap();
-        store.append(&fence, kind, "r", 0, vec![vec![5; 10_000]; 200], 0).await.unwrap();
+        store.session_append(&fence, "r", 0, vec![vec![5; 10_000]; 200], 0).await.unwrap();
         let events = (0..2000).map(|n| event(&format!("{n}"))).collect();
         one(&store, &fence, Write::LogAppend { topic: "t".into(), events }).await.unwrap();
         let digest = store.blob_put(&fence, vec![9; 3_000_000]).await.unwrap();
         store.compact().await.unwrap();
         assert!(size(folder.path()) > empty + 5_000_000);
-        one(&store, &fence, Write::RecordDelete { kind, id: "r".into() }).await.unwrap();
+        one(&store, &fence, Write::SessionDelete { id: "r".into() }).await.unwrap();
         one(&store, &fence, Write::LogTrim { topic: "t".into(), through: 2000 }).await.unwrap();
         one(&store, &fence, Write::BlobDelete { digest }).await.unwrap();
         store.compact().await.unwrap();

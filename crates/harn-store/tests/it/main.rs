@@ -4,6 +4,7 @@
 
 mod conformance;
 mod crash;
+mod damage;
 mod faults;
 mod growth;
 mod processes;
