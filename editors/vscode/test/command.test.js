@@ -1,0 +1,35 @@
+'use strict';
+const test = require('node:test');
+const assert = require('node:assert');
+const path = require('node:path');
+const { binary, runLine } = require('../src/command');
+
+test('the binary that the setting names', () => {
+  assert.equal(binary('', '/work'), 'harn');
+  assert.equal(binary('harn', '/work'), 'harn');
+  assert.equal(binary('/opt/harn', '/work'), '/opt/harn');
+  assert.equal(binary('./bin/harn', path.sep + 'work'), path.join(path.sep, 'work', 'bin', 'harn'));
+  assert.equal(binary('./bin/harn', undefined), './bin/harn');
+  process.env.HOME = '/home/ada';
+  assert.equal(binary('~/bin/harn', '/work'), path.join('/home/ada', 'bin', 'harn'));
+});
+
+test('names with blanks are quoted', () => {
+  assert.equal(runLine('harn', '/tmp/a.harn'), 'harn run /tmp/a.harn');
+  assert.equal(runLine('/my bin/harn', "/tmp/it's.harn"), "'/my bin/harn' run '/tmp/it'\\''s.harn'");
+});
+
+test('what the manifest names is there', () => {
+  const manifest = require('../package.json');
+  const contributed = [
+    ...manifest.contributes.grammars.map((grammar) => grammar.path),
+    ...manifest.contributes.languages.map((language) => language.configuration),
+  ];
+  for (const file of contributed) {
+    assert.doesNotThrow(() => JSON.parse(require('node:fs').readFileSync(path.join(__dirname, '..', file), 'utf8')), file);
+  }
+  const source = require('node:fs').readFileSync(path.join(__dirname, '..', manifest.main), 'utf8');
+  for (const { command } of manifest.contributes.commands) {
+    assert.ok(source.includes(`'${command}'`), command);
+  }
+});
