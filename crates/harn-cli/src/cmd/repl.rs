@@ -45,7 +45,7 @@ fn show(reply: Reply, failed: &mut bool) -> Option<u8> {
 #[expect(clippy::disallowed_methods, reason = "lines as bytes: one that is no text must not end the session")]
 fn piped(running: Running) -> std::io::Result<u8> {
     block_on(async {
-        let mut session = Session::new(running);
+        let mut session = Session::new(running, false);
         let mut failed = false;
         let mut input = String::new();
         let mut lines = std::io::stdin().lock().split(b'\n');
@@ -89,7 +89,7 @@ fn interactive(running: Running) -> std::io::Result<u8> {
     let shared = known.clone();
     let editor = std::thread::spawn(move || editor::read(shared, &to_machine, &done));
     let code = block_on(async {
-        let mut session = Session::new(running);
+        let mut session = Session::new(running, true);
         let mut failed = false;
         let code = loop {
             *known.lock().unwrap_or_else(PoisonError::into_inner) = session.known();

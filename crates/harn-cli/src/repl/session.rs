@@ -1,11 +1,12 @@
 //! Evaluates the inputs of a REPL against one live machine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harn_syntax::ast::StmtKind;
-use harn_system::Real;
+use harn_system::{Real, System, SystemExt};
 use harn_value::Value;
 use harn_vm::{Error, ErrorKind, EvalError, Interrupt, LoadError, Vm};
 
@@ -20,14 +21,22 @@ _1, _2, ... Names stay for the session and may be declared again; `await(task)` 
   :help        this text
   :doc NAME    what a builtin, a method (list.map) or a keyword does
   :type EXPR   the type of an expression's value
+  :all NAME    a value in full, as in `:all _1`
+  :time EXPR   how long an evaluation takes, besides its value
+  :load FILE   evaluate a file in this session
+  :save FILE   write what was typed so far, without what failed
   :reset       forget everything
   :quit        end the session (or Ctrl-D)
 
 Tab completes names and members. Ctrl-C stops what is running.
 ";
 
-/// Bytes of a value that are printed.
-const SHOWN: usize = 1 << 20;
+/// Bytes of a value that are printed, and with `:all`.
+const SHOWN: usize = 4 << 10;
+const SHOWN_ALL: usize = 1 << 20;
+
+/// The largest file that `:load` reads.
+const MAX_FILE: u64 = 8 << 20;
 
 /// What an input came to.
 pub(crate) enum Reply {
@@ -51,19 +60,33 @@ pub(crate) struct Session {
     running: Running,
     /// Members of the session's own values, by name.
     members: BTreeMap<String, Vec<String>>,
+    /// Somebody reads along: texts are shown in quotes, and long values cut.
+    talks: bool,
+    /// The inputs that went well, for `:save`.
+    history: Vec<String>,
 }
 
 impl Session {
     /// An empty session.
-    pub(crate) fn new(running: Running) -> Session {
+    pub(crate) fn new(running: Running, talks: bool) -> Session {
         let vm = program::session_vm(std::rc::Rc::new(Real::new()));
         let session = harn_vm::Session::new(&vm);
-        Session { vm, session, count: 0, running, members: BTreeMap::new() }
+        Session { vm, session, count: 0, running, members: BTreeMap::new(), talks, history: Vec::new() }
     }
 
     /// Takes a complete input: a command or source text.
     pub(crate) async fn take(&mut self, input: &str) -> Reply {
         let input = input.trim();
+        // What other prompts know, unless the session has a name of that kind.
+        match input {
+            "help" if !self.session.names().iter().any(|name| name == "help") => {
+                return Reply::Text(HELP.to_owned());
+            }
+            "exit" | "quit" if !self.session.names().iter().any(|name| name == input) => {
+                return Reply::Quit(0);
+            }
+            _ => {}
+        }
         let Some(command) = input.strip_prefix(':') else { return self.evaluate(input).await };
         let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         let rest = rest.trim();
@@ -72,7 +95,7 @@ impl Session {
             "quit" | "q" | "exit" => Reply::Quit(0),
             "reset" => {
                 self.end().await;
-                *self = Session::new(self.running.clone());
+                *self = Session::new(self.running.clone(), self.talks);
                 Reply::Text(String::new())
             }
             "doc" if !rest.is_empty() => match describe::describe(&self.vm, rest) {
@@ -83,7 +106,35 @@ impl Session {
                 Ok(value) => Reply::Text(format!("{}\n", value.type_name())),
                 Err(error) => error_reply(&error, rest),
             },
-            "doc" | "type" => Reply::Error(format!("`:{word}` needs something behind it, see :help")),
+            "all" if !rest.is_empty() => match self.run(rest).await {
+                Ok(value) => Reply::Text(format!("{}\n", shown(&value, SHOWN_ALL))),
+                Err(error) => error_reply(&error, rest),
+            },
+            "time" if !rest.is_empty() => {
+                let start = Real::new().monotonic();
+                let reply = self.evaluate(rest).await;
+                let took = Real::new().monotonic().saturating_sub(start);
+                match reply {
+                    Reply::Text(text) => {
+                        Reply::Text(format!("{text}took {:.1} ms\n", took.as_secs_f64() * 1e3))
+                    }
+                    other => other,
+                }
+            }
+            "load" if !rest.is_empty() => match Real::new().read_text(Path::new(rest), MAX_FILE) {
+                Ok(text) => self.evaluate(&text).await,
+                Err(error) => Reply::Error(format!("cannot read {rest}: {error}")),
+            },
+            "save" if !rest.is_empty() => {
+                let text = self.history.iter().fold(String::new(), |text, input| text + input + "\n");
+                match Real::new().replace(Path::new(rest), text.as_bytes()) {
+                    Ok(()) => Reply::Text(format!("wrote {} inputs to {rest}\n", self.history.len())),
+                    Err(error) => Reply::Error(format!("cannot write {rest}: {error}")),
+                }
+            }
+            "doc" | "type" | "all" | "time" | "load" | "save" => {
+                Reply::Error(format!("`:{word}` needs something behind it, see :help"))
+            }
             _ => Reply::Error(format!("unknown command `:{word}`, see :help")),
         }
     }
@@ -103,6 +154,7 @@ impl Session {
             Ok(value) => value,
             Err(error) => return error_reply(&error, input),
         };
+        self.history.push(input.to_owned());
         let names = self.session.names();
         for name in words_of(input).filter(|word| names.iter().any(|name| name == word)) {
             if let Ok(value) = self.session.eval(name).await {
@@ -116,7 +168,14 @@ impl Session {
         let name = format!("_{}", self.count);
         self.vm.set_global(&name, value.clone());
         self.members.insert(name, members(&self.vm, &value));
-        Reply::Text(format!("{}\n", harn_value::short(&value, SHOWN)))
+        if !self.talks {
+            return Reply::Text(format!("{}\n", harn_value::short(&value, SHOWN_ALL)));
+        }
+        let text = shown(&value, SHOWN);
+        if text.len() < SHOWN || shown(&value, SHOWN_ALL) == text {
+            return Reply::Text(format!("{text}\n"));
+        }
+        Reply::Text(format!("{text}\n(the beginning; `:all _{}` shows the rest)\n", self.count))
     }
 
     /// Runs a text; Ctrl-C stops it.
@@ -142,6 +201,54 @@ impl Session {
             of_type.entry(table.type_name.to_owned()).or_default().extend(methods);
         }
         Known { names, of_type, of_name: self.members.clone() }
+    }
+}
+
+/// A value as the prompt shows it: a text in quotes, so that `"1"` and `1` differ.
+fn shown(value: &Value, limit: usize) -> String {
+    let mut out = String::new();
+    print(value, limit, 0, &mut out);
+    if out.len() > limit {
+        out.truncate(out.floor_char_boundary(limit));
+        out.push_str("...");
+    }
+    out
+}
+
+/// How deep lists and dicts are printed with quotes in them.
+const MAX_DEPTH: usize = 32;
+
+fn print(value: &Value, limit: usize, depth: usize, out: &mut String) {
+    if out.len() > limit {
+        return;
+    }
+    if let Some(text) = value.as_str() {
+        let end = text.as_str().floor_char_boundary(limit.saturating_add(1));
+        let escaped = text.as_str()[..end].replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        out.push_str(&format!("\"{escaped}\""));
+    } else if let Some(list) = value.as_list().filter(|_| depth < MAX_DEPTH) {
+        out.push('[');
+        for (at, item) in list.iter().enumerate() {
+            if out.len() > limit {
+                break;
+            }
+            out.push_str(if at == 0 { "" } else { ", " });
+            print(item, limit, depth + 1, out);
+        }
+        out.push(']');
+    } else if let Some(dict) = value.as_dict().filter(|_| depth < MAX_DEPTH) {
+        out.push('{');
+        for (at, (key, item)) in dict.iter().enumerate() {
+            if out.len() > limit {
+                break;
+            }
+            out.push_str(if at == 0 { "" } else { ", " });
+            out.push_str(&format!("{key}: "));
+            print(item, limit, depth + 1, out);
+        }
+        out.push('}');
+    } else {
+        out.push_str(&harn_value::short(value, limit));
     }
 }
 
@@ -194,5 +301,21 @@ fn text_of(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Thrown(_) => error.uncaught_text(),
         _ => error.caught().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_in_quotes_and_long_values_are_cut() {
+        assert_eq!(shown(&Value::str("1"), 100), "\"1\"");
+        assert_eq!(shown(&Value::int(1), 100), "1");
+        let list = Value::from(vec![Value::str("a\"\n"), Value::int(2), Value::NIL]);
+        assert_eq!(shown(&list, 100), "[\"a\\\"\\n\", 2, nil]");
+        let long = Value::from(vec![Value::str("éé"); 1000]);
+        let cut = shown(&long, 50);
+        assert!(cut.len() <= 53 && cut.ends_with("..."), "{cut}");
     }
 }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use crate::keywords::KEYWORDS;
 
 /// The commands of the REPL.
-pub(crate) const COMMANDS: &[&str] = &[":doc", ":help", ":quit", ":reset", ":type"];
+pub(crate) const COMMANDS: &[&str] =
+    &[":all", ":doc", ":help", ":load", ":quit", ":reset", ":save", ":time", ":type"];
 
 /// The beginning of the word that ends at `at`: where it starts, and whether a dot stands before it.
 pub(crate) fn word_before(line: &str, at: usize) -> (usize, bool) {
