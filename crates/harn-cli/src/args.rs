@@ -22,6 +22,11 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Evaluate what you type, line by line.
     Repl,
+    /// Make a folder with a new project.
+    #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new package <NAME>")]
+    New(NewArgs),
+    /// Make the current folder, or one with a name, a project; what is there stays.
+    Init(InitArgs),
     /// Run a test suite.
     Test(TestArgs),
     /// Look for errors without running anything.
@@ -30,6 +35,8 @@ pub(crate) enum Command {
     Lint(LintArgs),
     /// Give programs the one layout.
     Fmt(FmtArgs),
+    /// Answer an editor: the language server, on standard input and output.
+    Lsp,
     /// Show what a builtin, method or keyword does, or the prompts that a program sends.
     Explain(ExplainArgs),
     /// List the providers of models: whether a key is set, and their default models.
@@ -174,6 +181,42 @@ pub(crate) struct ReadyArgs {
     /// Write to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What a new project begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Template {
+    /// A program with a module of its own and a test.
+    Basic,
+    /// An agent with one tool, and a test without a model.
+    Agent,
+    /// A measurement over cases.
+    Eval,
+    /// A package for other projects.
+    Package,
+}
+
+/// Arguments of `harn new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The folder that is made; its last part is the project's name.
+    pub(crate) name: String,
+    /// Behind `package`: the name.
+    #[arg(hide = true, conflicts_with = "template")]
+    pub(crate) second: Option<String>,
+    /// What it begins with (default: basic).
+    #[arg(long, value_enum)]
+    pub(crate) template: Option<Template>,
+}
+
+/// Arguments of `harn init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The folder that is made; without it, the current one.
+    pub(crate) name: Option<String>,
+    /// What it begins with (default: basic).
+    #[arg(long, value_enum)]
+    pub(crate) template: Option<Template>,
 }
 
 /// Arguments of `harn test`.

@@ -10,6 +10,9 @@ mod args;
 mod cmd;
 mod conformance;
 mod describe;
+mod editor_host;
+#[cfg(test)]
+mod editor_tests;
 mod events;
 mod findings;
 mod keywords;
@@ -47,10 +50,13 @@ fn main() -> ExitCode {
     let code = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Repl => cmd::repl::repl(),
+        Command::New(args) => cmd::new::new(&args),
+        Command::Init(args) => cmd::new::init(&args),
         Command::Test(args) => cmd::test::test(&args),
         Command::Check(args) => cmd::check::check(&args),
         Command::Lint(args) => cmd::lint::lint(&args),
         Command::Fmt(args) => cmd::fmt::fmt(&args),
+        Command::Lsp => cmd::lsp::lsp(),
         Command::Explain(args) => cmd::explain::explain(args),
         Command::Providers(args) => cmd::providers::providers(&args),
         Command::Models(args) => cmd::models::models(&args),

@@ -235,23 +235,26 @@ impl Program {
     /// Everything that can be said without running: all syntax errors; or else the findings of the checker, what forbids
     /// to compile the program, and what is wrong with imports and templates.
     pub(crate) fn check(&self, settings: &Settings) -> Vec<Problem> {
-        let vm = bare_vm();
+        self.check_on(&bare_vm(), settings, &Real::new())
+    }
+
+    /// The same with a machine at hand, and with the files of a system.
+    pub(crate) fn check_on(&self, vm: &Vm, settings: &Settings, system: &dyn System) -> Vec<Problem> {
         let tree = match self.parse() {
             Ok(tree) => tree,
             Err(errors) => return errors,
         };
-        let mut problems = self.findings(&vm, &tree);
+        let mut problems = self.findings_on(vm, &tree, system);
         for problem in &mut problems {
             if harn_check::is_error(problem.diagnostic.code) {
                 problem.diagnostic.severity = Severity::Error;
             }
         }
-        if let Err(errors) = self.compile(&vm, tree.clone()) {
+        if let Err(errors) = self.compile(vm, tree.clone()) {
             let known: Vec<_> = problems.iter().filter(|p| is_error(p)).map(Problem::start).collect();
             problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
         }
-        let located =
-            harn_check::check_templates(&self.checked(&tree), &world(&Names(&vm), &Real::new()), settings);
+        let located = harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings);
         problems.extend(located.into_iter().map(|located| match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
             Some(_) => Problem::located(located),
@@ -293,7 +296,11 @@ impl Program {
 
     /// What the checker says.
     fn findings(&self, vm: &Vm, tree: &harn_syntax::ast::Program) -> Vec<Problem> {
-        let found = harn_check::check_program(&self.checked(tree), &world(&Names(vm), &Real::new()));
+        self.findings_on(vm, tree, &Real::new())
+    }
+
+    fn findings_on(&self, vm: &Vm, tree: &harn_syntax::ast::Program, system: &dyn System) -> Vec<Problem> {
+        let found = harn_check::check_program(&self.checked(tree), &world(&Names(vm), system));
         found.into_iter().map(|d| self.problem(d.clone(), d.message)).collect()
     }
 
@@ -335,7 +342,7 @@ fn is_error(problem: &Problem) -> bool {
 }
 
 /// The names of a machine, for the checker.
-struct Names<'a>(&'a Vm);
+pub(crate) struct Names<'a>(pub(crate) &'a Vm);
 
 impl harn_check::Signatures for Names<'_> {
     fn is_builtin(&self, name: &str) -> bool {
@@ -360,7 +367,7 @@ impl harn_check::Signatures for Names<'_> {
 }
 
 /// What the checker is told about the machine.
-fn world<'a>(names: &'a Names<'a>, system: &'a dyn System) -> harn_check::World<'a> {
+pub(crate) fn world<'a>(names: &'a Names<'a>, system: &'a dyn System) -> harn_check::World<'a> {
     harn_check::World {
         signatures: names,
         files: harn_front::Through(system),

@@ -24,6 +24,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "checks::struct_literal",
             "checks::unreachable",
             "checks::wrong_call",
+            "told",
             "walk",
         ],
     ),

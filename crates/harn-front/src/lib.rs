@@ -29,6 +29,6 @@ pub use error::ImportError;
 pub use exports::{exports, is_hidden, selectable};
 pub use files::{Files, Kind, MAX_BYTES, Through};
 pub use imports::{StdModules, Target, resolve};
-pub use names::{MemberUse, Names, Symbol, SymbolId, SymbolKind, Use};
+pub use names::{MemberUse, Names, Qualified, Symbol, SymbolId, SymbolKind, Use};
 pub use roots::{manifest_near, project_root};
 pub use sources::{Sources, Unit};

@@ -117,6 +117,19 @@ pub struct MemberUse {
     pub call: bool,
 }
 
+/// A place that mentions a part of a declaration through its name: `Shape.Dot`, the key of a struct literal.
+#[derive(Clone, Debug)]
+pub struct Qualified {
+    /// The name of the declaration.
+    pub owner: Name,
+    /// What that stands for; an import when it is declared elsewhere.
+    pub owner_symbol: Option<SymbolId>,
+    /// The name of the part.
+    pub name: Name,
+    /// Where it stands.
+    pub span: Span,
+}
+
 /// A stretch of text in which names hold.
 #[derive(Clone, Debug)]
 struct Scope {
@@ -133,6 +146,8 @@ pub struct Names {
     pub uses: Vec<Use>,
     /// Members that are mentioned, in order of the text.
     pub members: Vec<MemberUse>,
+    /// Parts of declarations that are mentioned through their names.
+    pub qualified: Vec<Qualified>,
     scopes: Vec<Scope>,
     by_name: FxHashMap<Name, Vec<SymbolId>>,
 }

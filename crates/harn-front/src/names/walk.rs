@@ -5,7 +5,7 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use rustc_hash::FxHashMap;
 
-use super::{MemberUse, Names, Scope, Symbol, SymbolId, SymbolKind, Use};
+use super::{MemberUse, Names, Qualified, Scope, Symbol, SymbolId, SymbolKind, Use};
 
 /// A mention that is resolved when all names are known.
 struct Pending {
@@ -61,6 +61,12 @@ impl Walk {
         for member in std::mem::take(&mut self.members) {
             let owner = self.names.resolve(&member.owner, member.scope, member.name.span.start);
             let symbol = owner.and_then(|owner| owned.get(&(owner, member.name.name.as_str())).copied());
+            self.names.qualified.push(Qualified {
+                owner: member.owner,
+                owner_symbol: owner,
+                name: member.name.name.clone(),
+                span: member.name.span,
+            });
             if symbol.is_some() {
                 uses.push(Use { name: member.name.name, span: member.name.span, symbol, write: false });
             }
@@ -69,6 +75,7 @@ impl Walk {
         uses.dedup_by_key(|used| used.span);
         self.names.uses = uses;
         self.names.members.sort_by_key(|member| member.span.start);
+        self.names.qualified.sort_by_key(|part| part.span.start);
         self.names
     }
 

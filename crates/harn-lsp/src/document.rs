@@ -1,0 +1,192 @@
+//! A text with what can be made of it. It never changes: an edit makes a new one.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use harn_check::{Source, Told, World};
+use harn_front::Names;
+use harn_syntax::{Parsed, Span};
+use lsp_types::{Position, Range, Uri};
+
+use crate::text::Lines;
+
+/// A program or a template.
+pub(crate) struct Document {
+    pub(crate) path: PathBuf,
+    pub(crate) uri: Uri,
+    pub(crate) text: String,
+    pub(crate) lines: Lines,
+    parsed: OnceCell<Parsed>,
+    names: OnceCell<Names>,
+    told: OnceCell<Told>,
+}
+
+impl Document {
+    pub(crate) fn new(path: PathBuf, uri: Uri, text: String) -> Document {
+        Document {
+            lines: Lines::of(&text),
+            path,
+            uri,
+            text,
+            parsed: OnceCell::new(),
+            names: OnceCell::new(),
+            told: OnceCell::new(),
+        }
+    }
+
+    /// Whether it is a prompt template.
+    pub(crate) fn is_template(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "prompt")
+    }
+
+    pub(crate) fn parsed(&self) -> &Parsed {
+        self.parsed.get_or_init(|| {
+            if self.is_template() { Parsed::default() } else { harn_syntax::parse_for_tools(&self.text) }
+        })
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::of(&self.parsed().program, self.text.len() as u32))
+    }
+
+    /// The types that are known; asked for once per text.
+    pub(crate) fn told(&self, world: &World<'_>) -> &Told {
+        self.told.get_or_init(|| {
+            let source = Source {
+                name: &self.path.display().to_string(),
+                dir: self.dir(),
+                text: &self.text,
+                tree: &self.parsed().program,
+            };
+            harn_check::types_of(&source, world)
+        })
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    pub(crate) fn slice(&self, span: Span) -> &str {
+        span.slice(&self.text)
+    }
+
+    pub(crate) fn range(&self, span: Span) -> Range {
+        self.lines.range(&self.text, span)
+    }
+
+    pub(crate) fn offset(&self, position: Position) -> u32 {
+        self.lines.offset(&self.text, position)
+    }
+
+    pub(crate) fn location(&self, span: Span) -> lsp_types::Location {
+        lsp_types::Location::new(self.uri.clone(), self.range(span))
+    }
+
+    /// Whether a place is inside a comment.
+    pub(crate) fn in_comment(&self, offset: u32) -> bool {
+        let comments = &self.parsed().program.comments;
+        let at = comments.partition_point(|comment| comment.span.start < offset);
+        at.checked_sub(1).is_some_and(|at| {
+            let comment = &comments[at];
+            offset < comment.span.end
+                || offset == comment.span.end && self.slice(comment.span).starts_with("//")
+        })
+    }
+
+    /// The comment lines right above a place, without their signs.
+    pub(crate) fn comments_above(&self, start: u32) -> String {
+        let mut lines: Vec<&str> = Vec::new();
+        let mut end = self.lines.start(self.lines.line(start), &self.text) as usize;
+        while end > 0 {
+            let head = &self.text[..end - 1];
+            let begin = head.rfind('\n').map_or(0, |at| at + 1);
+            let line = head[begin..].trim();
+            let Some(comment) = line.strip_prefix("//") else { break };
+            lines.push(comment.trim_start_matches('/').trim());
+            end = begin;
+        }
+        if !lines.is_empty() {
+            lines.reverse();
+            return lines.join("\n");
+        }
+        // A block comment that ends on the line above.
+        let head = self.text[..end].trim_end();
+        if !head.ends_with("*/") || self.text[head.len()..start as usize].matches('\n').count() > 1 {
+            return String::new();
+        }
+        let Some(open) = head.rfind("/*") else { return String::new() };
+        let inner = head[open + 2..head.len() - 2].trim_start_matches('*');
+        let strip = |line: &str| line.trim().trim_start_matches('*').trim().to_owned();
+        inner.lines().map(strip).collect::<Vec<_>>().join("\n").trim().to_owned()
+    }
+}
+
+/// The file that an address means.
+pub(crate) fn path_of(uri: &Uri) -> Option<PathBuf> {
+    let rest = uri.as_str().strip_prefix("file://")?;
+    // Behind a host name, which is empty for this machine.
+    let path = &rest[rest.find('/')?..];
+    let mut bytes = Vec::with_capacity(path.len());
+    let raw = path.as_bytes();
+    let mut at = 0;
+    while at < raw.len() {
+        let code = raw.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| raw[at] == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                at += 3;
+            }
+            None => {
+                bytes.push(raw[at]);
+                at += 1;
+            }
+        }
+    }
+    let path = String::from_utf8(bytes).ok()?;
+    // A drive stands behind the slash.
+    let is_drive = path.as_bytes().get(2) == Some(&b':') && path.as_bytes()[1].is_ascii_alphabetic();
+    Some(PathBuf::from(if is_drive { &path[1..] } else { &path }))
+}
+
+/// The address of a file.
+pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
+    let mut out = String::from("file://");
+    let text = path.to_str()?.replace('\\', "/");
+    if !text.starts_with('/') {
+        out.push('/');
+    }
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            out.push(byte as char);
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_paths() {
+        let uri: Uri = "file:///tmp/a%20b/%C3%A9.harn".parse().expect("an address");
+        assert_eq!(path_of(&uri), Some(PathBuf::from("/tmp/a b/é.harn")));
+        assert_eq!(uri_of(Path::new("/tmp/a b/é.harn")).as_ref(), Some(&uri));
+        assert_eq!(path_of(&"untitled:x".parse().expect("an address")), None);
+        let drive: Uri = "file:///c%3A/x.harn".parse().expect("an address");
+        assert_eq!(path_of(&drive), Some(PathBuf::from("c:/x.harn")));
+    }
+
+    #[test]
+    fn comments_above_a_declaration() {
+        let text = "// one\n// two\nfn f() { }\n\n/** three */\nfn g() { }\n// far\n\nfn h() { }";
+        let document =
+            Document::new(PathBuf::from("a.harn"), "file:///a.harn".parse().expect("uri"), text.to_owned());
+        let at = |word: &str| text.find(word).expect("the word") as u32;
+        assert_eq!(document.comments_above(at("fn f")), "one\ntwo");
+        assert_eq!(document.comments_above(at("fn g")), "three");
+        assert_eq!(document.comments_above(at("fn h")), "");
+    }
+}

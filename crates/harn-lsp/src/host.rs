@@ -1,0 +1,62 @@
+//! What the server is told about the machine.
+
+use std::path::Path;
+
+use harn_check::World;
+use harn_fmt::Options;
+use harn_syntax::Diagnostic;
+use harn_system::System;
+
+/// What there is to say about a builtin, a method or a reserved word.
+#[derive(Clone, Debug)]
+pub struct Word {
+    /// Its name.
+    pub name: String,
+    /// How it is called or written.
+    pub form: String,
+    /// The parameters, as the form has them.
+    pub params: Vec<String>,
+    /// Their types, in the same order.
+    pub types: Vec<String>,
+    /// What it does, as Markdown.
+    pub doc: String,
+}
+
+/// The machine behind the server.
+pub trait Host {
+    /// The files.
+    fn system(&self) -> &dyn System;
+
+    /// What the checker is told, with the files of `system`.
+    fn world<'a>(&'a self, system: &'a dyn System) -> World<'a>;
+
+    /// What `harn check` and `harn lint` say of a program, about this text alone.
+    fn check(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic>;
+
+    /// What `harn lint` says of a template.
+    fn check_template(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic>;
+
+    /// How programs of a folder are formatted.
+    fn format_options(&self, path: &Path, system: &dyn System) -> Options;
+
+    /// A builtin.
+    fn builtin(&self, name: &str) -> Option<Word>;
+
+    /// The names of all builtins and globals.
+    fn builtin_names(&self) -> Vec<String>;
+
+    /// A method of values of a type.
+    fn method(&self, type_name: &str, name: &str) -> Option<Word>;
+
+    /// The types that have methods, with the names of these.
+    fn methods(&self) -> Vec<(String, Vec<String>)>;
+
+    /// The reserved words.
+    fn keywords(&self) -> Vec<Word>;
+
+    /// The embedded modules, as imports name them.
+    fn modules(&self) -> Vec<String>;
+
+    /// The keys that a dict of options may have, for the parameter of a builtin with this number.
+    fn option_keys(&self, builtin: &str, param: usize) -> Vec<String>;
+}

@@ -1,0 +1,260 @@
+//! What stands at a place: a name of this file, one of another, a builtin, a member.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use harn_check::ToldType;
+use harn_front::{SymbolId, SymbolKind, Target};
+use harn_syntax::Span;
+use harn_syntax::ast::Import;
+
+use crate::document::Document;
+use crate::host::Word;
+use crate::workspace::Workspace;
+
+/// What a name stands for.
+pub(crate) enum Meaning {
+    /// A symbol, and the file that introduces it.
+    Symbol(Rc<Document>, SymbolId),
+    /// A builtin or a method of the machine.
+    Word(Word),
+    /// A field of a value whose struct is not known: its type.
+    Field(String),
+    /// A file that is imported.
+    Module(Target),
+}
+
+/// What a name at a place stands for, and where the name is.
+pub(crate) fn at(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32) -> Option<(Meaning, Span)> {
+    let names = document.names();
+    let imports = document.parsed().program.imports();
+    for import in imports.filter(|import| contains(import.path_span, offset)) {
+        let target = workspace.target(&import.path, document.dir())?;
+        return Some((Meaning::Module(target), import.path_span));
+    }
+    if document.in_comment(offset) {
+        return None;
+    }
+    if let Some(used) = names.use_at(offset) {
+        let meaning = match used.symbol {
+            Some(id) => follow(workspace, document, id),
+            None => by_name(workspace, document, &used.name),
+        };
+        return meaning.map(|meaning| (meaning, used.span));
+    }
+    if let Some(part) = names.qualified.iter().find(|part| contains(part.span, offset))
+        && let Some((file, owner)) = owner_of(workspace, document, part.owner_symbol, &part.owner)
+        && let Some(id) = member(&file, owner, &part.name)
+    {
+        return Some((Meaning::Symbol(file, id), part.span));
+    }
+    if let Some(used) = names.member_at(offset) {
+        return Some((member_meaning(workspace, document, used.object, &used.name)?, used.span));
+    }
+    if let Some(id) = names.symbol_at(offset) {
+        let span = names.symbols[id].span;
+        return follow(workspace, document, id).map(|meaning| (meaning, span));
+    }
+    // Reserved words.
+    let token = document.parsed().tokens.iter().find(|token| contains(token.span, offset))?;
+    let text = document.slice(token.span);
+    let word = workspace.host.keywords().into_iter().find(|word| word.name == text)?;
+    token.kind.is_keyword().then_some((Meaning::Word(word), token.span))
+}
+
+/// What a name stands for that no scope of the file knows.
+fn by_name(workspace: &Workspace<'_>, document: &Rc<Document>, name: &str) -> Option<Meaning> {
+    if let Some((file, id)) = brought(workspace, document, name) {
+        return Some(Meaning::Symbol(file, id));
+    }
+    workspace.host.builtin(name).map(Meaning::Word)
+}
+
+/// The symbol that a symbol stands for: what an import brings is declared elsewhere.
+fn follow(workspace: &Workspace<'_>, document: &Rc<Document>, id: SymbolId) -> Option<Meaning> {
+    let (file, id) = declared(workspace, document, id);
+    Some(Meaning::Symbol(file, id))
+}
+
+/// Where a symbol is declared; the import itself when that leads nowhere.
+pub(crate) fn declared(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    id: SymbolId,
+) -> (Rc<Document>, SymbolId) {
+    let symbol = &document.names().symbols[id];
+    if symbol.kind != SymbolKind::Import {
+        return (document.clone(), id);
+    }
+    let mut imports = document.parsed().program.imports();
+    let lists = |import: &&Import| import.span == symbol.whole;
+    let found = imports.find(lists).and_then(|import| of_import(workspace, document, import, &symbol.name));
+    found.unwrap_or_else(|| (document.clone(), id))
+}
+
+/// What an import gives for a name.
+pub(crate) fn of_import(
+    workspace: &Workspace<'_>,
+    document: &Document,
+    import: &Import,
+    name: &str,
+) -> Option<(Rc<Document>, SymbolId)> {
+    let target = workspace.target(&import.path, document.dir())?;
+    exported(workspace, &target, name, &mut Vec::new())
+}
+
+/// A name that an import of a whole file brings.
+pub(crate) fn brought(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    name: &str,
+) -> Option<(Rc<Document>, SymbolId)> {
+    let whole = document.parsed().program.imports().filter(|import| import.names.is_none());
+    whole.into_iter().find_map(|import| of_import(workspace, document, import, name))
+}
+
+fn exported(
+    workspace: &Workspace<'_>,
+    target: &Target,
+    name: &str,
+    visiting: &mut Vec<PathBuf>,
+) -> Option<(Rc<Document>, SymbolId)> {
+    let document = workspace.of_target(target)?;
+    if visiting.contains(&document.path) {
+        return None;
+    }
+    let tree = &document.parsed().program;
+    if harn_front::selectable(tree).any(|decl| decl.kind.name().name == name) {
+        let id = document.names().top(name)?;
+        return Some((document, id));
+    }
+    visiting.push(document.path.clone());
+    let imports = tree.imports().filter(|import| import.is_pub);
+    let listed = |import: &&Import| import.names.iter().flatten().any(|listed| listed.name == name);
+    for import in imports.filter(|import| import.names.is_none() || listed(import)) {
+        let target = workspace.target(&import.path, document.dir());
+        if let Some(found) = target.and_then(|target| exported(workspace, &target, name, visiting)) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// The names that an import may list.
+pub(crate) fn exports(workspace: &Workspace<'_>, target: &Target) -> Vec<(Rc<Document>, SymbolId)> {
+    let mut found = Vec::new();
+    let mut visiting = Vec::new();
+    collect(workspace, target, &mut visiting, &mut found);
+    found
+}
+
+fn collect(
+    workspace: &Workspace<'_>,
+    target: &Target,
+    visiting: &mut Vec<PathBuf>,
+    found: &mut Vec<(Rc<Document>, SymbolId)>,
+) {
+    let Some(document) = workspace.of_target(target) else { return };
+    if visiting.contains(&document.path) {
+        return;
+    }
+    visiting.push(document.path.clone());
+    let tree = &document.parsed().program;
+    for decl in harn_front::selectable(tree) {
+        if let Some(id) = document.names().top(&decl.kind.name().name) {
+            found.push((document.clone(), id));
+        }
+    }
+    for import in tree.imports().filter(|import| import.is_pub) {
+        let Some(target) = workspace.target(&import.path, document.dir()) else { continue };
+        match &import.names {
+            None => collect(workspace, &target, visiting, found),
+            Some(names) => {
+                let each =
+                    names.iter().filter_map(|n| exported(workspace, &target, &n.name, &mut Vec::new()));
+                found.extend(each);
+            }
+        }
+    }
+}
+
+/// The struct or enum that the owner of a member is.
+fn owner_of(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    symbol: Option<SymbolId>,
+    name: &str,
+) -> Option<(Rc<Document>, SymbolId)> {
+    let (file, id) = match symbol {
+        Some(id) => declared(workspace, document, id),
+        None => brought(workspace, document, name)?,
+    };
+    let kind = file.names().symbols[id].kind;
+    matches!(kind, SymbolKind::Enum | SymbolKind::Struct | SymbolKind::Interface).then_some((file, id))
+}
+
+/// The struct or enum that a name means in a document.
+pub(crate) fn type_named(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    name: &str,
+) -> Option<(Rc<Document>, SymbolId)> {
+    owner_of(workspace, document, document.names().top(name), name)
+}
+
+/// A member of a struct or enum.
+pub(crate) fn member(document: &Document, owner: SymbolId, name: &str) -> Option<SymbolId> {
+    document.names().symbols.iter().position(|symbol| symbol.owner == Some(owner) && symbol.name == name)
+}
+
+/// What is known of the type of an object.
+pub(crate) fn type_of<'d>(
+    workspace: &Workspace<'_>,
+    document: &'d Document,
+    object: Span,
+) -> Option<&'d ToldType> {
+    let told = document.told(&workspace.world());
+    told.objects.iter().find(|(span, _)| *span == object).map(|(_, ty)| ty)
+}
+
+fn member_meaning(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    object: Span,
+    name: &str,
+) -> Option<Meaning> {
+    let space = document.slice(object);
+    if let Some(word) = workspace.host.builtin(&format!("{space}.{name}")) {
+        return Some(Meaning::Word(word));
+    }
+    let ty = type_of(workspace, document, object);
+    if let Some(of) = ty.and_then(|ty| ty.name.as_ref())
+        && let Some((file, owner)) = type_named(workspace, document, of)
+        && let Some(id) = member(&file, owner, name)
+    {
+        return Some(Meaning::Symbol(file, id));
+    }
+    if let Some(field) = ty.and_then(|ty| ty.fields.iter().find(|field| field.name == name)) {
+        return Some(Meaning::Field(field.text.clone()));
+    }
+    if let Some(word) = ty.and_then(|ty| ty.word) {
+        return workspace.host.method(word, name).map(Meaning::Word);
+    }
+    // Of a value that nobody knows, a name that only one type has tells enough.
+    let methods = workspace.host.methods();
+    let mut types = methods.iter().filter(|(_, names)| names.iter().any(|method| method == name));
+    let first = types.next()?;
+    if types.next().is_some() && ty.is_none() {
+        let mut word = workspace.host.method(&first.0, name)?;
+        let all = methods.iter().filter(|(_, names)| names.iter().any(|method| method == name));
+        let all: Vec<&str> = all.map(|(ty, _)| ty.as_str()).collect();
+        word.doc = format!("{}\n\nA method of {}.", word.doc, all.join(", "));
+        return Some(Meaning::Word(word));
+    }
+    workspace.host.method(&first.0, name).map(Meaning::Word)
+}
+
+/// Whether a place is in a span or right behind it.
+pub(crate) fn contains(span: Span, offset: u32) -> bool {
+    span.start <= offset && offset <= span.end && !span.is_empty()
+}

@@ -1,0 +1,285 @@
+//! Definition, references and rename, across the files of the workspace.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use harn_front::{SymbolId, SymbolKind, Target};
+use harn_syntax::Span;
+use harn_syntax::token::TokenKind;
+use lsp_types::{DocumentHighlight, DocumentHighlightKind, Location, TextEdit, Uri, WorkspaceEdit};
+
+use crate::document::Document;
+use crate::meaning::{self, Meaning};
+use crate::workspace::Workspace;
+
+/// Where the name at a place is introduced.
+pub(crate) fn definition(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    offset: u32,
+) -> Option<Location> {
+    match meaning::at(workspace, document, offset)?.0 {
+        Meaning::Symbol(file, id) if is_place(&file) => Some(file.location(file.names().symbols[id].span)),
+        Meaning::Module(target @ Target::File(_)) => {
+            let file = workspace.of_target(&target)?;
+            Some(file.location(Span::at(0)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an editor can open a document.
+fn is_place(document: &Document) -> bool {
+    document.uri.as_str().starts_with("file:")
+}
+
+/// A place that mentions a symbol.
+struct Mention {
+    document: Rc<Document>,
+    span: Span,
+    write: bool,
+}
+
+/// All mentions of a symbol, its introduction first.
+fn mentions(workspace: &Workspace<'_>, file: &Rc<Document>, id: SymbolId, everywhere: bool) -> Vec<Mention> {
+    let symbol = &file.names().symbols[id];
+    let mut found = vec![Mention { document: file.clone(), span: symbol.span, write: true }];
+    own_mentions(file, id, &mut found);
+    let owner = symbol.owner.map(|owner| &file.names().symbols[owner]);
+    if matches!(symbol.kind, SymbolKind::Field | SymbolKind::Method) {
+        typed_members(workspace, file, file, id, &mut found);
+    }
+    let reaches_out = symbol.top && (symbol.kind.is_declaration() || symbol.kind.is_member());
+    if everywhere && reaches_out {
+        let outside = owner.map_or(&symbol.name, |owner| &owner.name);
+        for other in workspace.programs() {
+            if other.path == file.path || !other.text.contains(symbol.name.as_str()) {
+                continue;
+            }
+            if symbol.kind.is_member() {
+                members_elsewhere(workspace, &other, file, id, &mut found);
+            } else {
+                names_elsewhere(workspace, &other, file, id, outside, &mut found);
+            }
+        }
+    }
+    found
+}
+
+fn own_mentions(file: &Rc<Document>, id: SymbolId, found: &mut Vec<Mention>) {
+    let uses = file.names().uses_of(id);
+    found.extend(uses.map(|used| Mention { document: file.clone(), span: used.span, write: used.write }));
+}
+
+/// The mentions of a declaration in a file that imports it.
+fn names_elsewhere(
+    workspace: &Workspace<'_>,
+    other: &Rc<Document>,
+    file: &Rc<Document>,
+    id: SymbolId,
+    name: &str,
+    found: &mut Vec<Mention>,
+) {
+    let is_it = |(at, symbol): (Rc<Document>, SymbolId)| at.path == file.path && symbol == id;
+    let names = other.names();
+    for (import, symbol) in names.symbols.iter().enumerate() {
+        if symbol.kind == SymbolKind::Import
+            && symbol.name == name
+            && is_it(meaning::declared(workspace, other, import))
+        {
+            found.push(Mention { document: other.clone(), span: symbol.span, write: false });
+            own_mentions(other, import, found);
+        }
+    }
+    let unresolved = || names.uses.iter().filter(|used| used.symbol.is_none() && used.name == name);
+    if unresolved().next().is_some() && meaning::brought(workspace, other, name).is_some_and(is_it) {
+        let each =
+            unresolved().map(|used| Mention { document: other.clone(), span: used.span, write: false });
+        found.extend(each);
+    }
+}
+
+/// The mentions of a variant, field or method in another file.
+fn members_elsewhere(
+    workspace: &Workspace<'_>,
+    other: &Rc<Document>,
+    file: &Rc<Document>,
+    id: SymbolId,
+    found: &mut Vec<Mention>,
+) {
+    let symbol = &file.names().symbols[id];
+    for part in other.names().qualified.iter().filter(|part| part.name == symbol.name) {
+        let owner = match part.owner_symbol {
+            Some(owner) => Some(meaning::declared(workspace, other, owner)),
+            None => meaning::brought(workspace, other, &part.owner),
+        };
+        if owner.is_some_and(|(at, owner)| at.path == file.path && Some(owner) == symbol.owner) {
+            found.push(Mention { document: other.clone(), span: part.span, write: false });
+        }
+    }
+    typed_members(workspace, other, file, id, found);
+}
+
+/// The members of values whose struct is known.
+fn typed_members(
+    workspace: &Workspace<'_>,
+    other: &Rc<Document>,
+    file: &Rc<Document>,
+    id: SymbolId,
+    found: &mut Vec<Mention>,
+) {
+    let symbol = &file.names().symbols[id];
+    for used in other.names().members.iter().filter(|used| used.name == symbol.name) {
+        let ty = meaning::type_of(workspace, other, used.object);
+        let of = ty.and_then(|ty| ty.name.as_ref());
+        let owner = of.and_then(|of| meaning::type_named(workspace, other, of));
+        let known = found.iter().any(|m| m.document.path == other.path && m.span == used.span);
+        if !known && owner.is_some_and(|(at, owner)| at.path == file.path && Some(owner) == symbol.owner) {
+            found.push(Mention { document: other.clone(), span: used.span, write: false });
+        }
+    }
+}
+
+/// The places that mention the name at a place.
+pub(crate) fn references(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    offset: u32,
+    with_declaration: bool,
+) -> Vec<Location> {
+    let Some((meaning, _)) = meaning::at(workspace, document, offset) else { return Vec::new() };
+    let mut places = match meaning {
+        Meaning::Symbol(file, id) => {
+            let all = mentions(workspace, &file, id, true);
+            all.into_iter()
+                .skip(usize::from(!with_declaration))
+                .filter(|mention| is_place(&mention.document))
+                .map(|mention| mention.document.location(mention.span))
+                .collect::<Vec<_>>()
+        }
+        // The builtin, where no scope has another meaning for its name.
+        Meaning::Word(word) => {
+            let uses = document.names().uses.iter();
+            let own = uses.filter(|used| used.symbol.is_none() && used.name == word.name);
+            own.map(|used| document.location(used.span)).collect()
+        }
+        _ => Vec::new(),
+    };
+    sort(&mut places);
+    places
+}
+
+fn sort(places: &mut Vec<Location>) {
+    let key = |place: &Location| {
+        (place.uri.as_str().to_owned(), place.range.start.line, place.range.start.character)
+    };
+    places.sort_by_key(key);
+    places.dedup();
+}
+
+/// The mentions of a name in its own file.
+pub(crate) fn highlights(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    offset: u32,
+) -> Vec<DocumentHighlight> {
+    let Some((Meaning::Symbol(file, id), _)) = meaning::at(workspace, document, offset) else {
+        return Vec::new();
+    };
+    let mut all = mentions(workspace, &file, id, false);
+    if file.path != document.path {
+        let name = file.names().symbols[id].name.clone();
+        names_elsewhere(workspace, document, &file, id, &name, &mut all);
+    }
+    let here = all.into_iter().filter(|mention| mention.document.path == document.path);
+    here.map(|mention| DocumentHighlight {
+        range: document.range(mention.span),
+        kind: Some(if mention.write { DocumentHighlightKind::WRITE } else { DocumentHighlightKind::READ }),
+    })
+    .collect()
+}
+
+/// What can be renamed at a place.
+///
+/// # Errors
+/// A sentence that says why it cannot be.
+pub(crate) fn renamable(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    offset: u32,
+) -> Result<(Rc<Document>, SymbolId, Span), String> {
+    let nothing = || "there is no name here".to_owned();
+    let (meaning, span) = meaning::at(workspace, document, offset).ok_or_else(nothing)?;
+    match meaning {
+        Meaning::Symbol(file, _) if !is_place(&file) => {
+            Err("it is declared in an embedded module".to_owned())
+        }
+        Meaning::Symbol(file, id) => match file.names().symbols[id].kind {
+            SymbolKind::Field | SymbolKind::Method => Err(
+                "fields and methods are not renamed: nobody can tell all values that have one of this name"
+                    .to_owned(),
+            ),
+            SymbolKind::Import => Err("the import leads to no declaration".to_owned()),
+            _ => Ok((file, id, span)),
+        },
+        Meaning::Word(word) => Err(format!("`{}` belongs to the language", word.name)),
+        Meaning::Field(_) => Err("keys of dicts are not renamed".to_owned()),
+        Meaning::Module(_) => Err("files are not renamed from here".to_owned()),
+    }
+}
+
+/// The changes that give the name at a place another text.
+///
+/// # Errors
+/// A sentence that says why it cannot be.
+#[allow(clippy::mutable_key_type, reason = "the protocol's own type of changes")]
+pub(crate) fn rename(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    offset: u32,
+    new: &str,
+) -> Result<WorkspaceEdit, String> {
+    let tokens = harn_syntax::lexer::lex(new).tokens;
+    let is_name = !tokens.is_empty()
+        && tokens[0].kind == TokenKind::Ident
+        && tokens[0].span == Span::new(0, new.len() as u32);
+    if !is_name || new == "_" {
+        return Err(format!("`{new}` is not a name"));
+    }
+    let (file, id, _) = renamable(workspace, document, offset)?;
+    let old = file.names().symbols[id].name.clone();
+    let mut changes: BTreeMap<String, (Uri, Vec<TextEdit>)> = BTreeMap::new();
+    if old == new {
+        return Ok(WorkspaceEdit::default());
+    }
+    let is_member = file.names().symbols[id].kind.is_member();
+    if let Some(owner) = file.names().symbols[id].owner
+        && meaning::member(&file, owner, new).is_some()
+    {
+        return Err(format!("`{new}` is declared there already"));
+    }
+    let mut seen: Vec<(String, Span)> = Vec::new();
+    for mention in mentions(workspace, &file, id, true) {
+        let at = &mention.document;
+        let key = (at.uri.as_str().to_owned(), mention.span);
+        if seen.contains(&key) {
+            continue;
+        }
+        seen.push(key);
+        let taken = || {
+            let visible = at.names().visible(mention.span.start);
+            visible.into_iter().any(|id| at.names().symbols[id].name == new)
+        };
+        if !is_member && taken() {
+            let line = at.lines.line(mention.span.start) + 1;
+            return Err(format!("`{new}` already means something at {}:{line}", at.path.display()));
+        }
+        // A key of a pattern stays what it is.
+        let shorthand = at.names().symbols.iter().any(|s| s.span == mention.span && s.shorthand);
+        let text = if shorthand { format!("{old}: {new}") } else { new.to_owned() };
+        let edits =
+            &mut changes.entry(at.uri.as_str().to_owned()).or_insert_with(|| (at.uri.clone(), Vec::new())).1;
+        edits.push(TextEdit::new(at.range(mention.span), text));
+    }
+    Ok(WorkspaceEdit { changes: Some(changes.into_values().collect()), ..WorkspaceEdit::default() })
+}

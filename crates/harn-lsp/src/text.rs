@@ -1,0 +1,109 @@
+//! Places in a text. Here they are byte offsets; the protocol has lines and columns, columns counted in UTF-16 units.
+
+use harn_syntax::Span;
+use lsp_types::{Position, Range};
+
+/// Where the lines of a text begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    starts: Vec<u32>,
+}
+
+impl Lines {
+    pub(crate) fn of(text: &str) -> Lines {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1);
+        Lines { starts: std::iter::once(0).chain(ends).collect() }
+    }
+
+    /// The line that an offset is in, from 0.
+    pub(crate) fn line(&self, offset: u32) -> u32 {
+        self.starts.partition_point(|start| *start <= offset).saturating_sub(1) as u32
+    }
+
+    /// Where a line begins; the end of the text for what is beyond.
+    pub(crate) fn start(&self, line: u32, text: &str) -> u32 {
+        self.starts.get(line as usize).copied().unwrap_or(text.len() as u32)
+    }
+
+    /// An offset as a place of the protocol.
+    pub(crate) fn position(&self, text: &str, offset: u32) -> Position {
+        let offset = floor(text, offset);
+        let line = self.line(offset);
+        let start = self.starts[line as usize] as usize;
+        let units = text[start..offset as usize].chars().map(char::len_utf16).sum::<usize>();
+        Position::new(line, units as u32)
+    }
+
+    /// A place of the protocol as an offset: what is behind the end of a line is its end.
+    pub(crate) fn offset(&self, text: &str, position: Position) -> u32 {
+        let start = self.start(position.line, text) as usize;
+        let mut units = 0;
+        for (at, c) in text[start..].char_indices() {
+            // The end of a line is before what ends it.
+            let rest = &text[start + at..];
+            if units >= position.character || c == '\n' || rest.starts_with("\r\n") {
+                return (start + at) as u32;
+            }
+            units += c.len_utf16() as u32;
+        }
+        text.len() as u32
+    }
+
+    pub(crate) fn range(&self, text: &str, span: Span) -> Range {
+        Range::new(self.position(text, span.start), self.position(text, span.end.max(span.start)))
+    }
+
+    pub(crate) fn span(&self, text: &str, range: Range) -> Span {
+        let (start, end) = (self.offset(text, range.start), self.offset(text, range.end));
+        Span::new(start.min(end), end.max(start))
+    }
+}
+
+/// The next boundary of a character at or before an offset.
+fn floor(text: &str, offset: u32) -> u32 {
+    let mut at = (offset as usize).min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at as u32
+}
+
+/// The word that ends at an offset: where it begins.
+pub(crate) fn word_start(text: &str, offset: u32) -> u32 {
+    let head = &text[..floor(text, offset) as usize];
+    head.char_indices()
+        .rev()
+        .take_while(|(_, c)| c.is_alphanumeric() || *c == '_')
+        .last()
+        .map_or(head.len(), |(at, _)| at) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_units_of_utf_16() {
+        let text = "a😀b\r\n\té\n";
+        let lines = Lines::of(text);
+        assert_eq!(lines.position(text, 5), Position::new(0, 3));
+        assert_eq!(lines.offset(text, Position::new(0, 3)), 5);
+        // In the middle of a pair: the place behind it.
+        assert_eq!(lines.offset(text, Position::new(0, 2)), 5);
+        assert_eq!(lines.offset(text, Position::new(0, 99)), 6);
+        assert_eq!(lines.position(text, 11), Position::new(1, 2));
+        assert_eq!(lines.offset(text, Position::new(1, 2)), 11);
+        assert_eq!(lines.offset(text, Position::new(9, 0)), text.len() as u32);
+    }
+
+    #[test]
+    fn every_offset_has_its_place() {
+        let text = "let s = \"😀é\"\n\nx\r\ny";
+        let lines = Lines::of(text);
+        for (at, c) in text.char_indices() {
+            if c != '\n' || !text[..at].ends_with('\r') {
+                assert_eq!(lines.offset(text, lines.position(text, at as u32)), at as u32, "{at}");
+            }
+        }
+    }
+}
