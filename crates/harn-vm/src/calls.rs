@@ -152,6 +152,7 @@ impl Fiber {
         proto: *const Proto,
     ) -> Result<Called> {
         self.cx.0.caller.set(proto);
+        self.cx.0.call.set(self.co.frames.last().map_or(std::ptr::null(), |frame| frame.pc));
         if !builtin.takes(args.len()) {
             return Err(builtin.wrong_count(args.len()));
         }

@@ -13,7 +13,7 @@ use harn_value::Value;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::bytecode::Proto;
+use crate::bytecode::{Ins, Proto};
 use crate::error::{Error, Result};
 use crate::iter::Iter;
 use crate::task::Task;
@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) link: Link,
     /// The function that called the native function last; kept alive by the VM.
     pub(crate) caller: Cell<*const Proto>,
+    /// Behind the call.
+    pub(crate) call: Cell<*const Ins>,
 }
 
 /// The context of a native function. Cloning is cheap.
@@ -53,7 +55,13 @@ pub struct Cx(pub(crate) Rc<Inner>);
 
 impl Cx {
     pub(crate) fn new(vm: Rc<Vm>, task: Rc<Task>) -> Cx {
-        Cx(Rc::new(Inner { vm, task, link: Link::default(), caller: Cell::new(std::ptr::null()) }))
+        Cx(Rc::new(Inner {
+            vm,
+            task,
+            link: Link::default(),
+            caller: Cell::new(std::ptr::null()),
+            call: Cell::new(std::ptr::null()),
+        }))
     }
 
     /// The virtual machine.
@@ -83,6 +91,19 @@ impl Cx {
     pub fn caller_file(&self) -> Rc<str> {
         // SAFETY: the VM keeps all compiled functions for as long as it lives, and this context holds the VM.
         unsafe { self.0.caller.get().as_ref() }.map_or_else(|| Rc::from(""), |proto| proto.file.clone())
+    }
+
+    /// File and line of the call being executed; nothing before the first one.
+    pub fn call_place(&self) -> Option<(Rc<str>, usize)> {
+        // SAFETY: as in `caller_file`; the call lies in the code of its function.
+        let (proto, at) = unsafe {
+            let proto = self.0.caller.get().as_ref()?;
+            (proto, self.0.call.get().offset_from(proto.code.as_ptr()))
+        };
+        let span = proto.span_at(usize::try_from(at).ok()?.saturating_sub(1));
+        let (_, source) = self.0.vm.source(proto.module)?;
+        let before = source.get(..span.start as usize)?;
+        Some((proto.file.clone(), before.bytes().filter(|byte| *byte == b'\n').count() + 1))
     }
 
     /// Calls a function value and waits for its result. The callee may await.

@@ -669,6 +669,7 @@ impl Fiber {
                         Run::Sync(f) => {
                             let count = ins.b();
                             self.cx.0.caller.set(proto);
+                            self.cx.0.call.set(pc);
                             // SAFETY: the arguments lie in the frame.
                             let args =
                                 unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };
@@ -716,6 +717,7 @@ impl Fiber {
                             if let Run::Sync(f) = builtin.run {
                                 let count = ins.b();
                                 self.cx.0.caller.set(proto);
+                                self.cx.0.call.set(pc);
                                 // SAFETY: the arguments lie in the frame.
                                 let args =
                                     unsafe { std::slice::from_raw_parts_mut(regs.add(ins.a() + 1), count) };

@@ -42,6 +42,13 @@ impl Drop for Watch {
     }
 }
 
+/// The task that runs: its path from the root, and file and line of the builtin that it called last. Nothing while no
+/// task runs.
+pub fn running_place() -> Option<(String, Option<(std::rc::Rc<str>, usize)>)> {
+    let cx = RUNNING.with_borrow(Clone::clone)?;
+    Some((cx.task().path(), cx.call_place()))
+}
+
 /// While it lives, nothing is stopped: what handles an interruption is not interrupted.
 pub(crate) struct Calm(Option<Lookout>);
 

@@ -169,6 +169,14 @@ impl Task {
         task
     }
 
+    /// Numbers of children from the root, such as `0.2.1`.
+    pub fn path(&self) -> String {
+        match self.parent() {
+            Some(parent) => format!("{}.{}", parent.path(), self.id),
+            None => self.id.to_string(),
+        }
+    }
+
     /// The task that created this one.
     pub fn parent(&self) -> Option<Rc<Task>> {
         self.parent.as_ref()?.upgrade()

@@ -1,0 +1,193 @@
+//! What a journal consists of.
+
+use std::sync::Arc;
+
+use harn_store::{EntryKind, JournalEntry};
+use serde::{Deserialize, Serialize};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// An effect is about to happen that must not happen twice.
+    Begin {
+        /// The effect, such as `append`.
+        name: String,
+        /// What it is about, for people.
+        note: String,
+        /// The digest of all that it is about.
+        digest: u64,
+        /// What was there before, as far as it helps to tell whether the effect happened.
+        before: Option<u64>,
+    },
+    /// The answer to something that is answered at once.
+    Call {
+        /// The effect.
+        name: String,
+        /// What it is about, for people.
+        note: String,
+        /// The digest of all that it is about.
+        digest: u64,
+        /// The answer.
+        outcome: Vec<u8>,
+    },
+    /// Something that took time has ended, and is handed over.
+    Finish {
+        /// The effect.
+        name: String,
+        /// What it is about, for people.
+        note: String,
+        /// The digest of all that it is about.
+        digest: u64,
+        /// Its number among those that take time.
+        op: u64,
+        /// How often a busy program has looked outside since the last entry of this kind.
+        looks: u32,
+        /// Whether no task was ready.
+        idle: bool,
+        /// The clocks then.
+        clock: (i64, u64),
+        /// The answer.
+        outcome: Vec<u8>,
+    },
+    /// The clocks have moved.
+    Clock {
+        /// The look at them since the last entry that shows it.
+        look: u32,
+        /// Milliseconds since 1970, and nanoseconds of the clock that never goes back.
+        clock: (i64, u64),
+    },
+    /// How much of the output was written.
+    Printed {
+        /// Bytes on standard output.
+        out: u64,
+        /// Bytes on standard error.
+        err: u64,
+    },
+    /// The program is loaded and begins.
+    Program,
+}
+
+/// An entry of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number, from 0.
+    pub seq: u64,
+    /// The path of the task.
+    pub task: Arc<str>,
+    /// How many effects the task had before.
+    pub count: u64,
+    /// Where in the sources; may be empty.
+    pub place: Arc<str>,
+    /// When it was made.
+    pub at_ms: i64,
+    /// What happened.
+    pub what: What,
+}
+
+impl What {
+    /// The effect, as one word.
+    pub fn name(&self) -> &str {
+        match self {
+            What::Begin { name, .. } | What::Call { name, .. } | What::Finish { name, .. } => name,
+            What::Clock { .. } => "clock",
+            What::Printed { .. } => "printed",
+            What::Program => "program",
+        }
+    }
+
+    /// What it is about, for people.
+    pub fn note(&self) -> &str {
+        match self {
+            What::Begin { note, .. } | What::Call { note, .. } | What::Finish { note, .. } => note,
+            What::Clock { .. } | What::Printed { .. } | What::Program => "",
+        }
+    }
+
+    fn kind(&self) -> EntryKind {
+        match self {
+            What::Begin { .. } => EntryKind::Begin,
+            What::Call { .. } | What::Finish { .. } => EntryKind::Outcome,
+            What::Clock { .. } => EntryKind::Interrupt,
+            What::Printed { .. } | What::Program => EntryKind::Order,
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        match self {
+            What::Begin { digest, .. } | What::Call { digest, .. } | What::Finish { digest, .. } => *digest,
+            What::Clock { .. } | What::Printed { .. } | What::Program => 0,
+        }
+    }
+
+    /// Whether it is an effect and not only a place in time.
+    pub fn is_effect(&self) -> bool {
+        matches!(self, What::Call { .. } | What::Finish { .. })
+    }
+}
+
+impl Entry {
+    /// Its form in a store.
+    pub fn to_store(&self) -> JournalEntry {
+        JournalEntry {
+            seq: self.seq,
+            task: self.task.clone(),
+            count: self.count,
+            kind: self.what.kind(),
+            name: self.what.name().into(),
+            place: self.place.clone(),
+            digest: self.what.digest().to_le_bytes().to_vec(),
+            at_ms: self.at_ms,
+            // Only what cannot be written is refused, and there is nothing of the kind.
+            payload: postcard::to_stdvec(&self.what).unwrap_or_default(),
+        }
+    }
+
+    /// Reads the form of a store; `None` for what is no entry of this version.
+    pub fn from_store(entry: &JournalEntry) -> Option<Entry> {
+        Some(Entry {
+            seq: entry.seq,
+            task: entry.task.clone(),
+            count: entry.count,
+            place: entry.place.clone(),
+            at_ms: entry.at_ms,
+            what: postcard::from_bytes(&entry.payload).ok()?,
+        })
+    }
+}
+
+/// A digest of bytes that stays the same from version to version; for comparing, not for keeping anybody out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Digester(u64);
+
+impl Digester {
+    pub(crate) fn new() -> Digester {
+        Digester(0xCBF2_9CE4_8422_2325)
+    }
+
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+        self.0 ^= self.0 >> 29;
+    }
+
+    /// Adds bytes.
+    pub(crate) fn add(mut self, bytes: &[u8]) -> Digester {
+        self.word(bytes.len() as u64);
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.word(u64::from_le_bytes(*word));
+        }
+        for byte in rest {
+            self.word(u64::from(*byte));
+        }
+        self
+    }
+
+    pub(crate) fn end(self) -> u64 {
+        self.0
+    }
+}
+
+/// The digest of some pieces.
+pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    pieces.into_iter().fold(Digester::new(), Digester::add).end()
+}

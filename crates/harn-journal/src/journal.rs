@@ -1,0 +1,795 @@
+//! What follows a journal and records it: the next entry, the clock, output, the end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use harn_system::System;
+
+use crate::entry::{Entry, What};
+use crate::keeper::{Keeper, Kept, wait};
+use crate::outside::{Op, Wakes};
+use crate::secrets::Secrets;
+use crate::wire::{Answer, nanos};
+
+/// Clocks stand still for less than this.
+const GRAIN: Duration = Duration::from_millis(1);
+
+/// What a look at the clock takes when the run was stopped.
+const LEAP: Duration = Duration::from_secs(1);
+
+/// Entries wait for each other at most this long while the program is busy.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Where a program is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The path of the task: numbers of children from the root, such as `0.2.1`.
+    pub task: Arc<str>,
+    /// File and line; may be empty.
+    pub at: Arc<str>,
+}
+
+/// What holds the program that a journal belongs to.
+pub struct Reins {
+    /// Says where the program is.
+    pub place: Box<dyn Fn() -> Option<Place>>,
+    /// Makes it stop.
+    pub stop: Box<dyn Fn()>,
+    /// Whether somebody else made it stop.
+    pub is_stopped: Box<dyn Fn() -> bool>,
+}
+
+/// A journal and a program that do not agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The number of the entry.
+    pub seq: u64,
+    /// What the journal has there.
+    pub was: String,
+    /// Where that was in the sources.
+    pub was_at: String,
+    /// What the program does now.
+    pub now: String,
+    /// Where it is.
+    pub now_at: String,
+}
+
+/// Why a run was stopped from here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Stop {
+    /// The program does something else than the journal says.
+    #[error("the program does something else than its journal says: entry {} was {} at {}, now it is {} at {}", .0.seq, .0.was, .0.was_at, .0.now, .0.now_at)]
+    Difference(Box<Difference>),
+    /// The journal cannot be written.
+    #[error("the journal cannot be written: {0}")]
+    Unkept(String),
+    /// The journal cannot be read.
+    #[error(
+        "entry {0} of the journal cannot be read: it was written by another version of Harn, or it is damaged"
+    )]
+    Unreadable(u64),
+    /// A replay has come to the end of a journal that has no end.
+    #[error("the journal ends here: the run was interrupted, or is still going on")]
+    End,
+    /// A replay has come to where it was to stop.
+    #[error("stopped before entry {0}")]
+    Until(u64),
+    /// Somebody stopped the program: the run can be resumed.
+    #[error("interrupted")]
+    Interrupted,
+    /// A key that the run had is not set.
+    #[error("the environment variable {0} is not set; the run had it when it began")]
+    MissingKey(String),
+}
+
+/// What a journal begins with.
+pub struct Setup {
+    /// The system that is asked where there is no entry.
+    pub inner: Rc<dyn System>,
+    /// Where new entries go.
+    pub keeper: Box<dyn Keeper>,
+    /// The entries that are there.
+    pub entries: Vec<Entry>,
+    /// Nothing happens outside, and output is written from the beginning.
+    pub replay: bool,
+    /// Stops before this entry, whether it would be followed or written.
+    pub until: Option<u64>,
+    /// What was asked before the program was loaded is asked again: the sources of today.
+    pub reload: bool,
+    /// Effects in doubt are done again.
+    pub retry_in_doubt: bool,
+    /// What is followed is written down again: the journal of a fork.
+    pub copies: bool,
+}
+
+impl Setup {
+    /// A journal that begins.
+    pub fn new(inner: Rc<dyn System>, keeper: Box<dyn Keeper>) -> Setup {
+        Setup {
+            inner,
+            keeper,
+            entries: Vec::new(),
+            replay: false,
+            until: None,
+            reload: false,
+            retry_in_doubt: false,
+            copies: false,
+        }
+    }
+}
+
+/// A system that records what another one answers, and answers what was recorded. Clones are one journal.
+#[derive(Clone)]
+pub struct Journal(pub(crate) Rc<Core>);
+
+pub(crate) struct Core {
+    pub(crate) inner: Rc<dyn System>,
+    pub(crate) own: Weak<Core>,
+    pub(crate) keeper: Box<dyn Keeper>,
+    pub(crate) replay: bool,
+    pub(crate) retry_in_doubt: bool,
+    copies: bool,
+    until: Option<u64>,
+    reins: RefCell<Option<Reins>>,
+    stopped: RefCell<Option<Stop>>,
+    pub(crate) state: RefCell<State>,
+    pub(crate) secrets: RefCell<Secrets>,
+    pub(crate) wakes: Arc<Wakes>,
+    /// Whether the program was loaded by sources of today: what the loader asks is neither followed nor recorded.
+    loading: Cell<bool>,
+}
+
+pub(crate) struct State {
+    /// What is to be followed.
+    recorded: VecDeque<Entry>,
+    /// Whether what is done happens outside.
+    pub(crate) live: bool,
+    /// New entries that nobody keeps yet.
+    buffer: Vec<Entry>,
+    /// The number of the next entry.
+    next: u64,
+    counts: HashMap<Arc<str>, u64>,
+    clock: Clock,
+    /// Looks at what is outside while the program was busy, since the last thing was handed over.
+    pub(crate) looks: u32,
+    pub(crate) ops: BTreeMap<u64, Op>,
+    pub(crate) next_op: u64,
+    pub(crate) aside: BTreeMap<u64, Kept>,
+    asides: u64,
+    /// Written so far on both streams, by this process and those before it.
+    printed: (u64, u64),
+    /// Written already when this process began.
+    known: (u64, u64),
+    /// As the last entry says.
+    noted: (u64, u64),
+    /// Groups of entries on their way.
+    under_way: VecDeque<(u64, Kept)>,
+    /// Entries before this number are kept.
+    pub(crate) kept: u64,
+    /// Who waits for entries to be kept.
+    pub(crate) waiting: Vec<std::task::Waker>,
+    flushed_at: u64,
+}
+
+#[derive(Default)]
+struct Clock {
+    /// Milliseconds since 1970.
+    wall: i64,
+    /// Nanoseconds that never go back.
+    mono: u64,
+    /// Looks since the last entry that shows it.
+    looks: u32,
+    /// What is added to the clock of the system: a run that goes on has been going on all the time.
+    ahead: u64,
+}
+
+/// What to do about an effect.
+pub(crate) enum Next {
+    /// The journal has the answer.
+    Known(Vec<u8>),
+    /// It happens.
+    Live,
+    /// Nothing happens any more.
+    Stopped,
+}
+
+impl Journal {
+    /// A journal over a system.
+    pub fn new(setup: Setup) -> Journal {
+        let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies } = setup;
+        let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
+        let mut known = (0, 0);
+        let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
+        let mut recorded = VecDeque::with_capacity(entries.len());
+        let mut loaded = !reload;
+        for entry in entries {
+            if !copies {
+                let count = counts.entry(entry.task.clone()).or_default();
+                *count = (*count).max(entry.count + u64::from(entry.what.is_effect()));
+            }
+            match entry.what {
+                What::Printed { out, err } => known = (out, err),
+                // With the sources of today the loader asks anew; what it asked is passed over.
+                What::Program if !loaded => {
+                    loaded = true;
+                    recorded.push_back(entry);
+                }
+                _ if !loaded => {}
+                _ => recorded.push_back(entry),
+            }
+        }
+        // The clocks of the journal are those of its first entries.
+        let first = recorded.iter().find_map(|entry| match &entry.what {
+            What::Clock { clock, .. } | What::Finish { clock, .. } => Some(*clock),
+            _ => None,
+        });
+        let (wall, mono) = first.unwrap_or_default();
+        let live = recorded.is_empty() && !replay;
+        let state = State {
+            recorded,
+            live,
+            buffer: Vec::new(),
+            next,
+            counts,
+            clock: Clock { wall, mono, looks: 0, ahead: 0 },
+            looks: 0,
+            ops: BTreeMap::new(),
+            next_op: 0,
+            aside: BTreeMap::new(),
+            asides: 0,
+            printed: (0, 0),
+            known,
+            noted: known,
+            under_way: VecDeque::new(),
+            kept: next,
+            waiting: Vec::new(),
+            flushed_at: 0,
+        };
+        Journal(Rc::new_cyclic(|own| Core {
+            inner,
+            own: own.clone(),
+            keeper,
+            replay,
+            retry_in_doubt,
+            copies,
+            until,
+            reins: RefCell::default(),
+            stopped: RefCell::default(),
+            state: RefCell::new(state),
+            secrets: RefCell::default(),
+            wakes: Arc::default(),
+            loading: Cell::new(reload),
+        }))
+    }
+
+    /// Ties the journal to its program.
+    pub fn hold(&self, reins: Reins) {
+        *self.0.reins.borrow_mut() = Some(reins);
+    }
+
+    /// Says that the program is loaded and begins now.
+    pub fn begin_program(&self) {
+        self.0.loading.set(false);
+        match self.0.status() {
+            Status::Following => {
+                let fits = |what: &What| matches!(what, What::Program);
+                drop(self.0.follow(fits, || "the program begins".to_owned()));
+            }
+            Status::Live => self.0.push(What::Program),
+            Status::Stopped => {}
+        }
+    }
+
+    /// Why the run was stopped from here, if it was.
+    pub fn stopped(&self) -> Option<Stop> {
+        let _ = self.0.is_stopped();
+        self.0.stopped.borrow().clone()
+    }
+
+    /// The number of the next entry.
+    pub fn length(&self) -> u64 {
+        self.0.state.borrow().next
+    }
+
+    /// Whether everything in the journal was followed, and the program goes on by itself.
+    pub fn is_live(&self) -> bool {
+        self.0.state.borrow().live
+    }
+
+    /// Writes down all that is not kept yet.
+    ///
+    /// # Errors
+    /// Why the journal cannot be written.
+    pub fn settle(&self) -> Result<(), Stop> {
+        if self.0.replay {
+            return Ok(());
+        }
+        self.0.commit();
+        self.stopped().filter(|stop| matches!(stop, Stop::Unkept(_))).map_or(Ok(()), Err)
+    }
+
+    /// The first entry that the program has not come to, when it has ended before its journal.
+    pub fn left_over(&self) -> Option<Difference> {
+        let state = self.0.state.borrow();
+        let entry = state.recorded.iter().find(|entry| !matches!(entry.what, What::Clock { .. }))?;
+        Some(Difference {
+            seq: entry.seq,
+            was: described(entry),
+            was_at: entry.place.to_string(),
+            now: "the end of the program".to_owned(),
+            now_at: String::new(),
+        })
+    }
+}
+
+/// Where a run is in its journal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// There is an entry to follow.
+    Following,
+    /// Nothing was recorded.
+    Live,
+    /// Nothing happens any more.
+    Stopped,
+}
+
+fn described(entry: &Entry) -> String {
+    match entry.what.note() {
+        "" => entry.what.name().to_owned(),
+        note => format!("{} {note}", entry.what.name()),
+    }
+}
+
+impl State {
+    /// Whether the next entry to follow is one that fits.
+    pub(crate) fn next_is(&self, fits: impl FnOnce(&What) -> bool) -> bool {
+        self.recorded.front().is_some_and(|entry| fits(&entry.what))
+    }
+
+    /// Whether there is no entry left.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.recorded.is_empty()
+    }
+
+    /// What the program waits for.
+    pub(crate) fn waiting_for(&self) -> Vec<String> {
+        self.ops.values().filter(|op| op.is_open()).map(Op::described).collect()
+    }
+
+    pub(crate) fn next_aside(&mut self) -> u64 {
+        self.asides += 1;
+        self.asides
+    }
+}
+
+impl Core {
+    /// Where the program is.
+    pub(crate) fn here(&self) -> Place {
+        self.place()
+    }
+
+    pub(crate) fn own(&self) -> Rc<Core> {
+        self.own.upgrade().expect("a core that is used is held")
+    }
+
+    /// Whether nothing happens any more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        if self.stopped.borrow().is_some() {
+            return true;
+        }
+        let interrupted = self.reins.borrow().as_ref().is_some_and(|reins| (reins.is_stopped)());
+        if interrupted {
+            *self.stopped.borrow_mut() = Some(Stop::Interrupted);
+        }
+        interrupted
+    }
+
+    /// Stops the run. The first reason stays.
+    pub(crate) fn stop(&self, reason: Stop) {
+        let first = self.stopped.borrow().is_none();
+        if first {
+            *self.stopped.borrow_mut() = Some(reason);
+        }
+        if let Some(reins) = &*self.reins.borrow() {
+            (reins.stop)();
+        }
+        self.wakes.wake_all();
+    }
+
+    /// Whether the loader asks, with sources of today.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.get()
+    }
+
+    fn place(&self) -> Place {
+        let place = self.reins.borrow().as_ref().and_then(|reins| (reins.place)());
+        place.unwrap_or_else(|| Place { task: "0".into(), at: "".into() })
+    }
+
+    /// Where the run is.
+    pub(crate) fn status(&self) -> Status {
+        if self.is_stopped() {
+            return Status::Stopped;
+        }
+        let state = self.state.borrow();
+        if state.live {
+            return Status::Live;
+        }
+        let Some(entry) = state.recorded.front() else {
+            drop(state);
+            return self.end_of_record();
+        };
+        match self.until {
+            Some(until) if entry.seq >= until => {
+                let at = entry.seq;
+                drop(state);
+                self.stop(Stop::Until(at));
+                Status::Stopped
+            }
+            _ => Status::Following,
+        }
+    }
+
+    /// Follows the next entry if it is the one that is looked for; stops the run if it is another.
+    pub(crate) fn follow(
+        &self,
+        fits: impl FnOnce(&What) -> bool,
+        now: impl FnOnce() -> String,
+    ) -> Option<Entry> {
+        let fits = self.state.borrow().recorded.front().is_some_and(|entry| fits(&entry.what));
+        if fits { self.take() } else { self.differs(now()).and(None) }
+    }
+
+    /// Passes over the entry that is followed.
+    pub(crate) fn take(&self) -> Option<Entry> {
+        let mut state = self.state.borrow_mut();
+        let entry = state.recorded.pop_front();
+        state.clock.looks = 0;
+        drop(state);
+        if self.copies
+            && let Some(entry) = &entry
+        {
+            let place = Place { task: entry.task.clone(), at: entry.place.clone() };
+            self.push_at(entry.what.clone(), place);
+        }
+        entry
+    }
+
+    /// All entries were followed.
+    #[cold]
+    fn end_of_record(&self) -> Status {
+        if self.replay {
+            self.stop(Stop::End);
+            return Status::Stopped;
+        }
+        let mut state = self.state.borrow_mut();
+        state.live = true;
+        // The run has been going on while nobody worked on it: its deadlines did not wait.
+        let (now, own) = (self.inner.now_ms(), nanos(self.inner.monotonic()));
+        let gone = u64::try_from(now.saturating_sub(state.clock.wall)).unwrap_or(0);
+        let target = state.clock.mono.saturating_add(gone.saturating_mul(1_000_000));
+        state.clock.ahead = target.saturating_sub(own);
+        state.clock.looks = 0;
+        let waiting: Vec<u64> = state.ops.keys().copied().collect();
+        drop(state);
+        self.wakes.push_all(waiting);
+        Status::Live
+    }
+
+    /// Stops because the program does something else than the journal says.
+    #[cold]
+    pub(crate) fn differs(&self, now: String) -> Option<()> {
+        let place = self.place();
+        let difference = {
+            let state = self.state.borrow();
+            let entry = state.recorded.front()?;
+            Difference {
+                seq: entry.seq,
+                was: described(entry),
+                was_at: entry.place.to_string(),
+                now,
+                now_at: place.at.to_string(),
+            }
+        };
+        self.stop(Stop::Difference(Box::new(difference)));
+        None
+    }
+
+    /// Adds an entry.
+    pub(crate) fn push(&self, what: What) {
+        let place = self.place();
+        self.push_at(what, place);
+    }
+
+    pub(crate) fn push_at(&self, what: What, place: Place) {
+        if self.replay {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        let seq = state.next;
+        if self.until.is_some_and(|until| seq >= until) {
+            drop(state);
+            self.stop(Stop::Until(seq));
+            return;
+        }
+        state.next += 1;
+        let count = state.counts.entry(place.task.clone()).or_default();
+        let own = *count;
+        *count += u64::from(what.is_effect());
+        state.clock.looks = 0;
+        let at_ms = state.clock.wall;
+        state.buffer.push(Entry { seq, task: place.task, count: own, place: place.at, at_ms, what });
+        let due = state.clock.mono.saturating_sub(state.flushed_at) > nanos(PATIENCE);
+        drop(state);
+        if due {
+            self.flush();
+        }
+    }
+
+    /// What to do about something that is answered at once.
+    pub(crate) fn next(&self, name: &str, digest: u64, note: impl Fn() -> String) -> Next {
+        match self.status() {
+            Status::Stopped => Next::Stopped,
+            Status::Live => Next::Live,
+            Status::Following => {
+                let fits = |what: &What| matches!(what, What::Call { name: own, digest: found, .. } if own == name && *found == digest);
+                match self.follow(fits, || format!("{name} {}", note())) {
+                    Some(Entry { what: What::Call { outcome, .. }, .. }) => Next::Known(outcome),
+                    _ => Next::Stopped,
+                }
+            }
+        }
+    }
+
+    /// An effect that only looks.
+    pub(crate) fn ask<T: Answer>(
+        &self,
+        name: &str,
+        digest: u64,
+        note: impl Fn() -> String,
+        work: impl FnOnce(&dyn System) -> T,
+    ) -> T {
+        if self.loading.get() {
+            let answer = work(&*self.inner);
+            let (name, note) = (name.to_owned(), note());
+            self.push(What::Call { name, note, digest, outcome: answer.encode() });
+            return answer;
+        }
+        match self.next(name, digest, &note) {
+            Next::Stopped => T::stopped(),
+            Next::Known(outcome) => self.decoded(&outcome),
+            Next::Live => {
+                let answer = work(&*self.inner);
+                let (name, note) = (name.to_owned(), note());
+                self.push(What::Call { name, note, digest, outcome: answer.encode() });
+                answer
+            }
+        }
+    }
+
+    pub(crate) fn decoded<T: Answer>(&self, outcome: &[u8]) -> T {
+        T::decode(outcome).unwrap_or_else(|| {
+            let seq = self.state.borrow().recorded.front().map_or(0, |entry| entry.seq);
+            self.stop(Stop::Unreadable(seq.saturating_sub(1)));
+            T::stopped()
+        })
+    }
+
+    /// An effect that changes something. It is written down before it happens. `before` is what helps to tell later whether
+    /// it happened; `again` does it when nobody knows.
+    pub(crate) fn change<T: Answer>(
+        &self,
+        name: &str,
+        digest: u64,
+        note: impl Fn() -> String,
+        before: impl FnOnce(&dyn System) -> Option<u64>,
+        work: impl FnOnce(&dyn System) -> T,
+        again: impl FnOnce(&dyn System, Option<u64>) -> T,
+    ) -> T {
+        let begun = match self.begun(name, digest, &note) {
+            Begun::Stopped => return T::stopped(),
+            Begun::Before(before) => Some(before),
+            Begun::Now => None,
+        };
+        let answer = match begun {
+            Some(before) => match self.next(name, digest, &note) {
+                Next::Stopped => return T::stopped(),
+                Next::Known(outcome) => return self.decoded(&outcome),
+                Next::Live => again(&*self.inner, before),
+            },
+            None => {
+                let before = before(&*self.inner);
+                self.push(What::Begin { name: name.to_owned(), note: note(), digest, before });
+                self.commit();
+                if self.is_stopped() {
+                    return T::stopped();
+                }
+                work(&*self.inner)
+            }
+        };
+        self.push(What::Call { name: name.to_owned(), note: note(), digest, outcome: answer.encode() });
+        answer
+    }
+
+    /// Whether an effect was begun by a process before this one.
+    pub(crate) fn begun(&self, name: &str, digest: u64, note: &impl Fn() -> String) -> Begun {
+        match self.status() {
+            Status::Stopped => Begun::Stopped,
+            Status::Live => Begun::Now,
+            Status::Following => {
+                let fits = |what: &What| matches!(what, What::Begin { name: own, digest: found, .. } if own == name && *found == digest);
+                match self.follow(fits, || format!("{name} {}", note())) {
+                    Some(Entry { what: What::Begin { before, .. }, .. }) => Begun::Before(before),
+                    _ => Begun::Stopped,
+                }
+            }
+        }
+    }
+
+    // ---- time ----
+
+    /// The clocks: milliseconds since 1970 and nanoseconds that never go back. They move only between entries.
+    pub(crate) fn clocks(&self) -> (i64, u64) {
+        if self.loading.get() {
+            return (self.inner.now_ms(), nanos(self.inner.monotonic()));
+        }
+        if self.is_stopped() {
+            // Waits are over at once now, so whoever compares them with a clock must find that time has passed.
+            let mut state = self.state.borrow_mut();
+            state.clock.mono = state.clock.mono.saturating_add(nanos(LEAP));
+            return (state.clock.wall, state.clock.mono);
+        }
+        let mut state = self.state.borrow_mut();
+        state.clock.looks += 1;
+        let look = state.clock.looks;
+        if !state.live {
+            if let Some(Entry { what: What::Clock { look: own, clock }, .. }) = state.recorded.front()
+                && *own == look
+            {
+                let clock = *clock;
+                (state.clock.wall, state.clock.mono) = clock;
+                drop(state);
+                self.take();
+                return clock;
+            }
+            if !state.recorded.is_empty() || self.replay {
+                return (state.clock.wall, state.clock.mono);
+            }
+            drop(state);
+            self.end_of_record();
+            state = self.state.borrow_mut();
+        }
+        let (wall, mono) = self.real(&state.clock);
+        let moved = mono.saturating_sub(state.clock.mono) >= nanos(GRAIN);
+        if moved || (wall - state.clock.wall).abs() >= 1 {
+            (state.clock.wall, state.clock.mono) = (wall, mono);
+            drop(state);
+            self.push(What::Clock { look, clock: (wall, mono) });
+            return (wall, mono);
+        }
+        (state.clock.wall, state.clock.mono)
+    }
+
+    fn real(&self, clock: &Clock) -> (i64, u64) {
+        let mono = nanos(self.inner.monotonic()).saturating_add(clock.ahead);
+        (self.inner.now_ms(), mono.max(clock.mono))
+    }
+
+    /// Moves the clocks because something has ended.
+    pub(crate) fn move_clocks(&self) -> (i64, u64) {
+        let mut state = self.state.borrow_mut();
+        (state.clock.wall, state.clock.mono) = self.real(&state.clock);
+        (state.clock.wall, state.clock.mono)
+    }
+
+    /// Puts the clocks where the journal has them.
+    pub(crate) fn set_clocks(&self, (wall, mono): (i64, u64)) {
+        let mut state = self.state.borrow_mut();
+        (state.clock.wall, state.clock.mono, state.clock.looks) = (wall, mono, 0);
+    }
+
+    /// What is left of a time on the clock that never goes back.
+    pub(crate) fn left(&self, until: u64) -> Duration {
+        let state = self.state.borrow();
+        let (_, mono) = self.real(&state.clock);
+        Duration::from_nanos(until.saturating_sub(mono))
+    }
+
+    // ---- output ----
+
+    /// The part of a text that was not written before, and notes that it is.
+    pub(crate) fn fresh<'a>(&self, text: &'a str, error: bool) -> &'a str {
+        let mut state = self.state.borrow_mut();
+        let known = if error { state.known.1 } else { state.known.0 };
+        let printed = if error { &mut state.printed.1 } else { &mut state.printed.0 };
+        let done = usize::try_from(known.saturating_sub(*printed)).unwrap_or(usize::MAX).min(text.len());
+        *printed += text.len() as u64;
+        // A replay shows everything.
+        if self.replay { text } else { text.get(done..).unwrap_or("") }
+    }
+
+    // ---- keeping ----
+
+    /// Hands new entries to the keeper, and does not wait.
+    pub(crate) fn flush(&self) {
+        if self.replay {
+            return;
+        }
+        let printed = {
+            let state = self.state.borrow();
+            let printed = (state.printed.0.max(state.known.0), state.printed.1.max(state.known.1));
+            (printed != state.noted).then_some(printed)
+        };
+        if let Some((out, err)) = printed {
+            // What is noted as printed is out.
+            let _ = self.inner.flush();
+            let mut state = self.state.borrow_mut();
+            state.noted = (out, err);
+            let (seq, at_ms) = (state.next, state.clock.wall);
+            state.next += 1;
+            let what = What::Printed { out, err };
+            state.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
+        }
+        let mut state = self.state.borrow_mut();
+        state.flushed_at = state.clock.mono;
+        if state.buffer.is_empty() {
+            return;
+        }
+        let entries = std::mem::take(&mut state.buffer);
+        let upto = state.next;
+        drop(state);
+        let kept = self.keeper.append(entries, self.inner.now_ms());
+        self.state.borrow_mut().under_way.push_back((upto, kept));
+    }
+
+    /// Writes all entries, and waits for it.
+    pub(crate) fn commit(&self) {
+        self.flush();
+        loop {
+            let Some((upto, kept)) = self.state.borrow_mut().under_way.pop_front() else { break };
+            let result = wait(kept);
+            self.was_kept(upto, result);
+        }
+    }
+
+    fn was_kept(&self, upto: u64, result: Result<(), String>) {
+        match result {
+            Ok(()) => self.state.borrow_mut().kept = upto,
+            Err(text) => self.stop(Stop::Unkept(text)),
+        }
+        let waiting = std::mem::take(&mut self.state.borrow_mut().waiting);
+        waiting.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// Looks after entries on their way.
+    pub(crate) fn look_after(&self, context: &mut std::task::Context<'_>) {
+        loop {
+            let Some((upto, mut kept)) = self.state.borrow_mut().under_way.pop_front() else { return };
+            match kept.as_mut().poll(context) {
+                std::task::Poll::Ready(result) => self.was_kept(upto, result),
+                std::task::Poll::Pending => {
+                    self.state.borrow_mut().under_way.push_front((upto, kept));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The number that the next entry will have.
+    pub(crate) fn position(&self) -> u64 {
+        self.state.borrow().next
+    }
+}
+
+/// Whether an effect was begun.
+pub(crate) enum Begun {
+    /// By a process before this one, which may have ended before it happened.
+    Before(Option<u64>),
+    /// It begins now.
+    Now,
+    /// Nothing happens any more.
+    Stopped,
+}

@@ -1,0 +1,368 @@
+//! The system that a program sees: what is answered at once.
+//!
+//! What only looks is an entry. What changes something is announced in the journal before it happens, and all entries are
+//! kept by then: whoever goes on knows that it may have happened, and has everything that led to it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harn_system::{
+    Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Layer, Lock, MoveError,
+    Stream, System, Waiting,
+};
+
+use crate::entry::{What, digest};
+use crate::journal::{Core, Journal, Status, Stop};
+use crate::secrets::{Secrets, UNKNOWN};
+use crate::wire::{Answer, path_bytes};
+
+fn of_path(path: &Path) -> u64 {
+    digest([path_bytes(path).as_slice()])
+}
+
+fn of_paths(from: &Path, to: &Path) -> u64 {
+    digest([path_bytes(from).as_slice(), path_bytes(to).as_slice()])
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn in_doubt(what: &str, path: &Path) -> io::Error {
+    io::Error::other(InDoubt(format!(
+        "{what} {}: the run was interrupted in the middle of it, and nobody knows whether it happened",
+        path.display()
+    )))
+}
+
+impl Core {
+    /// Bytes with keys in them.
+    fn ask_text(
+        &self,
+        name: &str,
+        digest: u64,
+        note: impl Fn() -> String,
+        work: impl FnOnce(&dyn System) -> io::Result<Option<String>>,
+    ) -> io::Result<Option<String>> {
+        let hidden = self.ask(name, digest, note, |system| {
+            work(system).map(|text| text.map(|text| self.secrets.borrow().hide(text.into_bytes())))
+        })?;
+        Ok(hidden.map(|bytes| {
+            let bytes = self.secrets.borrow().show(bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        }))
+    }
+
+    /// A change that does no harm when it is made twice.
+    fn change_again<T: Answer>(
+        &self,
+        name: &str,
+        digest: u64,
+        note: impl Fn() -> String,
+        work: impl Fn(&dyn System) -> T,
+    ) -> T {
+        self.change(name, digest, note, |_| None, &work, |system, _| work(system))
+    }
+}
+
+impl Layer for Journal {
+    fn inner(&self) -> &dyn System {
+        &*self.0.inner
+    }
+
+    fn facts(&self, path: &Path) -> io::Result<Facts> {
+        self.0.ask("facts", of_path(path), || shown(path), |system| system.facts(path))
+    }
+
+    fn link_facts(&self, path: &Path) -> io::Result<Facts> {
+        self.0.ask("link_facts", of_path(path), || shown(path), |system| system.link_facts(path))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.ask("canonical", of_path(path), || shown(path), |system| system.canonical(path))
+    }
+
+    fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.0.ask("names", of_path(path), || shown(path), |system| system.names(path))
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        let core = &self.0;
+        let hidden = core.ask(
+            "read",
+            of_path(path),
+            || shown(path),
+            |system| system.read(path, limit).map(|bytes| core.secrets.borrow().hide(bytes)),
+        );
+        hidden.map(|bytes| core.secrets.borrow().show(bytes))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let digest = digest([path_bytes(path).as_slice(), bytes]);
+        self.0.change_again("replace", digest, || shown(path), |system| system.replace(path, bytes))
+    }
+
+    fn draft(&self, path: &Path) -> io::Result<Box<dyn Draft>> {
+        self.0.ask("draft", of_path(path), || shown(path), |system| system.draft(path).map(drop))?;
+        Ok(Box::new(JournalDraft { journal: self.clone(), path: path.to_owned(), bytes: Vec::new() }))
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let digest = digest([path_bytes(path).as_slice(), bytes]);
+        let length = |system: &dyn System| system.facts(path).map_or(0, |facts| facts.size);
+        self.0.change(
+            "append",
+            digest,
+            || shown(path),
+            |system| Some(length(system)),
+            |system| system.append(path, bytes),
+            |system, before| match before.map(|before| length(system).checked_sub(before)) {
+                Some(Some(0)) => system.append(path, bytes),
+                Some(Some(more)) if more == bytes.len() as u64 => Ok(()),
+                _ => Err(in_doubt("append to", path)),
+            },
+        )
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        self.0.change_again("make_dirs", of_path(path), || shown(path), |system| system.make_dirs(path))
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let there = |system: &dyn System| system.link_facts(path).is_ok();
+        self.0.change(
+            "make_dir",
+            of_path(path),
+            || shown(path),
+            |system| Some(u64::from(there(system))),
+            |system| system.make_dir(path),
+            |system, before| match before {
+                Some(0) if there(system) => Ok(()),
+                _ => system.make_dir(path),
+            },
+        )
+    }
+
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let note = || format!("{} to {}", from.display(), to.display());
+        self.0.change_again("copy", of_paths(from, to), note, |system| system.copy(from, to))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), MoveError> {
+        let there = |system: &dyn System, path: &Path| system.link_facts(path).is_ok();
+        self.0.change(
+            "rename",
+            of_paths(from, to),
+            || format!("{} to {}", from.display(), to.display()),
+            |system| Some(u64::from(there(system, from))),
+            |system| system.rename(from, to),
+            |system, before| match before {
+                Some(1) if !there(system, from) && there(system, to) => Ok(()),
+                _ => system.rename(from, to),
+            },
+        )
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let there = |system: &dyn System| system.link_facts(path).is_ok();
+        self.0.change(
+            "remove",
+            of_path(path),
+            || shown(path),
+            |system| Some(u64::from(there(system))),
+            |system| system.remove(path),
+            |system, before| match before {
+                Some(1) if !there(system) => Ok(()),
+                _ => system.remove(path),
+            },
+        )
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Lock>> {
+        let mut held = None;
+        let got: io::Result<bool> = self.0.ask(
+            "try_lock",
+            of_path(path),
+            || shown(path),
+            |system| {
+                held = system.try_lock(path)?;
+                Ok(held.is_some())
+            },
+        );
+        if !got? {
+            return Ok(None);
+        }
+        if held.is_none() && !self.0.replay {
+            // The process that held it is gone. What goes on needs it again.
+            held = self.0.inner.try_lock(path)?;
+            if held.is_none() {
+                let text = format!("{}: another process has taken the lock that the run had", path.display());
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+        }
+        Ok(Some(held.unwrap_or_else(|| Lock::of(()))))
+    }
+
+    fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        self.0.begin_run(command)
+    }
+
+    fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        self.0.begin_http(request)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.0.clocks().0
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_nanos(self.0.clocks().1)
+    }
+
+    fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        self.0.begin_sleep(time)
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let wanted = bytes.len();
+        let drawn: Vec<u8> = self.0.ask(
+            "random",
+            wanted as u64,
+            || format!("{wanted} bytes"),
+            |system| {
+                let mut drawn = vec![0; wanted];
+                system.random(&mut drawn);
+                drawn
+            },
+        );
+        for (byte, drawn) in bytes.iter_mut().zip(drawn) {
+            *byte = drawn;
+        }
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        let core = &self.0;
+        let key = digest([name.as_bytes()]);
+        if !Secrets::is_secret(name) {
+            return core.ask("env", key, || name.to_owned(), |system| system.env(name));
+        }
+        // Only whether it is set is written down.
+        let is_set: bool = core.ask("key", key, || name.to_owned(), |system| system.env(name).is_some());
+        if !is_set {
+            return None;
+        }
+        match core.inner.env(name) {
+            Some(value) => {
+                core.secrets.borrow_mut().know(name, &value);
+                Some(value)
+            }
+            None if core.replay => Some(UNKNOWN.to_owned()),
+            None => {
+                core.stop(Stop::MissingKey(name.to_owned()));
+                None
+            }
+        }
+    }
+
+    fn cwd(&self) -> io::Result<PathBuf> {
+        self.0.ask("cwd", 0, String::new, |system| system.cwd())
+    }
+
+    fn temp_dir(&self) -> PathBuf {
+        let found: io::Result<PathBuf> =
+            self.0.ask("temp_dir", 0, String::new, |system| Ok(system.temp_dir()));
+        found.unwrap_or_default()
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.ask("pid", 0, String::new, |system| system.pid())
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        let core = &self.0;
+        if core.is_stopped() {
+            return Ok(());
+        }
+        let failed = |what: &What| matches!(what, What::Call { name, .. } if name == "write_out");
+        let known = core.state.borrow().next_is(failed);
+        if known && core.status() == Status::Following {
+            return match core.take().map(|entry| entry.what) {
+                Some(What::Call { outcome, .. }) => core.decoded(&outcome),
+                _ => Ok(()),
+            };
+        }
+        let fresh = core.fresh(text, false);
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let written = core.inner.write_out(fresh);
+        // Only what fails makes a difference to the program.
+        if written.is_err() && core.status() == Status::Live {
+            let (name, note) = ("write_out".to_owned(), String::new());
+            core.push(What::Call { name, note, digest: 0, outcome: written.encode() });
+        }
+        written
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        if self.0.is_stopped() { Ok(()) } else { self.0.inner.flush() }
+    }
+
+    fn write_err(&self, text: &str) {
+        if self.0.is_stopped() {
+            return;
+        }
+        let fresh = self.0.fresh(text, true);
+        if !fresh.is_empty() {
+            self.0.inner.write_err(fresh);
+        }
+    }
+
+    fn read_line(&self) -> io::Result<Option<String>> {
+        self.0.ask_text("read_line", 0, String::new, |system| system.read_line())
+    }
+
+    fn read_input(&self) -> io::Result<String> {
+        let text = self.0.ask_text("read_input", 0, String::new, |system| system.read_input().map(Some))?;
+        Ok(text.unwrap_or_default())
+    }
+
+    fn is_terminal(&self, stream: Stream) -> bool {
+        let digest = match stream {
+            Stream::Input => 0,
+            Stream::Output => 1,
+            Stream::Error => 2,
+        };
+        self.0.ask(
+            "is_terminal",
+            digest,
+            || format!("{stream:?}").to_lowercase(),
+            |system| system.is_terminal(stream),
+        )
+    }
+}
+
+/// The new content of a file, kept until it is put in its place: a run that goes on writes it again.
+struct JournalDraft {
+    journal: Journal,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Write for JournalDraft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Draft for JournalDraft {
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        Layer::replace(&self.journal, &self.path, &self.bytes)
+    }
+}

@@ -1,0 +1,37 @@
+//! The journal of a run: what came from outside, in which order, and the same run again from it.
+//!
+//! A [`Journal`] is a system over another one. Everything that a program does outside of itself passes through it, as does
+//! everything that the runtime does for the program: model calls, agent loops, sub-agents and builtins that are yet
+//! to be written need nothing of their own. Each answer becomes an [`Entry`]. Where there is an entry already, it is the
+//! answer, and nothing happens outside. So a program that reads its journal from the beginning comes to where it was, and
+//! goes on live behind the last entry.
+//!
+//! That takes a program that does the same when it is answered the same. Three things see to that: tasks take turns in an order
+//! that nothing outside decides, completions are handed over one at a time at places that the journal keeps
+//! ([`harn_system::Outside`]), and clocks stand still between two entries.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `entry` | what a journal consists of, and its form in a store |
+//! | `journal` | what follows and records: the next entry, the clock, output, the end |
+//! | `layer` | the system that a program sees: what is answered at once |
+//! | `outside` | what takes time: waits, requests, processes, and who gets what when |
+//! | `body` | bodies of replies, piece by piece |
+//! | `keeper` | where entries go: a store, memory, nowhere |
+//! | `wire` | answers as bytes |
+//! | `secrets` | keys, which never enter a journal |
+
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
+mod body;
+mod entry;
+mod journal;
+mod keeper;
+mod layer;
+mod outside;
+mod secrets;
+mod wire;
+
+pub use entry::{Entry, What};
+pub use journal::{Difference, Journal, Place, Reins, Setup, Stop};
+pub use keeper::{Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, take_lease, wait};

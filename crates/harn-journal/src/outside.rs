@@ -1,0 +1,543 @@
+//! What takes time: waits, requests and processes, and who gets what when.
+//!
+//! The program never waits for the system itself. It waits for an operation here, and [`Outside::hand_over`] hands one
+//! completion over at a time, when nothing else is to be done. While a journal is followed, its entries say which.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use harn_system::{
+    Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside, Uncertain,
+    Waiting, is_secret_header,
+};
+
+use crate::body::{JournalBody, Link};
+use crate::entry::{Digester, Entry, What};
+use crate::journal::{Begun, Core, Journal, Place, Status};
+use crate::keeper::{Kept, LEASE_MS};
+use crate::wire::{Answer, Head, STOPPED, path_bytes};
+
+/// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
+type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
+
+/// An operation that the program waits for.
+pub(crate) struct Op {
+    name: &'static str,
+    note: Rc<str>,
+    digest: u64,
+    place: Place,
+    /// Makes the operation happen. Taken when it begins.
+    begin: Option<Box<dyn FnOnce() -> Running>>,
+    running: Option<Running>,
+    outcome: Option<Vec<u8>>,
+    waker: Option<Waker>,
+    /// Whether it is over when the run is stopped and nothing else is to be done.
+    ends: bool,
+}
+
+impl Op {
+    /// Whether it is still waited for.
+    pub(crate) fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    pub(crate) fn described(&self) -> String {
+        format!("{} {}", self.name, self.note)
+    }
+}
+
+/// Operations that may go on, and who is told.
+#[derive(Default)]
+pub(crate) struct Wakes {
+    ready: Mutex<VecDeque<u64>>,
+    outer: Mutex<Option<Waker>>,
+}
+
+impl Wakes {
+    fn push(&self, op: u64) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(op);
+        self.wake_all();
+    }
+
+    pub(crate) fn push_all(&self, ops: impl IntoIterator<Item = u64>) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(ops);
+    }
+
+    /// The next operation that may go on, of those that said so by now.
+    fn ready(&self) -> impl Iterator<Item = u64> + '_ {
+        let now = self.ready.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (0..now).map_while(|_| self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front())
+    }
+
+    fn watch(&self, waker: &Waker) {
+        *self.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(outer) = outer {
+            outer.wake();
+        }
+    }
+}
+
+struct OpWake {
+    op: u64,
+    wakes: Arc<Wakes>,
+}
+
+impl Wake for OpWake {
+    fn wake(self: Arc<Self>) {
+        self.wakes.push(self.op);
+    }
+}
+
+/// Numbers from here on are of work that nobody waits for.
+const ASIDE: u64 = 1 << 63;
+
+/// Waits until entries are kept.
+pub(crate) struct KeptUpTo {
+    core: Rc<Core>,
+    upto: u64,
+}
+
+impl Future for KeptUpTo {
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        if self.core.is_stopped() {
+            return Poll::Ready(false);
+        }
+        let mut state = self.core.state.borrow_mut();
+        if state.kept >= self.upto {
+            return Poll::Ready(true);
+        }
+        state.waiting.push(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Waits for an operation to be handed over.
+pub(crate) struct Wait<T> {
+    core: Rc<Core>,
+    op: u64,
+    answer: PhantomData<T>,
+}
+
+impl<T: Answer + Unpin> Future for Wait<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let outcome = {
+            let mut state = self.core.state.borrow_mut();
+            match state.ops.get_mut(&self.op) {
+                None => None,
+                Some(op) => match op.outcome.take() {
+                    Some(outcome) => Some(outcome),
+                    None => {
+                        op.waker = Some(context.waker().clone());
+                        None
+                    }
+                },
+            }
+        };
+        match outcome {
+            Some(outcome) => {
+                self.core.state.borrow_mut().ops.remove(&self.op);
+                Poll::Ready(self.core.decoded(&outcome))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for Wait<T> {
+    fn drop(&mut self) {
+        let op = self.core.state.borrow_mut().ops.remove(&self.op);
+        // Outside of the borrow: what is dropped may look at the clock.
+        drop(op);
+    }
+}
+
+impl Core {
+    /// Waits until everything up to now is kept.
+    pub(crate) fn kept(&self) -> KeptUpTo {
+        self.flush();
+        KeptUpTo { core: self.own(), upto: self.position() }
+    }
+
+    pub(crate) fn begin_op<T: Answer + Unpin>(
+        &self,
+        name: &'static str,
+        note: Rc<str>,
+        digest: u64,
+        ends: bool,
+        begin: Box<dyn FnOnce() -> Running>,
+    ) -> Wait<T> {
+        let place = self.here();
+        let (op, live) = {
+            let mut state = self.state.borrow_mut();
+            let op = state.next_op;
+            state.next_op += 1;
+            let begin = Some(begin);
+            let new =
+                Op { name, note, digest, place, begin, running: None, outcome: None, waker: None, ends };
+            state.ops.insert(op, new);
+            (op, state.live)
+        };
+        if live {
+            self.wakes.push(op);
+        }
+        Wait { core: self.own(), op, answer: PhantomData }
+    }
+
+    pub(crate) fn begin_sleep(&self, time: Duration) -> Waiting<'static, ()> {
+        let core = self.own();
+        if self.is_loading() {
+            return self.inner.sleep(time);
+        }
+        let (_, now) = self.clocks();
+        let until = now.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let digest = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let note = format!("{} ms", time.as_millis());
+        let begin = Box::new(move || -> Running {
+            let wait = core.inner.sleep(core.left(until));
+            Box::pin(async move {
+                wait.await;
+                Vec::new()
+            })
+        });
+        Box::pin(self.begin_op::<()>("sleep", note.into(), digest, true, begin))
+    }
+
+    pub(crate) fn begin_run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
+        let note = std::iter::once(&command.program).chain(&command.arguments);
+        let note: Rc<str> = note.map(String::as_str).collect::<Vec<_>>().join(" ").into();
+        let mut digester = Digester::new().add(command.program.as_bytes());
+        for argument in &command.arguments {
+            digester = digester.add(argument.as_bytes());
+        }
+        let dir = command.dir.as_deref().map(path_bytes).unwrap_or_default();
+        let digest = digester.add(&dir).add(&command.input).end();
+        let again = command.uncertain == Uncertain::Retry || self.retry_in_doubt;
+        let begun = self.begin_change("run", digest, &note);
+        let core = self.own();
+        let text = format!(
+            "`{note}`: the run was interrupted while this program ran, and nobody knows how far it came; to have it run again, pass idempotent: true or on_uncertain: \"retry\", or resume with --retry-in-doubt"
+        );
+        let begin = Box::new(move || -> Running {
+            Box::pin(async move {
+                let ran = if begun && !again {
+                    Err(io::Error::other(InDoubt(text)))
+                } else if core.kept().await {
+                    core.inner.run(command).await.map(|ran| core.without_keys(ran))
+                } else {
+                    Err(io::Error::other(STOPPED))
+                };
+                ran.encode()
+            })
+        });
+        let wait = self.begin_op::<io::Result<Finished>>("run", note, digest, false, begin);
+        let core = self.own();
+        Box::pin(async move {
+            wait.await.map(|ran| Finished {
+                stdout: core.secrets.borrow().show(ran.stdout),
+                stderr: core.secrets.borrow().show(ran.stderr),
+                ..ran
+            })
+        })
+    }
+
+    fn without_keys(&self, ran: Finished) -> Finished {
+        let secrets = self.secrets.borrow();
+        Finished { stdout: secrets.hide(ran.stdout), stderr: secrets.hide(ran.stderr), ..ran }
+    }
+
+    /// Notes that something is about to happen that must not happen twice. True when a process before this one noted it.
+    fn begin_change(&self, name: &'static str, digest: u64, note: &Rc<str>) -> bool {
+        match self.begun(name, digest, &|| note.to_string()) {
+            Begun::Before(_) => true,
+            Begun::Stopped => false,
+            Begun::Now => {
+                let (name, note) = (name.to_owned(), note.to_string());
+                self.push(What::Begin { name, note, digest, before: None });
+                false
+            }
+        }
+    }
+
+    pub(crate) fn begin_http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
+        let note: Rc<str> = format!("{} {}", request.method, without_query(&request.url)).into();
+        let digest = digest_of(&request);
+        let again = is_repeatable(&request) || self.retry_in_doubt;
+        let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
+        let text = format!(
+            "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\", or resume with --retry-in-doubt"
+        );
+        let (core, request) = (self.own(), Rc::new(request));
+        let link = Rc::new(RefCell::new(Link::new(request.clone(), again)));
+        let own = link.clone();
+        let begin = Box::new(move || -> Running {
+            Box::pin(async move {
+                let sent = if begun && !again {
+                    Err(HttpError::new(HttpErrorKind::InDoubt, text))
+                } else if is_reading(&request) || core.kept().await {
+                    core.inner.http(HttpRequest::clone(&request)).await
+                } else {
+                    Err(HttpError::new(HttpErrorKind::Broken, STOPPED))
+                };
+                let head: Result<Head, HttpError> = sent.map(|reply| {
+                    own.borrow_mut().body = Some(reply.body);
+                    (reply.status, core.plain_headers(reply.headers))
+                });
+                head.encode()
+            })
+        });
+        let wait = self.begin_op::<Result<Head, HttpError>>("http", note.clone(), digest, false, begin);
+        let core = self.own();
+        Box::pin(async move {
+            let (status, headers) = wait.await?;
+            link.borrow_mut().status = status;
+            let body = JournalBody::new(core, link, note, digest);
+            Ok(HttpReply { status, headers, body: Box::new(body) })
+        })
+    }
+
+    fn plain_headers(&self, headers: Vec<(String, String)>) -> Vec<(String, String)> {
+        let secrets = self.secrets.borrow();
+        let plain = |value: String| String::from_utf8_lossy(&secrets.hide(value.into_bytes())).into_owned();
+        headers.into_iter().map(|(name, value)| (name, plain(value))).collect()
+    }
+
+    /// Does something that nobody waits for.
+    pub(crate) fn aside(&self, work: impl Future<Output = ()> + 'static) {
+        let mut state = self.state.borrow_mut();
+        let op = ASIDE | state.next_aside();
+        let work: Kept = Box::pin(async move {
+            work.await;
+            Ok(())
+        });
+        state.aside.insert(op, work);
+        drop(state);
+        self.wakes.push(op);
+    }
+
+    /// Polls one operation that may go on; true when it has ended and was handed over.
+    fn advance(&self, op: u64, looks: u32, idle: bool) -> bool {
+        let waker = Waker::from(Arc::new(OpWake { op, wakes: self.wakes.clone() }));
+        let mut context = Context::from_waker(&waker);
+        if op & ASIDE != 0 {
+            let taken = self.state.borrow_mut().aside.remove(&op);
+            if let Some(mut work) = taken
+                && work.as_mut().poll(&mut context).is_pending()
+            {
+                self.state.borrow_mut().aside.insert(op, work);
+            }
+            return false;
+        }
+        let taken = {
+            let mut state = self.state.borrow_mut();
+            let Some(own) = state.ops.get_mut(&op).filter(|own| own.outcome.is_none()) else { return false };
+            own.running.take().map(Ok).or_else(|| own.begin.take().map(Err))
+        };
+        let mut running = match taken {
+            None => return false,
+            Some(Ok(running)) => running,
+            Some(Err(begin)) => begin(),
+        };
+        match running.as_mut().poll(&mut context) {
+            Poll::Pending => {
+                if let Some(own) = self.state.borrow_mut().ops.get_mut(&op) {
+                    own.running = Some(running);
+                }
+                false
+            }
+            Poll::Ready(outcome) => {
+                drop(running);
+                if self.is_stopped() {
+                    return false;
+                }
+                let clock = self.move_clocks();
+                let finished = self.state.borrow().ops.get(&op).map(|own| {
+                    let (name, note) = (own.name.to_owned(), own.note.to_string());
+                    let (digest, outcome) = (own.digest, outcome.clone());
+                    let what = What::Finish { name, note, digest, op, looks, idle, clock, outcome };
+                    (what, own.place.clone())
+                });
+                let Some((what, place)) = finished else { return false };
+                self.push_at(what, place);
+                self.deliver(op, outcome);
+                true
+            }
+        }
+    }
+
+    fn deliver(&self, op: u64, outcome: Vec<u8>) {
+        let mut state = self.state.borrow_mut();
+        state.looks = 0;
+        let waker = state.ops.get_mut(&op).and_then(|own| {
+            own.outcome = Some(outcome);
+            own.running = None;
+            own.begin = None;
+            own.waker.take()
+        });
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Follows the next entry, if it is about something that was handed over here.
+    fn hand_over_recorded(&self, looks: u32, idle: bool) -> Poll<()> {
+        let here = |what: &What| matches!(what, What::Finish { looks: at, idle: was, .. } if *at == looks && *was == idle);
+        if !self.state.borrow().next_is(here) {
+            if idle {
+                // Nothing is ready, and the journal goes on with something else.
+                let waiting: Vec<String> = self.state.borrow().waiting_for();
+                let now = match waiting.as_slice() {
+                    [] => "nothing left to do".to_owned(),
+                    names => format!("waiting for {}", names.join(", ")),
+                };
+                self.differs(now);
+            }
+            return Poll::Pending;
+        }
+        let fits = {
+            let state = self.state.borrow();
+            state.next_is(|what| match what {
+                What::Finish { name, digest, op, .. } => {
+                    state.ops.get(op).is_some_and(|own| own.name == name && own.digest == *digest)
+                }
+                _ => false,
+            })
+        };
+        if !fits {
+            let waiting = self.state.borrow().waiting_for().join(", ");
+            self.differs(format!("waiting for {waiting}"));
+            return Poll::Pending;
+        }
+        let Some(Entry { what: What::Finish { op, clock, outcome, .. }, .. }) = self.take() else {
+            return Poll::Pending;
+        };
+        self.set_clocks(clock);
+        self.deliver(op, outcome);
+        Poll::Ready(())
+    }
+}
+
+impl Outside for Journal {
+    fn hand_over(&self, context: &mut Context<'_>, idle: bool) -> Poll<()> {
+        let core = &self.0;
+        core.wakes.watch(context.waker());
+        if !idle {
+            core.state.borrow_mut().looks += 1;
+        }
+        let looks = core.state.borrow().looks;
+        if !idle && core.replay && core.state.borrow().is_followed() {
+            // A busy program may come to its end without asking for anything more.
+            return Poll::Pending;
+        }
+        match core.status() {
+            Status::Stopped => {
+                // Whoever waits for time goes on, when nobody else does; the others are interrupted.
+                if !idle {
+                    return Poll::Pending;
+                }
+                let mut wakers: Vec<Waker> = Vec::new();
+                for op in core.state.borrow_mut().ops.values_mut().filter(|op| op.ends && op.is_open()) {
+                    op.outcome = Some(Vec::new());
+                    wakers.extend(op.waker.take());
+                }
+                let any = !wakers.is_empty();
+                wakers.into_iter().for_each(Waker::wake);
+                return if any { Poll::Ready(()) } else { Poll::Pending };
+            }
+            Status::Following => return core.hand_over_recorded(looks, idle),
+            Status::Live => {}
+        }
+        core.look_after(context);
+        // One look at each that says so: what says it again is looked at next time.
+        for op in core.wakes.ready() {
+            if core.advance(op, looks, idle) {
+                return Poll::Ready(());
+            }
+            if core.is_stopped() {
+                return Poll::Pending;
+            }
+        }
+        if idle {
+            core.flush();
+            core.look_after(context);
+        }
+        Poll::Pending
+    }
+}
+
+impl Journal {
+    /// Says now and then that the run is still worked on, as long as it is.
+    pub fn stay_alive(&self) {
+        let core = self.0.own();
+        if core.replay {
+            return;
+        }
+        let own = Rc::downgrade(&core);
+        core.aside(async move {
+            loop {
+                let Some(core) = own.upgrade() else { return };
+                let pause = core.inner.sleep(Duration::from_millis(LEASE_MS.unsigned_abs() / 3));
+                drop(core);
+                pause.await;
+                let Some(core) = own.upgrade() else { return };
+                let kept = core.keeper.alive(core.inner.now_ms());
+                drop(core);
+                if let Err(text) = kept.await
+                    && let Some(core) = own.upgrade()
+                {
+                    core.stop(crate::journal::Stop::Unkept(text));
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Whether a request changes nothing.
+pub(crate) fn is_reading(request: &HttpRequest) -> bool {
+    matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+}
+
+/// Whether a request may be sent twice.
+fn is_repeatable(request: &HttpRequest) -> bool {
+    is_reading(request)
+        || matches!(request.method.as_str(), "PUT" | "DELETE")
+        || request.uncertain == Uncertain::Retry
+}
+
+/// An address without what may hold a key.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or(url)
+}
+
+/// What a request is, without its keys.
+fn digest_of(request: &HttpRequest) -> u64 {
+    let mut digester =
+        Digester::new().add(request.method.as_bytes()).add(without_query(&request.url).as_bytes());
+    for (name, value) in &request.headers {
+        digester = digester.add(name.as_bytes());
+        if !is_secret_header(name) {
+            digester = digester.add(value.as_bytes());
+        }
+    }
+    for piece in request.body.iter().flat_map(|body| &body.0) {
+        digester = digester.add(piece);
+    }
+    digester.end()
+}

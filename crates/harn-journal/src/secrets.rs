@@ -1,0 +1,90 @@
+//! Keys, which never enter a journal. Variables that are named like keys are read again from the environment when a run
+//! goes on; where their values turn up in an answer, their name is written instead.
+
+use memchr::memmem;
+
+/// Shorter values are too common to be looked for.
+const SHORTEST: usize = 8;
+
+/// What a replay without the environment takes for a key.
+pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
+
+/// Names and values that were read.
+#[derive(Default)]
+pub(crate) struct Secrets(Vec<(String, String)>);
+
+fn mark(name: &str) -> String {
+    format!("\u{1}harn:secret:{name}\u{1}")
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
+    let finder = memmem::Finder::new(from);
+    let mut places = finder.find_iter(bytes).peekable();
+    places.peek()?;
+    let (mut out, mut done) = (Vec::with_capacity(bytes.len()), 0);
+    for at in places {
+        out.extend_from_slice(&bytes[done..at]);
+        out.extend_from_slice(to);
+        done = at + from.len();
+    }
+    out.extend_from_slice(&bytes[done..]);
+    Some(out)
+}
+
+impl Secrets {
+    /// Whether a variable holds a key, by its name.
+    pub(crate) fn is_secret(name: &str) -> bool {
+        let name = name.to_ascii_uppercase();
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
+            .iter()
+            .any(|part| name.split('_').any(|word| word == *part || word == format!("{part}S")))
+    }
+
+    /// Notes a key that was read.
+    pub(crate) fn know(&mut self, name: &str, value: &str) {
+        let known = self.0.iter().any(|(own, _)| own == name);
+        if !known && value.len() >= SHORTEST && value != UNKNOWN {
+            self.0.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// The bytes with names in the place of keys.
+    pub(crate) fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.0.iter().fold(bytes, |bytes, (name, value)| {
+            replaced(&bytes, value.as_bytes(), mark(name).as_bytes()).unwrap_or(bytes)
+        })
+    }
+
+    /// The bytes with keys in the place of names.
+    pub(crate) fn show(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.0.iter().fold(bytes, |bytes, (name, value)| {
+            replaced(&bytes, mark(name).as_bytes(), value.as_bytes()).unwrap_or(bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_hidden_and_shown() {
+        let mut secrets = Secrets::default();
+        secrets.know("API_KEY", "sk-0123456789");
+        secrets.know("SHORT_KEY", "abc");
+        let hidden = secrets.hide(b"a sk-0123456789 b abc sk-0123456789".to_vec());
+        let text = String::from_utf8_lossy(&hidden).into_owned();
+        assert!(!text.contains("0123456789") && text.contains("abc"), "{text}");
+        assert_eq!(secrets.show(hidden), b"a sk-0123456789 b abc sk-0123456789");
+    }
+
+    #[test]
+    fn names_of_keys() {
+        for name in ["OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"] {
+            assert!(Secrets::is_secret(name), "{name}");
+        }
+        for name in ["HOME", "KEYBOARD", "HARN_LLM_PROVIDER", "MONKEY_NAME"] {
+            assert!(!Secrets::is_secret(name), "{name}");
+        }
+    }
+}

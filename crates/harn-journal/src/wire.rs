@@ -1,0 +1,314 @@
+//! Answers as bytes.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harn_system::{Facts, Finished, HttpError, HttpErrorKind, InDoubt, Kind, MoveError};
+use serde::{Deserialize, Serialize};
+
+/// Something that can be an answer in a journal.
+pub(crate) trait Answer: Sized {
+    /// As bytes.
+    fn encode(&self) -> Vec<u8>;
+    /// From bytes.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+    /// The answer when the run was stopped and nothing happens any more.
+    fn stopped() -> Self;
+}
+
+fn written<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_stdvec(value).unwrap_or_default()
+}
+
+fn read<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<T> {
+    postcard::from_bytes(bytes).ok()
+}
+
+/// What a program hears of a system that has stopped.
+pub(crate) const STOPPED: &str = "the run was stopped";
+
+macro_rules! plain {
+    ($($ty:ty = $stopped:expr;)*) => {$(
+        impl Answer for $ty {
+            fn encode(&self) -> Vec<u8> {
+                written(self)
+            }
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                read(bytes)
+            }
+            fn stopped() -> Self {
+                $stopped
+            }
+        }
+    )*};
+}
+
+plain! {
+    bool = false;
+    Option<String> = None;
+    Vec<u8> = Vec::new();
+    u32 = 0;
+    (String, String) = <(String, String)>::default();
+    () = ();
+}
+
+/// An error of the system.
+#[derive(Serialize, Deserialize)]
+struct Failure {
+    code: Option<i32>,
+    kind: u8,
+    text: String,
+    in_doubt: bool,
+}
+
+/// Kinds that somebody tells apart. New ones go to the end: the numbers are written down.
+const KINDS: &[io::ErrorKind] = &[
+    io::ErrorKind::Other,
+    io::ErrorKind::NotFound,
+    io::ErrorKind::PermissionDenied,
+    io::ErrorKind::AlreadyExists,
+    io::ErrorKind::InvalidInput,
+    io::ErrorKind::InvalidData,
+    io::ErrorKind::TimedOut,
+    io::ErrorKind::FileTooLarge,
+    io::ErrorKind::BrokenPipe,
+    io::ErrorKind::Interrupted,
+    io::ErrorKind::Unsupported,
+    io::ErrorKind::UnexpectedEof,
+    io::ErrorKind::OutOfMemory,
+    io::ErrorKind::WouldBlock,
+    io::ErrorKind::NotADirectory,
+    io::ErrorKind::IsADirectory,
+    io::ErrorKind::DirectoryNotEmpty,
+    io::ErrorKind::StorageFull,
+    io::ErrorKind::ReadOnlyFilesystem,
+    io::ErrorKind::CrossesDevices,
+    io::ErrorKind::WriteZero,
+];
+
+impl From<&io::Error> for Failure {
+    fn from(error: &io::Error) -> Failure {
+        let kind = KINDS.iter().position(|kind| *kind == error.kind()).unwrap_or(0);
+        let in_doubt = error.get_ref().is_some_and(|inner| inner.is::<InDoubt>());
+        Failure { code: error.raw_os_error(), kind: kind as u8, text: error.to_string(), in_doubt }
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> io::Error {
+        if failure.in_doubt {
+            return io::Error::other(InDoubt(failure.text));
+        }
+        match failure.code.map(io::Error::from_raw_os_error) {
+            Some(error) if error.to_string() == failure.text => error,
+            _ => {
+                let kind = KINDS.get(usize::from(failure.kind)).copied();
+                io::Error::new(kind.unwrap_or(io::ErrorKind::Other), failure.text)
+            }
+        }
+    }
+}
+
+/// Things that a successful call of the system gives.
+pub(crate) trait Part: Sized {
+    type Form: Serialize + for<'a> Deserialize<'a>;
+    fn form(&self) -> Self::Form;
+    fn of(form: Self::Form) -> Option<Self>;
+}
+
+macro_rules! own_form {
+    ($($ty:ty),*) => {$(
+        impl Part for $ty {
+            type Form = $ty;
+            fn form(&self) -> $ty {
+                self.clone()
+            }
+            fn of(form: $ty) -> Option<$ty> {
+                Some(form)
+            }
+        }
+    )*};
+}
+
+own_form!((), Vec<u8>, String, Option<String>, bool);
+
+impl Part for Facts {
+    type Form = (u8, u64, bool, f64, (u64, u64));
+
+    fn form(&self) -> Self::Form {
+        let kind = match self.kind {
+            Kind::File => 0,
+            Kind::Dir => 1,
+            Kind::Link => 2,
+            Kind::Other => 3,
+        };
+        (kind, self.size, self.readonly, self.modified, self.identity)
+    }
+
+    fn of((kind, size, readonly, modified, identity): Self::Form) -> Option<Facts> {
+        let kind = match kind {
+            0 => Kind::File,
+            1 => Kind::Dir,
+            2 => Kind::Link,
+            _ => Kind::Other,
+        };
+        Some(Facts { kind, size, readonly, modified, identity })
+    }
+}
+
+/// The bytes of a path.
+#[cfg(unix)]
+pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().to_vec()
+}
+
+#[cfg(unix)]
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    OsString::from_vec(bytes).into()
+}
+
+/// The bytes of a path.
+#[cfg(not(unix))]
+pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
+    path.to_string_lossy().into_owned().into_bytes()
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    OsString::from(String::from_utf8_lossy(&bytes).into_owned()).into()
+}
+
+impl Part for PathBuf {
+    type Form = Vec<u8>;
+    fn form(&self) -> Vec<u8> {
+        path_bytes(self)
+    }
+    fn of(form: Vec<u8>) -> Option<PathBuf> {
+        Some(path_of(form))
+    }
+}
+
+impl Part for Vec<PathBuf> {
+    type Form = Vec<Vec<u8>>;
+    fn form(&self) -> Vec<Vec<u8>> {
+        self.iter().map(|path| path_bytes(path)).collect()
+    }
+    fn of(form: Vec<Vec<u8>>) -> Option<Vec<PathBuf>> {
+        Some(form.into_iter().map(path_of).collect())
+    }
+}
+
+impl Part for Finished {
+    type Form = (u32, Option<i32>, Option<i32>, Vec<u8>, Vec<u8>, bool);
+    fn form(&self) -> Self::Form {
+        (self.pid, self.code, self.signal, self.stdout.clone(), self.stderr.clone(), self.timed_out)
+    }
+    fn of((pid, code, signal, stdout, stderr, timed_out): Self::Form) -> Option<Finished> {
+        Some(Finished { pid, code, signal, stdout, stderr, timed_out })
+    }
+}
+
+impl<T: Part> Answer for io::Result<T> {
+    fn encode(&self) -> Vec<u8> {
+        written(&self.as_ref().map(Part::form).map_err(Failure::from))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        match read::<Result<T::Form, Failure>>(bytes)? {
+            Ok(form) => T::of(form).map(Ok),
+            Err(failure) => Some(Err(failure.into())),
+        }
+    }
+
+    fn stopped() -> Self {
+        Err(io::Error::other(STOPPED))
+    }
+}
+
+impl Answer for Result<(), MoveError> {
+    fn encode(&self) -> Vec<u8> {
+        written(&match self {
+            Ok(()) => Ok(()),
+            Err(MoveError::NotMoved(error)) => Err((false, Failure::from(error))),
+            Err(MoveError::NotRemoved(error)) => Err((true, Failure::from(error))),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(read::<Result<(), (bool, Failure)>>(bytes)?.map_err(|(moved, failure)| match moved {
+            true => MoveError::NotRemoved(failure.into()),
+            false => MoveError::NotMoved(failure.into()),
+        }))
+    }
+
+    fn stopped() -> Self {
+        Err(MoveError::NotMoved(io::Error::other(STOPPED)))
+    }
+}
+
+/// Kinds of failed exchanges. New ones go to the end: the numbers are written down.
+const HTTP_KINDS: &[HttpErrorKind] = &[
+    HttpErrorKind::Invalid,
+    HttpErrorKind::Timeout,
+    HttpErrorKind::Connect,
+    HttpErrorKind::Broken,
+    HttpErrorKind::Redirect,
+    HttpErrorKind::TooLarge,
+    HttpErrorKind::Refused,
+    HttpErrorKind::InDoubt,
+];
+
+/// Status and headers of a reply.
+pub(crate) type Head = (u16, Vec<(String, String)>);
+
+impl Part for Head {
+    type Form = Head;
+    fn form(&self) -> Head {
+        self.clone()
+    }
+    fn of(form: Head) -> Option<Head> {
+        Some(form)
+    }
+}
+
+impl Part for Option<Vec<u8>> {
+    type Form = Option<Vec<u8>>;
+    fn form(&self) -> Self::Form {
+        self.clone()
+    }
+    fn of(form: Self::Form) -> Option<Self> {
+        Some(form)
+    }
+}
+
+impl<T: Part> Answer for Result<T, HttpError> {
+    fn encode(&self) -> Vec<u8> {
+        written(&self.as_ref().map(Part::form).map_err(|error| {
+            let kind = HTTP_KINDS.iter().position(|kind| *kind == error.kind).unwrap_or(3);
+            (kind as u8, error.text.clone())
+        }))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        match read::<Result<T::Form, (u8, String)>>(bytes)? {
+            Ok(form) => T::of(form).map(Ok),
+            Err((kind, text)) => {
+                let kind = HTTP_KINDS.get(usize::from(kind)).copied();
+                Some(Err(HttpError::new(kind.unwrap_or(HttpErrorKind::Broken), text)))
+            }
+        }
+    }
+
+    fn stopped() -> Self {
+        Err(HttpError::new(HttpErrorKind::Broken, STOPPED))
+    }
+}
+
+/// Nanoseconds, as far as they fit.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

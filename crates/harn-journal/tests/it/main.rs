@@ -1,0 +1,250 @@
+//! Programs in Rust over a journal: recorded, replayed, broken off and resumed.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_journal::{Entry, Journal, MemoryKeeper, Nowhere, Reins, Setup, Stop, What};
+use harn_system::{Command, Finished, HttpErrorKind, HttpRequest, Memory, System, SystemExt, Uncertain};
+use harn_vm::{block_on_with, spawn};
+
+/// Runs a program over a journal.
+fn run<F: Future>(journal: &Journal, program: impl FnOnce(Rc<dyn System>) -> F) -> F::Output {
+    journal.begin_program();
+    let system: Rc<dyn System> = Rc::new(journal.clone());
+    let result = block_on_with(journal, program(system)).expect("an event loop");
+    journal.settle().expect("a keeper that keeps");
+    result
+}
+
+fn recorded(system: &Rc<dyn System>) -> (Journal, MemoryKeeper) {
+    let keeper = MemoryKeeper::default();
+    (Journal::new(Setup::new(system.clone(), Box::new(keeper.clone()))), keeper)
+}
+
+fn replayed(entries: Vec<Entry>) -> Journal {
+    let inner: Rc<dyn System> = Rc::new(Memory::new().with_env("SERVICE_TOKEN", "token-0123456789"));
+    Journal::new(Setup { entries, replay: true, ..Setup::new(inner, Box::new(Nowhere)) })
+}
+
+fn resumed(system: &Rc<dyn System>, entries: Vec<Entry>, retry_in_doubt: bool) -> (Journal, MemoryKeeper) {
+    let keeper = MemoryKeeper::default();
+    let setup = Setup { entries, retry_in_doubt, ..Setup::new(system.clone(), Box::new(keeper.clone())) };
+    (Journal::new(setup), keeper)
+}
+
+/// A machine whose programs and servers count.
+fn machine() -> (Rc<dyn System>, Rc<Cell<u32>>, Rc<Cell<u32>>) {
+    let (programs, requests) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (ran, asked) = (programs.clone(), requests.clone());
+    let system = Memory::new()
+        .with_file("in.txt", "text")
+        .with_env("SERVICE_TOKEN", "token-0123456789")
+        .with_programs(move |command| {
+            ran.set(ran.get() + 1);
+            let stdout = format!("{} {}", command.program, ran.get()).into_bytes();
+            Ok(Finished { code: Some(0), stdout, ..Finished::default() })
+        })
+        .with_servers(move |request| {
+            asked.set(asked.get() + 1);
+            let body = format!("reply {} to {}, token-0123456789", asked.get(), request.method);
+            Ok((200, vec![("x-count".to_owned(), asked.get().to_string())], body.into_bytes()))
+        });
+    (Rc::new(system), programs, requests)
+}
+
+/// Something of everything, with three tasks at once.
+async fn everything(system: Rc<dyn System>) -> String {
+    let said = Rc::new(RefCell::new(String::new()));
+    let done = Rc::new(Cell::new(0));
+    let say = |text: String| said.borrow_mut().push_str(&format!("{text}\n"));
+    say(format!("{:?}", system.read(Path::new("/project/in.txt"), 100)));
+    say(format!("{:?}", system.facts(Path::new("/project/none")).map(|_| ()).map_err(|error| error.kind())));
+    say(format!("{} {:?}", system.random_u64(), system.env("SERVICE_TOKEN")));
+    for (n, ms) in [30, 10, 20].into_iter().enumerate() {
+        let (system, said, done) = (system.clone(), said.clone(), done.clone());
+        spawn(async move {
+            system.sleep(Duration::from_millis(ms)).await;
+            let command = Command { arguments: vec![n.to_string()], ..Command::new("tool") };
+            let ran = system.run(command).await.expect("a program");
+            let request = HttpRequest::new(if n == 0 { "POST" } else { "GET" }, "http://host/x");
+            let reply = system.http(request).await.expect("a reply");
+            let body = reply.read().await.expect("a body");
+            system.append(Path::new("/project/log"), format!("{n}").as_bytes()).expect("room");
+            let text = format!(
+                "{n} {} {} {}\n",
+                String::from_utf8_lossy(&ran.stdout),
+                String::from_utf8_lossy(&body),
+                system.monotonic().as_nanos()
+            );
+            said.borrow_mut().push_str(&text);
+            system.write_out(&text).expect("output");
+            done.set(done.get() + 1);
+        });
+    }
+    while done.get() < 3 {
+        system.sleep(Duration::from_millis(7)).await;
+    }
+    said.borrow_mut().push_str(&format!("{:?}", system.read_text(Path::new("/project/log"), 100)));
+    said.take()
+}
+
+#[test]
+fn a_replay_is_equal_and_touches_nothing() {
+    let (system, programs, requests) = machine();
+    let (journal, keeper) = recorded(&system);
+    let said = run(&journal, everything);
+    assert_eq!((programs.get(), requests.get()), (3, 3));
+    let journal = replayed(keeper.entries());
+    assert_eq!(run(&journal, everything), said);
+    assert_eq!(journal.stopped(), None);
+    assert_eq!(journal.left_over(), None);
+    assert_eq!((programs.get(), requests.get()), (3, 3));
+}
+
+#[test]
+fn keys_never_enter_a_journal() {
+    let (system, ..) = machine();
+    let (journal, keeper) = recorded(&system);
+    let said = run(&journal, everything);
+    assert!(said.contains("token-0123456789"));
+    for entry in keeper.entries() {
+        let payload = entry.to_store().payload;
+        assert!(!String::from_utf8_lossy(&payload).contains("0123456789"), "{entry:?}");
+        assert_eq!(Entry::from_store(&entry.to_store()).as_ref(), Some(&entry));
+    }
+}
+
+#[test]
+fn broken_off_anywhere_a_run_goes_on_to_the_same_end() {
+    let (system, ..) = machine();
+    let (journal, keeper) = recorded(&system);
+    let whole = run(&journal, everything);
+    let count = |text: &str| text.lines().count();
+    for at in 1..keeper.entries().len() as u64 {
+        let (system, programs, requests) = machine();
+        let kept = MemoryKeeper::default();
+        let setup = Setup { until: Some(at), ..Setup::new(system.clone(), Box::new(kept.clone())) };
+        let journal = Journal::new(setup);
+        // A program of Rust knows nothing of an interruption: it is dropped where it waits.
+        let stop = Rc::new(tokio::sync::Notify::new());
+        let told = stop.clone();
+        journal.hold(Reins {
+            place: Box::new(|| None),
+            stop: Box::new(move || told.notify_one()),
+            is_stopped: Box::new(|| false),
+        });
+        journal.begin_program();
+        let layer: Rc<dyn System> = Rc::new(journal.clone());
+        let over = async {
+            tokio::select! {
+                biased;
+                _ = everything(layer) => {}
+                () = stop.notified() => {}
+            }
+        };
+        // What the system of a stopped run answers is an error, which the program does not expect.
+        drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block_on_with(&journal, over))));
+        let entries = kept.entries();
+        let behind = entries.iter().filter(|entry| entry.seq >= at);
+        assert!(behind.clone().all(|entry| matches!(entry.what, What::Printed { .. })), "nothing follows");
+        let (journal, _) = resumed(&system, entries, true);
+        let said = run(&journal, everything);
+        assert_eq!(journal.stopped(), None, "broken off at {at}");
+        assert_eq!(count(&said), count(&whole), "broken off at {at}: {said}");
+        let log = system.read_text(Path::new("/project/log"), 100).expect("a file");
+        assert_eq!(log.len(), 3, "each append once, broken off at {at}: {log}");
+        // What was under way may happen again, and only that.
+        assert!(programs.get() <= 6 && requests.get() <= 6, "{} {}", programs.get(), requests.get());
+    }
+}
+
+async fn one_program(system: Rc<dyn System>, uncertain: Uncertain) -> Result<String, String> {
+    let ran = system.run(Command { uncertain, ..Command::new("pay") }).await;
+    ran.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned()).map_err(|error| error.to_string())
+}
+
+/// The entries up to the beginning of the only program.
+fn begun(uncertain: Uncertain) -> (Rc<dyn System>, Rc<Cell<u32>>, Vec<Entry>) {
+    let (system, programs, _) = machine();
+    let (journal, keeper) = recorded(&system);
+    run(&journal, |system| one_program(system, uncertain)).expect("a program");
+    let mut entries = keeper.entries();
+    entries.retain(|entry| matches!(entry.what, What::Program | What::Begin { .. } | What::Clock { .. }));
+    (system, programs, entries)
+}
+
+#[test]
+fn a_program_in_doubt_is_an_error_unless_it_may_run_twice() {
+    let (system, programs, entries) = begun(Uncertain::Fail);
+    let (journal, keeper) = resumed(&system, entries.clone(), false);
+    let error = run(&journal, |system| one_program(system, Uncertain::Fail)).expect_err("doubt");
+    assert!(error.contains("`pay`") && error.contains("--retry-in-doubt"), "{error}");
+    assert_eq!(programs.get(), 1);
+    // The decision stays: whoever replays it gets the same error.
+    let all: Vec<Entry> = entries.iter().cloned().chain(keeper.entries()).collect();
+    let again = run(&replayed(all), |system| one_program(system, Uncertain::Fail));
+    assert_eq!(again, Err(error));
+    let (journal, _) = resumed(&system, entries, true);
+    assert_eq!(run(&journal, |system| one_program(system, Uncertain::Fail)).as_deref(), Ok("pay 2"));
+    let (system, _, entries) = begun(Uncertain::Retry);
+    let (journal, _) = resumed(&system, entries, false);
+    assert_eq!(run(&journal, |system| one_program(system, Uncertain::Retry)).as_deref(), Ok("pay 2"));
+}
+
+#[test]
+fn a_request_in_doubt_is_an_error_unless_it_may_be_sent_twice() {
+    async fn send(system: Rc<dyn System>, method: &str) -> Result<u16, HttpErrorKind> {
+        let reply = system.http(HttpRequest::new(method, "http://host/x")).await;
+        reply.map(|reply| reply.status).map_err(|error| error.kind)
+    }
+    for (method, wanted) in [("POST", Err(HttpErrorKind::InDoubt)), ("PUT", Ok(200)), ("DELETE", Ok(200))] {
+        let (system, _, requests) = machine();
+        let (journal, keeper) = recorded(&system);
+        assert_eq!(run(&journal, |system| send(system, method)), Ok(200));
+        let mut entries = keeper.entries();
+        entries.retain(|entry| !matches!(entry.what, What::Finish { .. }));
+        let (journal, _) = resumed(&system, entries, false);
+        assert_eq!(run(&journal, |system| send(system, method)), wanted, "{method}");
+        assert_eq!(requests.get(), 1 + u32::from(wanted.is_ok()));
+    }
+}
+
+#[test]
+fn another_program_is_told_where_it_differs() {
+    let (system, ..) = machine();
+    let (journal, keeper) = recorded(&system);
+    run(&journal, |system| async move { drop(system.read(Path::new("/project/in.txt"), 100)) });
+    let journal = replayed(keeper.entries());
+    let answer =
+        run(&journal, |system| async move { system.read(Path::new("/project/other.txt"), 100).is_err() });
+    assert!(answer);
+    let Some(Stop::Difference(difference)) = journal.stopped() else { panic!("{:?}", journal.stopped()) };
+    assert_eq!(
+        (difference.was.as_str(), difference.now.as_str()),
+        ("read /project/in.txt", "read /project/other.txt")
+    );
+}
+
+#[test]
+fn what_was_printed_is_not_printed_again() {
+    let print = |system: Rc<dyn System>| async move {
+        for n in 0..5 {
+            let _ = system.write_out(&format!("line {n}\n"));
+            let _ = system.append(Path::new("/project/log"), b"x");
+        }
+    };
+    let all: String = (0..5).map(|n| format!("line {n}\n")).collect();
+    for at in 1..11 {
+        let memory = Rc::new(Memory::new());
+        let system: Rc<dyn System> = memory.clone();
+        let kept = MemoryKeeper::default();
+        let setup = Setup { until: Some(at), ..Setup::new(system.clone(), Box::new(kept.clone())) };
+        run(&Journal::new(setup), print);
+        let (journal, _) = resumed(&system, kept.entries(), false);
+        run(&journal, print);
+        assert_eq!((journal.stopped(), memory.output()), (None, all.clone()), "broken off at {at}");
+        assert_eq!(system.read_text(Path::new("/project/log"), 100).expect("a file"), "xxxxx");
+    }
+}
