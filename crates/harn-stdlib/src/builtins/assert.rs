@@ -166,7 +166,7 @@ fn at(path: &str) -> String {
 }
 
 /// The categories that `throw_error` accepts.
-const CATEGORIES: [&str; 15] = [
+const CATEGORIES: [&str; 16] = [
     "timeout",
     "auth",
     "rate_limit",
@@ -181,6 +181,7 @@ const CATEGORIES: [&str; 15] = [
     "not_found",
     "circuit_open",
     "budget_exceeded",
+    "in_doubt",
     "generic",
 ];
 

@@ -14,6 +14,9 @@ builtins! {
 
     /// Sends a GET request: `{status, headers, body, ok}`.
     ///
+    /// `idempotent: true` says that the server takes the request twice without harm: it carries an `Idempotency-Key`, the same on
+    /// each attempt, and a durable run that was interrupted sends it again. `on_uncertain` (`"fail"` or `"retry"`) says only the latter.
+    ///
     /// Options are `headers`, `query`, `auth`, `timeout_ms`, `retry: {max, backoff_ms}`, `retry_on`,
     /// `retry_methods`, `follow_redirects`, `max_redirects`, `proxy` and `max_response_bytes`
     /// (64 MiB; `http_download`: 1 GiB). Headers named like keys do not follow redirects to other hosts. Every status is a result, not
@@ -23,7 +26,7 @@ builtins! {
     /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
     /// println(http_get("https://api.test/x")) // -> {body: hi, headers: {x-a: 1}, ok: true, status: 200}
     /// ```
-    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         request(&cx, "http_get", "GET", url, None, &options).await?
     }
 
@@ -33,7 +36,7 @@ builtins! {
     /// http_mock("DELETE", "https://api.test/1", {status: 404})
     /// println(http_delete("https://api.test/1").ok) // -> false
     /// ```
-    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         request(&cx, "http_delete", "DELETE", url, None, &options).await?
     }
 
@@ -46,7 +49,7 @@ builtins! {
     /// println(http_post("https://api.test/x", "data").status) // -> 201
     /// println(http_mock_calls()[0].body) // -> data
     /// ```
-    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         with_body(&cx, "http_post", "POST", url, body, &options).await?
     }
 
@@ -57,7 +60,7 @@ builtins! {
     /// println(http_put("https://api.test/x", [1], {headers: {a: "b"}}).status) // -> 200
     /// println(http_mock_calls()[0].body) // -> [1]
     /// ```
-    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         with_body(&cx, "http_put", "PUT", url, body, &options).await?
     }
 
@@ -68,7 +71,7 @@ builtins! {
     /// println(http_patch("https://api.test/x", {body: {a: 1}}).ok) // -> true
     /// println(http_mock_calls()[0].body) // -> {"a":1}
     /// ```
-    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         with_body(&cx, "http_patch", "PATCH", url, body, &options).await?
     }
 
@@ -79,7 +82,7 @@ builtins! {
     /// println(http_request("options", "https://api.test/x").status) // -> 204
     /// println(http_mock_calls()[0].method) // -> OPTIONS
     /// ```
-    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any}?") -> "dict" {
+    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         let Some(method) = method.0 else {
             return Err(Error::thrown("http_request: method is required"));
         };
@@ -96,7 +99,7 @@ builtins! {
     /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
     /// delete_file(p)
     /// ```
-    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, tls?: any, method?: string}?") -> "dict" {
+    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any, method?: string}?") -> "dict" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
         let Some(path) = path.0 else {
             return Err(Error::thrown("http_download: destination path is required"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harn_system::{Command, Finished, SystemExt};
+use harn_system::{Command, Finished, InDoubt, SystemExt, Uncertain};
 use harn_value::{Dict, Ref, Value, memory};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -12,6 +12,7 @@ use super::files::resolve;
 use super::host_process::default_shell_path;
 use crate::args::{MaybePath, MaybeText, printed};
 use crate::command_guard::{Later, guard};
+use crate::http::uncertain;
 
 builtins! {
     /// Other programs.
@@ -21,8 +22,9 @@ builtins! {
     ///
     /// A non-zero exit is no error. Standard input is empty; output is decoded as UTF-8. A dict as last argument
     /// holds options: `timeout` (a duration or milliseconds; the program and what it has started are ended then, and
-    /// the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more is an error). What a program leaves
-    /// running in the background is not waited for.
+    /// the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more is an error). In a durable run that was
+    /// interrupted while the program ran, `idempotent: true` or `on_uncertain: "retry"` has it run again; else that is an error of
+    /// category `in_doubt`. What a program leaves running in the background is not waited for.
     ///
     /// ```harn
     /// let r = exec("echo", "a b")
@@ -56,7 +58,7 @@ builtins! {
     /// ```harn
     /// println(shell("echo a | tr a b; exit 3").status) // -> 3
     /// ```
-    Process async fn shell(cx, line: MaybeText as "string", options: Value as "{timeout?: duration | int, max_output_bytes?: int}?") -> "dict" {
+    Process async fn shell(cx, line: MaybeText as "string", options: Value as "{timeout?: duration | int, max_output_bytes?: int, idempotent?: bool, on_uncertain?: string}?") -> "dict" {
         let Some(line) = line.0 else {
             return Err(Error::thrown("shell: command string is required"));
         };
@@ -68,7 +70,7 @@ builtins! {
     /// ```harn
     /// println(shell_at("/", "pwd").stdout.trim()) // -> /
     /// ```
-    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText as "string", options: Value as "{timeout?: duration | int, max_output_bytes?: int}?") -> "dict" {
+    Process async fn shell_at(cx, dir: MaybePath, line: MaybeText as "string", options: Value as "{timeout?: duration | int, max_output_bytes?: int, idempotent?: bool, on_uncertain?: string}?") -> "dict" {
         let Some(dir) = dir.0 else {
             return Err(Error::thrown("shell_at: directory and command string are required"));
         };
@@ -79,10 +81,12 @@ builtins! {
     }
 }
 
-/// How long a program may run, and how much it may write.
+/// How long a program may run, how much it may write, and whether it may run twice.
 struct Limits {
     timeout: Option<Duration>,
     max_output: u64,
+    idempotent: bool,
+    on_uncertain: Value,
 }
 
 impl Limits {
@@ -91,7 +95,12 @@ impl Limits {
     /// # Errors
     /// An option that is not known, or has a wrong value.
     fn of(builtin: &str, options: &Value) -> Result<Limits> {
-        let mut limits = Limits { timeout: None, max_output: Command::MAX_OUTPUT };
+        let mut limits = Limits {
+            timeout: None,
+            max_output: Command::MAX_OUTPUT,
+            idempotent: false,
+            on_uncertain: Value::NIL,
+        };
         if options.is_nil() {
             return Ok(limits);
         }
@@ -116,15 +125,27 @@ impl Limits {
                         || Error::thrown(format!("{builtin}: max_output_bytes must be a positive int"));
                     limits.max_output = number.filter(|n| *n > 0).ok_or_else(wrong)?;
                 }
+                "idempotent" => {
+                    let wrong = || Error::thrown(format!("{builtin}: idempotent must be true or false"));
+                    limits.idempotent = value.as_bool().ok_or_else(wrong)?;
+                }
+                "on_uncertain" => limits.on_uncertain = value.clone(),
                 other => {
-                    let known = "timeout, max_output_bytes";
+                    let known = "timeout, max_output_bytes, idempotent, on_uncertain";
                     return Err(Error::thrown(format!(
                         "{builtin}: unknown option '{other}'; there are {known}"
                     )));
                 }
             }
         }
+        limits.uncertain(builtin)?;
         Ok(limits)
+    }
+
+    /// What becomes of a program of which nobody knows how far it came.
+    fn uncertain(&self, builtin: &str) -> Result<Uncertain> {
+        let word = Some(&self.on_uncertain).filter(|word| !word.is_nil());
+        uncertain(builtin, self.idempotent, word)
     }
 }
 
@@ -237,6 +258,7 @@ async fn run(
         dir: Some(dir.to_owned()),
         timeout: limits.timeout,
         max_output: limits.max_output.min(room),
+        uncertain: limits.uncertain(failure)?,
         ..Command::new(program)
     };
     let ran = system.run(command).await.map_err(|error| {
@@ -251,6 +273,9 @@ async fn run(
                 "{failure}: process spawn failed: {error}: {}",
                 sought(cx, dir, &named)
             )),
+            _ if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) => {
+                Error::structured("in_doubt", &error.to_string())
+            }
             _ => Error::thrown(format!("{failure}: process spawn failed: {error}: `{named}`")),
         })
     })?;

@@ -5,5 +5,5 @@ mod options;
 mod send;
 
 pub(crate) use mock::Mocks;
-pub(crate) use options::{NAMES, Options};
+pub(crate) use options::{NAMES, Options, uncertain};
 pub(crate) use send::{download, send};

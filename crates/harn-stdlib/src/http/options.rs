@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use harn_system::{SystemExt, Uncertain};
 use harn_value::{Dict, Value, json};
 use harn_vm::{Cx, Error, Result};
 
@@ -26,8 +27,10 @@ pub(crate) const NAMES: &[&str] = &[
     "connect_timeout_ms",
     "follow_redirects",
     "headers",
+    "idempotent",
     "max_redirects",
     "multipart",
+    "on_uncertain",
     "proxy",
     "query",
     "read_timeout_ms",
@@ -41,6 +44,24 @@ pub(crate) const NAMES: &[&str] = &[
     "tls",
     "total_timeout_ms",
 ];
+
+/// The header by which a server knows a request again.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// What becomes of an effect when nobody knows whether it happened, as options say it.
+///
+/// # Errors
+/// A word that is none of those that there are.
+pub(crate) fn uncertain(builtin: &str, idempotent: bool, word: Option<&Value>) -> Result<Uncertain> {
+    let Some(word) = word else {
+        return Ok(if idempotent { Uncertain::Retry } else { Uncertain::Fail });
+    };
+    match word.as_str().map(|word| word.as_str()) {
+        Some("retry") => Ok(Uncertain::Retry),
+        Some("fail") => Ok(Uncertain::Fail),
+        _ => Err(Error::thrown(format!("{builtin}: on_uncertain must be \"retry\" or \"fail\""))),
+    }
+}
 
 /// The options of one call, with their defaults filled in.
 pub(crate) struct Options {
@@ -59,6 +80,7 @@ pub(crate) struct Options {
     pub(crate) proxy: Option<String>,
     /// Most bytes of the body of the reply, when the call says so.
     pub(crate) max_response: Option<u64>,
+    pub(crate) uncertain: Uncertain,
 }
 
 const RETRIED: [i64; 6] = [408, 429, 500, 502, 503, 504];
@@ -89,8 +111,16 @@ impl Options {
             millis("total_timeout_ms").or_else(|| millis("timeout_ms")).or_else(|| millis("timeout"));
         let texts =
             |name: &str| get(name).and_then(Value::as_list).map(|l| l.iter().map(text).collect::<Vec<_>>());
+        let idempotent = get("idempotent").is_some_and(Value::truthy);
+        let mut headers = headers(options)?;
+        if idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY)) {
+            // Drawn once: each attempt carries the same, and so does a run that goes on, whose journal has it.
+            let key = format!("{:016x}{:016x}", cx.system().random_u64(), cx.system().random_u64());
+            headers.push((IDEMPOTENCY_KEY.to_owned(), key));
+        }
         Ok(Options {
-            headers: headers(options)?,
+            headers,
+            uncertain: uncertain("http", idempotent, get("on_uncertain"))?,
             query: pairs(get("query").and_then(Value::to_dict).as_deref()),
             body: request_body(cx, options, body)?,
             timeout: timeout.unwrap_or(Duration::from_secs(30)),

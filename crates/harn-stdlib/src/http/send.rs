@@ -181,11 +181,15 @@ impl<'a> Request<'a> {
             redirects: options.redirects,
             proxy: options.proxy.clone(),
             max_response: options.max_response.unwrap_or(limit),
+            uncertain: options.uncertain,
             ..HttpRequest::new(&*self.method, &*self.url)
         };
         cx.system().http(request).await.map_err(|error| match error.kind {
             HttpErrorKind::Refused => {
                 Failed { error: cx.refused(&Refusal::Ceiling("network")), passing: false, whole: true }
+            }
+            HttpErrorKind::InDoubt => {
+                Failed { error: Error::structured("in_doubt", &error.text), passing: false, whole: true }
             }
             HttpErrorKind::Invalid => {
                 Failed { error: Error::thrown(error.text), passing: false, whole: false }
