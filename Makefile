@@ -13,7 +13,7 @@ DISPATCH := $(foreach limit,pred succ,-Cllvm-args=-tail-dup-$(limit)-size=1000)
 FAST      = $(strip $(RUSTFLAGS) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server conformance kill check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
+.PHONY: help rustflags build dist run test test-fast test-real-server conformance kill replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-quick fuzz asan snap clean
 
 help: ## list these targets
@@ -48,6 +48,9 @@ test-real-server: ## install model servers written by others, and call them
 	test -x $(REAL_SERVERS)/npm/node_modules/.bin/llmock || \
 	  npm install --silent --no-audit --no-fund --prefix $(REAL_SERVERS)/npm @copilotkit/aimock@1.43.0
 	HARN_REAL_SERVERS=$(REAL_SERVERS) $(CARGO) test --workspace --test it real_server -- --nocapture
+
+replays: build ## run all conformance cases with a journal, again from it, and again broken off and resumed
+	target/release/harn test conformance --journal --timeout 300000
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
 	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture

@@ -20,6 +20,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a program.
     Run(RunArgs),
+    /// Go on with a run that was interrupted.
+    Resume(ResumeArgs),
+    /// Show a run again from its journal; nothing happens outside.
+    Replay(ReplayArgs),
+    /// Begin a new run with the journal of another one, and go on live from there.
+    Fork(ForkArgs),
     /// Evaluate what you type, line by line.
     Repl,
     /// Make a folder with a new project.
@@ -107,9 +113,61 @@ pub(crate) struct RunArgs {
     /// With --json: leave out what the program prints.
     #[arg(long, requires = "json")]
     pub(crate) quiet: bool,
+    /// Keep a journal: when the run is interrupted, `harn resume` goes on with it.
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// With --durable: the name of the run. Without it, one is drawn.
+    #[arg(long, value_name = "ID", requires = "durable")]
+    pub(crate) run_id: Option<String>,
     /// Arguments for the program, its list `argv`.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
+}
+
+/// Arguments of `harn resume`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The run.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) id: Option<String>,
+    /// All runs of the project that were interrupted, one after the other.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Do effects again of which nobody knows whether they happened.
+    #[arg(long)]
+    pub(crate) retry_in_doubt: bool,
+}
+
+/// Arguments of `harn replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The run.
+    pub(crate) id: String,
+    /// Stop before this entry of the journal.
+    #[arg(long, value_name = "N", conflicts_with = "check")]
+    pub(crate) until: Option<u64>,
+    /// Compare the journal with the sources of today; the first difference is shown, and nothing else.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Write output, result and errors to standard output as JSON, one event per line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn fork`.
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The run.
+    pub(crate) id: String,
+    /// Go on live before this entry of its journal.
+    #[arg(long, value_name = "N")]
+    pub(crate) at: u64,
+    /// The name of the new run. Without it, one is drawn.
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<String>,
+    /// Use the sources of today in place of those that the run began with.
+    #[arg(long)]
+    pub(crate) changed: bool,
 }
 
 /// Where model calls are answered from, and what of them is kept.
@@ -248,6 +306,10 @@ pub(crate) struct TestArgs {
     /// With `conformance`: run the cases in a system in memory, which has their files but neither network nor processes.
     #[arg(long)]
     pub(crate) in_memory: bool,
+    /// With `conformance`: run each case with a journal, again from that journal alone, and again broken off and resumed; all
+    /// must end the same.
+    #[arg(long, conflicts_with = "in_memory")]
+    pub(crate) journal: bool,
     /// Also write a JUnit report.
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,

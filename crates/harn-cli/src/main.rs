@@ -48,7 +48,11 @@ fn main() -> ExitCode {
     }
     let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| start::refuse(&error, &args));
     let code = match cli.command {
+        Command::Run(args) if args.durable => cmd::durable::begin(args),
         Command::Run(args) => cmd::run::run(args),
+        Command::Resume(args) => cmd::durable::resume(&args),
+        Command::Replay(args) => cmd::durable::replay(&args),
+        Command::Fork(args) => cmd::durable::fork(args),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),
         Command::Init(args) => cmd::new::init(&args),

@@ -1,18 +1,17 @@
 //! Programs from text to end: the one place that drives the crates below.
 
-use std::cell::RefCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_check::Settings;
+use harn_journal::{Journal, Place, Reins};
 use harn_runtime::ModelTraffic;
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
-use harn_system::{Ceiling, Layer, Level, Memory, Real, System, SystemExt};
+use harn_system::{Ceiling, Level, Memory, Real, System, SystemExt};
 use harn_value::{Dict, Value};
-use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on};
+use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on, block_on_with};
 
-use crate::conformance::expect::Outcome;
 use crate::report::Problem;
 use crate::signal;
 
@@ -50,6 +49,8 @@ pub(crate) struct RunOptions {
     pub(crate) sandbox: Option<Level>,
     /// Ends with a summary of the model calls on standard error.
     pub(crate) trace: bool,
+    /// Keeps or follows a journal; it is the system of the run as well.
+    pub(crate) journal: Option<Journal>,
     /// Makes the run a rehearsal without models: this sees every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
@@ -323,7 +324,7 @@ impl Program {
     /// Parses, checks and compiles; gives the program and the warnings, or everything that was found.
     fn load(&self, vm: &Vm) -> Result<(harn_vm::Program, Vec<Problem>), Vec<Problem>> {
         let tree = self.parse()?;
-        let mut found = self.findings(vm, &tree);
+        let mut found = self.findings_on(vm, &tree, &**vm.system());
         if found.iter().any(is_error) {
             return Err(found);
         }
@@ -337,7 +338,7 @@ impl Program {
     }
 }
 
-fn is_error(problem: &Problem) -> bool {
+pub(crate) fn is_error(problem: &Problem) -> bool {
     problem.diagnostic.severity == Severity::Error
 }
 
@@ -404,6 +405,16 @@ fn project(system: &dyn System, dir: &Path) -> Value {
         .unwrap_or(Value::NIL)
 }
 
+/// Where the runtime keeps what outlives a process: `HARN_STATE_FILE`, or `state.db` in the state folder of the project.
+pub(crate) fn state_file(system: &dyn System) -> PathBuf {
+    let set = |name: &str| system.env(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let here = system.work_dir();
+    let root =
+        || harn_front::project_root(&here, &harn_front::Through(system)).unwrap_or_else(|| here.clone());
+    let folder = || set("HARN_STATE_DIR").map_or_else(|| root().join(".harn"), |folder| here.join(folder));
+    set("HARN_STATE_FILE").map_or_else(|| folder().join("state.db"), |file| here.join(file))
+}
+
 fn task(options: &RunOptions) -> Value {
     options.task.as_deref().map_or(Value::NIL, Value::str)
 }
@@ -431,6 +442,9 @@ pub(crate) fn run(
     }
     let vm = builder.build();
     ready(vm.interrupt().clone());
+    if let Some(journal) = &options.journal {
+        journal.hold(reins(vm.interrupt()));
+    }
     let configured = harn_runtime::install_skills(&vm, program.dir(), &options.skills)
         .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()));
     if let Err(text) = configured {
@@ -454,7 +468,16 @@ pub(crate) fn run(
         harn_runtime::install_manifest_hooks(&vm, program.dir()).await?;
         Ok(loaded.run(&vm, options.entry.as_deref(), &[("task", task(&options)), ("project", project)]).await)
     };
-    let outcome = match block_on(running) {
+    let ran = match &options.journal {
+        None => block_on(running),
+        Some(journal) => {
+            harn_value::steps::restart();
+            journal.begin_program();
+            journal.stay_alive();
+            block_on_with(journal, running)
+        }
+    };
+    let outcome = match ran {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(text)) => {
             let text: String = text;
@@ -483,106 +506,16 @@ pub(crate) fn run(
     }
 }
 
-/// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that.
-fn in_memory(path: &Path) -> Memory {
-    let real = Real::new();
-    let here = real.work_dir();
-    let mut memory = Memory::new().with_cwd(&here.display().to_string());
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let text = real.read_text(path, harn_vm::MAX_SOURCE).unwrap_or_default();
-    let above = folder.parent().filter(|above| text.contains("../") && above.components().count() > 1);
-    let mut waiting = vec![above.unwrap_or(folder).to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for path in real.names(&folder).unwrap_or_default().iter().map(|name| folder.join(name)) {
-            if real.is_dir(&path) {
-                waiting.push(path);
-            } else if let Ok(bytes) = real.read(&path, harn_vm::MAX_SOURCE) {
-                memory = memory.with_file(&here.join(&path).display().to_string(), bytes);
-            }
-        }
+/// What a journal holds its program by.
+fn reins(interrupt: &Interrupt) -> Reins {
+    let (stop, look) = (interrupt.clone(), interrupt.clone());
+    Reins {
+        place: Box::new(|| {
+            let (task, at) = harn_vm::running_place()?;
+            let at = at.map_or_else(String::new, |(file, line)| format!("{file}:{line}"));
+            Some(Place { task: task.into(), at: at.into() })
+        }),
+        stop: Box::new(move || stop.interrupt()),
+        is_stopped: Box::new(move || look.is_set()),
     }
-    memory
-}
-
-/// The system of a conformance case: output is collected, real model calls are off.
-struct CaseSystem {
-    inner: Box<dyn System>,
-    out: Rc<RefCell<String>>,
-}
-
-impl Layer for CaseSystem {
-    fn inner(&self) -> &dyn System {
-        &*self.inner
-    }
-
-    fn flush(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn write_out(&self, text: &str) -> std::io::Result<()> {
-        self.out.borrow_mut().push_str(text);
-        Ok(())
-    }
-
-    fn write_err(&self, _text: &str) {}
-
-    fn read_line(&self) -> std::io::Result<Option<String>> {
-        Ok(None)
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        // What a case says about models must not depend on who runs it.
-        let about_models =
-            ["HARN_LLM_", "HARN_DEFAULT_PROVIDER", "LLM_PROVIDER", "LOCAL_LLM_", "OLLAMA_", "AWS_"];
-        match name {
-            "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
-            "HARN_PROVIDERS_CONFIG" => None,
-            _ if about_models.iter().any(|start| name.starts_with(start)) => None,
-            _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
-            _ => self.inner.env(name),
-        }
-    }
-}
-
-/// Runs a conformance case.
-///
-/// # Errors
-/// A sentence when the program cannot be read.
-pub(crate) fn run_captured(
-    path: &Path,
-    mock: Option<&Path>,
-    memory: bool,
-    ready: impl FnOnce(&Interrupt),
-) -> Result<Outcome, String> {
-    let program = Program::read(path)?;
-    let inner: Box<dyn System> = if memory { Box::new(in_memory(path)) } else { Box::new(Real::new()) };
-    let system = CaseSystem { inner, out: Rc::default() };
-    let out = system.out.clone();
-    let warnings = RefCell::new(String::new());
-    let end = run(
-        &program,
-        RunOptions {
-            traffic: ModelTraffic { replies: mock.map(Path::to_owned), ..ModelTraffic::default() },
-            ..RunOptions::default()
-        },
-        Rc::new(system),
-        |problem| {
-            // What is certain to fail when it is reached, `harn check` reports; here the failure itself shows.
-            if !harn_check::is_certain(problem.diagnostic.code) {
-                warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
-            }
-        },
-        |interrupt| ready(&interrupt),
-    );
-    let output = warnings.into_inner() + &out.borrow();
-    let error = match end {
-        End::Result { .. } => None,
-        End::Refused(problems) => {
-            let first = problems.into_iter().find(is_error);
-            Some(first.map_or_else(String::new, |p| p.plain))
-        }
-        End::Failed(problem) => Some(problem.plain),
-        End::Stopped => Some("interrupted".to_owned()),
-    };
-    Ok(Outcome { output, error })
 }

@@ -50,6 +50,16 @@ fn the_suite_runs_the_same_in_memory() {
     assert!(ran.out.contains(&summary), "{}", ran.err);
 }
 
+/// All cases at once take minutes: `make replays`.
+#[test]
+fn cases_end_the_same_from_a_journal_and_broken_off() {
+    let args =
+        ["test", "conformance", "--journal", "--filter", "concurrency|agents/workers", "--timeout", "120000"];
+    let ran = harn_in(&repository(), &args);
+    let failures = ran.out.split_once("Failures:").map_or("", |(_, text)| text);
+    assert_eq!(ran.code, 0, "{failures}\n{}", ran.err);
+}
+
 fn small_suite() -> tempfile::TempDir {
     folder(&[
         ("conformance/a/good.harn", "println(\"yes\")\n"),

@@ -29,6 +29,7 @@ mod paths;
 mod project;
 mod repl;
 mod rooms;
+mod runs;
 mod sessions;
 mod signals;
 mod state;

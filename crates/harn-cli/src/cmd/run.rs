@@ -17,13 +17,27 @@ use crate::style::Colour;
 
 /// Runs the program; gives the exit code.
 pub(crate) fn run(args: RunArgs) -> u8 {
+    let sink = Sink::of(args.json, args.quiet);
+    let text = match text(&args, &sink) {
+        Ok(text) => text,
+        Err(code) => return code,
+    };
+    let program = program_of(&args, text);
+    let options = options(args);
+    let end =
+        program::run(&program, options, sink.system(), |problem| sink.warn(problem), signal::stop_on_signal);
+    sink.finish(end)
+}
+
+/// The text of the program, or the exit code when there is none.
+pub(super) fn text(args: &RunArgs, sink: &Sink) -> Result<String, u8> {
     let program = match (&args.eval, &args.file) {
         (Some(_), Some(_)) => {
             usage_error("run", "`harn run` accepts either `-e <code>` or `<file.harn>`, not both")
         }
         (None, None) => usage_error("run", "`harn run` requires either `-e <code>` or `<file.harn>`"),
-        (Some(code), None) => Ok(Program::inline(code.clone())),
-        (None, Some(path)) => Program::read(path),
+        (Some(code), None) => Ok(code.clone()),
+        (None, Some(path)) => program::read_text(path),
     };
     for record in [&args.models.llm_mock_record, &args.models.llm_cassette_record].into_iter().flatten() {
         if args.file.as_deref().is_some_and(|file| real::files::same_file(file, record)) {
@@ -33,14 +47,22 @@ pub(crate) fn run(args: RunArgs) -> u8 {
             );
         }
     }
+    program.map_err(|text| sink.unreadable(&text))
+}
+
+/// The program with its text.
+pub(super) fn program_of(args: &RunArgs, text: String) -> Program {
+    match &args.file {
+        Some(path) => Program::of(path, text),
+        None => Program::inline(text),
+    }
+}
+
+/// What the program is given.
+pub(super) fn options(args: RunArgs) -> RunOptions {
     if let Some(limit) = args.max_memory {
         harn_value::memory::set_limit(limit);
     }
-    let sink = if args.json { Sink::Events(Events::new(args.quiet)) } else { Sink::Text };
-    let program = match program {
-        Ok(program) => program,
-        Err(text) => return sink.unreadable(&text),
-    };
     let names = names(args.allow, args.deny);
     let sandbox = args.sandbox.map(|word| {
         let known = "none, read_only, workspace_write, process_exec, network";
@@ -48,7 +70,7 @@ pub(crate) fn run(args: RunArgs) -> u8 {
             usage_error("run", &format!("unknown sandbox level '{word}'; there are {known}"))
         })
     });
-    let options = RunOptions {
+    RunOptions {
         argv: args.args,
         task: args.task,
         entry: None,
@@ -58,10 +80,8 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         sandbox,
         trace: args.trace,
         watch: None,
-    };
-    let end =
-        program::run(&program, options, sink.system(), |problem| sink.warn(problem), signal::stop_on_signal);
-    sink.finish(end)
+        journal: None,
+    }
 }
 
 /// The builtins that may be called. A name that is none is a usage error: a slip would allow what was to be denied.
@@ -78,7 +98,7 @@ fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Option<Names>
 }
 
 /// Where results go.
-enum Sink {
+pub(super) enum Sink {
     /// Text on the standard streams.
     Text,
     /// JSON events on standard output.
@@ -86,14 +106,18 @@ enum Sink {
 }
 
 impl Sink {
-    fn system(&self) -> Rc<dyn System> {
+    pub(super) fn of(json: bool, quiet: bool) -> Sink {
+        if json { Sink::Events(Events::new(quiet)) } else { Sink::Text }
+    }
+
+    pub(super) fn system(&self) -> Rc<dyn System> {
         match self {
             Sink::Text => Rc::new(Real::new()),
             Sink::Events(events) => Rc::new(EventSystem::new(events.clone())),
         }
     }
 
-    fn unreadable(&self, text: &str) -> u8 {
+    pub(super) fn unreadable(&self, text: &str) -> u8 {
         match self {
             Sink::Text => eprintln!("{}", harn_syntax::printable(text)),
             Sink::Events(events) => drop(events.fail("unreadable", text, Value::Null)),
@@ -102,12 +126,12 @@ impl Sink {
     }
 
     /// Shows a warning; the program runs all the same.
-    fn warn(&self, problem: &Problem) {
+    pub(super) fn warn(&self, problem: &Problem) {
         write_err(&problem.draw(Colour::of(Stream::Error).on()));
     }
 
     /// Shows how the program ended; gives the exit code.
-    fn finish(&self, end: End) -> u8 {
+    pub(super) fn finish(&self, end: End) -> u8 {
         match self {
             Sink::Text => finish_text(end),
             Sink::Events(events) => finish_events(events, end),

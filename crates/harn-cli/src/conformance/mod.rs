@@ -1,5 +1,6 @@
 //! The conformance suite: programs with recorded output or error, all run in one process by a few threads.
 
+pub(crate) mod captured;
 pub(crate) mod case;
 pub(crate) mod expect;
 pub(crate) mod filter;

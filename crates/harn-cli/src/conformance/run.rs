@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use harn_vm::Interrupt;
 
+use super::captured::{How, run_captured};
 use super::case::Case;
 use super::expect::Outcome;
-use crate::program;
 
 /// Longest time between the request to stop and the end of a case.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -110,13 +110,13 @@ fn run_one<R>(
 }
 
 /// Runs all cases; the results are in the order of the cases.
-pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, memory: bool) -> Vec<Result> {
+pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, how: How) -> Vec<Result> {
     let ended = run_each(
         cases,
         jobs,
         limit,
         |case| &case.name,
-        |case, ready| program::run_captured(&case.path, case.mock.as_deref(), memory, ready),
+        |case, ready| run_captured(&case.path, case.mock.as_deref(), how, ready),
     );
     cases.iter().zip(ended).map(|(case, ended)| judge(case, ended, limit)).collect()
 }

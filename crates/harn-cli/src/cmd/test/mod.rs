@@ -26,6 +26,9 @@ pub(crate) fn test(args: &TestArgs) -> u8 {
     if args.in_memory {
         usage_error("test", "the argument '--in-memory' can only be used with `conformance`");
     }
+    if args.journal {
+        usage_error("test", "the argument '--journal' can only be used with `conformance`");
+    }
     user::test(args)
 }
 

@@ -9,6 +9,7 @@ use harn_system::{Real, Stream, System, SystemExt};
 
 use super::Times;
 use crate::args::{TestArgs, usage_error};
+use crate::conformance::captured::How;
 use crate::conformance::case::{self, Case};
 use crate::conformance::filter::Filter;
 use crate::conformance::junit;
@@ -74,7 +75,12 @@ fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
 fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let jobs = super::jobs(args);
     let clock = Real::new();
-    let results = run::run(cases, jobs, Duration::from_millis(args.timeout), args.in_memory);
+    let how = match (args.in_memory, args.journal) {
+        (true, _) => How::Memory,
+        (_, true) => How::Journal,
+        _ => How::Real,
+    };
+    let results = run::run(cases, jobs, Duration::from_millis(args.timeout), how);
     let total = clock.monotonic();
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };

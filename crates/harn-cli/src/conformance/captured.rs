@@ -1,0 +1,235 @@
+//! Runs conformance cases, in whatever way they are to be run.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use harn_journal::{Entry, Journal, Keeper, MemoryKeeper, Nowhere, Setup, Stop, What};
+use harn_runtime::ModelTraffic;
+use harn_system::{Layer, Memory, Real, System, SystemExt};
+use harn_vm::Interrupt;
+
+use super::expect::Outcome;
+use crate::program::{self, End, Program, RunOptions, is_error};
+
+/// How a case is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// On the machine.
+    Real,
+    /// In a system in memory.
+    Memory,
+    /// On the machine with a journal, then again from the journal alone, then again in memory, broken off and resumed. All must
+    /// end the same.
+    Journal,
+}
+
+/// A system in memory with the files of a case: those of its folder, and of the one above when it mentions that.
+fn in_memory(path: &Path) -> Memory {
+    let real = Real::new();
+    let here = real.work_dir();
+    let mut memory = Memory::new().with_cwd(&here.display().to_string());
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let text = real.read_text(path, harn_vm::MAX_SOURCE).unwrap_or_default();
+    let above = folder.parent().filter(|above| text.contains("../") && above.components().count() > 1);
+    let mut waiting = vec![above.unwrap_or(folder).to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for path in real.names(&folder).unwrap_or_default().iter().map(|name| folder.join(name)) {
+            if real.is_dir(&path) {
+                waiting.push(path);
+            } else if let Ok(bytes) = real.read(&path, harn_vm::MAX_SOURCE) {
+                memory = memory.with_file(&here.join(&path).display().to_string(), bytes);
+            }
+        }
+    }
+    memory
+}
+
+/// The system of a conformance case: output is collected, real model calls are off.
+struct CaseSystem {
+    inner: Box<dyn System>,
+    out: Rc<RefCell<String>>,
+}
+
+impl Layer for CaseSystem {
+    fn inner(&self) -> &dyn System {
+        &*self.inner
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        self.out.borrow_mut().push_str(text);
+        Ok(())
+    }
+
+    fn write_err(&self, _text: &str) {}
+
+    fn read_line(&self) -> std::io::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        // What a case says about models must not depend on who runs it.
+        let about_models =
+            ["HARN_LLM_", "HARN_DEFAULT_PROVIDER", "LLM_PROVIDER", "LOCAL_LLM_", "OLLAMA_", "AWS_"];
+        match name {
+            "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
+            "HARN_PROVIDERS_CONFIG" => None,
+            _ if about_models.iter().any(|start| name.starts_with(start)) => None,
+            _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
+            _ => self.inner.env(name),
+        }
+    }
+}
+
+/// Runs a conformance case.
+///
+/// # Errors
+/// A sentence when the program cannot be read, or does not end the same each time.
+pub(crate) fn run_captured(
+    path: &Path,
+    mock: Option<&Path>,
+    how: How,
+    ready: &dyn Fn(&Interrupt),
+) -> Result<Outcome, String> {
+    let case = Case { path, mock, ready };
+    match how {
+        How::Real => case.run(&CaseSystem::over(Box::new(Real::new())), None),
+        How::Memory => case.run(&CaseSystem::over(Box::new(in_memory(path))), None),
+        How::Journal => case.again_and_again(),
+    }
+}
+
+impl CaseSystem {
+    fn over(inner: Box<dyn System>) -> Rc<CaseSystem> {
+        Rc::new(CaseSystem { inner, out: Rc::default() })
+    }
+}
+
+struct Case<'a> {
+    path: &'a Path,
+    mock: Option<&'a Path>,
+    ready: &'a dyn Fn(&Interrupt),
+}
+
+impl Case<'_> {
+    /// Runs the case in a system, below a journal if there is one.
+    fn run(&self, system: &Rc<CaseSystem>, journal: Option<Journal>) -> Result<Outcome, String> {
+        let program = Program::read(self.path)?;
+        let warnings = RefCell::new(String::new());
+        let end = program::run(
+            &program,
+            RunOptions {
+                traffic: ModelTraffic { replies: self.mock.map(Path::to_owned), ..ModelTraffic::default() },
+                journal: journal.clone(),
+                ..RunOptions::default()
+            },
+            journal.map_or_else(|| system.clone() as Rc<dyn System>, |journal| Rc::new(journal)),
+            |problem| {
+                // What is certain to fail when it is reached, `harn check` reports; here the failure itself shows.
+                if !harn_check::is_certain(problem.diagnostic.code) {
+                    warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
+                }
+            },
+            |interrupt| (self.ready)(&interrupt),
+        );
+        let output = warnings.into_inner() + &system.out.borrow();
+        let error = match end {
+            End::Result { .. } => None,
+            End::Refused(problems) => {
+                let first = problems.into_iter().find(is_error);
+                Some(first.map_or_else(String::new, |p| p.plain))
+            }
+            End::Failed(problem) => Some(problem.plain),
+            End::Stopped => Some("interrupted".to_owned()),
+        };
+        Ok(Outcome { output, error })
+    }
+
+    /// Runs the case with a journal; gives what it came to and the journal.
+    fn record(&self, system: &Rc<CaseSystem>, setup: Setup) -> Result<(Outcome, Journal), String> {
+        let journal = Journal::new(setup);
+        let outcome = self.run(system, Some(journal.clone()))?;
+        journal.settle().map_err(|stop| stop.to_string())?;
+        Ok((outcome, journal))
+    }
+
+    fn again_and_again(&self) -> Result<Outcome, String> {
+        let real = CaseSystem::over(Box::new(Real::new()));
+        let kept = MemoryKeeper::default();
+        let (outcome, journal) = self.record(&real, Setup::new(real.clone(), Box::new(kept.clone())))?;
+        if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
+            return Err(format!("with a journal: {stop}"));
+        }
+        let entries = kept.entries();
+        // From the journal alone: there is nothing else in this system.
+        let empty = CaseSystem::over(Box::new(Memory::new()));
+        let setup =
+            Setup { entries: entries.clone(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
+        let (again, journal) = self.record(&empty, setup)?;
+        if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
+            return Err(format!("replayed: {stop}"));
+        }
+        if let Some(left) = journal.left_over() {
+            return Err(format!(
+                "replayed: the program has ended, the journal goes on with {} at {}",
+                left.was, left.was_at
+            ));
+        }
+        same("replayed", &outcome, &again)?;
+        let whole = CaseSystem::over(Box::new(in_memory(self.path)));
+        let kept = MemoryKeeper::default();
+        let (whole_outcome, _) = self.record(&whole, Setup::new(whole.clone(), Box::new(kept.clone())))?;
+        let length = kept.entries().last().map_or(0, |entry| entry.seq + 1);
+        let begun = kept.entries().iter().position(|entry| entry.what == What::Program).unwrap_or(0) as u64;
+        // Where a case is broken off follows from its name.
+        let name: u64 =
+            self.path.display().to_string().bytes().fold(7, |n, byte| n * 31 % 1_000_003 + u64::from(byte));
+        for turn in 1..=3 {
+            let at = begun + 1 + (name * turn) % length.saturating_sub(begun).max(1);
+            self.broken_off(at, &whole_outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Breaks the case off behind an effect, before that is written down, and goes on.
+    fn broken_off(&self, at: u64, wanted: &Outcome) -> Result<(), String> {
+        let system = CaseSystem::over(Box::new(in_memory(self.path)));
+        let kept = MemoryKeeper::default();
+        let setup = Setup { until: Some(at), ..Setup::new(system.clone(), Box::new(kept.clone())) };
+        let (ended, journal) = self.record(&system, setup)?;
+        let ended = match journal.stopped() {
+            Some(Stop::Until(_)) => {
+                let entries = with_output(kept.entries(), system.out.borrow().len() as u64);
+                let keeper: Box<dyn Keeper> = Box::new(Nowhere);
+                let setup = Setup { entries, retry_in_doubt: true, ..Setup::new(system.clone(), keeper) };
+                let (resumed, journal) = self.record(&system, setup)?;
+                if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
+                    return Err(format!("broken off at entry {at} and resumed: {stop}"));
+                }
+                resumed
+            }
+            _ => ended,
+        };
+        same(&format!("broken off at entry {at} and resumed"), wanted, &ended)
+    }
+}
+
+/// Notes how much was printed: what was printed last may not be in the journal yet.
+fn with_output(mut entries: Vec<Entry>, out: u64) -> Vec<Entry> {
+    let seq = entries.last().map_or(0, |entry| entry.seq + 1);
+    let what = What::Printed { out, err: 0 };
+    entries.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms: 0, what });
+    entries
+}
+
+fn same(what: &str, first: &Outcome, second: &Outcome) -> Result<(), String> {
+    if first.output == second.output && first.error == second.error {
+        return Ok(());
+    }
+    let shown = |outcome: &Outcome| format!("{}{}", outcome.output, outcome.error.as_deref().unwrap_or(""));
+    Err(format!("{what}, it ends otherwise\n--- first\n{}\n--- then\n{}", shown(first), shown(second)))
+}

@@ -1,0 +1,292 @@
+//! Runs with a journal: killed and resumed, replayed, compared, forked. `HARN_KILLS` says how often; `make kill` does it 200 times.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::{Ran, command, finish, folder, harn_in};
+
+fn kills() -> u64 {
+    std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
+}
+
+/// Numbers that look like chance and are the same in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Starts a command, kills it after some time, and gives what it printed; the exit code if it ended before.
+fn kill_after(folder: &Path, address: &str, args: &[&str], life: Duration) -> (String, Option<i32>) {
+    let mut child = command(args)
+        .env("LOCAL_LLM_BASE_URL", address)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = out.read_to_string(&mut text);
+        text
+    });
+    std::thread::sleep(life);
+    let ended = child.try_wait().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    (reader.join().unwrap(), ended.and_then(|status| status.code()))
+}
+
+fn durable(folder: &Path, id: &str, args: &[&str]) -> Ran {
+    harn_in(folder, &[&["run", "--durable", "--run-id", id], args].concat())
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+const EFFECTS: &str = r#"
+import "./helper"
+println(greeting())
+append_file("log.txt", "a")
+let r = exec("sh", "-c", "printf x >> ran.txt; cat ran.txt")
+println(r.stdout)
+println(random_int(1, 1000000))
+println(timestamp())
+let both = parallel each [3, 1, 2] { n -> sleep(n * 5); append_file("log.txt", "${n}"); println("task ${n}"); n * n }
+println(both)
+println(read_file("log.txt"))
+"#;
+
+#[test]
+fn a_replay_prints_the_same_and_does_nothing() {
+    let helper = "pub fn greeting() { \"hello\" }\n";
+    let dir = folder(&[("main.harn", EFFECTS), ("helper.harn", helper)]);
+    let path = dir.path();
+    let first = durable(path, "one", &["main.harn"]);
+    assert_eq!(first.code, 0, "{}", first.shown());
+    assert!(first.err.contains("run one is kept"), "{}", first.err);
+    let log = text(&path.join("log.txt"));
+    // Not even the sources are needed.
+    std::fs::write(path.join("helper.harn"), "this is no program").unwrap();
+    std::fs::remove_file(path.join("main.harn")).unwrap();
+    let again = harn_in(path, &["replay", "one"]);
+    assert_eq!((again.code, &again.out), (0, &first.out), "{}", again.shown());
+    assert_eq!((text(&path.join("log.txt")), text(&path.join("ran.txt")).as_str()), (log, "x"));
+    let json = harn_in(path, &["replay", "one", "--json"]);
+    assert!(json.out.lines().last().unwrap_or_default().contains("\"exit_code\":0"), "{}", json.shown());
+    let part = harn_in(path, &["replay", "one", "--until", "20"]);
+    assert!(first.out.starts_with(&part.out) && part.out.len() < first.out.len(), "{}", part.shown());
+    assert!(part.err.contains("stopped before entry 20"), "{}", part.err);
+    let ended = harn_in(path, &["resume", "one"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("has ended (completed)"), "{}", ended.err);
+    let taken = durable(path, "one", &["-e", "1"]);
+    assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
+    let none = harn_in(path, &["resume", "two"]);
+    assert!(none.code == 1 && none.err.contains("there is no run 'two' here"), "{}", none.shown());
+}
+
+#[test]
+fn changed_sources_are_compared_and_forked() {
+    let was = "println(\"one\")\nlet a = read_file(\"a.txt\")\nappend_file(\"log.txt\", a)\nprintln(\"end ${a}\")\n";
+    let dir = folder(&[("main.harn", was), ("a.txt", "A"), ("b.txt", "B")]);
+    let path = dir.path();
+    assert_eq!(durable(path, "r", &["main.harn"]).code, 0);
+    let same = harn_in(path, &["replay", "r", "--check"]);
+    assert_eq!(same.code, 0, "{}", same.shown());
+    assert!(same.out.contains("no difference"), "{}", same.out);
+    std::fs::write(path.join("main.harn"), was.replace("one", "uno")).unwrap();
+    assert_eq!(harn_in(path, &["replay", "r", "--check"]).code, 0, "what is printed is no effect");
+    std::fs::write(path.join("main.harn"), format!("\n{}", was.replace("a.txt", "b.txt"))).unwrap();
+    let other = harn_in(path, &["replay", "r", "--check"]);
+    assert_eq!((other.code, other.out.as_str()), (1, ""), "{}", other.shown());
+    assert!(other.err.contains("a.txt at main.harn:2"), "{}", other.err);
+    assert!(other.err.contains("b.txt at main.harn:3"), "{}", other.err);
+    let at = other.err.split("--at ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
+    let fork = harn_in(path, &["fork", "r", "--at", &at, "--changed", "--run-id", "f"]);
+    assert_eq!((fork.code, fork.out.as_str()), (0, "one\nend B\n"), "{}", fork.shown());
+    assert_eq!(text(&path.join("log.txt")), "AB");
+    let again = harn_in(path, &["replay", "f"]);
+    assert_eq!(again.out, "one\nend B\n", "{}", again.shown());
+    let beyond = harn_in(path, &["fork", "r", "--at", "100000"]);
+    assert!(beyond.code == 1 && beyond.err.contains("cannot be forked"), "{}", beyond.shown());
+}
+
+#[test]
+fn an_interrupted_run_goes_on() {
+    let program = "append_file(\"log.txt\", \"a\")\nprintln(\"before\")\nwrite_file(\"ready\", \"\")\nsleep(60000)\nprintln(\"after\")\n";
+    let dir = folder(&[("main.harn", &program.replace("60000", "700"))]);
+    let path = dir.path();
+    let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !path.join("ready").exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    let printed = child.wait_with_output().unwrap().stdout;
+    let resumed = harn_in(path, &["resume", "--all"]);
+    let all = String::from_utf8_lossy(&printed).into_owned() + &resumed.out;
+    assert_eq!((resumed.code, all.as_str()), (0, "before\nafter\n"), "{}", resumed.shown());
+    assert_eq!(text(&path.join("log.txt")), "a");
+}
+
+#[test]
+fn keys_are_taken_from_the_environment_again() {
+    let program = "println(env(\"MY_API_KEY\").len())\nwrite_file(\"ready\", \"\")\nprintln(env(\"MY_API_KEY\").len())\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let mut run = command(&["run", "--durable", "--run-id", "r", "main.harn"]);
+    run.current_dir(path).env("MY_API_KEY", "key-very-secret-0123456789");
+    assert_eq!(finish(run, b"").out, "26\n26\n");
+    for entry in std::fs::read_dir(path.join(".harn")).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("very-secret"));
+    }
+    let mut again = command(&["replay", "r"]);
+    again.current_dir(path).env("MY_API_KEY", "key-very-secret-0123456789");
+    assert_eq!(finish(again, b"").out, "26\n26\n");
+}
+
+// ---- agents ----
+
+/// How often each request came, by how many messages it had.
+type Requests = Arc<Mutex<BTreeMap<usize, u32>>>;
+
+/// A model that calls `note` with the numbers 1 to `turns`, two at a time, and then says how many results it has seen.
+fn model(turns: usize) -> (String, Requests) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let requests: Requests = Arc::default();
+    let counted = requests.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let counted = counted.clone();
+            std::thread::spawn(move || drop(answer(stream, turns, &counted)));
+        }
+    });
+    (address, requests)
+}
+
+fn answer(mut stream: TcpStream, turns: usize, counted: &Requests) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if let Some(n) = line.to_lowercase().strip_prefix("content-length:") {
+            length = n.trim().parse().unwrap_or(0);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body: serde_json::Value = serde_json::from_slice(&body)?;
+    let messages = body["messages"].as_array().map_or(0, Vec::len);
+    let results = body["messages"].as_array().into_iter().flatten().filter(|m| m["role"] == "tool").count();
+    *counted.lock().unwrap().entry(messages).or_default() += 1;
+    std::thread::sleep(Duration::from_millis(3));
+    let call = |n: usize| {
+        let arguments = format!("{{\"n\": {n}}}");
+        serde_json::json!({"id": format!("call_{n}"), "type": "function",
+            "function": {"name": "note", "arguments": arguments}})
+    };
+    let message = if results < turns * 2 {
+        serde_json::json!({"role": "assistant", "content": null, "tool_calls": [call(results + 1), call(results + 2)]})
+    } else {
+        serde_json::json!({"role": "assistant", "content": format!("seen {results}")})
+    };
+    let reason = if results < turns * 2 { "tool_calls" } else { "stop" };
+    let reply = serde_json::json!({"choices": [{"message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 4, "completion_tokens": 3}})
+    .to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        reply.len()
+    );
+    stream.write_all((head + &reply).as_bytes())
+}
+
+const AGENT: &str = r#"
+var tools = tool_registry()
+tools = tool_define(tools, "note", "Notes a number.", {
+  parameters: {n: {type: "int"}},
+  handler: { args -> sleep(args.n % 3); append_file("notes.txt", "${args.n}\n"); "noted ${args.n}" },
+})
+let result = agent_loop("Count.", nil, {provider: "local", model: "gpt-4o", stream: false, tools: tools, tool_format: "native", max_iterations: 40, llm_retries: 0})
+println(result.visible_text)
+"#;
+
+const TURNS: usize = 6;
+
+#[test]
+fn an_agent_killed_at_any_moment_asks_nothing_twice_and_does_nothing_twice() {
+    let mut chance = Chance(11);
+    let mut left = kills();
+    let mut rounds = 0;
+    while left > 0 {
+        rounds += 1;
+        let (address, requests) = model(TURNS);
+        let dir = folder(&[("main.harn", AGENT)]);
+        let path = dir.path();
+        let begin: &[&str] = &["run", "--durable", "--run-id", "r", "main.harn"];
+        let (mut out, mut ended) = (String::new(), None);
+        let mut killed = 0;
+        let mut exists = false;
+        while ended.is_none() && left > 0 {
+            let args: &[&str] = if exists { &["resume", "r"] } else { begin };
+            let (printed, code) =
+                kill_after(path, &address, args, Duration::from_millis(10 + chance.below(150)));
+            out += &printed;
+            ended = code;
+            if code == Some(1) {
+                // It was killed when it had written its last word.
+                let told = harn_in(path, &["resume", "r"]);
+                assert!(told.err.contains("has ended (completed)"), "{}", told.shown());
+                ended = Some(0);
+            }
+            exists = exists || harn_in(path, &["replay", "r", "--until", "0"]).code == 0;
+            killed += u32::from(code.is_none());
+            left -= u64::from(code.is_none()).min(left);
+            assert!(ended.is_none_or(|code| code == 0), "{code:?} {out}");
+        }
+        if ended.is_none() {
+            let args: &[&str] = if exists { &["resume", "r"] } else { begin };
+            let mut last = command(args);
+            last.current_dir(path).env("LOCAL_LLM_BASE_URL", &address);
+            let last = finish(last, b"");
+            assert_eq!(last.code, 0, "{}", last.shown());
+            out += &last.out;
+        }
+        assert_eq!(out, format!("seen {}\n", TURNS * 2), "killed {killed} times");
+        let mut notes: Vec<usize> =
+            text(&path.join("notes.txt")).lines().map(|n| n.parse().unwrap()).collect();
+        notes.sort_unstable();
+        assert_eq!(notes, (1..=TURNS * 2).collect::<Vec<_>>(), "killed {killed} times: each note once");
+        let requests = requests.lock().unwrap();
+        let twice: u32 = requests.values().map(|times| times - 1).sum();
+        assert_eq!(requests.len(), TURNS + 1);
+        assert!(twice <= killed, "{twice} requests came again after {killed} kills: {requests:?}");
+        println!("killed {killed} times: {twice} of {} requests were under way", requests.len());
+    }
+    assert!(rounds > 0);
+}
