@@ -296,7 +296,7 @@ fn path_glob(pattern: &str) -> Option<GlobMatcher> {
 }
 
 /// A skill that fits.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The skill.
     pub id: String,

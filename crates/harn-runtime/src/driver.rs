@@ -27,6 +27,7 @@ use crate::builtins::{call_dict, failed};
 use crate::compact::{Writer, compress, llm_options};
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::hooks::Hooks;
+use crate::host::{self, Listener};
 use crate::live;
 use crate::llm_host::{CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, runtime};
 use crate::policy::Layer;
@@ -57,6 +58,8 @@ struct Driver {
     /// The iteration that runs.
     iteration: Cell<u32>,
     hooks: Rc<Hooks>,
+    /// What the host says.
+    listener: Rc<Listener>,
     /// What hooks are told of the turn that runs; nothing between turns.
     turn: RefCell<Option<Json>>,
     /// The policy of the loop, and of those around it.
@@ -158,6 +161,7 @@ pub(crate) async fn run_kept(
     let tools = entry(given, "tools");
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
+    let listener = Rc::new(Listener::new(cx, &session));
     let _scope = LoopScope::open(cx, &session, &config, &tools);
     let _commands = command_policies(cx, given)?;
     let in_force = crate::policy::limit(cx, &mut config, given, &session)?;
@@ -173,6 +177,7 @@ pub(crate) async fn run_kept(
         stored: Cell::new(stored),
         iteration: Cell::new(0),
         hooks: cx.state::<Hooks>(),
+        listener,
         turn: RefCell::default(),
         layer: in_force.layer.clone(),
         handlers: handlers(&tools),
@@ -226,6 +231,7 @@ impl Driver {
         let started = self.cx.system().monotonic();
         loop {
             self.hand_over_feedback(&mut agent);
+            self.listener.pass_on(&mut agent);
             agent.set_hooked(self.hooks.watch_calls());
             let step = self.with_reminders(&mut agent, |agent| agent.next_step(&prompts));
             let step = step.map_err(|e| broken(&e));
@@ -233,6 +239,12 @@ impl Driver {
             let answer = match step? {
                 Step::Finished => break,
                 Step::Compact(archive) => self.write_summary(&agent, &archive).await?,
+                Step::MatchSkills(question) => {
+                    Answer::Host(host::ask(&self.cx, "skill", "match", &question).await?)
+                }
+                Step::SearchTools(question) => {
+                    Answer::Host(host::ask(&self.cx, "tool_search", "query", &question).await?)
+                }
                 Step::RunSkillHooks(hooks) => {
                     self.run_skill_hooks(&hooks).await?;
                     Answer::SkillHooks
@@ -258,7 +270,9 @@ impl Driver {
                     self.call_model(&agent, call).await?
                 }
                 Step::Rest(rest) => match &self.keeper {
-                    Some(keeper) => Answer::Rested(rest::rest(&self.cx, &**keeper, &agent, &rest).await?),
+                    Some(keeper) => {
+                        Answer::Rested(rest::rest(&self.cx, &**keeper, &self.listener, &agent, &rest).await?)
+                    }
                     None => Answer::Rested(Look::default()),
                 },
                 Step::BeforeTool(intent) => {
@@ -279,6 +293,7 @@ impl Driver {
                 }
             };
             self.hand_over_notes(&mut agent);
+            self.listener.pass_on(&mut agent);
             let taken = agent.answer(answer, &prompts);
             self.keep(&agent);
             session_store::flush(&self.cx, &self.session).await?;
@@ -548,7 +563,8 @@ impl Driver {
     /// Asks the model, and hands its text on while it arrives, when somebody listens.
     async fn ask(&self, call: &Call) -> Result<std::result::Result<Json, harn_llm::CallError>> {
         self.told.take();
-        if self.on_delta.is_none() && self.session.subscribers().is_empty() {
+        let heard = !self.session.subscribers().is_empty() || harn_stdlib::has_host(&self.cx);
+        if self.on_delta.is_none() && !heard {
             return Ok(calling(&self.cx, &call.options, self.llm.llm_turn(call, None)).await);
         }
         let (give, take) = tokio::sync::mpsc::unbounded_channel();

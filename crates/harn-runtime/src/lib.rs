@@ -17,7 +17,7 @@
 //! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop (`driver/setup.rs` reads its options, `driver/tools.rs` runs its tools), `workflow.rs` those of a workflow, `mailbox.rs` holds messages to workflows,
-//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people, `skill_files.rs` finds skills on disk,
+//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people, `host.rs` takes what the host says, `skill_files.rs` finds skills on disk,
 //! `session.rs` holds what belongs to a loop, `session_store.rs` keeps sessions for later processes (`stored.rs`: what is there of one), `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `rest.rs` is what loops that rest need, `daemon.rs` holds those with a handle, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -31,6 +31,7 @@ mod daemon;
 mod driver;
 mod hitl;
 mod hooks;
+mod host;
 mod kept;
 mod listing;
 mod live;
@@ -59,7 +60,9 @@ use harn_value::Value;
 use harn_vm::{Builtin, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
+pub use harn_stdlib::{Answer, HostBridge, attach_host};
 pub use hooks::install_manifest_hooks;
+pub use host::{HostInbox, host_inbox};
 pub use listing::{check_provider, describe_model, list_models, list_providers, provider_catalog};
 pub use llm_host::llm_runtime;
 pub use llm_replay::ModelTraffic;

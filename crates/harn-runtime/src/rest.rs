@@ -9,10 +9,11 @@ use harn_agent::{AgentLoop, Look, LoopConfig, Rest};
 use harn_stdlib::timestamp_now;
 use harn_system::{Refusal, System, SystemExt};
 use harn_vm::{Cx, Result};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 
-use crate::convert::thrown;
+use crate::convert::{from_json, thrown};
+use crate::host::Listener;
 use crate::llm_host::new_id;
 
 /// The largest snapshot that is read: 256 MiB.
@@ -137,26 +138,46 @@ pub(crate) fn observe(cx: &Cx, paths: &[String]) -> Result<BTreeMap<String, f64>
 ///
 /// # Errors
 /// A snapshot that cannot be written, and what interrupts the wait.
-pub(crate) async fn rest(cx: &Cx, keeper: &dyn Keeper, agent: &AgentLoop, rest: &Rest) -> Result<Look> {
+pub(crate) async fn rest(
+    cx: &Cx,
+    keeper: &dyn Keeper,
+    listener: &Listener,
+    agent: &AgentLoop,
+    rest: &Rest,
+) -> Result<Look> {
     if rest.first {
         keeper.keep(cx, snapshot(cx, agent, "idle"), true)?;
     }
-    let can_wake =
-        keeper.is_open() || (rest.timer || !rest.watch.is_empty()) && (!rest.spent || rest.watched);
+    if rest.heard {
+        return Ok(Look { can_wake: true, ..Look::default() });
+    }
+    let told = json!({"iteration": rest.iteration, "backoff_ms": rest.wait_ms});
+    harn_stdlib::notify_host(cx, "agent/idle", &from_json(&told));
+    let by_itself = rest.timer || !rest.watch.is_empty() || harn_stdlib::has_host(cx);
+    let can_wake = keeper.is_open() || by_itself && (!rest.spent || rest.watched);
     if !can_wake {
         return Ok(Look::default());
     }
     let started = cx.system().monotonic();
     let mut sleep = std::pin::pin!(cx.sleep(Duration::from_millis(rest.wait_ms)));
-    while !keeper.waits() {
-        let Some(bell) = keeper.bell() else {
-            sleep.await?;
+    loop {
+        let mut host = std::pin::pin!(listener.bell().notified());
+        // From here on no ring is missed.
+        host.as_mut().enable();
+        if keeper.waits() || listener.has_news() {
             break;
+        }
+        let own = async {
+            match keeper.bell() {
+                Some(bell) => bell.notified().await,
+                None => std::future::pending().await,
+            }
         };
-        // The bell may have rung for a message that was taken already.
+        // A bell may have rung for a message that was taken already.
         tokio::select! {
             biased;
-            () = bell.notified() => {}
+            () = own => {}
+            () = host => {}
             slept = &mut sleep => {
                 slept?;
                 break;
@@ -169,7 +190,7 @@ pub(crate) async fn rest(cx: &Cx, keeper: &dyn Keeper, agent: &AgentLoop, rest: 
         can_wake,
         message: if rest.spent { None } else { keeper.take() },
         message_waits,
-        resume: false,
+        resume: !rest.spent && listener.take_resume(),
         changed_at: observe(cx, &rest.watch)?,
         waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
     })

@@ -107,6 +107,7 @@ impl Session {
 
     /// Tells those who listen; an error of theirs is reported and changes nothing.
     pub(crate) async fn tell(&self, cx: &Cx, event: &AgentEvent) {
+        harn_stdlib::notify_host_with(cx, "session/update", || from_json(&event.to_json(&self.id)));
         let listeners = self.subscribers();
         if listeners.is_empty() {
             return;

@@ -9,6 +9,7 @@ mod effects;
 mod examples;
 mod examples_of_builtins;
 mod guide;
+mod host;
 mod options;
 mod prompts;
 mod wire;

@@ -28,8 +28,8 @@ mod yaml;
 
 pub use bridge::{Answer, HostBridge, attach_host};
 pub use builtins::{
-    ask_host, ask_terminal, builtins, globals, iso_millis, notify_host, run_folder, state_place,
-    timestamp_now,
+    ask_host, ask_terminal, builtins, call_host_tool, globals, has_host, iso_millis, notify_host,
+    notify_host_with, run_folder, state_place, timestamp_now,
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use methods::methods;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::reply::bindings;
-use super::state::{Note, Phase, Resting};
-use super::{AgentLoop, LoopError, Status};
+use super::state::{Input, Note, Phase, Resting};
+use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::daemon::IDLE_WAITS_MS;
 use crate::event::AgentEvent;
 
@@ -29,6 +29,9 @@ pub struct Rest {
     pub watch: Vec<String>,
     /// Whether there is no turn left: a message that waits is not to be taken.
     pub spent: bool,
+    /// Whether somebody said something that the loop holds already: there is nothing to wait for.
+    #[serde(default)]
+    pub heard: bool,
     /// Whether a watchdog ends the wait.
     pub watched: bool,
     /// The number of the iteration that would be next.
@@ -77,6 +80,7 @@ impl AgentLoop {
             timer: daemon.wake_interval_ms.is_some(),
             watch: daemon.watch_paths,
             spent: self.own_iterations() >= self.config.max_iterations,
+            heard: self.has_unheard(),
             watched: daemon.watchdog.is_some(),
             iteration: self.state.iterations,
         }
@@ -93,6 +97,16 @@ impl AgentLoop {
     /// Takes what was seen, and goes on, ends, or rests again.
     pub(super) fn rested(&mut self, look: Look, prose: &dyn Prose) -> Result<(), LoopError> {
         let daemon = self.config.daemon.clone().unwrap_or_default();
+        if self.has_unheard() {
+            // What has no turn left is told in the result.
+            if self.own_iterations() >= self.config.max_iterations {
+                self.end_out_of_turns();
+            } else {
+                self.pass_on(|_| true);
+                self.wake("message", &[]);
+            }
+            return Ok(());
+        }
         if !look.can_wake {
             // A wake that has no turn left is not waited for.
             if daemon.wakes_itself() {
@@ -166,7 +180,7 @@ impl AgentLoop {
     }
 
     /// Adds a message to what was said and to what the model sees.
-    fn say(&mut self, message: Rc<Message>) {
+    pub(super) fn say(&mut self, message: Rc<Message>) {
         if let Some(seen) = &mut self.state.seen {
             seen.push(message.clone());
         }
@@ -186,7 +200,7 @@ impl AgentLoop {
             "visible_messages": self.seen().to_json(), "recorded_messages": s.messages.to_json(),
             "transcript_summary": s.summary, "transcript_events": events, "total_text": s.text,
             "total_visible_texts": s.visible, "last_iteration_text": s.turn.text, "all_tools_used": s.tools_used,
-            "successful_tools": s.successful, "rejected_tools": s.rejected, "deferred_user_messages": [],
+            "successful_tools": s.successful, "rejected_tools": s.rejected, "deferred_user_messages": self.unheard(),
             "total_iterations": s.iterations, "counters": s.counts,
             "idle_backoff_ms": IDLE_WAITS_MS[s.resting.backoff],
             "last_run_exit_code": s.verified.as_ref().map(exit_code), "watch_state": s.resting.changed_at,
@@ -231,6 +245,8 @@ impl AgentLoop {
         state.tools_used = words("all_tools_used");
         state.successful = words("successful_tools");
         state.rejected = words("rejected_tools");
+        let heard = words("deferred_user_messages").into_iter();
+        state.heard = heard.map(|text| Input { text, delivery: Delivery::WaitForCompletion }).collect();
         state.counts = serde_json::from_value(snapshot["counters"].clone()).unwrap_or_default();
         let iterations = snapshot["total_iterations"].as_u64().and_then(|n| u32::try_from(n).ok());
         state.iterations = iterations.unwrap_or_default();

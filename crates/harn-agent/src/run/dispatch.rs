@@ -115,7 +115,10 @@ impl AgentLoop {
         let tool = self.config.tool(&call.name).cloned();
         if !admitting.announced {
             if self.config.search.as_ref().is_some_and(|s| s.name == call.name) {
-                self.search(call);
+                if let Some(question) = self.search_question(call) {
+                    return Admission::Ask(Box::new((question, admitting)));
+                }
+                self.search(call, None);
                 return Admission::Answered;
             }
             if call.name == LOAD_SKILL && self.config.skills.loadable {
@@ -277,7 +280,7 @@ impl AgentLoop {
     /// Takes the result of an execution.
     pub(super) fn executed(&mut self, run: ToolRun, reply: ToolReply) {
         let run_approval = run.approval;
-        let by_runtime = run.backend == Backend::Runtime;
+        let (by_runtime, by_host) = (run.backend == Backend::Runtime, run.backend == Backend::Host);
         let call = Call { id: run.id, name: run.name, arguments: run.arguments };
         let counts = &mut self.state.counts;
         counts.executions += 1;
@@ -313,6 +316,7 @@ impl AgentLoop {
         }
         let category = match status {
             ToolStatus::Ok => None,
+            ToolStatus::Error if by_host => Some("host_bridge_error"),
             ToolStatus::Error => Some("tool_error"),
             ToolStatus::Rejected => Some("permission_denied"),
         };
@@ -415,7 +419,38 @@ impl AgentLoop {
     }
 
     /// Answers a call of the search tool and promotes what it found.
-    fn search(&mut self, call: &Call) {
+    /// The question that a search asks the host, for a strategy that only the host knows.
+    fn search_question(&self, call: &Call) -> Option<Step> {
+        let option = self.config.options.get("tool_search")?;
+        let strategy = option.get("strategy").and_then(Json::as_str)?;
+        let query = call.arguments.get("query").and_then(Json::as_str).unwrap_or_default().trim();
+        if !matches!(strategy, "semantic" | "host") || query.is_empty() {
+            return None;
+        }
+        let deferred = self.config.tools.iter().filter(|tool| tool.deferred);
+        let candidates: Vec<&str> = deferred.map(|tool| tool.name.as_str()).collect();
+        Some(Step::SearchTools(json!({"strategy": strategy, "query": query, "candidates": candidates})))
+    }
+
+    /// Takes the host's answer about deferred tools. Without one the index says what can be done instead.
+    pub(super) fn host_searched(&mut self, answer: Option<&Json>) {
+        self.state.phase = Phase::Dispatch;
+        let Some(admitting) = self.state.turn.admitting.take() else { return };
+        let hits = answer.map(|answer| {
+            let answer = super::unwrapped(answer);
+            let names = answer.get("tool_names").unwrap_or(answer).as_array();
+            let known =
+                |name: &&str| self.config.tools.iter().any(|tool| tool.deferred && tool.name == **name);
+            let names = names.into_iter().flatten().filter_map(Json::as_str).filter(known);
+            let tool_names: Vec<String> = names.map(str::to_owned).collect();
+            let diagnostic = answer.get("diagnostic").and_then(Json::as_str).map(str::to_owned);
+            Hits { tool_names, diagnostic }
+        });
+        self.search(&admitting.call, hits);
+        self.state.turn.leading = false;
+    }
+
+    fn search(&mut self, call: &Call, by_host: Option<Hits>) {
         let option = json!({"tool_search": self.config.options.get("tool_search")});
         let parsed = harn_llm::CallOptions::from_json(&option).ok().and_then(|o| o.tool_search);
         let Some(settings) = parsed else { return };
@@ -423,7 +458,7 @@ impl AgentLoop {
             self.config.tools.iter().filter(|t| t.deferred).map(|t| t.entry.clone()).collect();
         let defs = harn_llm::tools::parse_tools(&Json::Array(deferred)).unwrap_or_default();
         let query = call.arguments.get("query").and_then(Json::as_str).unwrap_or_default();
-        let hits = ToolIndex::new(&defs).search(settings.strategy, query);
+        let hits = by_host.unwrap_or_else(|| ToolIndex::new(&defs).search(settings.strategy, query));
         let mut vault = Vault::new(defs, settings);
         for past in &self.state.searches {
             let hits = Hits { tool_names: past.found.clone(), diagnostic: None };

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! `reply.rs` reads what the model answered, `dispatch.rs` takes calls through the checks, `turn.rs` ends
-//! turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `outcome.rs` the result.
+//! turns, `remind.rs` is about reminders, `context.rs` makes what callbacks see, `input.rs` is about what people and the host say, `outcome.rs` the result.
 //! Providers of reminders may be asked before any state.
 
 mod compact;
 mod context;
 mod daemon;
 mod dispatch;
+mod input;
 mod ledger;
 mod outcome;
 mod remind;
@@ -40,9 +41,10 @@ use crate::event::AgentEvent;
 use crate::policy::{Question, Reply};
 use crate::tool::{Backend, LoopTool, Offered};
 pub use daemon::{Look, Rest};
+pub use input::unwrapped;
 pub use remind::Moment;
 pub use skills::SkillHook;
-pub use state::{Archive, Status};
+pub use state::{Archive, Delivery, Status};
 use state::{Phase, State};
 
 /// What the loop needs next.
@@ -50,6 +52,10 @@ use state::{Phase, State};
 pub enum Step {
     /// Write the text that stands for these messages.
     Compact(Archive),
+    /// Ask the host which skills fit, with these parameters of `skill/match`.
+    MatchSkills(Json),
+    /// Ask the host which deferred tools fit, with these parameters of `tool_search/query`.
+    SearchTools(Json),
     /// Call these closures of skills, in order; an error of theirs is reported and changes nothing.
     RunSkillHooks(Vec<SkillHook>),
     /// Ask the option `recitation` with this dict.
@@ -194,6 +200,8 @@ pub struct ToolReply {
 pub enum Answer {
     /// To [`Step::Compact`]: what a model or callback wrote, or the layout of the engine; nothing when that failed.
     Summary(Option<String>),
+    /// To [`Step::MatchSkills`] or [`Step::SearchTools`]: what the host said; nothing without one, or when it failed.
+    Host(Option<Json>),
     /// To [`Step::RunSkillHooks`].
     SkillHooks,
     /// To [`Step::Recite`].
@@ -411,6 +419,8 @@ impl AgentLoop {
         match (step, answer) {
             // The phase behind the hooks is set already.
             (Step::RunSkillHooks(_), Answer::SkillHooks) => {}
+            (Step::MatchSkills(_), Answer::Host(answer)) => self.skills_matched(answer.as_ref()),
+            (Step::SearchTools(_), Answer::Host(answer)) => self.host_searched(answer.as_ref()),
             (Step::Recite(_), Answer::Recitation(text)) => self.state.phase = Phase::Compose(text),
             (Step::ShapeContext(_), Answer::Context(value)) => self.shaped(&value, prose)?,
             (Step::CallModel(_), Answer::Reply { result, duration_ms }) => {
@@ -453,6 +463,7 @@ impl AgentLoop {
     fn begin(&mut self) -> Option<Step> {
         self.state.preflighted = false;
         self.events.push(AgentEvent::TurnStart { iteration: self.state.iterations });
+        self.pass_on(|delivery| delivery == Delivery::InterruptImmediate);
         for (kind, text) in std::mem::take(&mut self.state.queued) {
             self.feedback(&kind, &text);
         }

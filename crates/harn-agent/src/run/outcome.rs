@@ -59,7 +59,7 @@ impl AgentLoop {
                     "input_tokens": counts.input_tokens, "output_tokens": counts.output_tokens},
             "tools": {"calls": state.tools_used, "successful": state.successful, "rejected": state.rejected,
                       "mode": self.config.format.as_str()},
-            "deferred_user_messages": [],
+            "deferred_user_messages": self.unheard(),
             "daemon_state": if self.config.daemon.is_some() { status } else { "active" },
             "daemon_snapshot_path": self.config.daemon.as_ref().and_then(|daemon| daemon.snapshot_path()),
             "task_ledger": state.ledger.clone().unwrap_or_default().to_json(),

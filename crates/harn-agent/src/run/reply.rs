@@ -7,7 +7,7 @@ use harn_prompt::prose::agent_asset;
 use serde_json::{Map, Value as Json, json};
 
 use super::state::{Call, Note, Phase, Turn};
-use super::{AgentLoop, LoopError, Status};
+use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::config::{Fallback, Format};
 use crate::event::AgentEvent;
 
@@ -305,6 +305,10 @@ impl AgentLoop {
                 self.go_idle();
             }
             return Ok(());
+        }
+        if self.pass_on(|delivery| delivery == Delivery::FinishStep) {
+            self.state.nudges = 0;
+            return self.after_turn_without_tools();
         }
         if self.count_nudge(reply) {
             return Ok(());

@@ -35,6 +35,9 @@ impl AgentLoop {
         if self.config.skills.list.is_empty() {
             return None;
         }
+        if let Some(question) = self.skills_question() {
+            return Some(question);
+        }
         let hooks = self.choose_skills();
         (!hooks.is_empty()).then_some(Step::RunSkillHooks(hooks))
     }
@@ -49,15 +52,14 @@ impl AgentLoop {
 
     /// Decides which skills are active, and tells of those that come and go.
     fn choose_skills(&mut self) -> Vec<SkillHook> {
-        let skills = &self.config.skills;
         let first = !std::mem::replace(&mut self.state.skills.matched, true);
         let mut chosen: Vec<Candidate> = Vec::new();
         let mut wanted: Vec<String> = self.state.skills.active.clone();
-        if first || !skills.sticky {
-            chosen = skills.rank(&self.query());
+        if first || !self.config.skills.sticky {
+            let strategy;
+            (chosen, strategy) = self.fitting_skills();
             let candidates: Vec<Json> =
                 chosen.iter().map(|c| json!({"name": c.id, "score": c.score, "reason": c.reason})).collect();
-            let strategy = self.matching_strategy(first);
             let skills = &self.config.skills;
             let metadata = json!({
                 "strategy": strategy, "iteration": self.state.iterations, "reassess": !first,
@@ -90,25 +92,10 @@ impl AgentLoop {
     }
 
     /// What the task is now: the last thing that a person said.
-    fn query(&self) -> String {
+    pub(super) fn query(&self) -> String {
         let newest_first = self.state.messages.iter().rev().filter(|message| message.role == Role::User);
         let text = newest_first.filter_map(|message| super::context::said_by_a_person(&message.to_json()));
         text.into_iter().next().unwrap_or_else(|| self.config.prompt.clone())
-    }
-
-    /// The strategy that is used. Others than `metadata` need a host.
-    fn matching_strategy(&mut self, first: bool) -> &'static str {
-        let wanted = self.config.skills.strategy.as_str();
-        if wanted != "metadata" && first {
-            let text = match wanted {
-                "host" | "embedding" => format!(
-                    "skill_match: strategy `{wanted}` needs a host that answers `skill/match`; `metadata` is used"
-                ), // prose-ok: diagnostic
-                other => format!("skill_match: unknown strategy `{other}`; `metadata` is used"),
-            };
-            self.events.push(AgentEvent::Warning { text });
-        }
-        "metadata"
     }
 
     fn leaves(&mut self, id: &str, hooks: &mut Vec<SkillHook>) {

@@ -11,6 +11,7 @@ use super::{ModelCall, Moment, Step, ToolRun, ToolStatus};
 use crate::compaction::Engine;
 use crate::detect::Detector;
 use crate::ledger::Ledger;
+use crate::loop_skill::Candidate;
 use crate::policy::Reply;
 
 /// How a loop ended.
@@ -43,6 +44,43 @@ impl Status {
             Status::Failed => "failed",
         }
     }
+}
+
+/// When the model hears what somebody said while the loop ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Before the next call of the model.
+    InterruptImmediate,
+    /// At the end of the turn.
+    #[default]
+    FinishStep,
+    /// When the loop rests or ends.
+    WaitForCompletion,
+}
+
+impl Delivery {
+    /// Returns the word of messages and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Delivery::InterruptImmediate => "interrupt_immediate",
+            Delivery::FinishStep => "finish_step",
+            Delivery::WaitForCompletion => "wait_for_completion",
+        }
+    }
+
+    /// Reads the word.
+    pub fn read(word: &str) -> Option<Delivery> {
+        let all = [Delivery::InterruptImmediate, Delivery::FinishStep, Delivery::WaitForCompletion];
+        all.into_iter().find(|delivery| delivery.as_str() == word)
+    }
+}
+
+/// What somebody said and the model has not heard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Input {
+    pub(super) text: String,
+    pub(super) delivery: Delivery,
 }
 
 /// Where in an iteration the loop stands.
@@ -210,6 +248,12 @@ pub(super) struct SkillState {
     pub(super) loaded: Vec<String>,
     /// Whether the first pass is over.
     pub(super) matched: bool,
+    /// What the host said about which skills fit; inside, nothing when it said nothing.
+    #[serde(default)]
+    pub(super) answered: Option<Option<Vec<Candidate>>>,
+    /// Whether it was told that another strategy is used.
+    #[serde(default)]
+    pub(super) warned: bool,
 }
 
 /// What a loop remembers of its rest.
@@ -258,6 +302,9 @@ pub(super) struct State {
     pub(super) system_bytes: i64,
     pub(super) notes: Vec<Note>,
     pub(super) queued: Vec<(String, String)>,
+    /// What people said while the loop ran.
+    #[serde(default)]
+    pub(super) heard: Vec<Input>,
 
     pub(super) text: String,
     pub(super) visible: Vec<String>,

@@ -6,13 +6,14 @@ use serde_json::{Value as Json, json};
 
 use super::reply::bindings;
 use super::state::{Phase, add_once};
-use super::{AgentLoop, LoopError, Status, Step, ToolStatus};
+use super::{AgentLoop, Delivery, LoopError, Status, Step, ToolStatus};
 use crate::event::AgentEvent;
 
 impl AgentLoop {
     /// All calls are answered.
     pub(super) fn end_turn(&mut self) -> Option<Step> {
         self.append_results();
+        self.pass_on(|delivery| delivery == Delivery::FinishStep);
         let turn = &self.state.turn;
         self.state.single_tool_turns =
             if turn.names.len() == 1 { self.state.single_tool_turns + 1 } else { 0 };

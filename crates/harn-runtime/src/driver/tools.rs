@@ -101,13 +101,18 @@ impl Driver {
                     let text = self.runtime_tool(run).unwrap_or_else(|problem| format!("Error: {problem}"));
                     ToolReply { text, status: ToolStatus::Ok, duration_ms: 0 }
                 }
-                Backend::Host | Backend::Mcp | Backend::Provider => return Ok(unavailable(agent, run)),
+                Backend::Host => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
+                    None => return Ok(unavailable(agent, run)),
+                    Some(answer) => from_host(answer, self.cx.system().monotonic().saturating_sub(started))?,
+                },
+                Backend::Mcp | Backend::Provider => return Ok(unavailable(agent, run)),
             };
             let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
-            if !failed || attempt >= run.retries {
+            // A refusal is not tried again.
+            if !failed || reply.status == ToolStatus::Rejected || attempt >= run.retries {
                 return Ok(reply);
             }
-            let pause = run.backoff_ms.saturating_mul(1 << attempt.min(4));
+            let pause = run.backoff_ms.saturating_mul(1 << attempt.min(5));
             self.cx.sleep(Duration::from_millis(pause)).await?;
             attempt += 1;
         }
@@ -252,6 +257,32 @@ fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
             Ok(ToolReply { text, status: ToolStatus::Error, duration_ms })
         }
     }
+}
+
+/// What a tool of the host gave: a text as it is, anything else as JSON. An answer that says so is a refusal, and so is a
+/// call that failed.
+fn from_host(answer: Result<Value>, duration: Duration) -> Result<ToolReply> {
+    let duration_ms = millis(duration);
+    let (text, status) = match answer {
+        Ok(value) => {
+            let value = to_json(&value);
+            let value = harn_agent::unwrapped(&value);
+            if value["error"] == "permission_denied" {
+                let reason = value["reason"].as_str().unwrap_or("the host denied it");
+                (reason.to_owned(), ToolStatus::Rejected)
+            } else {
+                let text = match value {
+                    Json::Null => "(no output)".to_owned(),
+                    Json::String(text) => text.clone(),
+                    other => serde_json::to_string_pretty(other).unwrap_or_default(),
+                };
+                (text, ToolStatus::Ok)
+            }
+        }
+        Err(error) if !error.is_catchable() => return Err(error),
+        Err(error) => (format!("the host failed: {}.", error.uncaught_text()), ToolStatus::Rejected),
+    };
+    Ok(ToolReply { text, status, duration_ms })
 }
 
 /// The refusal of a tool that nobody here can run.

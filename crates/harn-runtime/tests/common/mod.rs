@@ -42,6 +42,18 @@ pub(crate) struct Run {
 
 /// Runs `text` as the file `name` of the folder `dir`, with these environment variables only.
 pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)], mock: Option<&Path>) -> Run {
+    run_in(name, text, dir, env, mock, |_| ())
+}
+
+/// As [`run_with`], with something done to the machine before it runs.
+pub(crate) fn run_in(
+    name: &str,
+    text: &str,
+    dir: &Path,
+    env: &[(&str, &str)],
+    mock: Option<&Path>,
+    prepare: impl FnOnce(&Rc<harn_vm::Vm>),
+) -> Run {
     let scratch = tempfile::tempdir().unwrap();
     let capture = Rc::new(Capture::over(Rc::new(Real::new())));
     let mut env: BTreeMap<String, String> =
@@ -54,6 +66,7 @@ pub(crate) fn run_with(name: &str, text: &str, dir: &Path, env: &[(&str, &str)],
     }
     let system = TestSystem { capture: capture.clone(), dir: scratch.path().to_owned(), env };
     let vm = harn_runtime::vm_builder(Rc::new(system)).global("argv", Value::list(Vec::new())).build();
+    prepare(&vm);
     let source =
         Source { name: dir.join(name).display().to_string(), text: text.into(), dir: dir.to_owned() };
     let replies = mock.map(Path::to_owned);

@@ -63,7 +63,7 @@ builtins! {
         attached(cx).map_or_else(Vec::new, |host| host.tools())
     }
 
-    /// Calls a tool of the attached host.
+    /// Calls a tool of the attached host. A mock of `builtin_call` with the tool's name as operation answers first.
     ///
     /// ```harn
     /// println(try { host_tool_call("search", {}) }) // -> Result.Err(host_tool_call: no host bridge is attached)
@@ -72,11 +72,11 @@ builtins! {
         let Some(name) = name.0 else {
             return Err(Error::thrown("host_tool_call: tool name is required"));
         };
-        let Some(host) = attached(&cx) else {
-            return Err(Error::thrown("host_tool_call: no host bridge is attached"));
-        };
-        match host.call_tool(&name, arguments).await {
+        match call_host_tool(&cx, &name, &arguments).await {
             Some(answer) => answer?,
+            None if attached(&cx).is_none() => {
+                return Err(Error::thrown("host_tool_call: no host bridge is attached"));
+            }
             None => return Err(Error::thrown(format!("host_tool_call: unknown tool '{name}'"))),
         }
     }
@@ -223,10 +223,32 @@ pub async fn ask_host(cx: &Cx, capability: &str, operation: &str, params: &Value
     attached(cx)?.call(capability, operation, params.into()).await
 }
 
+/// Calls a tool of the host: a mock of `builtin_call` and the tool's name answers first, else the attached host. Nothing
+/// when neither is there or knows the tool.
+pub async fn call_host_tool(cx: &Cx, name: &str, arguments: &Value) -> Option<Result<Value>> {
+    let params = arguments.to_dict().unwrap_or_else(|| Ref::new(Dict::new()));
+    if let Some(answer) = mocked(cx, "builtin_call", name, &params) {
+        return Some(answer);
+    }
+    attached(cx)?.call_tool(name, arguments.clone()).await
+}
+
+/// Whether a host is attached.
+pub fn has_host(cx: &Cx) -> bool {
+    attached(cx).is_some()
+}
+
 /// Tells the attached host something; nothing happens without one.
 pub fn notify_host(cx: &Cx, method: &str, params: &Value) {
     if let Some(host) = attached(cx) {
         host.notify(method, params.clone());
+    }
+}
+
+/// As [`notify_host`]; what is told is made only when there is a host.
+pub fn notify_host_with(cx: &Cx, method: &str, params: impl FnOnce() -> Value) {
+    if let Some(host) = attached(cx) {
+        host.notify(method, params());
     }
 }
 

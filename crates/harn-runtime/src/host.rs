@@ -1,0 +1,163 @@
+//! What the host of a program says of its own accord: messages of people, and that something is to be looked at again.
+//!
+//! A host that is asked something is behind [`harn_stdlib::HostBridge`]; this is the other direction.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use harn_agent::{AgentLoop, Delivery};
+use harn_value::Value;
+use harn_vm::{Cx, Result, Vm};
+use serde_json::Value as Json;
+use tokio::sync::Notify;
+
+use crate::convert::{from_json, to_json};
+use crate::session::{Session, Sessions};
+
+/// What somebody said.
+struct Message {
+    /// The session of the loop it is for; without one it is for the outermost loop that runs.
+    session: Option<String>,
+    text: String,
+    delivery: Delivery,
+}
+
+/// What the host said and no loop has taken yet.
+#[derive(Default)]
+pub struct HostInbox {
+    messages: RefCell<Vec<Message>>,
+    resume: Cell<bool>,
+    /// Rings when something has come.
+    pub(crate) bell: Notify,
+}
+
+impl HostInbox {
+    /// Takes a notification of the host.
+    ///
+    /// Known methods are `session/input`, `user_message` and `agent/user_message` with `{content, mode?, session_id?}`,
+    /// and `agent/resume`.
+    ///
+    /// # Errors
+    /// A text that says what is wrong: another method, a content that is no text, an unknown mode.
+    pub fn tell(&self, method: &str, params: &Json) -> std::result::Result<(), String> {
+        match method {
+            "session/input" | "user_message" | "agent/user_message" => {
+                let Some(text) = text_of(&params["content"]).filter(|text| !text.trim().is_empty()) else {
+                    return Err(format!("{method}: `content` must be a text that is not empty"));
+                };
+                let delivery = match &params["mode"] {
+                    Json::Null => Delivery::default(),
+                    mode => mode.as_str().and_then(Delivery::read).ok_or_else(|| {
+                        format!(
+                            "{method}: `mode` must be interrupt_immediate, finish_step or wait_for_completion, got {mode}"
+                        )
+                    })?,
+                };
+                let session = match &params["session_id"] {
+                    Json::Null => None,
+                    Json::String(id) => Some(id.clone()),
+                    other => return Err(format!("{method}: `session_id` must be a string, got {other}")),
+                };
+                self.messages.borrow_mut().push(Message { session, text, delivery });
+            }
+            "agent/resume" => self.resume.set(true),
+            other => return Err(format!("unknown notification `{other}`")),
+        }
+        self.bell.notify_waiters();
+        Ok(())
+    }
+
+    /// What was said and taken by no loop; whoever runs the program must not let it get lost.
+    pub fn take_rest(&self) -> Vec<String> {
+        self.messages.borrow_mut().drain(..).map(|message| message.text).collect()
+    }
+
+    fn is_for(message: &Message, listener: &Listener) -> bool {
+        match &message.session {
+            Some(id) => *id == listener.session.id,
+            None => listener.outermost,
+        }
+    }
+}
+
+/// The text of a content: a string, or a list of text blocks.
+fn text_of(content: &Json) -> Option<String> {
+    match content {
+        Json::String(text) => Some(text.clone()),
+        Json::Array(blocks) => {
+            let texts: Option<Vec<&str>> = blocks.iter().map(|block| block["text"].as_str()).collect();
+            texts.map(|texts| texts.join("\n\n"))
+        }
+        block => block["text"].as_str().map(str::to_owned),
+    }
+}
+
+/// Where a host leaves what it says to the programs of a machine.
+pub fn host_inbox(vm: &Vm) -> Rc<HostInbox> {
+    vm.extension::<HostInbox>()
+}
+
+/// A loop's side of the inbox.
+pub(crate) struct Listener {
+    inbox: Rc<HostInbox>,
+    session: Rc<Session>,
+    /// No other loop runs around it: what is for nobody in particular is for it.
+    outermost: bool,
+}
+
+impl Listener {
+    /// Listens for a loop that is about to open its scope.
+    pub(crate) fn new(cx: &Cx, session: &Rc<Session>) -> Listener {
+        let outermost = cx.state::<Sessions>().running(cx).is_none();
+        Listener { inbox: host_inbox(cx.vm()), session: session.clone(), outermost }
+    }
+
+    /// Gives the loop what was said to it.
+    pub(crate) fn pass_on(&self, agent: &mut AgentLoop) {
+        let mut messages = self.inbox.messages.borrow_mut();
+        if messages.is_empty() {
+            return;
+        }
+        let (own, others): (Vec<Message>, Vec<Message>) =
+            std::mem::take(&mut *messages).into_iter().partition(|message| HostInbox::is_for(message, self));
+        *messages = others;
+        own.iter().for_each(|message| agent.hear(&message.text, message.delivery));
+    }
+
+    /// Whether something was said to the loop, or it is to go on.
+    pub(crate) fn has_news(&self) -> bool {
+        self.wants_on() || self.inbox.messages.borrow().iter().any(|message| HostInbox::is_for(message, self))
+    }
+
+    fn wants_on(&self) -> bool {
+        self.outermost && self.inbox.resume.get()
+    }
+
+    /// Takes the wish that the loop goes on.
+    pub(crate) fn take_resume(&self) -> bool {
+        self.wants_on() && self.inbox.resume.replace(false)
+    }
+
+    /// Rings when something has come.
+    pub(crate) fn bell(&self) -> &Notify {
+        &self.inbox.bell
+    }
+}
+
+/// Asks the host something that has another way to be decided: nothing without a host, or when it fails.
+///
+/// # Errors
+/// What interrupts the program.
+pub(crate) async fn ask(cx: &Cx, capability: &str, operation: &str, params: &Json) -> Result<Option<Json>> {
+    match harn_stdlib::ask_host(cx, capability, operation, &from_json(params)).await {
+        None => Ok(None),
+        Some(Ok(answer)) => Ok(Some(to_json(&answer))),
+        Some(Err(error)) if error.is_catchable() => Ok(None),
+        Some(Err(error)) => Err(error),
+    }
+}
+
+/// Runs a tool that the host has; nothing when there is no host or it does not know the tool.
+pub(crate) async fn call_tool(cx: &Cx, name: &str, arguments: &Json) -> Option<Result<Value>> {
+    harn_stdlib::call_host_tool(cx, name, &from_json(arguments)).await
+}
