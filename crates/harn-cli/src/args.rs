@@ -26,6 +26,9 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Begin a new run with the journal of another one, and go on live from there.
     Fork(ForkArgs),
+    /// Let other programs talk to a program.
+    #[command(subcommand)]
+    Serve(Serve),
     /// Evaluate what you type, line by line.
     Repl,
     /// Make a folder with a new project.
@@ -70,6 +73,25 @@ pub(crate) enum Command {
     },
     /// Print a banner with the version.
     Version,
+}
+
+/// How a program is served.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Serve {
+    /// Serve a program as an agent of the Agent Client Protocol, on standard input and output.
+    ///
+    /// The program runs once for each prompt, which is its task. What its loops say and what it prints goes to the client.
+    Acp(AcpArgs),
+}
+
+/// Arguments of `harn serve acp`.
+#[derive(Debug, Args)]
+pub(crate) struct AcpArgs {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// Answer the model calls of each session from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock: Option<PathBuf>,
 }
 
 /// Arguments of `harn run`.

@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod acp;
 mod alloc;
 mod args;
 mod cmd;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Cli, Command, Serve};
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Resume(args) => cmd::durable::resume(&args),
         Command::Replay(args) => cmd::durable::replay(&args),
         Command::Fork(args) => cmd::durable::fork(args),
+        Command::Serve(Serve::Acp(args)) => acp::serve(args),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),
         Command::Init(args) => cmd::new::init(&args),

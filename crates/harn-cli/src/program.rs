@@ -419,20 +419,48 @@ fn task(options: &RunOptions) -> Value {
     options.task.as_deref().map_or(Value::NIL, Value::str)
 }
 
-/// Runs a program. `warn` hears of warnings before it starts; `ready` gets the means to stop it.
-pub(crate) fn run(
+/// A machine with a program in it that can be run again and again.
+pub(crate) struct Prepared {
+    /// The machine.
+    pub(crate) vm: Rc<Vm>,
+    loaded: harn_vm::Program,
+    /// Findings that do not keep it from running.
+    warnings: Vec<Problem>,
+    project: Value,
+    dir: PathBuf,
+    hooked: std::cell::Cell<bool>,
+}
+
+impl Prepared {
+    /// Runs the program once.
+    ///
+    /// # Errors
+    /// The hooks of the project cannot be put in.
+    pub(crate) async fn run(&self, entry: Option<&str>, task: Value) -> Result<harn_vm::Outcome, String> {
+        if !self.hooked.replace(true) {
+            harn_runtime::install_manifest_hooks(&self.vm, &self.dir).await?;
+        }
+        Ok(self.loaded.run(&self.vm, entry, &[("task", task), ("project", self.project.clone())]).await)
+    }
+}
+
+/// Makes a machine and loads a program into it. `ready` gets the means to stop it.
+///
+/// # Errors
+/// How it ended before it began.
+pub(crate) fn prepare(
     program: &Program,
-    mut options: RunOptions,
+    options: &mut RunOptions,
     system: Rc<dyn System>,
-    warn: impl Fn(&Problem),
     ready: impl FnOnce(Interrupt),
-) -> End {
+) -> Result<Prepared, End> {
+    let refused = |text: String| End::Refused(vec![Problem::general(text)]);
     if let Some(located) = Settings::unparsable(&*system, program.dir()) {
-        return End::Refused(vec![Problem::located(located)]);
+        return Err(End::Refused(vec![Problem::located(located)]));
     }
     let project = project(&*system, program.dir());
     let roots = [Some(system.work_dir()), project.as_str().map(|root| PathBuf::from(root.as_str()))];
-    let mut builder = given(harn_runtime::vm_builder(system), &options, &project);
+    let mut builder = given(harn_runtime::vm_builder(system), options, &project);
     if let Some(names) = options.names.take() {
         builder = builder.limit_names(names);
     }
@@ -445,29 +473,36 @@ pub(crate) fn run(
     if let Some(journal) = &options.journal {
         journal.hold(reins(vm.interrupt()));
     }
-    let configured = harn_runtime::install_skills(&vm, program.dir(), &options.skills)
-        .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()));
-    if let Err(text) = configured {
-        return End::Refused(vec![Problem::general(text)]);
-    }
-    let (loaded, warnings) = match program.load(&vm) {
-        Ok(loaded) => loaded,
-        Err(problems) => return End::Refused(problems),
-    };
+    harn_runtime::install_skills(&vm, program.dir(), &options.skills)
+        .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()))
+        .map_err(refused)?;
+    let (loaded, warnings) = program.load(&vm).map_err(End::Refused)?;
     if let Some(watch) = options.watch.take() {
         harn_runtime::rehearse_calls(&vm, &program.source.dir, watch);
     }
-    if let Err(text) = options.traffic.apply(&vm, &program.source.dir) {
-        return End::Refused(vec![Problem::general(text)]);
-    }
+    options.traffic.apply(&vm, &program.source.dir).map_err(refused)?;
+    let dir = program.dir().to_owned();
+    Ok(Prepared { vm, loaded, warnings, project, dir, hooked: std::cell::Cell::new(false) })
+}
+
+/// Runs a program. `warn` hears of warnings before it starts; `ready` gets the means to stop it.
+pub(crate) fn run(
+    program: &Program,
+    mut options: RunOptions,
+    system: Rc<dyn System>,
+    warn: impl Fn(&Problem),
+    ready: impl FnOnce(Interrupt),
+) -> End {
+    let prepared = match prepare(program, &mut options, system, ready) {
+        Ok(prepared) => prepared,
+        Err(end) => return end,
+    };
+    let vm = prepared.vm.clone();
     if options.trace {
         harn_runtime::keep_attempts(&vm);
     }
-    warnings.iter().for_each(warn);
-    let running = async {
-        harn_runtime::install_manifest_hooks(&vm, program.dir()).await?;
-        Ok(loaded.run(&vm, options.entry.as_deref(), &[("task", task(&options)), ("project", project)]).await)
-    };
+    prepared.warnings.iter().for_each(warn);
+    let running = prepared.run(options.entry.as_deref(), task(&options));
     let ran = match &options.journal {
         None => block_on(running),
         Some(journal) => {
@@ -479,10 +514,7 @@ pub(crate) fn run(
     };
     let outcome = match ran {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(text)) => {
-            let text: String = text;
-            return End::Refused(vec![Problem::general(text)]);
-        }
+        Ok(Err(text)) => return End::Refused(vec![Problem::general(text)]),
         Err(error) => {
             return End::Refused(vec![Problem::general(format!("cannot start the event loop: {error}"))]);
         }

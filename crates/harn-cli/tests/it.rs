@@ -4,6 +4,7 @@
 
 mod common;
 
+mod acp;
 mod bad_input;
 mod book;
 mod check;

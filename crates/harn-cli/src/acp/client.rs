@@ -1,0 +1,221 @@
+//! The client as the host of a program.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use harn_runtime::{Answer, HostBridge};
+use harn_value::Value;
+use harn_vm::{Error, Result};
+use serde_json::{Value as Json, json};
+use tokio::sync::oneshot;
+
+use super::updates;
+use super::wire::{METHOD_NOT_FOUND, Problem, Wire};
+
+/// What clients that know Harn are asked besides the requests of the protocol.
+pub(super) const REQUESTS: [&str; 5] =
+    ["skill/match", "tool_search/query", "builtin_call", "host/tools/list", "host/call"];
+
+/// Questions that have no answer yet.
+type Asked = RefCell<BTreeMap<String, oneshot::Sender<std::result::Result<Json, Problem>>>>;
+
+/// The client of one session.
+pub(super) struct Client {
+    pub(super) wire: Arc<Wire>,
+    pub(super) session: String,
+    pub(super) cwd: PathBuf,
+    /// Whether the client knows the requests and updates of Harn.
+    pub(super) extended: bool,
+    /// The prompt that is being answered.
+    pub(super) task: RefCell<String>,
+    /// What the program has printed and the client has not got: a line is told as a whole.
+    pub(super) printed: RefCell<String>,
+    /// How often the id of a call came up: clients tell calls apart by it for the whole session.
+    pub(super) calls: RefCell<BTreeMap<String, u64>>,
+    /// The tools that the client has.
+    pub(super) tools: RefCell<Vec<Value>>,
+    pub(super) asked: Asked,
+    pub(super) count: Cell<u64>,
+}
+
+impl Client {
+    /// Asks the client something.
+    async fn ask(&self, method: &str, params: &Json) -> std::result::Result<Json, Problem> {
+        self.count.set(self.count.get() + 1);
+        let id = format!("{}:{}", self.session, self.count.get());
+        let (give, take) = oneshot::channel();
+        self.asked.borrow_mut().insert(id.clone(), give);
+        let _forget = Forget { asked: &self.asked, id: &id };
+        self.wire.ask(&id, method, params);
+        take.await.unwrap_or_else(|_| Err(Problem::new(METHOD_NOT_FOUND, "the client has gone")))
+    }
+
+    /// As a host answers: nothing when the client does not know the method.
+    async fn request(&self, method: &str, params: &Json) -> Option<Result<Value>> {
+        match self.ask(method, params).await {
+            Ok(answer) => Some(Ok(harn_value::json::from_serde(&answer))),
+            Err(problem) if problem.code == METHOD_NOT_FOUND => None,
+            Err(problem) => Some(Err(Error::thrown(problem.message))),
+        }
+    }
+
+    /// Takes an answer.
+    pub(super) fn answered(&self, id: &str, answer: std::result::Result<Json, Problem>) {
+        // Who asked may have gone, when a deadline was over.
+        if let Some(waiting) = self.asked.borrow_mut().remove(id) {
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Tells the client what the program prints.
+    pub(super) fn print(&self, text: &str) {
+        self.printed.borrow_mut().push_str(text);
+        if text.ends_with('\n') {
+            self.flush();
+        }
+    }
+
+    /// Tells the client what was printed and is no whole line.
+    pub(super) fn flush(&self) {
+        let text = self.printed.take();
+        if !text.is_empty() {
+            self.send_update(&updates::said(&text));
+        }
+    }
+
+    /// Tells the client of something in the session, behind what was printed before it.
+    fn update(&self, update: &Json) {
+        self.flush();
+        self.send_update(update);
+    }
+
+    /// The id that the client knows a call by. One that came up before gets a number.
+    fn call_id(&self, id: &Json, begins: bool) -> Json {
+        let Some(id) = id.as_str() else { return id.clone() };
+        let mut calls = self.calls.borrow_mut();
+        let count = calls.entry(id.to_owned()).or_default();
+        *count += u64::from(begins);
+        if *count > 1 { format!("{id}.{count}").into() } else { id.into() }
+    }
+
+    fn send_update(&self, update: &Json) {
+        self.wire.tell("session/update", &json!({"sessionId": self.session, "update": update}));
+    }
+
+    /// Asks which tools the client has.
+    pub(super) async fn look_for_tools(&self) {
+        if !self.extended {
+            return;
+        }
+        let params = json!({"sessionId": self.session});
+        let answer = self.ask("host/tools/list", &params).await.unwrap_or_default();
+        let list = answer.get("tools").unwrap_or(&answer).as_array();
+        *self.tools.borrow_mut() = list.into_iter().flatten().map(harn_value::json::from_serde).collect();
+    }
+
+    /// Asks a person whether a call may run.
+    async fn permission(&self, asked: &Json) -> Option<Result<Value>> {
+        let call = &asked["toolCall"];
+        let params = json!({
+            "sessionId": self.session,
+            "toolCall": {
+                "toolCallId": self.call_id(&call["toolCallId"], false), "title": call["toolName"], "kind": "other", "status": "pending",
+                "rawInput": call["rawInput"],
+            },
+            "options": [
+                {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
+                {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
+            ],
+        });
+        let answer = match self.ask("session/request_permission", &params).await {
+            Ok(answer) => answer,
+            Err(problem) => return Some(Err(Error::thrown(problem.message))),
+        };
+        let outcome = &answer["outcome"];
+        // Only the one option that says so allows the call.
+        let granted = outcome["outcome"] == "selected" && outcome["optionId"] == "allow";
+        let reason = match outcome["outcome"].as_str() {
+            Some("cancelled") => "the prompt was cancelled",
+            _ => "the user rejected the call",
+        };
+        let reply =
+            if granted { json!({"granted": true}) } else { json!({"granted": false, "reason": reason}) };
+        Some(Ok(harn_value::json::from_serde(&reply)))
+    }
+}
+
+/// Forgets a question when nobody waits for its answer any longer.
+struct Forget<'a> {
+    asked: &'a Asked,
+    id: &'a str,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.asked.borrow_mut().remove(self.id);
+    }
+}
+
+/// A script value as the client gets it. What has no form in JSON stands as text.
+fn plain(value: &Value) -> Json {
+    harn_value::json::to_serde(value).unwrap_or_else(|_| value.to_string().into())
+}
+
+impl HostBridge for Client {
+    fn call<'a>(&'a self, capability: &'a str, operation: &'a str, params: Value) -> Answer<'a> {
+        Box::pin(async move {
+            let mut params = plain(&params);
+            match (capability, operation) {
+                ("runtime", "task") => Some(Ok(Value::str(&self.task.borrow()))),
+                ("session", "info") => {
+                    let info = json!({"id": self.session, "cwd": self.cwd.to_string_lossy()});
+                    Some(Ok(harn_value::json::from_serde(&info)))
+                }
+                ("session", "request_permission") => self.permission(&params).await,
+                _ if !self.extended => None,
+                ("skill", "match") | ("tool_search", "query") => {
+                    params["sessionId"] = self.session.as_str().into();
+                    self.request(&format!("{capability}/{operation}"), &params).await
+                }
+                _ => {
+                    let name = format!("{capability}.{operation}");
+                    let call = json!({"sessionId": self.session, "name": name, "params": params});
+                    self.request("host/call", &call).await
+                }
+            }
+        })
+    }
+
+    fn notify(&self, method: &str, params: Value) {
+        let mut params = plain(&params);
+        if method == "session/update" {
+            if let Some(mut update) = updates::update(&params, self.extended) {
+                if let Some(id) = update.get("toolCallId") {
+                    update["toolCallId"] = self.call_id(id, update["sessionUpdate"] == "tool_call");
+                }
+                self.update(&update);
+            }
+        } else if self.extended {
+            if let Some(map) = params.as_object_mut() {
+                map.insert("sessionId".to_owned(), self.session.as_str().into());
+            }
+            self.wire.tell(method, &params);
+        }
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        self.tools.borrow().clone()
+    }
+
+    fn call_tool<'a>(&'a self, name: &'a str, arguments: Value) -> Answer<'a> {
+        Box::pin(async move {
+            if !self.extended {
+                return None;
+            }
+            let call = json!({"sessionId": self.session, "name": name, "args": [plain(&arguments)]});
+            self.request("builtin_call", &call).await
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! A session: a machine in a thread of its own, in which the program runs once for each prompt.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use harn_runtime::{ModelTraffic, attach_host, host_inbox};
+use harn_system::{Layer, Real, System};
+use harn_value::Value;
+use harn_vm::{ErrorKind, Interrupt, block_on};
+use serde_json::{Value as Json, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::client::Client;
+use super::wire::{INTERNAL_ERROR, Problem, Wire};
+use crate::program::{self, Prepared, Program, RunOptions};
+
+/// What every session is started with.
+#[derive(Clone)]
+pub(super) struct Start {
+    pub(super) file: PathBuf,
+    pub(super) text: String,
+    pub(super) traffic: ModelTraffic,
+    /// Whether the client knows the requests and updates of Harn.
+    pub(super) extended: bool,
+}
+
+/// What a session is told.
+pub(super) enum Command {
+    /// Run the program for a prompt, and answer the request with this id.
+    Prompt { id: Json, task: String },
+    /// The client says something to the loops that run.
+    Tell { method: String, params: Json },
+    /// The client has answered a question.
+    Answer { id: String, answer: Result<Json, Problem> },
+    /// End.
+    Close,
+}
+
+/// Whether a prompt is being answered, and how to stop that.
+#[derive(Default)]
+struct State {
+    busy: bool,
+    /// The client wants no answer any longer.
+    cancelled: bool,
+    interrupt: Option<Interrupt>,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn lock(state: &Shared) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A session from outside of its thread.
+pub(super) struct Handle {
+    commands: UnboundedSender<Command>,
+    state: Shared,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Handle {
+    /// Starts a session.
+    pub(super) fn start(id: &str, cwd: &Path, start: Start, wire: Arc<Wire>) -> Handle {
+        let (commands, take) = unbounded_channel();
+        let state = Shared::default();
+        let (id, cwd, inside) = (id.to_owned(), cwd.to_owned(), state.clone());
+        let thread = std::thread::spawn(move || {
+            let client = Rc::new(Client {
+                wire,
+                session: id,
+                cwd,
+                extended: start.extended,
+                task: RefCell::default(),
+                printed: RefCell::default(),
+                calls: RefCell::default(),
+                tools: RefCell::default(),
+                asked: RefCell::new(BTreeMap::new()),
+                count: Cell::new(0),
+            });
+            if let Err(error) = block_on(serve(&start, &client, &inside, take)) {
+                eprintln!("[harn] error: cannot start the event loop: {error}");
+            }
+        });
+        Handle { commands, state, thread }
+    }
+
+    /// Sends a command. A session that has ended takes none.
+    pub(super) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+
+    /// Makes the session busy; false when it is.
+    pub(super) fn begin(&self) -> bool {
+        let mut state = lock(&self.state);
+        !std::mem::replace(&mut state.busy, true)
+    }
+
+    /// Stops what runs.
+    pub(super) fn cancel(&self) {
+        let mut state = lock(&self.state);
+        if state.busy {
+            state.cancelled = true;
+            if let Some(interrupt) = &state.interrupt {
+                interrupt.interrupt();
+            }
+        }
+    }
+
+    /// Whether its thread has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+/// The world of a session: the client's folder, and what is printed is said to the client.
+struct SessionSystem {
+    real: Real,
+    client: Rc<Client>,
+}
+
+impl Layer for SessionSystem {
+    fn inner(&self) -> &dyn System {
+        &self.real
+    }
+
+    fn cwd(&self) -> io::Result<PathBuf> {
+        Ok(self.client.cwd.clone())
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.client.print(text);
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.client.flush();
+        Ok(())
+    }
+
+    // Standard input belongs to the protocol.
+    fn read_line(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands: UnboundedReceiver<Command>) {
+    let mut prepared: Option<Prepared> = None;
+    let mut early: Vec<(String, Json)> = Vec::new();
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Close => return,
+            Command::Answer { id, answer } => client.answered(&id, answer),
+            Command::Tell { method, params } => match &prepared {
+                Some(prepared) => tell(prepared, &method, &params),
+                None => early.push((method, params)),
+            },
+            Command::Prompt { id, task } => {
+                let answer = match ready(start, client, state, &mut prepared, &mut early) {
+                    Err(text) => Err(Problem::new(INTERNAL_ERROR, text)),
+                    Ok(prepared) => {
+                        client.task.replace(task.clone());
+                        let mut closed = false;
+                        let ended = {
+                            let mut run = std::pin::pin!(answer(prepared, client, &task));
+                            loop {
+                                tokio::select! {
+                                    biased;
+                                    command = commands.recv(), if !closed => match command {
+                                        Some(Command::Answer { id, answer }) => client.answered(&id, answer),
+                                        Some(Command::Tell { method, params }) => tell(prepared, &method, &params),
+                                        // It is refused while one runs.
+                                        Some(Command::Prompt { .. }) => {}
+                                        // It was interrupted before: its cleanup runs to the end.
+                                        Some(Command::Close) | None => closed = true,
+                                    },
+                                    ended = &mut run => break ended,
+                                }
+                            }
+                        };
+                        let result = settle(prepared, state, &ended);
+                        if closed {
+                            return client.wire.answer(&id, result);
+                        }
+                        result
+                    }
+                };
+                {
+                    let mut state = lock(state);
+                    (state.busy, state.cancelled) = (false, false);
+                    if let Some(interrupt) = &state.interrupt {
+                        interrupt.clear();
+                    }
+                }
+                client.wire.answer(&id, answer);
+            }
+        }
+    }
+}
+
+/// The machine of the session with the program in it; it is made at the first prompt.
+fn ready<'a>(
+    start: &Start,
+    client: &Rc<Client>,
+    state: &Shared,
+    prepared: &'a mut Option<Prepared>,
+    early: &mut Vec<(String, Json)>,
+) -> Result<&'a Prepared, String> {
+    if prepared.is_none() {
+        let system = Rc::new(SessionSystem { real: Real::new(), client: client.clone() });
+        let mut options = RunOptions { traffic: start.traffic.clone(), ..RunOptions::default() };
+        let program = Program::of(&start.file, start.text.clone());
+        let made = program::prepare(&program, &mut options, system, |interrupt| {
+            let mut state = lock(state);
+            if state.cancelled {
+                interrupt.interrupt();
+            }
+            state.interrupt = Some(interrupt);
+        });
+        let made = made.map_err(|end| match end.settle() {
+            (_, Err(failure)) => failure.message,
+            (_, Ok(_)) => "the program could not be prepared".to_owned(),
+        })?;
+        attach_host(&made.vm, client.clone());
+        for (method, params) in early.drain(..) {
+            tell(&made, &method, &params);
+        }
+        *prepared = Some(made);
+    }
+    prepared.as_ref().ok_or_else(|| "the program could not be prepared".to_owned())
+}
+
+fn tell(prepared: &Prepared, method: &str, params: &Json) {
+    if let Err(why) = host_inbox(&prepared.vm).tell(method, params) {
+        eprintln!("[harn] warning: {why}");
+    }
+}
+
+/// Runs the program for a prompt; gives the message of an error, and whether it was stopped.
+async fn answer(prepared: &Prepared, client: &Client, task: &str) -> Result<(), (String, bool)> {
+    client.look_for_tools().await;
+    match prepared.run(None, Value::str(task)).await {
+        Err(text) => Err((text, false)),
+        Ok(outcome) => match outcome.result {
+            Ok(_) => Ok(()),
+            Err(error) => match error.kind() {
+                ErrorKind::Exit(0) => Ok(()),
+                ErrorKind::Exit(code) => Err((format!("the program ended with exit code {code}"), false)),
+                ErrorKind::Abort => Err((String::new(), true)),
+                _ => Err((harn_vm::uncaught(&prepared.vm, &error).0.message, false)),
+            },
+        },
+    }
+}
+
+/// What the client is answered.
+fn settle(prepared: &Prepared, state: &Shared, ended: &Result<(), (String, bool)>) -> Result<Json, Problem> {
+    if lock(state).cancelled || prepared.vm.interrupt().is_set() {
+        return Ok(json!({"stopReason": "cancelled"}));
+    }
+    match ended {
+        Ok(()) => Ok(json!({"stopReason": "end_turn"})),
+        Err((_, true)) => Ok(json!({"stopReason": "cancelled"})),
+        Err((text, false)) => Err(Problem::new(INTERNAL_ERROR, text.clone())),
+    }
+}

@@ -1,0 +1,311 @@
+//! `harn serve acp`, by a client that knows the protocol and nothing else.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value as Json, json};
+
+use crate::common::{command, folder, harn};
+
+/// A client of a served program.
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    count: u64,
+    cwd: tempfile::TempDir,
+}
+
+impl Client {
+    /// Serves a program and opens a session.
+    fn new(program: &str, capabilities: Json) -> (Client, String) {
+        let cwd = folder(&[("agent.harn", program)]);
+        let mut command = command(&["serve", "acp", "agent.harn"]);
+        command.current_dir(cwd.path()).env("HARN_LLM_CALLS_DISABLED", "1");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut client = Client { child, input, output, count: 0, cwd };
+        let answer = client.request(
+            "initialize",
+            json!({"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": {"name": "test"}}),
+        );
+        assert_eq!(answer["result"]["protocolVersion"], 1);
+        assert_eq!(answer["result"]["agentInfo"]["name"], "harn");
+        let cwd = client.cwd.path().to_owned();
+        let answer = client.request("session/new", json!({"cwd": cwd, "mcpServers": []}));
+        let id = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+        (client, id)
+    }
+
+    fn send(&mut self, message: &Json) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn next(&mut self) -> Json {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the server has ended");
+        let message: Json = serde_json::from_str(&line).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0");
+        message
+    }
+
+    fn ask(&mut self, method: &str, params: Json) -> u64 {
+        self.count += 1;
+        let id = self.count;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Asks and gives the answer, which must be the next message.
+    fn request(&mut self, method: &str, params: Json) -> Json {
+        let id = self.ask(method, params);
+        let answer = self.next();
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    fn prompt(&mut self, session: &str, text: &str) -> u64 {
+        self.ask("session/prompt", json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]}))
+    }
+
+    /// Everything up to the answer of a request: the updates, and the answer. `hear` may answer what the server asks.
+    fn until(&mut self, id: u64, mut hear: impl FnMut(&Json) -> Option<Json>) -> (Vec<Json>, Json) {
+        let mut updates = Vec::new();
+        loop {
+            let message = self.next();
+            if message["id"] == id && message.get("method").is_none() {
+                return (updates, message);
+            }
+            if message["method"] == "session/update" {
+                updates.push(message["params"]["update"].clone());
+            }
+            if let Some(reply) = hear(&message) {
+                self.send(&reply);
+            }
+        }
+    }
+
+    /// Closes the server's input; gives its exit code and what it wrote to standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.input.take());
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn answer_to(asked: &Json, result: Json) -> Option<Json> {
+    Some(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+}
+
+fn texts(updates: &[Json]) -> Vec<&str> {
+    updates.iter().filter_map(|update| update["content"]["text"].as_str()).collect()
+}
+
+#[test]
+fn a_prompt_runs_the_program() {
+    let program = r#"
+pipeline main(task) {
+  let tools = tool_define(tool_registry(), "add", "Add", {parameters: {a: "int"}, handler: { x -> x.a + 1 }})
+  llm_mock({tool_calls: [{name: "add", arguments: {a: 1}}]})
+  llm_mock({text: "It is 2."})
+  agent_loop(task, nil, {provider: "mock", tools: tools, session_id: "chat"})
+  println("printed in ${host_call("session.info").id}: ${host_call("runtime.task")}")
+  println(len(agent_session_snapshot("chat").messages.filter({ m -> m.content == task })))
+}
+"#;
+    let (mut client, session) = Client::new(program, json!({}));
+    for round in ["What is 1 + 1?", "Again."] {
+        let id = client.prompt(&session, round);
+        let (updates, answer) = client.until(id, |_| None);
+        assert_eq!(answer["result"], json!({"stopReason": "end_turn"}), "{answer}");
+        let kinds: Vec<&str> = updates.iter().filter_map(|u| u["sessionUpdate"].as_str()).collect();
+        let calls = ["tool_call", "tool_call_update", "tool_call_update"];
+        let talk = ["agent_message_chunk", "agent_message_chunk", "agent_message_chunk"];
+        // Nothing that the protocol does not know, and everything in order.
+        assert_eq!(kinds, [&calls[..], &talk[..]].concat(), "{updates:#?}");
+        assert_eq!(updates[0]["title"], "add");
+        assert_eq!(updates[0]["rawInput"], json!({"a": 1}));
+        assert_eq!(updates[2]["status"], "completed");
+        // Clients tell calls apart by their ids for the whole session.
+        let id = if round == "Again." { "mock_call_1.2" } else { "mock_call_1" };
+        assert!(updates[..3].iter().all(|update| update["toolCallId"] == id), "{updates:#?}");
+        assert_eq!(texts(&updates[3..]), ["It is 2.", &format!("printed in {session}: {round}\n"), "1\n"]);
+    }
+    assert_eq!(client.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn the_client_permits_calls() {
+    let program = r#"
+pipeline main(task) {
+  let tools = tool_define(tool_registry(), "act", "Act", {parameters: {}, handler: { x -> "acted" }})
+  llm_mock({tool_calls: [{name: "act", arguments: {}}]})
+  llm_mock({text: "end"})
+  let r = agent_loop(task, nil, {provider: "mock", tools: tools, approval_policy: {require_approval: ["act"]}})
+  println("${r.tools.successful} ${r.tools.rejected}")
+}
+"#;
+    let (mut client, session) = Client::new(program, json!({}));
+    let replies = [
+        (json!({"outcome": {"outcome": "selected", "optionId": "allow"}}), "[act] []\n"),
+        (json!({"outcome": {"outcome": "selected", "optionId": "reject"}}), "[] [act]\n"),
+        (json!({"outcome": {"outcome": "cancelled"}}), "[] [act]\n"),
+        (json!({"outcome": "allow"}), "[] [act]\n"),
+    ];
+    for (reply, said) in replies {
+        let id = client.prompt(&session, "go");
+        let mut asked = 0;
+        let (updates, _) = client.until(id, |message| {
+            if message["method"] != "session/request_permission" {
+                return None;
+            }
+            asked += 1;
+            let params = &message["params"];
+            assert_eq!(params["toolCall"]["title"], "act");
+            let kinds: Vec<&Json> =
+                params["options"].as_array().unwrap().iter().map(|o| &o["kind"]).collect();
+            assert_eq!(kinds, ["allow_once", "reject_once"]);
+            answer_to(message, reply.clone())
+        });
+        assert_eq!((asked, texts(&updates).last()), (1, Some(&said)));
+    }
+}
+
+#[test]
+fn a_prompt_is_cancelled() {
+    let program = r#"
+pipeline main(task) {
+  try {
+    println("begun")
+    if task == "sleep" { sleep(1h) }
+    while task == "count" { }
+  } finally {
+    println("cleaned")
+  }
+}
+"#;
+    let (mut client, session) = Client::new(program, json!({}));
+    for task in ["sleep", "count"] {
+        let id = client.prompt(&session, task);
+        let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}});
+        let (updates, answer) = client.until(id, |message| {
+            let begun = message["params"]["update"]["content"]["text"] == "begun\n";
+            begun.then(|| cancel.clone())
+        });
+        assert_eq!(answer["result"]["stopReason"], "cancelled");
+        assert_eq!(texts(&updates), ["begun\n", "cleaned\n"]);
+    }
+    // The session lives on.
+    let id = client.prompt(&session, "other");
+    assert_eq!(client.until(id, |_| None).1["result"]["stopReason"], "end_turn");
+    // A client that goes away ends what runs.
+    client.prompt(&session, "sleep");
+    client.next();
+    assert_eq!(client.end().0, Some(0));
+}
+
+#[test]
+fn a_client_that_knows_harn() {
+    let program = r#"
+pipeline main(task) {
+  skill ship {
+    description "x"
+    prompt "SHIPPING"
+  }
+  println(host_tool_list().map({ t -> t.name }))
+  println(host_call("editor.open", {path: "a"}))
+  let tools = tool_define(tool_registry(), "look", "Look", {parameters: {}, handler: nil})
+  llm_mock({tool_calls: [{name: "look", arguments: {}}]})
+  llm_mock({text: "one"})
+  llm_mock({text: "two"})
+  let r = agent_loop(task, nil, {provider: "mock", tools: tools, skills: ship, skill_match: {strategy: "host"},
+                                 daemon: true, max_iterations: 3})
+  println(llm_mock_calls()[0].system.contains("SHIPPING"))
+  println(r.transcript.messages.map({ m -> m.content }).last(3))
+}
+"#;
+    let (mut client, session) = Client::new(program, json!({"_meta": {"harn": true}}));
+    let id = client.prompt(&session, "go");
+    let mut idle = false;
+    let (updates, answer) = client.until(id, |message| {
+        let params = &message["params"];
+        match message["method"].as_str()? {
+            "host/tools/list" => answer_to(message, json!({"tools": [{"name": "look"}]})),
+            "host/call" if params["name"] == "editor.open" => answer_to(message, json!("opened")),
+            "host/call" => Some(
+                json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "?"}}),
+            ),
+            "skill/match" => answer_to(message, json!({"matches": [{"name": "ship"}]})),
+            "builtin_call" => {
+                assert_eq!((&params["name"], &params["args"]), (&json!("look"), &json!([{}])));
+                answer_to(message, json!("seen"))
+            }
+            "agent/idle" if !idle => {
+                idle = true;
+                Some(json!({"jsonrpc": "2.0", "method": "session/input",
+                            "params": {"sessionId": session, "content": "more"}}))
+            }
+            _ => None,
+        }
+    });
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let said = texts(&updates);
+    assert_eq!(said[..2], ["[look]\n", "opened\n"]);
+    assert_eq!(said[said.len() - 2..], ["true\n", "[one, more, two]\n"]);
+    let own: Vec<&str> = updates.iter().filter_map(|u| u["sessionUpdate"].as_str()).collect();
+    assert!(own.contains(&"skill_activated") && own.contains(&"turn_end"), "{own:?}");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let program = "pipeline main(task) {\n  println(\"x\")\n  if task == \"throw\" { throw \"broken\" }\n  sleep(1h)\n}\n";
+    let (mut client, session) = Client::new(program, json!({}));
+    let code = |answer: &Json| answer["error"]["code"].as_i64();
+    let message = |answer: &Json| answer["error"]["message"].as_str().unwrap_or_default().to_owned();
+    let answer = client
+        .request("session/prompt", json!({"sessionId": "none", "prompt": [{"type": "text", "text": "x"}]}));
+    assert_eq!((code(&answer), message(&answer)), (Some(-32602), "there is no session `none`".to_owned()));
+    let image =
+        json!({"sessionId": session, "prompt": [{"type": "image", "data": "", "mimeType": "image/png"}]});
+    let answer = client.request("session/prompt", image);
+    assert!(message(&answer).contains("content of type `image`"), "{answer}");
+    let answer = client.request("session/sing", json!({}));
+    assert_eq!((code(&answer), message(&answer)), (Some(-32601), "unknown method `session/sing`".to_owned()));
+    let answer = client.request("session/new", json!({"cwd": "relative", "mcpServers": []}));
+    assert_eq!(message(&answer), "session/new: `cwd` must be an absolute path");
+    let servers = json!([{"name": "x", "command": "x", "args": [], "env": []}]);
+    let answer = client.request("session/new", json!({"cwd": std::env::temp_dir(), "mcpServers": servers}));
+    assert!(message(&answer).contains("starts no MCP servers"), "{answer}");
+    writeln!(client.input.as_mut().unwrap(), "no json").unwrap();
+    assert_eq!(code(&client.next()), Some(-32700));
+
+    let id = client.prompt(&session, "throw");
+    let (_, answer) = client.until(id, |_| None);
+    assert_eq!(code(&answer), Some(-32603));
+    assert!(message(&answer).contains("broken"), "{answer}");
+    let first = client.prompt(&session, "wait");
+    client.next();
+    let second = client.prompt(&session, "too soon");
+    let (_, answer) = client.until(second, |_| None);
+    assert!(message(&answer).contains("still being answered"), "{answer}");
+    client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}));
+    assert_eq!(client.until(first, |_| None).1["result"]["stopReason"], "cancelled");
+    client.send(&json!({"jsonrpc": "2.0", "method": "agent/sing", "params": {}}));
+    let (_, err) = client.end();
+    assert_eq!(err, "[harn] warning: agent/sing: unknown notification\n");
+}
+
+#[test]
+fn a_program_that_cannot_run_is_not_served() {
+    let place = folder(&[("bad.harn", "pipeline main(task) { nothing_here() }")]);
+    let file = place.path().join("bad.harn").display().to_string();
+    let ran = harn(&["serve", "acp", &file]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.contains("nothing_here"), "{}", ran.err);
+    let ran = harn(&["serve", "acp", "/no/such/file.harn"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("Error reading"), "{}", ran.err);
+}
