@@ -54,3 +54,18 @@ fn the_reviewer_survives_a_model_that_leaves_the_folder() {
     assert_eq!(run.error, None);
     assert!(run.output.contains("I stop.") && run.output.contains("done after 2 turns"), "{}", run.output);
 }
+
+#[test]
+fn the_fixer_makes_the_test_pass() {
+    let text = output("fix_test.harn");
+    assert!(text.contains("  · investigate {"), "{text}");
+    assert!(!text.contains("  ! "), "a tool call failed: {text}");
+    assert!(text.contains("done after 5 turns; the tests pass\nthe test is unchanged: true"), "{text}");
+}
+
+#[test]
+fn the_watcher_sees_the_change_and_hears_the_message() {
+    let text = output("watch_folder.harn");
+    assert!(text.contains("  The notes have changed"), "{text}");
+    assert!(text.trim_end().ends_with("idle, 3 turns, 6 messages kept"), "{text}");
+}
