@@ -75,6 +75,7 @@ pub(crate) fn tokens(
     within: Option<Span>,
 ) -> Vec<SemanticToken> {
     let names = document.names();
+    let signatures = workspace.world().signatures;
     let mut known: FxHashMap<u32, (&'static str, u32)> = FxHashMap::default();
     for member in &names.members {
         known.insert(member.span.start, (if member.call { "method" } else { "property" }, 0));
@@ -82,7 +83,7 @@ pub(crate) fn tokens(
     for used in &names.uses {
         let meant = match used.symbol {
             Some(id) => of_symbol(names.symbols[id].kind),
-            None if workspace.host.builtin(&used.name).is_some() => ("function", DEFAULT_LIBRARY),
+            None if signatures.is_builtin(&used.name) => ("function", DEFAULT_LIBRARY),
             None => continue,
         };
         known.insert(used.span.start, meant);

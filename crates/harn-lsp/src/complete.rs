@@ -11,6 +11,7 @@ use harn_system::{System, SystemExt};
 use lsp_types::{CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, TextEdit};
 use lsp_types::{MarkupContent, MarkupKind};
 use rustc_hash::FxHashSet;
+use serde_json::Value;
 
 use crate::document::Document;
 use crate::hover;
@@ -143,6 +144,15 @@ impl List<'_> {
         });
     }
 
+    /// Adds a builtin or a method, whose form and documentation are told on demand.
+    fn add_known(&mut self, label: &str, kind: CompletionItemKind, full: &str, rank: u8) {
+        let before = self.items.len();
+        self.add(label, kind, None, rank);
+        if let Some(item) = self.items.get_mut(before) {
+            item.data = Some(Value::String(full.to_owned()));
+        }
+    }
+
     fn symbol(&mut self, file: &Document, id: SymbolId, rank: u8) {
         let symbol = &file.names().symbols[id];
         let head = match symbol.kind {
@@ -169,16 +179,13 @@ impl List<'_> {
                 self.symbol(&file, id, 2);
             }
         }
-        for name in self.workspace.host.builtin_names() {
-            let name = name.split_once('.').map_or(name.as_str(), |(space, _)| space);
-            let word = self.workspace.host.builtin(name);
-            let kind = match &word {
-                Some(word) if word.form.contains('(') => CompletionItemKind::FUNCTION,
-                Some(_) => CompletionItemKind::CONSTANT,
-                None => CompletionItemKind::MODULE,
+        // What they do is asked for when one is looked at: there are many.
+        for name in self.workspace.builtin_names() {
+            let (name, kind) = match name.split_once('.') {
+                Some((space, _)) => (space, CompletionItemKind::MODULE),
+                None => (name.as_str(), CompletionItemKind::FUNCTION),
             };
-            let (form, doc) = word.map_or((None, None), |word| (Some(word.form), Some(summary(&word.doc))));
-            self.add_with(name, kind, form, doc, 3);
+            self.add_known(name, kind, name, 3);
         }
         for word in self.workspace.host.keywords() {
             self.add_with(&word.name, CompletionItemKind::KEYWORD, Some(word.form), Some(word.doc), 4);
@@ -197,11 +204,9 @@ impl List<'_> {
             own.into_iter().for_each(|id| self.symbol(&file, id, 1));
         }
         let prefix = format!("{space}.");
-        for name in self.workspace.host.builtin_names() {
+        for name in self.workspace.builtin_names() {
             if let Some(short) = name.strip_prefix(&prefix) {
-                let word = self.workspace.host.builtin(&name);
-                let (form, doc) = word.map_or((None, None), |w| (Some(w.form), Some(summary(&w.doc))));
-                self.add_with(short, CompletionItemKind::FUNCTION, form, doc, 1);
+                self.add_known(short, CompletionItemKind::FUNCTION, name, 1);
             }
         }
         let ty = meaning::type_of(self.workspace, &document, object).cloned();
@@ -227,9 +232,7 @@ impl List<'_> {
                 continue;
             }
             for name in methods {
-                let word = self.workspace.host.method(&type_name, &name);
-                let (form, doc) = word.map_or((None, None), |w| (Some(w.form), Some(summary(&w.doc))));
-                self.add_with(&name, CompletionItemKind::METHOD, form, doc, 2);
+                self.add_known(&name, CompletionItemKind::METHOD, &format!("{type_name}:{name}"), 2);
             }
         }
     }
@@ -412,9 +415,19 @@ impl<'a> Visitor<'a> for Literals<'_> {
     }
 }
 
-/// The first paragraph of a doc text.
-fn summary(doc: &str) -> String {
-    doc.split("\n\n").next().unwrap_or_default().to_owned()
+/// An item with its form and documentation.
+pub(crate) fn resolve(workspace: &Workspace<'_>, mut item: CompletionItem) -> CompletionItem {
+    let word = match item.data.as_ref().and_then(Value::as_str).map(|full| full.split_once(':').ok_or(full)) {
+        Some(Ok((type_name, name))) => workspace.host.method(type_name, name),
+        Some(Err(name)) => workspace.host.builtin(name),
+        None => None,
+    };
+    if let Some(word) = word {
+        item.detail = Some(word.form);
+        item.documentation =
+            Some(Documentation::MarkupContent(MarkupContent { kind: MarkupKind::Markdown, value: word.doc }));
+    }
+    item
 }
 
 pub(crate) fn kind_of(kind: SymbolKind) -> CompletionItemKind {

@@ -12,6 +12,8 @@ use lsp_types::{
     SymbolInformation, SymbolKind,
 };
 
+use rustc_hash::FxHashMap;
+
 use crate::document::{Document, uri_of};
 use crate::workspace::Workspace;
 
@@ -50,13 +52,19 @@ pub(crate) fn symbols(document: &Document) -> Vec<DocumentSymbol> {
             children,
         }
     };
+    let mut members: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    for (id, symbol) in names.symbols.iter().enumerate() {
+        if let Some(owner) = symbol.owner {
+            members.entry(owner).or_default().push(id);
+        }
+    }
     let mut found: Vec<DocumentSymbol> = (0..names.symbols.len())
         .filter(|&id| {
             let symbol = &names.symbols[id];
             symbol.top && symbol.owner.is_none() && !matches!(symbol.kind, Kind::Import | Kind::Method)
         })
         .map(|id| {
-            let own = (0..names.symbols.len()).filter(|&member| names.symbols[member].owner == Some(id));
+            let own = members.get(&id).into_iter().flatten().copied();
             // Methods of an `impl` lie outside of the struct.
             let inside = |member: &usize| {
                 let (of, member) = (&names.symbols[id], &names.symbols[*member]);

@@ -77,6 +77,7 @@ fn capabilities() -> ServerCapabilities {
         })),
         completion_provider: Some(CompletionOptions {
             trigger_characters: Some(strings(&[".", "\"", "/", "{", "|"])),
+            resolve_provider: Some(true),
             ..CompletionOptions::default()
         }),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
@@ -260,6 +261,7 @@ impl Server<'_> {
                 };
                 value(CompletionResponse::Array(items))
             }
+            ResolveCompletionItem::METHOD => value(complete::resolve(&self.workspace, read(params)?)),
             HoverRequest::METHOD => {
                 let at = |p: &'_ HoverParams| p.text_document_position_params.clone();
                 let (document, offset) = self.at::<HoverRequest>(params, at)?;

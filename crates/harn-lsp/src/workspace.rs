@@ -1,6 +1,6 @@
 //! The texts that are open in the editor, and those on disk. What is open counts, also for imports.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,16 +64,22 @@ pub(crate) struct Workspace<'h> {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) overlay: Overlay<'h>,
     disk: RefCell<FxHashMap<PathBuf, OnDisk>>,
+    builtins: OnceCell<Vec<String>>,
 }
 
 impl<'h> Workspace<'h> {
     pub(crate) fn new(host: &'h dyn Host, roots: Vec<PathBuf>) -> Workspace<'h> {
         let overlay = Overlay { inner: host.system(), texts: RefCell::default() };
-        Workspace { host, roots, overlay, disk: RefCell::default() }
+        Workspace { host, roots, overlay, disk: RefCell::default(), builtins: OnceCell::new() }
     }
 
     pub(crate) fn world(&self) -> World<'_> {
         self.host.world(&self.overlay)
+    }
+
+    /// The names of all builtins and globals.
+    pub(crate) fn builtin_names(&self) -> &[String] {
+        self.builtins.get_or_init(|| self.host.builtin_names())
     }
 
     pub(crate) fn open(&self, document: Document) {

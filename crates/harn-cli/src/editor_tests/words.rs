@@ -75,6 +75,24 @@ fn a_completion_replaces_the_word_that_was_begun() {
     assert_eq!(item["textEdit"]["range"]["end"], at);
 }
 
+#[test]
+fn what_is_offered_is_explained_on_demand() {
+    let (mut client, at) = Client::with("[1].$0");
+    let items = client.at("textDocument/completion", "main.harn", &at);
+    let item = items.as_array().unwrap().iter().find(|item| item["label"] == "map").unwrap().clone();
+    let item = client.ask("completionItem/resolve", item);
+    assert!(item["detail"].as_str().unwrap().starts_with("map("), "{item}");
+    assert!(!item["documentation"]["value"].as_str().unwrap().is_empty(), "{item}");
+    let at = client.open("other.harn", "printl$0");
+    let items = client.at("textDocument/completion", "other.harn", &at);
+    let item = items.as_array().unwrap().iter().find(|item| item["label"] == "println").unwrap().clone();
+    let item = client.ask("completionItem/resolve", item);
+    assert!(item["detail"].as_str().unwrap().starts_with("println("), "{item}");
+    // What is known of a name of the program stays as it is.
+    let plain = serde_json::json!({"label": "mine"});
+    assert_eq!(client.ask("completionItem/resolve", plain.clone()), plain);
+}
+
 /// A program with `$0`, and what must be told about the name there; empty for nothing.
 const HOVERS: &[(&str, &[&str])] = &[
     ("pri$0ntln(1)", &["```harn\nprintln(", "printed forms"]),
