@@ -29,6 +29,10 @@ pub(crate) enum Command {
     /// Let other programs talk to a program.
     #[command(subcommand)]
     Serve(Serve),
+    /// Run a program, and again whenever a program below its folder changes.
+    Watch(WatchArgs),
+    /// Draw the pipelines and functions of a program as a Mermaid flowchart.
+    Viz(VizArgs),
     /// Evaluate what you type, line by line.
     Repl,
     /// Make a folder with a new project.
@@ -297,6 +301,29 @@ pub(crate) struct InitArgs {
     /// What it begins with (default: basic).
     #[arg(long, value_enum)]
     pub(crate) template: Option<Template>,
+}
+
+/// Arguments of `harn watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// Only these builtins may be called, besides output and looking at values: names with commas between.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "deny")]
+    pub(crate) allow: Option<Vec<String>>,
+    /// These builtins may not be called.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) deny: Option<Vec<String>>,
+}
+
+/// Arguments of `harn viz`.
+#[derive(Debug, Args)]
+pub(crate) struct VizArgs {
+    /// The program; `-` takes standard input.
+    pub(crate) file: PathBuf,
+    /// Write the chart to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Arguments of `harn test`.

@@ -55,6 +55,8 @@ fn main() -> ExitCode {
         Command::Replay(args) => cmd::durable::replay(&args),
         Command::Fork(args) => cmd::durable::fork(args),
         Command::Serve(Serve::Acp(args)) => acp::serve(args),
+        Command::Watch(args) => cmd::watch::watch(&args),
+        Command::Viz(args) => cmd::viz::viz(&args),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),
         Command::Init(args) => cmd::new::init(&args),

@@ -16,3 +16,5 @@ pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod test;
 pub(crate) mod version;
+pub(crate) mod viz;
+pub(crate) mod watch;

@@ -85,7 +85,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
 }
 
 /// The builtins that may be called. A name that is none is a usage error: a slip would allow what was to be denied.
-fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Option<Names> {
+pub(super) fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Option<Names> {
     let given = allow.as_ref().or(deny.as_ref())?;
     let names: FxHashSet<String> =
         given.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();

@@ -1,0 +1,140 @@
+//! `harn watch FILE`: runs a program, and again whenever a `.harn` file below its folder changes.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use harn_system::{Real, Stream, System};
+use harn_vm::{Interrupt, block_on};
+
+use crate::args::WatchArgs;
+use crate::findings;
+use crate::program::{self, Program, RunOptions};
+use crate::signal;
+use crate::style::Colour;
+
+/// How often the files are looked at, and how long they must rest before the program runs again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What tells whether a file has changed: its size and time of change.
+type Stamps = BTreeMap<PathBuf, (u64, u64)>;
+
+/// Runs until somebody stops it.
+pub(crate) fn watch(args: &WatchArgs) -> u8 {
+    let running: Arc<Mutex<Option<Interrupt>>> = Arc::default();
+    let watched = running.clone();
+    signal::interrupt_on_signal(move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    if !Real::new().facts(&args.file).is_ok_and(|facts| facts.is_file()) {
+        eprintln!("error: {} is no file", harn_syntax::printable(&args.file.display().to_string()));
+        return 1;
+    }
+    let folder = match args.file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut known = stamps(folder);
+    loop {
+        say(&format!("running {}", args.file.display()));
+        let code = once(args, &running);
+        say(&format!("ended with {code}, waiting for changes below {}", folder.display()));
+        let (now, changed) = wait(folder, &known);
+        known = now;
+        say(&format!("{} changed", changed.display()));
+    }
+}
+
+fn say(text: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "[watch] {}", harn_syntax::printable(text));
+}
+
+/// Runs the program once; its exit code.
+fn once(args: &WatchArgs, running: &Mutex<Option<Interrupt>>) -> u8 {
+    let set = |to| *running.lock().unwrap_or_else(PoisonError::into_inner) = to;
+    let colour = Colour::of(Stream::Error).on();
+    let program = match Program::read(&args.file) {
+        Ok(program) => program,
+        Err(text) => {
+            eprintln!("{}", harn_syntax::printable(&text));
+            return 1;
+        }
+    };
+    let names = super::run::names(args.allow.clone(), args.deny.clone());
+    let options = RunOptions { names, ..RunOptions::default() };
+    let warn = |problem: &crate::report::Problem| eprintln!("{}", problem.draw(colour));
+    let end = program::run(&program, options, std::rc::Rc::new(Real::new()), warn, |interrupt| {
+        set(Some(interrupt))
+    });
+    set(None);
+    let (code, result) = end.settle();
+    if let Err(failure) = result {
+        eprint!("{}", failure.draw(colour));
+    }
+    code
+}
+
+/// Waits until a file has changed and then nothing does for a while; what there is, and the first change.
+fn wait(folder: &Path, known: &Stamps) -> (Stamps, PathBuf) {
+    loop {
+        pause();
+        let mut now = stamps(folder);
+        let Some(changed) = difference(known, &now) else { continue };
+        loop {
+            pause();
+            let again = stamps(folder);
+            if again == now {
+                return (now, changed);
+            }
+            now = again;
+        }
+    }
+}
+
+fn pause() {
+    // Without an event loop nothing can wait, and there is nothing else to do.
+    let _ = block_on(async { Real::new().sleep(PAUSE).await });
+}
+
+/// The first file that is new, changed or gone.
+fn difference(before: &Stamps, now: &Stamps) -> Option<PathBuf> {
+    let differs = |path: &&PathBuf| before.get(*path) != now.get(*path);
+    now.keys().find(differs).or_else(|| before.keys().find(differs)).cloned()
+}
+
+/// The programs below a folder.
+fn stamps(folder: &Path) -> Stamps {
+    let files = findings::collect(&[folder.to_owned()], findings::is_program, false).unwrap_or_default();
+    let stamp = |path: PathBuf| {
+        let facts = Real::new().facts(&path).ok()?;
+        Some((path, (facts.size, facts.modified.to_bits())))
+    };
+    files.into_iter().filter_map(stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_seen() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("written");
+            folder.path().join(name)
+        };
+        let main = file("main.harn", "println(1)\n");
+        let before = stamps(folder.path());
+        assert_eq!(difference(&before, &stamps(folder.path())), None);
+        file("notes.txt", "not a program");
+        assert_eq!(difference(&before, &stamps(folder.path())), None);
+        file("main.harn", "println(12)\n");
+        assert_eq!(difference(&before, &stamps(folder.path())), Some(main.clone()));
+        let lib = file("lib.harn", "");
+        let with = stamps(folder.path());
+        assert_eq!(difference(&before, &with), Some(lib.clone()));
+        std::fs::remove_file(&lib).expect("removed");
+        assert_eq!(difference(&with, &stamps(folder.path())), Some(lib));
+    }
+}
