@@ -109,8 +109,8 @@ pub(crate) fn brought(
     document: &Rc<Document>,
     name: &str,
 ) -> Option<(Rc<Document>, SymbolId)> {
-    let whole = document.parsed().program.imports().filter(|import| import.names.is_none());
-    whole.into_iter().find_map(|import| of_import(workspace, document, import, name))
+    let mut whole = document.parsed().program.imports().filter(|import| import.names.is_none());
+    whole.find_map(|import| of_import(workspace, document, import, name))
 }
 
 fn exported(

@@ -320,7 +320,8 @@ impl Server<'_> {
             }
             FoldingRangeRequest::METHOD => {
                 let params: FoldingRangeParams = read(params)?;
-                value(outline::folding(&*self.document(&params.text_document)?))
+                let document = self.document(&params.text_document)?;
+                value(outline::folding(&document))
             }
             SelectionRangeRequest::METHOD => {
                 let params: SelectionRangeParams = read(params)?;
