@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 
+use super::calls::{builtin, method, task};
 use super::value::{Copies, Fun, Gen, Place, V, Variable};
 
 /// Why evaluation does not go on with the next expression.
@@ -28,13 +29,13 @@ pub(super) enum Exit<'p> {
 }
 
 pub(super) type Done<'p, T> = Result<T, Exit<'p>>;
-type Future_<'p, T> = Pin<Box<dyn Future<Output = Done<'p, T>> + 'p>>;
+pub(super) type Future_<'p, T> = Pin<Box<dyn Future<Output = Done<'p, T>> + 'p>>;
 
 /// Steps after which a program is given up.
 const STEPS: u32 = 30_000;
 
 /// Characters of a string, or items of a list, beyond which a program is given up.
-const SIZE: usize = 5_000;
+pub(super) const SIZE: usize = 5_000;
 
 /// Between a running generator and who pulls it.
 #[derive(Default)]
@@ -82,12 +83,12 @@ async fn suspend<'p>(link: &Link<'p>, value: V<'p>) -> Done<'p, ()> {
 }
 
 /// Variables of a block.
-struct Scope<'p> {
+pub(super) struct Scope<'p> {
     places: RefCell<Vec<Variable<'p>>>,
     up: Option<Env<'p>>,
 }
 
-type Env<'p> = Rc<Scope<'p>>;
+pub(super) type Env<'p> = Rc<Scope<'p>>;
 
 impl Drop for Scope<'_> {
     /// What was declared last is dropped first.
@@ -120,15 +121,15 @@ fn find<'p>(env: &Env<'p>, name: &str) -> Option<(Place<'p>, bool)> {
 /// A program being run.
 pub(super) struct Machine<'p> {
     /// What was printed: by the program, and by the tasks that run.
-    out: RefCell<Vec<String>>,
+    pub(super) out: RefCell<Vec<String>>,
     steps: Cell<u32>,
     functions: BTreeMap<Name, &'p Function>,
     structs: BTreeMap<Name, &'p StructDecl>,
     enums: BTreeMap<Name, &'p EnumDecl>,
-    methods: BTreeMap<(Name, Name), &'p Function>,
+    pub(super) methods: BTreeMap<(Name, Name), &'p Function>,
 }
 
-type It<'p> = Rc<Machine<'p>>;
+pub(super) type It<'p> = Rc<Machine<'p>>;
 
 /// Runs a program; what it prints, and how it ends. `None` when it does something the reference does not know.
 pub(super) fn run(program: &Program) -> Option<String> {
@@ -171,13 +172,8 @@ pub(super) fn run(program: &Program) -> Option<String> {
     Some(out)
 }
 
-fn throw<'p, T>(text: impl AsRef<str>) -> Done<'p, T> {
+pub(super) fn throw<'p, T>(text: impl AsRef<str>) -> Done<'p, T> {
     Err(Exit::Throw(V::str(text.as_ref())))
-}
-
-/// The result of arithmetic on ints, or the error that it does not fit.
-fn fits<'p>(result: Option<i64>, x: &i64, sign: &str, y: &i64) -> Done<'p, i64> {
-    result.map_or_else(|| throw(format!("Runtime error: Integer overflow: {x} {sign} {y}")), Ok)
 }
 
 impl<'p> Machine<'p> {
@@ -187,157 +183,32 @@ impl<'p> Machine<'p> {
     }
 
     /// Gives the program up, also when nobody hears of it.
-    fn unknown<T>(&self) -> Done<'p, T> {
+    pub(super) fn unknown<T>(&self) -> Done<'p, T> {
         self.steps.set(STEPS + 1);
         Err(Exit::Unknown)
     }
 
     /// The printed form.
-    fn show(&self, v: &V<'p>) -> Done<'p, String> {
+    pub(super) fn show(&self, v: &V<'p>) -> Done<'p, String> {
         if v.is_small() { Ok(v.show()) } else { self.unknown() }
     }
 
     /// Whether two values are equal.
-    fn equal(&self, a: &V<'p>, b: &V<'p>) -> Done<'p, bool> {
+    pub(super) fn equal(&self, a: &V<'p>, b: &V<'p>) -> Done<'p, bool> {
         if a.is_small() || b.is_small() { Ok(a.equals(b)) } else { self.unknown() }
     }
 
     /// A function as a task gets it.
-    fn isolated(&self, func: &V<'p>) -> Done<'p, V<'p>> {
+    pub(super) fn isolated(&self, func: &V<'p>) -> Done<'p, V<'p>> {
         let mut copies = Copies::new();
         let copy = func.isolated(&mut copies);
         if copies.too_many() { self.unknown() } else { Ok(copy) }
     }
 
-    fn print(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) {
         if let Some(out) = self.out.borrow_mut().last_mut() {
             out.push_str(text);
             out.push('\n');
-        }
-    }
-
-    fn add(&self, a: V<'p>, b: V<'p>) -> Done<'p, V<'p>> {
-        Ok(match (&a, &b) {
-            (V::Int(x), V::Int(y)) => V::Int(fits(x.checked_add(*y), x, "+", y)?),
-            (V::Str(x), V::Str(y)) if x.len() + y.len() <= SIZE => V::str(&format!("{x}{y}")),
-            (V::List(x), V::List(y)) if x.len() + y.len() <= SIZE => {
-                V::list(x.iter().chain(&**y).cloned().collect())
-            }
-            (V::Dict(x), V::Dict(y)) => {
-                let all = x.iter().chain(&**y).map(|(k, v)| (k.clone(), v.clone()));
-                V::Dict(Rc::new(all.collect()))
-            }
-            (V::Str(_), V::Str(_)) | (V::List(_), V::List(_)) => return self.unknown(),
-            _ => return throw(format!("Type error: Cannot add {} and {}", a.type_name(), b.type_name())),
-        })
-    }
-
-    fn binary(&self, op: BinaryOp, a: V<'p>, b: V<'p>) -> Done<'p, V<'p>> {
-        let zero = |b: i64| if b == 0 { throw("Division by zero") } else { Ok(b) };
-        Ok(match (op, &a, &b) {
-            (BinaryOp::Add, ..) => return self.add(a, b),
-            (BinaryOp::Eq, ..) => V::Bool(self.equal(&a, &b)?),
-            (BinaryOp::Ne, ..) => V::Bool(!self.equal(&a, &b)?),
-            (BinaryOp::Sub, V::Int(x), V::Int(y)) => V::Int(fits(x.checked_sub(*y), x, "-", y)?),
-            (BinaryOp::Mul, V::Int(x), V::Int(y)) => V::Int(fits(x.checked_mul(*y), x, "*", y)?),
-            (BinaryOp::Div, V::Int(x), V::Int(y)) => V::Int(x.wrapping_div(zero(*y)?)),
-            (BinaryOp::Rem, V::Int(x), V::Int(y)) => V::Int(x.wrapping_rem(zero(*y)?)),
-            (BinaryOp::Lt, V::Int(x), V::Int(y)) => V::Bool(x < y),
-            (BinaryOp::Le, V::Int(x), V::Int(y)) => V::Bool(x <= y),
-            (BinaryOp::Gt, V::Int(x), V::Int(y)) => V::Bool(x > y),
-            (BinaryOp::Ge, V::Int(x), V::Int(y)) => V::Bool(x >= y),
-            (BinaryOp::Lt, V::Str(x), V::Str(y)) => V::Bool(x < y),
-            (BinaryOp::Le, V::Str(x), V::Str(y)) => V::Bool(x <= y),
-            (BinaryOp::Gt, V::Str(x), V::Str(y)) => V::Bool(x > y),
-            (BinaryOp::Ge, V::Str(x), V::Str(y)) => V::Bool(x >= y),
-            (BinaryOp::In, _, V::List(items)) => {
-                if !a.is_small() {
-                    return self.unknown();
-                }
-                V::Bool(items.iter().any(|v| v.equals(&a)))
-            }
-            (BinaryOp::Sub, ..) => {
-                let (a, b) = (a.type_name(), b.type_name());
-                return throw(format!("Type error: Cannot subtract {b} from {a}"));
-            }
-            _ => return self.unknown(),
-        })
-    }
-
-    /// Position of an index in a sequence.
-    fn position(i: i64, len: usize) -> Option<usize> {
-        let i = if i < 0 { i + len as i64 } else { i };
-        usize::try_from(i).ok().filter(|i| *i < len)
-    }
-
-    fn index(&self, of: &V<'p>, at: &V<'p>) -> Done<'p, V<'p>> {
-        Ok(match (of, at) {
-            (V::List(items), V::Int(i)) => {
-                Self::position(*i, items.len()).map_or(V::Nil, |i| items[i].clone())
-            }
-            (V::Dict(d), V::Str(key)) => d.get(&**key).cloned().unwrap_or(V::Nil),
-            _ => return self.unknown(),
-        })
-    }
-
-    fn field(&self, of: &V<'p>, name: &str) -> Done<'p, V<'p>> {
-        Ok(match of {
-            V::Dict(d) => d.get(name).cloned().unwrap_or(V::Nil),
-            V::Struct(s) => s.1.iter().find(|(n, _)| n == name).map_or(V::Nil, |(_, v)| v.clone()),
-            _ => return self.unknown(),
-        })
-    }
-
-    fn slice(&self, of: &V<'p>, from: Option<V<'p>>, to: Option<V<'p>>) -> Done<'p, V<'p>> {
-        let bound = |v: Option<V<'p>>, default: usize, len: usize| match v {
-            None => Ok(default),
-            Some(V::Int(i)) => {
-                Ok(if i < 0 { (i + len as i64).max(0) as usize } else { (i as usize).min(len) })
-            }
-            Some(_) => self.unknown(),
-        };
-        match of {
-            V::List(items) => {
-                let (from, to) = (bound(from, 0, items.len())?, bound(to, items.len(), items.len())?);
-                Ok(V::list(items.get(from..to).unwrap_or_default().to_vec()))
-            }
-            V::Str(text) => {
-                let chars: Vec<char> = text.chars().collect();
-                let (from, to) = (bound(from, 0, chars.len())?, bound(to, chars.len(), chars.len())?);
-                Ok(V::str(&chars.get(from..to).unwrap_or_default().iter().collect::<String>()))
-            }
-            _ => self.unknown(),
-        }
-    }
-
-    /// `of` with another value at a path; all steps but the last must exist.
-    fn changed(&self, of: &V<'p>, path: &[V<'p>], value: V<'p>) -> Done<'p, V<'p>> {
-        let [step, rest @ ..] = path else { return Ok(value) };
-        match (of, step) {
-            (V::List(items), V::Int(i)) => {
-                let Some(at) = Self::position(*i, items.len()) else {
-                    let len = items.len();
-                    return throw(format!("Runtime error: Index {i} out of bounds for list of length {len}"));
-                };
-                let mut items = (**items).clone();
-                items[at] = self.changed(&items[at], rest, value)?;
-                Ok(V::list(items))
-            }
-            (V::Dict(d), V::Str(key)) => {
-                let mut d = (**d).clone();
-                let old = d.get(&**key).cloned().unwrap_or(V::Nil);
-                d.insert(key.to_string(), self.changed(&old, rest, value)?);
-                Ok(V::Dict(Rc::new(d)))
-            }
-            (V::Struct(s), V::Str(name)) => {
-                let mut fields = s.1.clone();
-                let Some(field) = fields.iter_mut().find(|(n, _)| *n == **name) else {
-                    return self.unknown();
-                };
-                field.1 = self.changed(&field.1, rest, value)?;
-                Ok(V::Struct(Rc::new((s.0.clone(), fields))))
-            }
-            _ => self.unknown(),
         }
     }
 
@@ -348,7 +219,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Pulls a generator.
-    fn next(&self, generator: &Gen<'p>) -> Done<'p, Option<V<'p>>> {
+    pub(super) fn next(&self, generator: &Gen<'p>) -> Done<'p, Option<V<'p>>> {
         let Some(coroutine) = generator.coroutine.take() else { return Ok(None) };
         let (value, rest) = coroutine.pull();
         *generator.coroutine.borrow_mut() = rest;
@@ -375,7 +246,7 @@ impl<'a> Visitor<'a> for Mentions {
     }
 }
 
-fn closure<'p>(func: &'p Function, env: &Env<'p>) -> V<'p> {
+pub(super) fn closure<'p>(func: &'p Function, env: &Env<'p>) -> V<'p> {
     let mut mentions = Mentions(Vec::new());
     mentions.function(func, &[]);
     mentions.0.sort();
@@ -387,7 +258,7 @@ fn closure<'p>(func: &'p Function, env: &Env<'p>) -> V<'p> {
     V::Fun(Rc::new(Fun { func, captured: captured.collect() }))
 }
 
-fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
+pub(super) fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
     Box::pin(async move {
         it.tick()?;
         let V::Fun(fun) = callee else { return it.unknown() };
@@ -690,7 +561,7 @@ fn matches<'p>(
     })
 }
 
-fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
+pub(super) fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
     Box::pin(async move {
         it.tick()?;
         macro_rules! value {
@@ -930,114 +801,4 @@ fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future
             _ => return it.unknown(),
         })
     })
-}
-
-/// Runs a function as a task: it has copies of the variables it captured, and its output is collected.
-async fn task<'p>(it: &It<'p>, func: V<'p>, args: Vec<V<'p>>) -> (Done<'p, V<'p>>, String) {
-    it.out.borrow_mut().push(String::new());
-    let result = call(it.clone(), func, args).await;
-    let output = it.out.borrow_mut().pop().unwrap_or_default();
-    (result, output)
-}
-
-/// The builtins that programs of this target use.
-async fn builtin<'p>(
-    it: &It<'p>,
-    name: &str,
-    args: &'p [Arg],
-    env: &Env<'p>,
-    link: &Rc<Link<'p>>,
-) -> Done<'p, V<'p>> {
-    // `await(spawn { .. })`: a task that nothing runs beside.
-    if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, .. }]) = (name, args) {
-        let (result, output) = task(it, it.isolated(&closure(func, env))?, Vec::new()).await;
-        it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
-        return result;
-    }
-    // Before the argument is evaluated: it may throw, and a call of what does not exist is an error of its own.
-    let known = ["println", "len", "is_ok", "unwrap", "to_string"].contains(&name);
-    let [Arg { value, spread: false }] = args else { return it.unknown() };
-    if !known {
-        return it.unknown();
-    }
-    let v = expr(it.clone(), value, env.clone(), link.clone()).await?;
-    Ok(match (name, v) {
-        ("println", v) => {
-            it.print(&it.show(&v)?);
-            V::Nil
-        }
-        ("len", V::List(items)) => V::Int(items.len() as i64),
-        ("len", V::Str(text)) => V::Int(text.chars().count() as i64),
-        ("is_ok", V::Enum(e)) if e.0 == "Result" => V::Bool(e.1 == "Ok"),
-        ("unwrap", V::Enum(e)) if e.0 == "Result" && e.1 == "Ok" => e.2[0].clone(),
-        ("to_string", v) => V::str(&it.show(&v)?),
-        _ => return it.unknown(),
-    })
-}
-
-/// A function that a method of lists calls takes no more arguments than it gets.
-fn takes_no_more<'p>(method: &str, function: &V<'p>, gets: usize) -> Done<'p, ()> {
-    match function {
-        V::Fun(fun) if fun.func.params.len() > gets => {
-            let takes = fun.func.params.len();
-            throw(format!("Type error: list.{method}: the function takes {takes} arguments, but gets {gets}"))
-        }
-        _ => Ok(()),
-    }
-}
-
-async fn method<'p>(it: &It<'p>, object: V<'p>, name: &str, args: Vec<V<'p>>) -> Done<'p, V<'p>> {
-    let first = args.first().cloned().unwrap_or(V::Nil);
-    match (&object, name, args.as_slice()) {
-        (V::List(_), "map" | "filter", [f]) => takes_no_more(name, f, 1)?,
-        (V::List(_), "reduce", [_, f]) => takes_no_more(name, f, 2)?,
-        _ => {}
-    }
-    let result = match (&object, name, args.len()) {
-        (V::List(items), "push", 1) if items.len() < SIZE => {
-            let mut items = (**items).clone();
-            items.push(first);
-            V::list(items)
-        }
-        (V::List(items), "map", 1) => {
-            let mut out = Vec::new();
-            for item in items.iter() {
-                out.push(call(it.clone(), first.clone(), vec![item.clone()]).await?);
-            }
-            V::list(out)
-        }
-        (V::List(items), "filter", 1) => {
-            let mut out = Vec::new();
-            for item in items.iter() {
-                if call(it.clone(), first.clone(), vec![item.clone()]).await?.truthy() {
-                    out.push(item.clone());
-                }
-            }
-            V::list(out)
-        }
-        (V::List(items), "reduce", 2) => {
-            let mut acc = first;
-            for item in items.iter() {
-                acc = call(it.clone(), args[1].clone(), vec![acc, item.clone()]).await?;
-            }
-            acc
-        }
-        (V::Gen(generator), "next", 0) => {
-            let (done, value) = match it.next(generator)? {
-                Some(v) => (false, v),
-                None => (true, V::Nil),
-            };
-            let entries = [("done", V::Bool(done)), ("value", value)];
-            V::Dict(Rc::new(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()))
-        }
-        (V::Struct(s), ..) => {
-            let Some(func) = it.methods.get(&(s.0.clone(), name.into())) else { return it.unknown() };
-            let method = V::Fun(Rc::new(Fun { func, captured: Vec::new() }));
-            let all = std::iter::once(object.clone()).chain(args).collect();
-            drop(object);
-            return call(it.clone(), method, all).await;
-        }
-        _ => return it.unknown(),
-    };
-    Ok(result)
 }

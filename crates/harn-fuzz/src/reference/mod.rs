@@ -1,12 +1,14 @@
 //! The VM against a second interpreter: random programs have to print the same in both.
 //!
 //! `generate.rs` writes programs with all statements, closures, generators, tasks, structs and enums, full of blocks
-//! in the middle of expressions. `eval.rs` walks the tree, as the specification reads; it was not made from the code
-//! of the VM. A program that does something it does not know, or that runs long, is not compared: so inputs may be
-//! mutated texts, too.
+//! in the middle of expressions. `eval.rs` walks the tree, as the specification reads (`operators.rs` and `calls.rs`
+//! hold what needs no walk); it was not made from the code of the VM. A program that does something it does not know,
+//! or that runs long, is not compared: so inputs may be mutated texts, too.
 
+mod calls;
 mod eval;
 mod generate;
+mod operators;
 mod value;
 
 use crate::rng::Rng;
