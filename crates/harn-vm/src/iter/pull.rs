@@ -83,7 +83,7 @@ impl Pull {
     ///
     /// # Errors
     /// What a source throws; the iterators are exhausted then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Pulled> {
         let result = self.run(reply, slots);
         if result.is_err() {
@@ -92,6 +92,7 @@ impl Pull {
         result
     }
 
+    #[inline(always)]
     fn run(&mut self, reply: Option<Value>, slots: &mut Slots) -> Result<Pulled> {
         let place = match std::mem::replace(&mut self.pending, Pending::Over) {
             Pending::Enter => match self.enter()? {
@@ -103,23 +104,23 @@ impl Pull {
             Pending::Call(stage, kept) => Place::Answer(stage, reply.unwrap_or_default(), kept),
             Pending::Over => return Ok(Pulled::End),
         };
-        // Looked at where it is: a copy of what was just written in parts waits for them.
-        let found = self.walk(place, slots);
-        if found.is_err() {
-            self.exhaust();
-        }
-        found
+        self.walk(place, slots)
     }
 
-    /// Walks down to where an item comes from and up again, from level to level. (Not inlined: the result goes straight to
-    /// where the caller's caller wants it.)
+    /// Walks down to where an item comes from and up again, from level to level. An error ends all levels. (Not inlined, and
+    /// nobody between looks at the result: it goes straight to where the caller's caller wants it. A copy of what was just
+    /// written in parts would wait for them.)
     #[inline(never)]
     fn walk(&mut self, mut place: Place, slots: &mut Slots) -> Result<Pulled> {
         loop {
             let Some(level) = self.levels.last_mut() else { return Ok(Pulled::End) };
-            let walked = {
-                let mut body = level.iter.state().body.borrow_mut();
-                walk_level(&mut body, place, slots, &mut self.spent)?
+            let walked = walk_level(&mut level.iter.state().body.borrow_mut(), place, slots, &mut self.spent);
+            let walked = match walked {
+                Ok(walked) => walked,
+                Err(error) => {
+                    self.exhaust();
+                    return Err(error);
+                }
             };
             match walked {
                 Walked::Out(item) => {
@@ -143,6 +144,7 @@ impl Pull {
                         Err(error) => {
                             // Somebody else is pulling it: it is not ours to end.
                             self.levels.pop();
+                            self.exhaust();
                             return Err(error);
                         }
                     };
@@ -322,10 +324,7 @@ fn walk_level(body: &mut Body, mut place: Place, slots: &mut Slots, spent: &mut 
                 }
                 Next::Below => break Place::Down(stage),
                 Next::Again => break Place::Down(stage + 1),
-                Next::Call(count, kept) => {
-                    let f = at.function().cloned().unwrap_or_default();
-                    return Ok(Walked::Call(stage, count, kept, f));
-                }
+                Next::Call(f, count, kept) => return Ok(Walked::Call(stage, count, kept, f)),
             }
         };
     }

@@ -142,8 +142,8 @@ pub(super) enum Next {
     Below,
     /// The stage is to be asked again.
     Again,
-    /// A call of its function with this many of the slots; the value is kept for its answer.
-    Call(usize, Value),
+    /// A call of this function with so many of the slots; the last value is kept for the answer.
+    Call(Value, usize, Value),
 }
 
 impl Stage {
@@ -222,21 +222,21 @@ impl Stage {
             });
         };
         Ok(match self {
-            Stage::Map(_) | Stage::FlatMap { .. } => {
+            Stage::Map(f) | Stage::FlatMap { f, .. } => {
                 slots[0].put(item);
-                Next::Call(1, Value::NIL)
+                Next::Call(f.clone(), 1, Value::NIL)
             }
-            Stage::Filter(_)
-            | Stage::Tap(_)
-            | Stage::TakeWhile { .. }
-            | Stage::SkipWhile { started: false, .. } => {
+            Stage::Filter(f)
+            | Stage::Tap(f)
+            | Stage::TakeWhile { f, .. }
+            | Stage::SkipWhile { f, started: false } => {
                 slots[0].put(item.clone());
-                Next::Call(1, item)
+                Next::Call(f.clone(), 1, item)
             }
-            Stage::Scan { accumulator, .. } => {
+            Stage::Scan { accumulator, f } => {
                 slots[0].put(accumulator.take());
                 slots[1].put(item);
-                Next::Call(2, Value::NIL)
+                Next::Call(f.clone(), 2, Value::NIL)
             }
             Stage::Take(left) => {
                 *left -= 1;
