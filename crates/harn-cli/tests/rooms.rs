@@ -30,7 +30,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("harn-check", &["preflight::bindings", "preflight::templates"]),
     ("harn-llm", &["call_log", "runtime"]),
-    ("harn-fuzz", &["reference::eval", "reference::value"]),
+    ("harn-fuzz", &["reference::calls", "reference::eval", "reference::operators", "reference::value"]),
     (
         "harn-llm",
         &[
@@ -94,6 +94,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "isolate",
             "iter",
             "iter::drain",
+            "iteration",
             "native",
             "ops",
             "task",

@@ -167,6 +167,14 @@ impl Dict {
         Some(&mut self.entries[at].value)
     }
 
+    /// The value of the key that is written as this int, for writing, where one look tells: nothing when the key is not there
+    /// or has to be hashed.
+    #[inline(always)]
+    pub fn known_int_mut(&mut self, key: i64) -> Option<&mut Value> {
+        let at = self.index.as_ref()?.ints.find(key)??;
+        self.entries.get_mut(at as usize).map(|entry| &mut entry.value)
+    }
+
     /// As [`Dict::entry`] for the key that is written as this int: only a new key becomes a string.
     #[inline]
     pub fn entry_int(&mut self, key: i64) -> &mut Value {

@@ -132,7 +132,9 @@ impl Set {
     fn push(&mut self, value: Value) {
         self.entries.push(value);
         self.len += 1;
-        self.order.take();
+        if self.order.get().is_some() {
+            self.order.take();
+        }
     }
 
     /// Moves ints from the table to the array, if there are enough of them.
@@ -171,9 +173,18 @@ impl Set {
             None => self.remove_hashed(value),
         };
         let Some(at) = at else { return false };
+        self.vacate(at as usize);
+        true
+    }
+
+    /// Makes a hole where an element was that nothing refers to any more.
+    #[inline(always)]
+    fn vacate(&mut self, at: usize) {
         self.len -= 1;
-        self.entries[at as usize].put(Value::ABSENT);
-        self.order.take();
+        self.entries[at].put(Value::ABSENT);
+        if self.order.get().is_some() {
+            self.order.take();
+        }
         while self.entries.pop_if(|last| last.is_absent()).is_some() {}
         while self.entries.get(self.head).is_some_and(Value::is_absent) {
             self.head += 1;
@@ -182,7 +193,40 @@ impl Set {
         if self.entries.len() > 2 * self.len + 8 {
             self.close_holes();
         }
-        true
+    }
+
+    /// Whether `int` is an element, where one look tells: nothing when it has to be hashed.
+    #[inline(always)]
+    pub fn contains_int(&self, int: i64) -> Option<bool> {
+        match self.ints.find(int) {
+            Some(known) => Some(known.is_some()),
+            None => self.table.is_empty().then_some(false),
+        }
+    }
+
+    /// Adds `int` where one look tells that there is room for it; false, and nothing done, when there is more to do.
+    #[inline(always)]
+    pub fn insert_int(&mut self, int: i64) -> bool {
+        match self.ints.find(int) {
+            Some(Some(_)) => true,
+            Some(None) if self.entries.len() < self.entries.capacity() => {
+                self.ints.set(int, self.entries.len() as u32);
+                self.push(Value::int(int));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes `int` where one look tells where it is; false, and nothing done, when it has to be hashed.
+    #[inline(always)]
+    pub fn remove_int(&mut self, int: i64) -> bool {
+        let known = self.ints.find(int);
+        if let Some(Some(at)) = known {
+            self.ints.clear(int);
+            self.vacate(at as usize);
+        }
+        known.is_some()
     }
 
     fn remove_hashed(&mut self, value: &Value) -> Option<u32> {
@@ -195,6 +239,8 @@ impl Set {
         self.table.find_entry(table_hash(hash), same).ok().map(|slot| slot.remove().0.at)
     }
 
+    #[cold]
+    #[inline(never)]
     fn close_holes(&mut self) {
         // The new place of each entry.
         let mut places = vec![0; self.entries.len()];
@@ -305,9 +351,22 @@ mod tests {
             let mut model: Vec<usize> = Vec::new();
             for (op, n) in ops {
                 let known = model.contains(&n);
+                let int = value(n).as_int();
+                if let Some(told) = int.and_then(|int| set.contains_int(int)) {
+                    prop_assert_eq!(told, known);
+                }
                 if op == 2 {
-                    prop_assert_eq!(set.remove(&value(n)), known);
+                    if int.is_some_and(|int| set.remove_int(int)) {
+                        prop_assert!(!set.remove(&value(n)));
+                    } else {
+                        prop_assert_eq!(set.remove(&value(n)), known);
+                    }
                     model.retain(|m| *m != n);
+                } else if int.is_some_and(|int| set.insert_int(int)) {
+                    prop_assert!(!set.insert(value(n)));
+                    if !known {
+                        model.push(n);
+                    }
                 } else {
                     prop_assert_eq!(set.insert(value(n)), !known);
                     if !known {

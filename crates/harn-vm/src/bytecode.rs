@@ -172,6 +172,13 @@ ops! {
     CallBuiltin,
     /// call method c of `R[a+1]`; b arguments with the receiver
     CallMethod,
+    /// `R[a]` = whether the set `R[b]` has the int `R[c]`, and jump as the `Jump` behind says; where one look does not tell, or
+    /// they are something else, nothing but skip it
+    SetHas,
+    /// add the int `R[b]` to the set `R[a]` in place, and go on as with SetHas
+    SetAdd,
+    /// remove the int `R[b]` from the set `R[a]` in place, and go on as with SetHas
+    SetRemove,
     /// call `R[a]` with the list `R[a+1]`
     CallSpread,
     /// call the builtin `K[c]` with the list `R[a+1]`

@@ -17,19 +17,17 @@
 
 use std::rc::Rc;
 
-use harn_value::{EnumValue, Range, Ref, Str, StructValue, Tag, Value, View};
+use harn_value::{EnumValue, Ref, StructValue, Tag, Value, View};
 
 use crate::builtin::{Builtin, NativeFuture, Run};
 use crate::bytecode::{Capture, FailKind, Hot, Ins, MethodSite, Op, Proto, TAKE};
-use crate::call_loop::CallLoop;
 use crate::calls::Called;
 use crate::closure::{Closure, Variable, is_callable};
 use crate::coroutine::{Coroutine, Frame, LOOP, Native, TO_NATIVE, bind_args, stack_overflow};
 use crate::error::{Error, Result};
 use crate::fiber::{Fiber, MAX_FRAMES, construct};
-use crate::generator::Generator;
 use crate::held::Held;
-use crate::iter::Iter;
+use crate::iteration::{Next, Spread, prepare_iteration, spread_items};
 use crate::ops::{self, Arith};
 
 /// Why the interpreter stopped.
@@ -68,7 +66,6 @@ impl Fiber {
 
     /// Runs the topmost frame.
     #[allow(clippy::too_many_lines, reason = "one flat table of cases")]
-    #[allow(unused_unsafe, reason = "macros stand in and outside of unsafe blocks")]
     fn run_coroutine(&mut self) -> Event {
         let mut pc: *const Ins;
         let mut regs: *mut Value;
@@ -77,23 +74,23 @@ impl Fiber {
         // The coroutine stays the same one until this function returns: one that changes costs the loop registers.
         let co: *mut Coroutine = &raw mut *self.co;
 
-        // Frames and stack of the coroutine. SAFETY (both): see above; the references are used at once.
+        // Frames and stack of the coroutine, for unsafe blocks: see above; the references are used at once.
         macro_rules! frames {
             () => {
-                (unsafe { &mut (*co).frames })
+                (&mut (*co).frames)
             };
         }
         macro_rules! stack {
             () => {
-                (unsafe { &mut (*co).stack })
+                (&mut (*co).stack)
             };
         }
         // Loads the state of the topmost frame.
         macro_rules! load_frame {
             () => {{
-                let at = frames!().len() - 1;
                 // SAFETY: `run` is called with a script frame on top.
                 unsafe {
+                    let at = frames!().len() - 1;
                     let frame = frames!().get_unchecked(at);
                     pc = frame.pc;
                     proto = frame.proto;
@@ -104,9 +101,11 @@ impl Fiber {
         }
         macro_rules! save_pc {
             () => {{
-                let at = frames!().len() - 1;
                 // SAFETY: there is a frame.
-                unsafe { frames!().get_unchecked_mut(at).pc = pc };
+                unsafe {
+                    let at = frames!().len() - 1;
+                    frames!().get_unchecked_mut(at).pc = pc;
+                }
             }};
         }
         // SAFETY (all four): see the head of the file.
@@ -297,11 +296,11 @@ impl Fiber {
                 // SAFETY (all of this): as above; `regs` is the base of the topmost frame.
                 let plain = unsafe { (*hot).plain && count == (*hot).params as usize };
                 if plain {
-                    let at = frames!().len();
+                    let at = unsafe { frames!().len() };
                     let base = unsafe { frames!().get_unchecked(at - 1).base } as usize + a + 1;
                     unsafe { frames!().get_unchecked_mut(at - 1).pc = pc };
                     let top = base + unsafe { (*hot).registers } as usize + 1;
-                    if at == frames!().capacity() || top > stack!().len() {
+                    if unsafe { at == frames!().capacity() || top > stack!().len() } {
                         if let Err(e) = self.make_room(top) {
                             return Event::Throw(e);
                         }
@@ -734,6 +733,34 @@ impl Fiber {
                         called!(self.call_method(regs, ins.a(), ins.b(), site, proto));
                     }
                 }
+                Op::SetHas => {
+                    let arg = &*reg!(ins.c());
+                    let known = match (arg.as_int(), reg!(ins.b()).as_set()) {
+                        (Some(int), Some(set)) => set.contains_int(int),
+                        _ => None,
+                    };
+                    // SAFETY: the verifier checked that the `Jump` is there.
+                    let jump = unsafe { *pc };
+                    pc = unsafe { pc.add(1) };
+                    if let Some(known) = known {
+                        reg!(ins.a()).set_bool(known);
+                        jump!(jump);
+                    }
+                }
+                Op::SetAdd | Op::SetRemove => {
+                    let int = reg!(ins.b()).as_int();
+                    let set = reg!(ins.a()).as_set_mut().and_then(Ref::get_mut);
+                    // SAFETY: as above.
+                    let jump = unsafe { *pc };
+                    pc = unsafe { pc.add(1) };
+                    if let (Some(int), Some(set)) = (int, set) {
+                        let done =
+                            if ins.op() == Op::SetAdd { set.insert_int(int) } else { set.remove_int(int) };
+                        if done {
+                            jump!(jump);
+                        }
+                    }
+                }
                 Op::CallSpread => called!(self.call_spread(regs, ins.a(), ins.c(), proto)),
                 Op::CallBuiltinSpread => {
                     let Some(builtin) = Builtin::of(constant!(ins.c())) else { continue };
@@ -1120,6 +1147,12 @@ impl Fiber {
                         && let Some(slot) = items.get_mut(index.int_bits() as usize)
                     {
                         slot.put(v);
+                    } else if index.tag() == Tag::Int
+                        && let Some(dict) = place.as_dict_mut()
+                        && let Some(entries) = dict.get_mut()
+                        && let Some(slot) = entries.known_int_mut(index.int_bits())
+                    {
+                        slot.put(v);
                     } else {
                         save_pc!();
                         check!(ops::set_index(place, index, v));
@@ -1415,61 +1448,6 @@ impl Fiber {
         let name = self.cx.0.vm.global_name(module, index);
         Error::plain(format!("Undefined variable: {name}"))
     }
-
-    /// The next item of a loop over anything but a list; goes to register `a + 2`.
-    #[inline(never)]
-    fn next_item(&mut self, regs: *mut Value, a: usize, pairs: bool) -> Result<Next> {
-        // SAFETY: the loop state lies in the frame.
-        let (source, position, item) =
-            unsafe { (&*regs.add(a), &mut *regs.add(a + 1), &mut *regs.add(a + 2)) };
-        let at = position.int_bits();
-        let next = match source.view() {
-            View::Range(r) => match r.start.checked_add(at).filter(|i| r.contains(*i)) {
-                Some(i) => Value::int(i),
-                None => return Ok(Next::End),
-            },
-            View::Set(items) => match items.nth(at as usize) {
-                Some(v) => v.clone(),
-                None => return Ok(Next::End),
-            },
-            View::Dict(d) => match d.nth(at as usize) {
-                Some((k, v)) if pairs => Value::pair(k.into(), v.clone()),
-                Some((k, v)) => {
-                    let mut entry = harn_value::Dict::with_capacity(2);
-                    entry.insert("key", k);
-                    entry.insert("value", v.clone());
-                    Value::dict(entry)
-                }
-                None => return Ok(Next::End),
-            },
-            View::Str(text) => match text.as_str().get(at as usize..).and_then(|t| t.chars().next()) {
-                Some(c) => {
-                    position.set_int(at + c.len_utf8() as i64);
-                    item.put(Str::from_char(c).into());
-                    return Ok(Next::Item);
-                }
-                None => return Ok(Next::End),
-            },
-            View::Foreign(_) => {
-                if source.downcast::<Generator>().is_some() {
-                    return Ok(Next::Generator(source.clone()));
-                }
-                let Ok(iter) = Iter::over(source) else { return Ok(Next::End) };
-                match iter.try_next()? {
-                    Some(Some(v)) => v,
-                    Some(None) => return Ok(Next::End),
-                    None => {
-                        let pull = CallLoop::first(iter, |item| item.unwrap_or(Value::ABSENT));
-                        return Ok(Next::Pull(pull));
-                    }
-                }
-            }
-            _ => return Ok(Next::End),
-        };
-        position.set_int(at + 1);
-        item.put(next);
-        Ok(Next::Item)
-    }
 }
 
 /// Takes `count` values out of registers.
@@ -1477,14 +1455,6 @@ impl Fiber {
 fn take_values<A: smallvec::Array<Item = Value>>(from: *mut Value, count: usize) -> smallvec::SmallVec<A> {
     // SAFETY: callers name registers of the running function.
     (0..count).map(|i| unsafe { (*from.add(i)).take() }).collect()
-}
-
-enum Next {
-    Item,
-    End,
-    Generator(Value),
-    /// What gives the item, [`Value::ABSENT`] at the end.
-    Pull(CallLoop),
 }
 
 #[inline(never)]
@@ -1527,47 +1497,4 @@ fn same_variant(a: &Ref<EnumValue>, b: &Ref<EnumValue>) -> bool {
         return a.variant == b.variant;
     }
     a.ty.name == b.ty.name && a.variant_name() == b.variant_name()
-}
-
-/// Turns the value of a `for` into loop state.
-fn prepare_iteration(v: &mut Value) -> Result<()> {
-    match v.view() {
-        View::List(_) | View::Set(_) | View::Dict(_) | View::Range(_) | View::Str(_) => Ok(()),
-        View::Nil => {
-            v.put(Value::list(Vec::new()));
-            Ok(())
-        }
-        View::Foreign(_) if v.downcast::<Generator>().is_some() || Iter::is(v) => Ok(()),
-        View::Foreign(_) => match Iter::over(v) {
-            Ok(iter) => {
-                v.put(iter.into_value());
-                Ok(())
-            }
-            Err(_) => Err(Error::type_error(format!("cannot iterate over {}", v.type_name()))),
-        },
-        _ => Err(Error::type_error(format!("cannot iterate over {}", v.type_name()))),
-    }
-}
-
-enum Spread {
-    Items(Vec<Value>),
-    Iter(Iter),
-    No,
-}
-
-/// The items that `...v` adds to a list.
-fn spread_items(v: &Value) -> Spread {
-    match v.view() {
-        View::List(items) => Spread::Items(items.to_vec()),
-        View::Set(items) => Spread::Items(items.iter().cloned().collect()),
-        View::Range(r) => match i64::try_from(r.len()) {
-            Ok(len) if len < 1 << 20 => {
-                let r: Range = **r;
-                Spread::Items((0..len).map(|i| Value::int(r.start + i)).collect())
-            }
-            _ => Iter::over(v).map_or(Spread::No, Spread::Iter),
-        },
-        View::Foreign(_) => Iter::over(v).map_or(Spread::No, Spread::Iter),
-        _ => Spread::No,
-    }
 }

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
-//! lives in `arena.rs`, `interp.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
+//! lives in `arena.rs`, `interp.rs`, `calls.rs`, `iteration.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -41,6 +41,7 @@ mod held;
 mod interp;
 mod isolate;
 pub mod iter;
+mod iteration;
 mod modules;
 mod native;
 mod ops;

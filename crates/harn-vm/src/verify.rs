@@ -3,7 +3,7 @@
 //! [`VmBuilder::verify`](crate::VmBuilder::verify).
 //!
 //! Checked are, for every instruction: that its registers, register windows and the registers named by its path lie in
-//! the frame; that jumps, error handlers and the instructions that `IterNext` and `AddPath` skip lie in the code; that constants
+//! the frame; that jumps, error handlers and the instructions that `IterNext`, `AddPath` and those of sets skip lie in the code; that constants
 //! exist and are of the kind the instruction expects; that functions, module variables, captured variables and entries
 //! of tables exist; that registers which the interpreter holds at once, one of them to write, differ; and that code
 //! does not fall off its end.
@@ -128,6 +128,12 @@ impl Check<'_> {
                 && self.at as isize + 2 + next.sc() == target
         });
         self.that(follows && self.at + 2 < code.len(), "IterNext without its second half")
+    }
+
+    /// An instruction that takes over the `Jump` behind it, or skips it.
+    fn jump_follows(&self) -> Verdict {
+        let follows = self.proto.code.get(self.at + 1).is_some_and(|next| next.op() == Op::Jump);
+        self.that(follows && self.at + 2 < self.proto.code.len(), "an instruction without its second half")
     }
 
     /// The variables that a new closure captures.
@@ -377,8 +383,16 @@ impl Check<'_> {
             Op::AddPath => {
                 self.path(c, a)?;
                 self.differ(a, b)?;
-                let follows = self.proto.code.get(self.at + 1).is_some_and(|next| next.op() == Op::Jump);
-                self.that(follows && self.at + 2 < self.proto.code.len(), "AddPath without its second half")?;
+                self.jump_follows()?;
+                self.registers([a, b])
+            }
+            Op::SetHas => {
+                self.jump_follows()?;
+                self.registers([a, b, c])
+            }
+            Op::SetAdd | Op::SetRemove => {
+                self.differ(a, b)?;
+                self.jump_follows()?;
                 self.registers([a, b])
             }
             Op::AddToCell => {
@@ -540,6 +554,18 @@ mod tests {
         }
         assert!(verify(&proto(&add(0, 3, 0)[..1], &vm), &vm).is_err());
         assert!(verify(&proto(&[add(0, 3, 0)[0], pair[1]], &vm), &vm).is_err());
+        let set = |op, a, b, c| [Ins::new(op, a, b, c), Ins::new(Op::Jump, 0, 0, 0)];
+        for (good, bad) in [
+            (set(Op::SetHas, 3, 3, 3), set(Op::SetHas, 0, 0, 4)),
+            (set(Op::SetHas, 0, 1, 2), set(Op::SetHas, 4, 1, 2)),
+            (set(Op::SetAdd, 0, 3, 0), set(Op::SetAdd, 1, 1, 0)),
+            (set(Op::SetRemove, 3, 0, 0), set(Op::SetRemove, 0, 4, 0)),
+        ] {
+            assert_eq!(verify(&proto(&good, &vm), &vm), Ok(()), "{good:?}");
+            assert!(verify(&proto(&bad, &vm), &vm).is_err(), "{bad:?}");
+            assert!(verify(&proto(&good[..1], &vm), &vm).is_err(), "{good:?}");
+            assert!(verify(&proto(&[good[0], pair[1]], &vm), &vm).is_err(), "{good:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use harn_syntax::ast::*;
 
 use super::Compiler;
 use super::effects::Effects;
-use super::expr::is_number;
+use super::expr::{is_number, variable_name};
 use super::facts::mentions;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, Op, PathStep, TAKE};
@@ -210,6 +210,14 @@ impl<'a> Compiler<'a> {
             ExprKind::MethodCall { object, name: method, args, optional: false }
                 if object.as_name() == Some(name) && args.iter().all(|a| !a.spread) =>
             {
+                if let [arg] = &args[..]
+                    && let Some(op) = set_change(&method.name)
+                    && !Effects::of(&arg.value).assigns(name)
+                    && !matches!(self.resolve_type(name), Some(Binding::Enum(_)))
+                {
+                    self.change_set(op, name, reg, method, &arg.value);
+                    return;
+                }
                 if self.may_take(name, args.iter().map(|a| &a.value)) {
                     self.moved = Some(reg);
                 } else if let [arg] = &args[..]
@@ -293,6 +301,30 @@ impl<'a> Compiler<'a> {
         let (receiver, arg) = (self.f().temp(), self.f().temp());
         self.f().emit(Op::Move, receiver, reg, 0);
         self.f().emit(Op::Take, arg, t, 0);
+        let site = self.method_site(&method.name, false);
+        self.f().emit(Op::CallMethod, base, 2, site);
+        self.f().emit(Op::Take, reg, base, 0);
+        self.f().land(done);
+    }
+
+    /// `x = x.add(e)` or `x = x.remove(e)`, which `op` does where `x` is a set and `e` an int. For anything else the method is
+    /// called, and gets the variable's value for good unless an error must leave it there.
+    fn change_set(&mut self, op: Op, name: &Name, reg: Reg, method: &'a Ident, value: &'a Expr) {
+        let base = self.f().temp();
+        let (receiver, arg) = (self.f().temp(), self.f().temp());
+        // A variable is read where it is.
+        let known = variable_name(value).and_then(|name| self.plain_local(name)).filter(|r| *r != reg);
+        if known.is_none() {
+            self.expr(value, arg);
+        }
+        self.f().at(method.span);
+        self.f().emit(op, reg, known.unwrap_or(arg), 0);
+        let done = self.f().jump(Op::Jump, 0, 0);
+        let last = !self.survives_error(name);
+        self.f().emit(if last { Op::Take } else { Op::Move }, receiver, reg, 0);
+        if let Some(known) = known {
+            self.f().emit(Op::Move, arg, known, 0);
+        }
         let site = self.method_site(&method.name, false);
         self.f().emit(Op::CallMethod, base, 2, site);
         self.f().emit(Op::Take, reg, base, 0);
@@ -586,6 +618,15 @@ fn same_simple(a: &Expr, b: &Expr) -> bool {
             ExprKind::Member { object: y, name: m, optional: false },
         ) => n.name == m.name && same_simple(x, y),
         _ => false,
+    }
+}
+
+/// The instruction that changes a set in place as the method of this name does.
+fn set_change(method: &str) -> Option<Op> {
+    match method {
+        "add" => Some(Op::SetAdd),
+        "remove" | "delete" => Some(Op::SetRemove),
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@ use harn_value::Value;
 use super::Compiler;
 use super::control::{Exit, Guard};
 use super::effects::Effects;
+use super::expr::variable_name;
 use super::scope::{Binding, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, MethodSite, Op};
 
@@ -218,6 +219,15 @@ impl<'a> Compiler<'a> {
             return;
         }
         let receiver = self.f().temp();
+        if let (false, "contains" | "has", [arg]) = (optional, name.name.as_str(), args)
+            && !arg.spread
+            && let Some(object) = object.as_name()
+            && let Some(this) = self.plain_local(object).filter(|this| Some(*this) != moved)
+            && !Effects::of(&arg.value).assigns(object)
+        {
+            self.has(this, name, &arg.value, base, dst);
+            return;
+        }
         self.arg(object, receiver, moved);
         let nil = optional.then(|| self.f().jump(Op::JumpIfNil, receiver, 0));
         let site = self.method_site(&name.name, optional);
@@ -238,6 +248,28 @@ impl<'a> Compiler<'a> {
             self.load_nil(dst);
             self.f().land(done);
         }
+    }
+
+    /// `x.contains(e)` for a variable that `e` does not assign: one instruction where it is a set and `e` an int. The registers
+    /// behind `base` are the call's, for anything else.
+    fn has(&mut self, this: Reg, method: &'a Ident, value: &'a Expr, base: Reg, dst: Reg) {
+        let (receiver, arg) = (base + 1, self.f().temp());
+        // A variable is read where it is.
+        let known = variable_name(value).and_then(|name| self.plain_local(name));
+        if known.is_none() {
+            self.expr(value, arg);
+        }
+        self.f().at(method.span);
+        self.f().emit(Op::SetHas, dst, this, u32::from(known.unwrap_or(arg)));
+        let done = self.f().jump(Op::Jump, 0, 0);
+        self.f().emit(Op::Move, receiver, this, 0);
+        if let Some(known) = known {
+            self.f().emit(Op::Move, arg, known, 0);
+        }
+        let site = self.method_site(&method.name, false);
+        self.f().emit(Op::CallMethod, base, 2, site);
+        self.deliver(base, dst);
+        self.f().land(done);
     }
 
     /// A call site of a method.

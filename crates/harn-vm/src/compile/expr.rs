@@ -848,7 +848,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// The name that an operand consists of.
-fn variable_name(e: &Expr) -> Option<&Name> {
+pub(super) fn variable_name(e: &Expr) -> Option<&Name> {
     match &e.kind {
         ExprKind::Paren(inner) => variable_name(inner),
         _ => e.as_name(),
