@@ -145,6 +145,10 @@ pub(crate) struct RunArgs {
     /// With --durable: the name of the run. Without it, one is drawn.
     #[arg(long, value_name = "ID", requires = "durable")]
     pub(crate) run_id: Option<String>,
+    /// With --durable: end the process when the program does nothing but wait for longer than this, as in 500ms, 30s, 5m or
+    /// 2h; `harn resume` goes on when the time has come.
+    #[arg(long, value_name = "TIME", requires = "durable", value_parser = parse_time)]
+    pub(crate) suspend_after: Option<std::time::Duration>,
     /// Arguments for the program, its list `argv`.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
@@ -156,7 +160,7 @@ pub(crate) struct ResumeArgs {
     /// The run.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(crate) id: Option<String>,
-    /// All runs of the project that were interrupted, one after the other.
+    /// All runs of the project that were interrupted, or were suspended and are due, one after the other.
     #[arg(long)]
     pub(crate) all: bool,
     /// Do effects again of which nobody knows whether they happened.
@@ -519,6 +523,21 @@ fn parse_preflight(text: &str) -> Result<harn_check::PreflightSeverity, String> 
     harn_check::PreflightSeverity::parse(text).ok_or_else(|| "expected error, warning or off".to_owned())
 }
 
+/// Reads a time: a number with its unit behind it.
+fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let wrong = || format!("expected a time such as 500ms, 30s, 5m or 2h, got '{text}'");
+    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u64 = text[..at].parse().map_err(|_| wrong())?;
+    let unit = match &text[at..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).map(std::time::Duration::from_millis).ok_or_else(wrong)
+}
+
 /// Reads a size: a number of bytes, or one with K, M or G behind it.
 fn parse_size(text: &str) -> Result<usize, String> {
     let upper = text.trim().to_ascii_uppercase();
@@ -554,6 +573,15 @@ mod tests {
         assert!(parse_size("much").unwrap_err().contains("512M"));
         assert!(parse_size("99999999999G").is_err());
         assert!(parse_size("0").is_err());
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("500ms"), Ok(std::time::Duration::from_millis(500)));
+        assert_eq!(parse_time("2h"), Ok(std::time::Duration::from_secs(7200)));
+        for wrong in ["", "5", "s", "5 s", "-5s", "5d", "99999999999999999999s", "9999999999999999999h"] {
+            assert!(parse_time(wrong).unwrap_err().contains("such as 500ms"), "{wrong}");
+        }
     }
 
     #[test]

@@ -163,6 +163,34 @@ fn keys_are_taken_from_the_environment_again() {
     assert_eq!(finish(again, b"").out, "26\n26\n");
 }
 
+#[test]
+fn a_run_that_only_waits_holds_no_process() {
+    let program =
+        "println(\"before\")\nlet n = parallel each [1500, 1600] { ms -> sleep(ms); ms }\nprintln(n)\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let first = durable(path, "r", &["--suspend-after", "1s", "main.harn"]);
+    assert_eq!((first.code, first.out.as_str()), (75, "before\n"), "{}", first.shown());
+    assert!(
+        first.err.contains("run r waits until") && first.err.contains("`harn resume r`"),
+        "{}",
+        first.err
+    );
+    // While more than the limit is left it is suspended again; the rest is waited for.
+    let mut out = String::new();
+    let mut code = 75;
+    while code == 75 {
+        std::thread::sleep(Duration::from_millis(300));
+        let resumed = harn_in(path, &["resume", "r"]);
+        out += &resumed.out;
+        code = resumed.code;
+    }
+    assert_eq!((code, out.as_str()), (0, "[1500, 1600]\n"));
+    assert_eq!(harn_in(path, &["replay", "r"]).out, "before\n[1500, 1600]\n");
+    let wrong = durable(path, "s", &["--suspend-after", "soon", "main.harn"]);
+    assert!(wrong.code == 2 && wrong.err.contains("such as 500ms"), "{}", wrong.shown());
+}
+
 // ---- agents ----
 
 /// How often each request came, by how many messages it had.

@@ -92,7 +92,7 @@ impl Body for JournalBody {
             })
         });
         let digest = Digester::new().add(&self.digest.to_le_bytes()).end();
-        let wait = self.core.begin_op::<Piece>("body", self.note.clone(), digest, false, begin);
+        let wait = self.core.begin_op::<Piece>("body", self.note.clone(), digest, None, begin);
         Box::pin(async move {
             let piece = wait.await?;
             Ok(piece.map(|bytes| {

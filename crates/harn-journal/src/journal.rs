@@ -77,6 +77,9 @@ pub enum Stop {
     /// A replay has come to where it was to stop.
     #[error("stopped before entry {0}")]
     Until(u64),
+    /// The program does nothing but wait until a time, in milliseconds since 1970.
+    #[error("it has nothing to do before {0} ms")]
+    Suspended(i64),
     /// Somebody stopped the program: the run can be resumed.
     #[error("interrupted")]
     Interrupted,
@@ -103,6 +106,8 @@ pub struct Setup {
     pub retry_in_doubt: bool,
     /// What is followed is written down again: the journal of a fork.
     pub copies: bool,
+    /// A program that does nothing but wait for longer than this is stopped.
+    pub suspend_after: Option<Duration>,
 }
 
 impl Setup {
@@ -117,6 +122,7 @@ impl Setup {
             reload: false,
             retry_in_doubt: false,
             copies: false,
+            suspend_after: None,
         }
     }
 }
@@ -132,6 +138,7 @@ pub(crate) struct Core {
     pub(crate) replay: bool,
     pub(crate) retry_in_doubt: bool,
     copies: bool,
+    suspend_after: Option<Duration>,
     until: Option<u64>,
     reins: RefCell<Option<Reins>>,
     stopped: RefCell<Option<Stop>>,
@@ -199,7 +206,8 @@ pub(crate) enum Next {
 impl Journal {
     /// A journal over a system.
     pub fn new(setup: Setup) -> Journal {
-        let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies } = setup;
+        let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies, suspend_after } =
+            setup;
         let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
         let mut known = (0, 0);
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
@@ -255,6 +263,7 @@ impl Journal {
             replay,
             retry_in_doubt,
             copies,
+            suspend_after,
             until,
             reins: RefCell::default(),
             stopped: RefCell::default(),
@@ -347,6 +356,11 @@ impl State {
     /// Whether the next entry to follow is one that fits.
     pub(crate) fn next_is(&self, fits: impl FnOnce(&What) -> bool) -> bool {
         self.recorded.front().is_some_and(|entry| fits(&entry.what))
+    }
+
+    /// When the first of the waits of the program is over, if it does nothing but wait for times.
+    fn waits_until(&self) -> Option<u64> {
+        self.ops.values().map(Op::due).collect::<Option<Vec<u64>>>()?.into_iter().min()
     }
 
     /// Whether there is no entry left.
@@ -696,6 +710,17 @@ impl Core {
         let state = self.state.borrow();
         let (_, mono) = self.real(&state.clock);
         Duration::from_nanos(until.saturating_sub(mono))
+    }
+
+    /// Stops a program that does nothing but wait, if that takes long and it is to be stopped then.
+    pub(crate) fn suspend(&self) {
+        let Some(longest) = self.suspend_after else { return };
+        let Some(until) = self.state.borrow().waits_until() else { return };
+        let left = self.left(until);
+        if left > longest {
+            let left = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
+            self.stop(Stop::Suspended(self.inner.now_ms().saturating_add(left)));
+        }
     }
 
     // ---- output ----

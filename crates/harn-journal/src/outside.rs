@@ -39,14 +39,19 @@ pub(crate) struct Op {
     running: Option<Running>,
     outcome: Option<Vec<u8>>,
     waker: Option<Waker>,
-    /// Whether it is over when the run is stopped and nothing else is to be done.
-    ends: bool,
+    /// For a wait: when it is over. It is over, too, when the run is stopped and nothing else is to be done.
+    due: Option<u64>,
 }
 
 impl Op {
     /// Whether it is still waited for.
     pub(crate) fn is_open(&self) -> bool {
         self.outcome.is_none()
+    }
+
+    /// When it is over; nothing for what is no wait.
+    pub(crate) fn due(&self) -> Option<u64> {
+        self.due
     }
 
     pub(crate) fn described(&self) -> String {
@@ -179,7 +184,7 @@ impl Core {
         name: &'static str,
         note: Rc<str>,
         digest: u64,
-        ends: bool,
+        due: Option<u64>,
         begin: Box<dyn FnOnce() -> Running>,
     ) -> Wait<T> {
         let place = self.here();
@@ -188,8 +193,7 @@ impl Core {
             let op = state.next_op;
             state.next_op += 1;
             let begin = Some(begin);
-            let new =
-                Op { name, note, digest, place, begin, running: None, outcome: None, waker: None, ends };
+            let new = Op { name, note, digest, place, begin, running: None, outcome: None, waker: None, due };
             state.ops.insert(op, new);
             (op, state.live)
         };
@@ -215,7 +219,7 @@ impl Core {
                 Vec::new()
             })
         });
-        Box::pin(self.begin_op::<()>("sleep", note.into(), digest, true, begin))
+        Box::pin(self.begin_op::<()>("sleep", note.into(), digest, Some(until), begin))
     }
 
     pub(crate) fn begin_run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
@@ -245,7 +249,7 @@ impl Core {
                 ran.encode()
             })
         });
-        let wait = self.begin_op::<io::Result<Finished>>("run", note, digest, false, begin);
+        let wait = self.begin_op::<io::Result<Finished>>("run", note, digest, None, begin);
         let core = self.own();
         Box::pin(async move {
             wait.await.map(|ran| Finished {
@@ -301,7 +305,7 @@ impl Core {
                 head.encode()
             })
         });
-        let wait = self.begin_op::<Result<Head, HttpError>>("http", note.clone(), digest, false, begin);
+        let wait = self.begin_op::<Result<Head, HttpError>>("http", note.clone(), digest, None, begin);
         let core = self.own();
         Box::pin(async move {
             let (status, headers) = wait.await?;
@@ -452,7 +456,9 @@ impl Outside for Journal {
                     return Poll::Pending;
                 }
                 let mut wakers: Vec<Waker> = Vec::new();
-                for op in core.state.borrow_mut().ops.values_mut().filter(|op| op.ends && op.is_open()) {
+                for op in
+                    core.state.borrow_mut().ops.values_mut().filter(|op| op.due.is_some() && op.is_open())
+                {
                     op.outcome = Some(Vec::new());
                     wakers.extend(op.waker.take());
                 }
@@ -476,6 +482,7 @@ impl Outside for Journal {
         if idle {
             core.flush();
             core.look_after(context);
+            core.suspend();
         }
         Poll::Pending
     }

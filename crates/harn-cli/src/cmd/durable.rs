@@ -34,6 +34,16 @@ fn store() -> Failed<Arc<SqliteStore>> {
     Ok(Arc::new(SqliteStore::new(path)))
 }
 
+/// The store of the project, if it has one: who only looks makes none.
+fn known_store(id: &str) -> Failed<Arc<SqliteStore>> {
+    let real = Real::new();
+    if real.is_file(&program::state_file(&real)) { store() } else { Err(missing(id)) }
+}
+
+fn missing(id: &str) -> String {
+    format!("there is no run '{id}' here: runs are kept in the project that they were started in")
+}
+
 /// The end of a command that has failed.
 fn failed(text: &str) -> u8 {
     eprintln!("{}", harn_syntax::printable(text));
@@ -54,6 +64,12 @@ fn checked(id: &str) -> Failed<()> {
         ));
     }
     Ok(())
+}
+
+/// A time for people, to the second.
+fn shown_time(ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// What is needed to start the program again.
@@ -114,7 +130,8 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
         Err(text) => return failed(&text),
     };
     eprintln!("[harn] run {id} is kept");
-    let setup = Setup::new(sink.system(), owned.keeper());
+    let suspend_after = args.suspend_after;
+    let setup = Setup { suspend_after, ..Setup::new(sink.system(), owned.keeper()) };
     owned.work(args, text, &sink, setup)
 }
 
@@ -127,9 +144,7 @@ fn explained(id: &str, error: &StoreError) -> String {
             )
         }
         StoreError::Held { .. } => format!("run '{id}' is being worked on by another process"),
-        StoreError::Missing { .. } => {
-            format!("there is no run '{id}' here; `harn runs list` shows those that there are")
-        }
+        StoreError::Missing { .. } => missing(id),
         other => format!("run '{id}': {other}"),
     }
 }
@@ -206,6 +221,17 @@ impl Owned {
                 drop(self.leave(None, ""));
                 shown_difference(id, &difference)
             }
+            Stop::Suspended(due_ms) => {
+                let at = shown_time(due_ms);
+                let note = format!("waits until {at}");
+                match self.leave(Some(NewStatus::Suspended { due_ms: Some(due_ms), answers: 0 }), &note) {
+                    Ok(()) => {
+                        eprintln!("[harn] run {id} waits until {at}; `harn resume {id}` goes on with it");
+                        TO_BE_RESUMED
+                    }
+                    Err(text) => failed(&text),
+                }
+            }
             stop => {
                 drop(self.leave(None, ""));
                 eprintln!("run '{id}': {stop}; `harn resume {id}` goes on with it");
@@ -238,8 +264,7 @@ struct Known {
 /// Reads a run.
 fn known(store: &dyn Store, id: &str) -> Failed<Known> {
     let wrong = |error: StoreError| explained(id, &error);
-    let missing = || format!("there is no run '{id}' here; `harn runs list` shows those that there are");
-    let run = wait(store.run(id)).map_err(wrong)?.ok_or_else(missing)?;
+    let run = wait(store.run(id)).map_err(wrong)?.ok_or_else(|| missing(id))?;
     let (args, info) = given(&run)?;
     let here = Real::new().work_dir().display().to_string();
     if info["dir"].as_str().is_some_and(|dir| dir != here) {
@@ -269,7 +294,7 @@ fn known(store: &dyn Store, id: &str) -> Failed<Known> {
 
 /// Goes on with a run; gives the exit code.
 pub(crate) fn resume(args: &ResumeArgs) -> u8 {
-    let store = match store() {
+    let store = match args.id.as_deref().map_or_else(store, known_store) {
         Ok(store) => store,
         Err(text) => return failed(&text),
     };
@@ -287,7 +312,12 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         };
         let Some(last) = page.last() else { break };
         filter.before = Some(last.number);
-        open.extend(page.into_iter().filter(|run| run.status == RunStatus::Running).map(|run| run.id));
+        let is_due = |run: &Run| match run.status {
+            RunStatus::Running => true,
+            RunStatus::Suspended => run.due_ms.is_some_and(|due_ms| due_ms <= now_ms),
+            _ => false,
+        };
+        open.extend(page.into_iter().filter(is_due).map(|run| run.id));
     }
     // The oldest first.
     let mut worst = 0;
@@ -325,13 +355,18 @@ fn resume_one(store: &Arc<SqliteStore>, id: &str, retry_in_doubt: bool) -> Faile
         }
     };
     let sink = Sink::of(known.args.json, known.args.quiet);
-    let setup = Setup { entries: known.entries, retry_in_doubt, ..Setup::new(sink.system(), owned.keeper()) };
+    let setup = Setup {
+        entries: known.entries,
+        retry_in_doubt,
+        suspend_after: known.args.suspend_after,
+        ..Setup::new(sink.system(), owned.keeper())
+    };
     Ok(owned.work(known.args, known.text, &sink, setup))
 }
 
 /// Shows a run again; gives the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> u8 {
-    let known = store().and_then(|store| known(&*store, &args.id));
+    let known = known_store(&args.id).and_then(|store| known(&*store, &args.id));
     let known = match known {
         Ok(known) => known,
         Err(text) => return failed(&text),
@@ -391,7 +426,7 @@ pub(crate) fn fork(args: ForkArgs) -> u8 {
 }
 
 fn forked(args: ForkArgs) -> Failed<u8> {
-    let store = store()?;
+    let store = known_store(&args.id)?;
     let mut known = known(&*store, &args.id)?;
     let id = args.run_id.unwrap_or_else(drawn);
     checked(&id)?;
@@ -427,6 +462,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
     let setup = Setup {
         entries: known.entries,
         copies: true,
+        suspend_after: known.args.suspend_after,
         reload: args.changed,
         ..Setup::new(sink.system(), owned.keeper())
     };
