@@ -67,6 +67,15 @@ pub enum What {
     Program,
 }
 
+/// Where a program is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The path of the task: numbers of children from the root, such as `0.2.1`.
+    pub task: Arc<str>,
+    /// File and line; may be empty.
+    pub at: Arc<str>,
+}
+
 /// An entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use harn_system::System;
 
-use crate::entry::{Entry, What};
+use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept, wait};
-use crate::outside::{Op, Wakes};
+use crate::op::{Op, Wakes};
 use crate::secrets::Secrets;
 use crate::wire::{Answer, nanos};
 
@@ -22,15 +22,6 @@ const LEAP: Duration = Duration::from_secs(1);
 
 /// Entries wait for each other at most this long while the program is busy.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// Where a program is.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// The path of the task: numbers of children from the root, such as `0.2.1`.
-    pub task: Arc<str>,
-    /// File and line; may be empty.
-    pub at: Arc<str>,
-}
 
 /// What holds the program that a journal belongs to.
 pub struct Reins {

@@ -15,6 +15,7 @@
 //! | `entry` | what a journal consists of, and its form in a store |
 //! | `journal` | what follows and records: the next entry, the clock, output, the end |
 //! | `layer` | the system that a program sees: what is answered at once |
+//! | `op` | operations that take time, and who is told |
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
 //! | `body` | bodies of replies, piece by piece |
 //! | `keeper` | where entries go: a store, memory, nowhere |
@@ -28,10 +29,11 @@ mod entry;
 mod journal;
 mod keeper;
 mod layer;
+mod op;
 mod outside;
 mod secrets;
 mod wire;
 
-pub use entry::{Entry, What};
-pub use journal::{Difference, Journal, Place, Reins, Setup, Stop};
+pub use entry::{Entry, Place, What};
+pub use journal::{Difference, Journal, Reins, Setup, Stop};
 pub use keeper::{Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, take_lease, wait};

@@ -4,14 +4,13 @@
 //! completion over at a time, when nothing else is to be done. While a journal is followed, its entries say which.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use harn_system::{
@@ -21,89 +20,10 @@ use harn_system::{
 
 use crate::body::{JournalBody, Link};
 use crate::entry::{Digester, Entry, What};
-use crate::journal::{Begun, Core, Journal, Place, Status};
+use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::{Kept, LEASE_MS};
+use crate::op::{Op, OpWake, Running};
 use crate::wire::{Answer, Head, STOPPED, path_bytes};
-
-/// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
-type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
-
-/// An operation that the program waits for.
-pub(crate) struct Op {
-    name: &'static str,
-    note: Rc<str>,
-    digest: u64,
-    place: Place,
-    /// Makes the operation happen. Taken when it begins.
-    begin: Option<Box<dyn FnOnce() -> Running>>,
-    running: Option<Running>,
-    outcome: Option<Vec<u8>>,
-    waker: Option<Waker>,
-    /// For a wait: when it is over. It is over, too, when the run is stopped and nothing else is to be done.
-    due: Option<u64>,
-}
-
-impl Op {
-    /// Whether it is still waited for.
-    pub(crate) fn is_open(&self) -> bool {
-        self.outcome.is_none()
-    }
-
-    /// When it is over; nothing for what is no wait.
-    pub(crate) fn due(&self) -> Option<u64> {
-        self.due
-    }
-
-    pub(crate) fn described(&self) -> String {
-        format!("{} {}", self.name, self.note)
-    }
-}
-
-/// Operations that may go on, and who is told.
-#[derive(Default)]
-pub(crate) struct Wakes {
-    ready: Mutex<VecDeque<u64>>,
-    outer: Mutex<Option<Waker>>,
-}
-
-impl Wakes {
-    fn push(&self, op: u64) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(op);
-        self.wake_all();
-    }
-
-    pub(crate) fn push_all(&self, ops: impl IntoIterator<Item = u64>) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(ops);
-    }
-
-    /// The next operation that may go on, of those that said so by now.
-    fn ready(&self) -> impl Iterator<Item = u64> + '_ {
-        let now = self.ready.lock().unwrap_or_else(PoisonError::into_inner).len();
-        (0..now).map_while(|_| self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front())
-    }
-
-    fn watch(&self, waker: &Waker) {
-        *self.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
-    }
-
-    pub(crate) fn wake_all(&self) {
-        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(outer) = outer {
-            outer.wake();
-        }
-    }
-}
-
-struct OpWake {
-    op: u64,
-    wakes: Arc<Wakes>,
-}
-
-impl Wake for OpWake {
-    fn wake(self: Arc<Self>) {
-        self.wakes.push(self.op);
-    }
-}
 
 /// Numbers from here on are of work that nobody waits for.
 const ASIDE: u64 = 1 << 63;

@@ -1,0 +1,91 @@
+//! Operations that take time, and who is told that they may go on.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+use crate::entry::Place;
+
+/// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
+
+/// An operation that the program waits for.
+pub(crate) struct Op {
+    pub(crate) name: &'static str,
+    pub(crate) note: Rc<str>,
+    pub(crate) digest: u64,
+    pub(crate) place: Place,
+    /// Makes the operation happen. Taken when it begins.
+    pub(crate) begin: Option<Box<dyn FnOnce() -> Running>>,
+    pub(crate) running: Option<Running>,
+    pub(crate) outcome: Option<Vec<u8>>,
+    pub(crate) waker: Option<Waker>,
+    /// For a wait: when it is over. It is over, too, when the run is stopped and nothing else is to be done.
+    pub(crate) due: Option<u64>,
+}
+
+impl Op {
+    /// Whether it is still waited for.
+    pub(crate) fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// When it is over; nothing for what is no wait.
+    pub(crate) fn due(&self) -> Option<u64> {
+        self.due
+    }
+
+    pub(crate) fn described(&self) -> String {
+        format!("{} {}", self.name, self.note)
+    }
+}
+
+/// Operations that may go on, and who is told.
+#[derive(Default)]
+pub(crate) struct Wakes {
+    ready: Mutex<VecDeque<u64>>,
+    outer: Mutex<Option<Waker>>,
+}
+
+impl Wakes {
+    pub(crate) fn push(&self, op: u64) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(op);
+        self.wake_all();
+    }
+
+    pub(crate) fn push_all(&self, ops: impl IntoIterator<Item = u64>) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).extend(ops);
+    }
+
+    /// The next operation that may go on, of those that said so by now.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = u64> + '_ {
+        let now = self.ready.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (0..now).map_while(|_| self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front())
+    }
+
+    pub(crate) fn watch(&self, waker: &Waker) {
+        *self.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(outer) = outer {
+            outer.wake();
+        }
+    }
+}
+
+/// Notes that an operation may go on.
+pub(crate) struct OpWake {
+    pub(crate) op: u64,
+    pub(crate) wakes: Arc<Wakes>,
+}
+
+impl Wake for OpWake {
+    fn wake(self: Arc<Self>) {
+        self.wakes.push(self.op);
+    }
+}
