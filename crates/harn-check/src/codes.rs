@@ -52,6 +52,18 @@ codes! {
         "Change what is returned, or the type behind `->`.";
     OPERAND_TYPE = "E0203", "An operator is used on types that it does not work on.",
         "Convert one side: `to_string(n)` or \"${n}\" makes text, `to_int(text)` a number.";
+    INFERRED_TWICE = "E0204", "The arguments of a call bind a type parameter to two types.",
+        "Pass values of one type, or give the parameters type parameters of their own.";
+    NOT_EXHAUSTIVE = "E0205", "A `match` leaves out cases that its value may be.",
+        "Add an arm for each case that the message names, or `_ -> { ... }` for all others.";
+    STILL_REACHED = "E0206", "`unreachable(x)` stands where `x` may still have a value.",
+        "Handle the types that the message names before the call.";
+    TYPE_ARGUMENTS = "E0207", "A call gives type arguments to a function that declares none, or another number of them.",
+        "Give as many type arguments as the function has type parameters, or none.";
+    NOT_SATISFIED = "E0208", "A type lacks what the interface in a `where` clause asks for.",
+        "Add the methods that the message names with `impl`, or pass a value of another type.";
+    VARIANCE = "E0209", "A type parameter marked `in` or `out` stands where its mark does not allow it.",
+        "`out` is for results, `in` for parameters; remove the mark where the type is used both ways.";
     ARGUMENT_COUNT = "W0100", "A call gives a function too few arguments (missing ones are nil) or too many (ignored).",
         "Pass one argument for each parameter, or give the parameter a default.";
     UNREACHABLE = "W0101", "A statement behind `return`, `throw`, `break` or `continue` never runs.",
@@ -66,6 +78,16 @@ codes! {
         "Write an attribute that means something on this declaration, or remove it.";
     DEPRECATED = "W0106", "A call of a function marked `@deprecated`.",
         "Call what the attribute names in its place.";
+    COMPARED_TYPES = "W0107", "An ordering operator between values that have no order among each other.",
+        "Convert one side, or compare what has an order.";
+    PATTERN_TYPE = "W0108", "An arm of a `match` has a literal of a type that the value never has.",
+        "Write a literal of the type of the value, or remove the arm.";
+    NOT_COVERED = "W0109", "A value of type `unknown` was tested for some types, and the rest ends up where nothing should.",
+        "Test for the types that the message names, or leave with a plain `return`.";
+    UNVALIDATED = "W0110", "With strict types: a part of a value from outside is used before anything has looked at the whole.",
+        "Annotate the variable with its type, or use `schema_expect` or `schema_is`.";
+    CONSTRAINT_METHOD = "W0111", "A method that the interface in the `where` clause of the function does not have.",
+        "Call a method of the interface, or add this one to it.";
     UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",
@@ -111,6 +133,33 @@ codes! {
         "Remove the branch, or write the condition that was meant.";
     PARALLEL_ASSIGNMENT = "parallel-assignment", "The body of a `parallel` assigns a variable outside of it, which is a copy there.",
         "Let the body give the value; `parallel` collects them in a list.";
+    NIL_TERNARY = "redundant-nil-ternary", "A ternary that gives a value, or another one in place of nil.",
+        "Write `value ?? other`.";
+    LET_RETURN = "let-then-return", "A variable that is returned by the next statement.", "Return the value itself.";
+    ELSE_RETURN = "unnecessary-else-return", "An `else` behind a branch that returns.",
+        "Write what stands in the `else` behind the `if`.";
+    NO_CAST = "unnecessary-cast", "A conversion of a value that is of the wanted type already.",
+        "Take the value itself.";
+    UNUSED_FUNCTION = "unused-function", "A function that the file never mentions and does not export.",
+        "Remove it, mark it `pub`, or begin its name with `_`.";
+    UNUSED_TYPE = "unused-type", "A type that the file never mentions and does not export.",
+        "Remove it, mark it `pub`, or begin its name with `_`.";
+    NAMING = "naming-convention", "A name in an unusual form: functions and tools are in snake_case, types in PascalCase.",
+        "Write the name in its usual form.";
+    COMPLEXITY = "cyclomatic-complexity", "A function that goes more than 25 ways.",
+        "Split it, or say `@complexity(allow)` before it.";
+    ASSERT_OUTSIDE = "assert-outside-test", "An assertion in a program that has no tests.",
+        "Write `require`, or move it into a pipeline named `test_...`.";
+    REQUIRE_IN_TEST = "require-in-test", "A `require` in a test, which does not show the values.",
+        "Write `assert` or `assert_eq`.";
+    INJECTION = "prompt-injection-risk", "A system prompt with values put in.",
+        "Keep the system prompt fixed, and pass values in the prompt or through a template.";
+    APPROVAL = "unhandled-approval-result", "The answer of `request_approval` is thrown away.",
+        "Take the answer, and act on it.";
+    CLEANUP = "long-running-without-cleanup", "Something is left running, and nothing cancels it.",
+        "Call `cancel_handle` in a `defer` or `finally`.";
+    SUPPRESSION = "suppression", "A comment that allows a finding, without a reason or without such a finding.",
+        "Write `// harn-lint: allow RULE: REASON`, or remove the comment.";
     UNUSED_RESULT = "unused-result", "A value is computed and thrown away.",
         "Assign it; methods of lists and texts give new values.";
 }

@@ -14,19 +14,22 @@
 //!
 //! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`.
 //! `scope.rs` leads from the use of a name to its definition, `types/` holds
-//! what types are and which fit, `infer.rs` tells the type of an expression.
+//! what types are and which fit, `infer/` tells the type of an expression, `flow.rs` what conditions add to that.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 mod checks;
 mod codes;
+mod examples;
+mod flow;
 mod imports;
 mod infer;
 mod lints;
 mod preflight;
 mod scope;
 mod settings;
+mod strict;
 mod suggest;
 mod told;
 mod types;
@@ -34,9 +37,11 @@ mod walk;
 mod world;
 
 pub use codes::{CODES, CodeDoc, is_certain, is_error};
+pub use examples::{EXAMPLES, Example, example};
 pub use lints::{lint_program, lint_template_file};
 pub use preflight::{Located, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};
+pub use strict::strict_types;
 pub use told::{Told, ToldMember, ToldType, types_of};
 pub use walk::check_program;
 pub use world::{Signatures, Source, World};

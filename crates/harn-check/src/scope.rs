@@ -181,6 +181,11 @@ impl<'a> Scopes<'a> {
         Some(self.bindings[last as usize].def)
     }
 
+    /// The name of the variable that is introduced at a place.
+    pub(crate) fn name_of(&self, def: u32) -> Option<&'a str> {
+        self.bindings.iter().rev().find(|binding| binding.def == def).map(|binding| binding.name)
+    }
+
     /// The variables of all scopes, for suggestions.
     pub(crate) fn variables(&self) -> Vec<&'a str> {
         self.bindings.iter().map(|binding| binding.name).collect()

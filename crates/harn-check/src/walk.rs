@@ -4,9 +4,12 @@ use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Severity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::checks::{annotation, argument, assign_to_let, attribute, call_target, deprecated, enum_variant};
-use crate::checks::{not_executed, operator, stream_emit, stream_result, struct_field, struct_literal};
-use crate::checks::{unreachable, wrong_call};
+use crate::checks::{
+    annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
+};
+use crate::checks::{exhaustive, generic, not_executed, operator, stream_emit, stream_result, struct_field};
+use crate::checks::{struct_literal, unreachable, wrong_call};
+use crate::flow::Flow;
 use crate::imports::{Imported, Imports};
 use crate::scope::{Kind, Lookup, Scopes};
 use crate::told::{self, Told};
@@ -31,6 +34,8 @@ pub(crate) struct Known {
     pub(crate) ty: Ty,
     /// The annotation as written, if there is one.
     pub(crate) written: Option<String>,
+    /// Nothing but nil was given so far, and no annotation says more.
+    pub(crate) is_open: bool,
 }
 
 /// What the checks see and fill.
@@ -42,10 +47,18 @@ pub(crate) struct Pass<'a> {
     pub(crate) typing: Typing<'a>,
     /// The variables whose type is known, by the place of their name in the declaration.
     pub(crate) known: FxHashMap<u32, Known>,
+    /// What tests tell beyond that.
+    pub(crate) flow: Flow,
+    /// The values of the blocks that were walked, where they are known.
+    pub(crate) block_types: FxHashMap<*const Block, Ty>,
     /// The types that were asked for, by the address of the expression.
     pub(crate) inferred: FxHashMap<*const Expr, Ty>,
     /// For each function around the node, innermost last, what it must give back.
     pub(crate) results: Vec<Option<annotation::Result<'a>>>,
+    /// For each function around the node, innermost last, the parameters that are of a bounded type.
+    pub(crate) bounds: Vec<Vec<generic::Bounded<'a>>>,
+    /// Those of the function that is walked next.
+    pub(crate) next_bounds: Vec<generic::Bounded<'a>>,
     /// For each function around the node, innermost last, whether it is a `gen fn`.
     pub(crate) streams: Vec<bool>,
     /// Everything that is declared in the file, at any depth.
@@ -76,8 +89,12 @@ impl<'a> Pass<'a> {
             scopes: Scopes::new(source.tree),
             typing,
             known: FxHashMap::default(),
+            flow: Flow::default(),
+            block_types: FxHashMap::default(),
             inferred: FxHashMap::default(),
             results: Vec::new(),
+            bounds: Vec::new(),
+            next_bounds: Vec::new(),
             streams: Vec::new(),
             declared: FxHashSet::default(),
             structs: Vec::new(),
@@ -175,6 +192,142 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Walks a block, and keeps what it tells of variables.
+    pub(crate) fn branch(&mut self, block: &'a Block) {
+        self.scoped(|pass| {
+            pass.scopes.hoist(&block.stmts);
+            pass.stmts(&block.stmts);
+            pass.note_block(block);
+            annotation::last_value(pass, block);
+        });
+    }
+
+    /// Walks a loop whose head was walked.
+    fn for_loop(&mut self, pattern: &'a Pattern, iter: &'a Expr, body: &'a Block) {
+        self.expr(iter);
+        annotation::loop_variable(self, pattern, iter);
+        self.forget_assigned_in(body);
+        let mark = self.flow.mark();
+        self.for_body(pattern, body);
+        self.flow.rewind(mark);
+    }
+
+    fn while_loop(&mut self, cond: &'a Expr, body: &'a Block) {
+        self.forget_assigned_in(body);
+        let mark = self.flow.mark();
+        self.expr(cond);
+        self.assume(cond, true);
+        self.block(body);
+        self.flow.rewind(mark);
+    }
+
+    fn guard(&mut self, cond: &'a Expr, body: &'a Block) {
+        self.expr(cond);
+        let mark = self.flow.mark();
+        self.assume(cond, false);
+        self.block(body);
+        self.flow.rewind(mark);
+        self.assume(cond, true);
+    }
+
+    /// Walks an expression under a condition; its type is kept as it is there.
+    fn under(&mut self, cond: &'a Expr, truth: bool, expr: &'a Expr) {
+        let mark = self.flow.mark();
+        self.assume(cond, truth);
+        self.expr(expr);
+        self.infer(expr);
+        self.flow.rewind(mark);
+    }
+
+    fn match_arms(&mut self, value: &'a Expr, arms: &'a [MatchArm]) {
+        for arm in arms {
+            let mark = self.flow.mark();
+            self.scoped(|pass| {
+                arm.patterns.iter().for_each(|pattern| pass.scopes.bind_match_pattern(pattern));
+                arm.patterns.iter().for_each(|pattern| pass.match_pattern(pattern));
+                exhaustive::payload(pass, value, &arm.patterns);
+                pass.assume_arm(value, &arm.patterns);
+                if let Some(guard) = &arm.guard {
+                    pass.expr(guard);
+                    pass.assume(guard, true);
+                }
+                pass.block(&arm.body);
+            });
+            self.flow.rewind(mark);
+        }
+    }
+
+    /// Walks an expression by its kind.
+    fn expression(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Name(name) => return call_target::variable(self, name, expr.span),
+            ExprKind::If { arms, else_body } => return self.if_chain(arms, else_body.as_ref()),
+            ExprKind::Match { value, arms } => {
+                self.expr(value);
+                exhaustive::check(self, expr, value, arms);
+                return self.match_arms(value, arms);
+            }
+            ExprKind::Ternary { cond, then, other } => {
+                self.expr(cond);
+                self.under(cond, true, then);
+                return self.under(cond, false, other);
+            }
+            ExprKind::Logic { op, lhs, rhs, .. } if *op != LogicOp::Coalesce => {
+                self.expr(lhs);
+                return self.under(lhs, *op == LogicOp::And, rhs);
+            }
+            ExprKind::Parallel(parallel) => {
+                visit::walk_expr(self, expr);
+                return operator::max_concurrent(self, parallel);
+            }
+            ExprKind::Call { callee, args, type_args } => {
+                if let ExprKind::Name(name) = &callee.kind {
+                    let found = call_target::check(self, name, callee.span);
+                    args.iter().for_each(|arg| self.expr(&arg.value));
+                    generic::type_arguments(self, name, expr, type_args, &found);
+                    argument::check(self, name, expr, type_args, args, &found);
+                    coverage::check(self, name, expr, args, &found);
+                    deprecated::check(self, expr, &found);
+                    wrong_call::builtin(self, name, expr, args, &found);
+                    return;
+                }
+            }
+            ExprKind::MethodCall { object, name, args, .. } => {
+                let is_enum = enum_variant::check(self, object, name);
+                let space = namespaced(object, name).filter(|(space, full)| {
+                    matches!(self.scopes.look_up(space, expr.span.start), Lookup::Missing)
+                        && self.world.signatures.is_builtin(full)
+                });
+                match space {
+                    _ if is_enum => {}
+                    Some((_, full)) => {
+                        args.iter().for_each(|arg| self.expr(&arg.value));
+                        return wrong_call::builtin(self, &full, expr, args, &Lookup::Missing);
+                    }
+                    None => {
+                        visit::walk_expr(self, expr);
+                        argument::method(self, object, name, args);
+                        generic::method(self, object, name);
+                        return wrong_call::method(self, object, name, expr, args);
+                    }
+                }
+            }
+            ExprKind::Member { object, name, optional }
+                if !enum_variant::check(self, object, name) && !optional =>
+            {
+                visit::walk_expr(self, expr);
+                return struct_field::check(self, object, name);
+            }
+            ExprKind::StructLit { name, items } => {
+                visit::walk_expr(self, expr);
+                return struct_literal::check(self, name, items);
+            }
+            _ => {}
+        }
+        visit::walk_expr(self, expr);
+        operator::check(self, expr);
+    }
+
     /// Runs `body` in a scope of its own.
     fn scoped(&mut self, body: impl FnOnce(&mut Self)) {
         self.scopes.enter();
@@ -223,11 +376,9 @@ fn namespaced<'a>(object: &'a Expr, name: &Ident) -> Option<(&'a str, String)> {
 
 impl<'a> Visitor<'a> for Pass<'a> {
     fn block(&mut self, block: &'a Block) {
-        self.scoped(|pass| {
-            pass.scopes.hoist(&block.stmts);
-            pass.stmts(&block.stmts);
-            annotation::last_value(pass, block);
-        });
+        let mark = self.flow.mark();
+        self.branch(block);
+        self.flow.rewind(mark);
     }
 
     fn stmts(&mut self, stmts: &'a [Stmt]) {
@@ -245,7 +396,10 @@ impl<'a> Visitor<'a> for Pass<'a> {
                 call_target::variable(self, &target.root.name, target.root.span);
                 assign_to_let::check(self, target);
             }
-            StmtKind::For { pattern, iter, .. } => annotation::loop_variable(self, pattern, iter),
+            StmtKind::For { pattern, iter, body } => return self.for_loop(pattern, iter, body),
+            StmtKind::While { cond, body } => return self.while_loop(cond, body),
+            StmtKind::Guard { cond, body } => return self.guard(cond, body),
+            StmtKind::Throw(_) => coverage::leaving(self, stmt.span, "throw"),
             StmtKind::Override { name, .. } => {
                 self.declared.insert(&name.name);
                 self.overridden.insert(&name.name);
@@ -255,51 +409,15 @@ impl<'a> Visitor<'a> for Pass<'a> {
         visit::walk_stmt(self, stmt);
         told::statement(self, stmt);
         annotation::statement(self, stmt);
+        if let StmtKind::Require { cond, .. } = &stmt.kind {
+            self.assume(cond, true);
+        }
     }
 
     fn expr(&mut self, expr: &'a Expr) {
+        self.expression(expr);
+        // What is asked for before its parts were walked would be known less well.
         told::expression(self, expr);
-        match &expr.kind {
-            ExprKind::Name(name) => return call_target::variable(self, name, expr.span),
-            ExprKind::Call { callee, args, .. } => {
-                if let ExprKind::Name(name) = &callee.kind {
-                    let found = call_target::check(self, name, callee.span);
-                    args.iter().for_each(|arg| self.expr(&arg.value));
-                    argument::check(self, name, expr, args, &found);
-                    deprecated::check(self, expr, &found);
-                    wrong_call::builtin(self, name, expr, args, &found);
-                    return;
-                }
-            }
-            ExprKind::MethodCall { object, name, args, .. } => {
-                let is_enum = enum_variant::check(self, object, name);
-                let space = namespaced(object, name).filter(|(space, full)| {
-                    matches!(self.scopes.look_up(space, expr.span.start), Lookup::Missing)
-                        && self.world.signatures.is_builtin(full)
-                });
-                match space {
-                    _ if is_enum => {}
-                    Some((_, full)) => {
-                        args.iter().for_each(|arg| self.expr(&arg.value));
-                        return wrong_call::builtin(self, &full, expr, args, &Lookup::Missing);
-                    }
-                    None => {
-                        visit::walk_expr(self, expr);
-                        return wrong_call::method(self, object, name, expr, args);
-                    }
-                }
-            }
-            ExprKind::Member { object, name, optional }
-                if !enum_variant::check(self, object, name) && !optional =>
-            {
-                visit::walk_expr(self, expr);
-                return struct_field::check(self, object, name);
-            }
-            ExprKind::StructLit { name, items } => struct_literal::check(self, name, items),
-            _ => {}
-        }
-        visit::walk_expr(self, expr);
-        operator::check(self, expr);
     }
 
     fn match_pattern(&mut self, pattern: &'a MatchPattern) {
@@ -311,10 +429,12 @@ impl<'a> Visitor<'a> for Pass<'a> {
 
     fn decl(&mut self, decl: &'a Decl) {
         attribute::check(self, decl);
+        generic::variance(self, decl);
         if !matches!(decl.kind, DeclKind::Impl(_)) {
             self.declared.insert(&decl.kind.name().name);
         }
         match &decl.kind {
+            DeclKind::Fn(d) if !d.bounds.is_empty() => return generic::bounded(self, d),
             DeclKind::Struct(d) => self.structs.push(&d.name.name),
             DeclKind::Pipeline(d) if d.extends.is_some() => return self.extending(d),
             _ => {}
@@ -326,12 +446,17 @@ impl<'a> Visitor<'a> for Pass<'a> {
         stream_result::check(self, func);
         self.streams.push(func.is_gen);
         self.results.push(annotation::result_of(self, func));
+        let bounds = std::mem::take(&mut self.next_bounds);
+        self.bounds.push(bounds);
+        let mark = self.enter_function();
         self.scoped(|pass| {
             type_params.iter().for_each(|param| pass.scopes.bind(&param.name, Kind::Other));
             func.params.iter().for_each(|param| pass.scopes.bind(&param.name, Kind::Other));
             annotation::parameters(pass, func);
             visit::walk_function(pass, func);
         });
+        self.flow.rewind(mark);
+        self.bounds.pop();
         self.results.pop();
         self.streams.pop();
     }
@@ -344,16 +469,10 @@ impl<'a> Visitor<'a> for Pass<'a> {
         });
     }
 
-    fn match_arm(&mut self, arm: &'a MatchArm) {
-        self.scoped(|pass| {
-            arm.patterns.iter().for_each(|pattern| pass.scopes.bind_match_pattern(pattern));
-            visit::walk_match_arm(pass, arm);
-        });
-    }
-
     fn catch(&mut self, catch: &'a Catch) {
         self.scoped(|pass| {
             catch.name.iter().for_each(|name| pass.scopes.bind(name, Kind::Other));
+            annotation::caught(pass, catch);
             pass.block(&catch.body);
         });
     }

@@ -11,7 +11,16 @@ use harn_vm::{Builtin, Vm};
 const PLANNED: [&str; 4] = ["mcp_connect", "mcp_serve", "sync_mutex_acquire", "sync_release"];
 
 /// The names of the machine, as the command line passes them on.
-struct Names(std::rc::Rc<Vm>);
+pub(crate) struct Names(std::rc::Rc<Vm>);
+
+/// The names of a machine with everything that programs can call.
+pub(crate) fn machine() -> Names {
+    let mut builder = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new()));
+    for name in ["argv", "context"] {
+        builder = builder.global(name, harn_vm::Value::NIL);
+    }
+    Names(builder.build())
+}
 
 impl Signatures for Names {
     fn is_builtin(&self, name: &str) -> bool {
@@ -35,7 +44,7 @@ impl Signatures for Names {
     }
 }
 
-fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn programs(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
@@ -90,11 +99,7 @@ const ABOUT: [&str; 10] = [
 #[test]
 fn valid_programs_have_no_errors_and_the_expected_warnings() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let mut builder = harn_runtime::vm_builder(std::rc::Rc::new(harn_system::Memory::new()));
-    for name in ["argv", "context"] {
-        builder = builder.global(name, harn_vm::Value::NIL);
-    }
-    let names = Names(builder.build());
+    let names = machine();
     let system = harn_system::Real::new();
     let world = World {
         signatures: &names,

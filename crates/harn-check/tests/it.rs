@@ -5,6 +5,8 @@
 mod common;
 
 mod corpus;
+mod examples;
+mod mutations;
 mod preflight;
 mod program;
 mod properties;

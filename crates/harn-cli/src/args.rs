@@ -386,6 +386,12 @@ pub(crate) struct CheckArgs {
     /// Look for templates in this folder first.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) bundle_root: Option<PathBuf>,
+    /// Also tell where parts of values from outside are used before anything has looked at the whole.
+    #[arg(long)]
+    pub(crate) strict_types: bool,
+    /// Apply the mends that keep what was meant, then report what is left.
+    #[arg(long)]
+    pub(crate) fix: bool,
     /// Write the findings to standard output as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -15,7 +15,12 @@ use crate::keywords::KEYWORDS;
 pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
     let mut found = Vec::new();
     if let Some(code) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
-        found.push(format!("{}    finding\n\n{}\n\n{}\n", code.code, code.doc, code.mend));
+        let mut text = format!("{}    finding\n\n{}\n\n{}\n", code.code, code.doc, code.mend);
+        if let Some(example) = harn_check::example(code.code) {
+            let _ = write!(text, "\nFound in {}:\n\n{}", example.file, indented(example.wrong));
+            let _ = write!(text, "\nMended:\n\n{}", indented(example.right));
+        }
+        found.push(text);
     }
     if let Some(keyword) = KEYWORDS.iter().find(|k| k.name == name) {
         found.push(format!("{}    keyword\n\n{}\n", keyword.form, keyword.text));
@@ -49,6 +54,11 @@ pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
         return Err(format!("nothing is called `{name}`{hint}"));
     }
     Ok(found.join("\n"))
+}
+
+/// A program, set off from the text around it.
+fn indented(program: &str) -> String {
+    program.lines().map(|line| format!("    {line}\n")).collect()
 }
 
 /// Lists every name by topic.

@@ -255,6 +255,10 @@ impl Program {
             let known: Vec<_> = problems.iter().filter(|p| is_error(p)).map(Problem::start).collect();
             problems.extend(errors.into_iter().filter(|error| !known.contains(&error.start())));
         }
+        if settings.strict_types {
+            let found = harn_check::strict_types(&tree).into_iter();
+            problems.extend(found.map(|d| self.problem(d.clone(), d.message)));
+        }
         let located = harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings);
         problems.extend(located.into_iter().map(|located| match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),

@@ -180,3 +180,47 @@ fn a_manifest_is_found_from_a_path_with_parents() {
     let ran = harn_in(&folder.path().join("project"), &["check", "../alone/a.harn"]);
     assert!(ran.code == 0 && ran.err.contains("unreachable code"), "{}", ran.shown());
 }
+
+#[test]
+fn check_mends_what_has_one_mend() {
+    let folder = crate::common::folder(&[("a.harn", "let n = 3\nprintln(\"n = \" + n)\n")]);
+    let before = crate::common::harn_in(folder.path(), &["check", "a.harn"]);
+    assert_eq!(before.code, 1);
+    assert!(before.err.contains("can't add string and int"), "{}", before.err);
+    let ran = crate::common::harn_in(folder.path(), &["check", "--fix", "a.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "a.harn: applied 1 fix(es)\na.harn: ok\n"), "{}", ran.err);
+    let mended = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
+    assert_eq!(mended, "let n = 3\nprintln(\"n = ${n}\")\n");
+}
+
+#[test]
+fn check_leaves_alone_what_may_be_meant_otherwise() {
+    let text = "let total = 3\nprintln(totl)\n";
+    let folder = crate::common::folder(&[("a.harn", text)]);
+    let ran = crate::common::harn_in(folder.path(), &["check", "--fix", "a.harn"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(std::fs::read_to_string(folder.path().join("a.harn")).unwrap(), text);
+}
+
+#[test]
+fn strict_types_ask_for_a_look_at_what_comes_from_outside() {
+    let text = "let a = json_parse(\"{}\")\nprintln(a.x)\nlet b = a\nprintln(b[\"x\"])\nprintln(json_parse(\"{}\").y)\n\
+        println(json_parse(\"[1]\")[0])\nif schema_is(a, {type: \"dict\"}) { println(a.x) }\n\
+        let c: {x?: int} = json_parse(\"{}\")\nprintln(c.x)\nschema_expect(b, {type: \"dict\"})\nprintln(b.x)\n";
+    let folder =
+        crate::common::folder(&[("a.harn", text), ("strict/harn.toml", "[check]\nstrict_types = true\n")]);
+    std::fs::write(folder.path().join("strict/b.harn"), text).unwrap();
+    let plain = crate::common::harn_in(folder.path(), &["check", "a.harn"]);
+    assert_eq!((plain.code, plain.out.as_str()), (0, "a.harn: ok\n"), "{}", plain.err);
+    for args in [["check", "--strict-types", "a.harn"].as_slice(), &["check", "strict/b.harn"]] {
+        let ran = crate::common::harn_in(folder.path(), args);
+        let said: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("warning")).collect();
+        let expected = [
+            "warning: Accessing property on unvalidated value 'a' from `json_parse`",
+            "warning: Subscript access on unvalidated value 'b' from `json_parse`",
+            "warning: Direct property access on unvalidated `json_parse()` result",
+            "warning: Direct subscript access on unvalidated `json_parse()` result",
+        ];
+        assert_eq!((ran.code, said.as_slice()), (0, expected.as_slice()), "{}", ran.err);
+    }
+}

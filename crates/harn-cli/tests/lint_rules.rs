@@ -108,3 +108,74 @@ fn rules_can_be_turned_off() {
     let ran = harn_in(folder.path(), &["lint", "a.harn"]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "a.harn: no issues found\n", ""));
 }
+
+#[test]
+fn more_words_than_needed() {
+    fires("redundant-nil-ternary", "let p = env(\"P\")\nprintln(p == nil ? 1 : p)\n", 2);
+    fires("redundant-nil-ternary", "let p = env(\"P\")\nprintln(p != nil ? p : 1)\n", 2);
+    silent("let p = env(\"P\")\nprintln(p == nil ? 1 : 2)\n");
+    fires("let-then-return", "fn f(n) {\n  let m = n * 2\n  return m\n}\nprintln(f(1))\n", 2);
+    silent("fn f(n) {\n  let m: int = n * 2\n  return m\n}\nprintln(f(1))\n");
+    fires(
+        "unnecessary-else-return",
+        "fn f(n) {\n  if n { return 1 } else { return 2 }\n}\nprintln(f(1))\n",
+        2,
+    );
+    silent("fn f(n) {\n  if n { return 1 } else { println(n) }\n}\nprintln(f(1))\n");
+    fires("unnecessary-cast", "println(to_int(1))\n", 1);
+    fires("unnecessary-cast", "let x = 1.5\nprintln(to_int(to_int(x)))\n", 2);
+    silent("let x = 1.5\nprintln(to_int(x))\n");
+}
+
+#[test]
+fn declarations() {
+    fires("unused-function", "fn f() { 1 }\nprintln(1)\n", 1);
+    silent("fn f() { 1 }\nprintln(\"${f()}\")\n");
+    silent("pub fn f() { 1 }\nprintln(1)\n");
+    silent("fn _f() { 1 }\nprintln(1)\n");
+    silent("fn f() { 1 }\n");
+    fires("unused-type", "enum E { A }\nprintln(1)\n", 1);
+    silent("type T = int\nfn f(t: T) { t }\nprintln(f(1))\n");
+    fires("naming-convention", "fn getName() { 1 }\nprintln(getName())\n", 1);
+    fires("naming-convention", "struct my_point { x: int }\nprintln(my_point({x: 1}))\n", 1);
+    silent("struct HTTPClient { x: int }\nprintln(HTTPClient {x: 1})\n");
+    let many = (0..26).map(|n| format!("  if n > {n} {{ println(n) }}\n")).collect::<String>();
+    fires("cyclomatic-complexity", &format!("fn f(n) {{\n{many}}}\nf(1)\n"), 1);
+    silent(&format!("@complexity(allow)\nfn f(n) {{\n{many}}}\nf(1)\n"));
+}
+
+#[test]
+fn calls_out_of_place() {
+    fires("assert-outside-test", "assert(1 < 2)\n", 1);
+    silent("fn check(n) { assert(n) }\npipeline test_n() { check(1) }\n");
+    fires("require-in-test", "pipeline test_n() {\n  require 1 < 2\n}\n", 2);
+    silent("pipeline run() {\n  require 1 < 2\n}\n");
+    fires("prompt-injection-risk", "let n = \"x\"\nprintln(llm_call(\"p\", \"You ${n}\").text)\n", 2);
+    silent("let n = \"x\"\nprintln(llm_call(\"p ${n}\", \"You\").text)\n");
+    fires("unhandled-approval-result", "request_approval(\"go?\")\nprintln(1)\n", 1);
+    silent("let a = request_approval(\"go?\")\nprintln(a)\n");
+}
+
+#[test]
+fn a_comment_with_a_reason_takes_a_finding_back() {
+    silent("let x = 1 // harn-lint: allow unused-variable: read by the debugger\nprintln(2)\n");
+    silent("// harn-lint: allow unused-variable: read by the debugger\nlet x = 1\nprintln(2)\n");
+    fires("suppression", "let x = 1 // harn-lint: allow unused-variable: was unused\nprintln(x)\n", 1);
+    fires("suppression", "let x = 1 // harn-lint: allow no-such-rule: because\nprintln(x)\n", 1);
+    let found = rules("let x = 1 // harn-lint: allow unused-variable\nprintln(2)\n");
+    let names: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+    assert_eq!(names, ["unused-variable", "suppression"]);
+}
+
+#[test]
+fn the_new_mends_keep_the_meaning() {
+    let folder = folder(&[(
+        "a.harn",
+        "fn f(n) {\n  let m = n == nil ? 1 : n\n  return m\n}\nprintln(f(nil), to_int(2))\n",
+    )]);
+    let ran = harn_in(folder.path(), &["lint", "--fix", "a.harn"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let mended = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
+    assert_eq!(mended, "fn f(n) {\n  return n ?? 1\n}\nprintln(f(nil), 2)\n");
+    assert_eq!(harn_in(folder.path(), &["a.harn"]).out, "1 2\n");
+}

@@ -169,3 +169,20 @@ fn what_cannot_be_tested_is_told() {
     let ran = run(exits.path(), &["test", "a.harn"]);
     assert!(ran.code == 1 && ran.out.contains("the test ended with exit(3)"), "{}", ran.out);
 }
+
+#[test]
+fn a_function_marked_as_a_test_is_told() {
+    let folder = project(&[("tests/a.harn", "@test\nfn adds() {\n  assert_eq(1 + 1, 2)\n}\n")]);
+    let ran = run(folder.path(), &["test"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.out.contains("error: `@test` only applies to pipelines: `fn adds` is not run"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("--> tests/a.harn:1:1") && ran.out.contains("write `pipeline adds() { ... }`"),
+        "{}",
+        ran.out
+    );
+}

@@ -2,12 +2,14 @@
 
 use harn_syntax::Diagnostic;
 use harn_syntax::ast::{
-    Block, Expr, ExprKind, Function, Ident, Pattern, PatternKind, Stmt, StmtKind, TypeExpr, TypeKind,
+    BinaryOp, Block, Catch, Expr, ExprKind, Function, Ident, Pattern, PatternKind, Stmt, StmtKind, Target,
+    TypeExpr, TypeKind,
 };
 
 use crate::codes::{DECLARED_TYPE, RESULT_TYPE};
+use crate::infer::binary;
 use crate::scope::{Kind, Lookup};
-use crate::types::{Ty, detail, fits, type_text};
+use crate::types::{Ty, detail, type_text};
 use crate::walk::{Known, Pass};
 
 /// What a function must give back.
@@ -27,62 +29,138 @@ pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {
         StmtKind::Let { mutable, pattern: Pattern { kind: PatternKind::Name(name), .. }, ty, value } => {
             match ty {
                 Some(written) => declared(pass, name, written, value),
-                None if !mutable => {
-                    let ty = pass.infer(value);
-                    pass.known.insert(name.span.start, Known { ty, written: None });
+                None => {
+                    let got = pass.infer(value);
+                    let is_open = *mutable && got == Ty::Nil;
+                    let ty = match got {
+                        _ if is_open => Ty::Any,
+                        got if *mutable => widened(got),
+                        got => got,
+                    };
+                    pass.known.insert(name.span.start, Known { ty, written: None, is_open });
                 }
-                None => {}
             }
         }
-        StmtKind::Assign { target, op: None, value, .. } if target.path.is_empty() => {
-            assigned(pass, &target.root, value);
-        }
+        StmtKind::Assign { target, op, value, .. } => assigned(pass, target, *op, value),
         StmtKind::Return(Some(value)) => returned(pass, value),
         StmtKind::Emit(value) => emitted(pass, value),
         _ => {}
     }
 }
 
+/// What a variable without annotation may hold later, by the type of its first value: the same kind of value.
+fn widened(ty: Ty) -> Ty {
+    match ty {
+        Ty::Shape(_) => Ty::named("dict"),
+        Ty::Str(_) => Ty::named("string"),
+        Ty::Int(_) => Ty::named("int"),
+        Ty::Fn(..) => Ty::named("closure"),
+        Ty::Named(name, _) => Ty::Named(name, Vec::new()),
+        Ty::Union(members) | Ty::OneOf(members) => Ty::OneOf(members.into_iter().map(widened).collect()),
+        Ty::Never | Ty::Unknown => Ty::Any,
+        other => other,
+    }
+}
+
 fn declared<'a>(pass: &mut Pass<'a>, name: &'a Ident, written: &'a TypeExpr, value: &'a Expr) {
     let (ty, got) = (pass.typing.resolve(written), pass.infer(value));
     let text = type_text(written);
-    if !fits(&ty, &got) {
+    if !pass.typing.fits(&ty, &got) {
         let detail = match (&ty, &got) {
-            (Ty::Shape(wanted), Ty::Shape(given)) => format!(" ({})", detail(wanted, given).join("; ")),
+            (Ty::Shape(wanted), Ty::Shape(given)) => {
+                format!(" ({})", detail(&pass.typing, wanted, given).join("; "))
+            }
             _ => String::new(),
         };
         let message = format!("'{}' declared as {text}, but assigned {got}{detail}", name.name);
         pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
     }
-    pass.known.insert(name.span.start, Known { ty, written: Some(text) });
+    pass.known.insert(name.span.start, Known { ty, written: Some(text), is_open: false });
 }
 
-fn assigned<'a>(pass: &mut Pass<'a>, name: &'a Ident, value: &'a Expr) {
-    let got = pass.infer(value);
-    let Lookup::Is(kind) = pass.scopes.look_up(&name.name, name.span.start) else { return };
+fn assigned<'a>(pass: &mut Pass<'a>, target: &'a Target, op: Option<BinaryOp>, value: &'a Expr) {
+    let name = &target.root;
+    let mut got = pass.infer(value);
+    let Lookup::Is(kind) = pass.scopes.look_up(&name.name, name.span.start) else {
+        return pass.assigned_type(name, None);
+    };
     // That nothing can be assigned at all is a finding of its own.
-    if matches!(kind, Kind::Let | Kind::Closure) {
-        return;
+    if matches!(kind, Kind::Let | Kind::Closure) || !target.path.is_empty() {
+        return pass.assigned_type(name, None);
     }
-    let Some(known) = pass.known_at(&name.name) else { return };
-    let Some(written) = known.written.as_ref().filter(|_| !fits(&known.ty, &got)) else { return };
-    let message = format!("can't assign {got} to '{}' (declared as {written})", name.name);
-    pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
+    let Some(def) = pass.scopes.definition(&name.name) else { return };
+    let Some(known) = pass.known.get(&def) else { return pass.assigned_type(name, None) };
+    if let Some(op) = op {
+        got = binary(op, &known.ty, &got);
+    }
+    if known.is_open {
+        let ty = match &got {
+            Ty::Nil => return pass.assigned_type(name, None),
+            Ty::Any | Ty::Unknown | Ty::Never => Ty::Any,
+            got => Ty::union([Ty::OneOf(vec![Ty::Nil]), widened(got.clone())]),
+        };
+        pass.known.insert(def, Known { ty, written: None, is_open: false });
+        return pass.assigned_type(name, Some(got));
+    }
+    let (ty, written) = (known.ty.clone(), known.written.clone());
+    // Numbers that nobody annotated may become floats on the way.
+    let is_number = |ty: &Ty| matches!(ty.plain(), Some("int" | "float"));
+    let grows = written.is_none() && is_number(&ty) && is_number(&got);
+    // And whatever a variable holds may be let go.
+    let ends = written.is_none() && got == Ty::Nil;
+    if ends {
+        let ty = Ty::union([Ty::OneOf(vec![Ty::Nil]), ty]);
+        pass.known.insert(def, Known { ty, written: None, is_open: false });
+        return pass.assigned_type(name, Some(Ty::Nil));
+    }
+    if !grows && !pass.typing.fits(&ty, &got) {
+        let declared = written.clone().unwrap_or_else(|| ty.to_string());
+        let message = format!("can't assign {got} to '{}' (declared as {declared})", name.name);
+        pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));
+    }
+    let tells = matches!(ty, Ty::Union(_) | Ty::OneOf(_));
+    let now = if written.is_none() { widened(got) } else { got };
+    pass.assigned_type(name, Some(now).filter(|now| tells && pass.typing.fits(&ty, now)));
+}
+
+/// Notes what a handler is given.
+pub(crate) fn caught<'a>(pass: &mut Pass<'a>, catch: &'a Catch) {
+    if let (Some(name), Some(written)) = (&catch.name, &catch.ty) {
+        let known =
+            Known { ty: pass.typing.resolve(written), written: Some(type_text(written)), is_open: false };
+        pass.known.insert(name.span.start, known);
+    }
 }
 
 /// Notes what a loop variable holds.
 pub(crate) fn loop_variable<'a>(pass: &mut Pass<'a>, pattern: &'a Pattern, iter: &'a Expr) {
-    let PatternKind::Name(name) = &pattern.kind else { return };
-    let ty = match pass.infer(iter) {
-        Ty::Named(name, _) if name == "range" => Ty::named("int"),
-        Ty::Named(name, args) if name == "list" && args.len() == 1 => {
-            args.into_iter().next().unwrap_or(Ty::Any)
-        }
+    let item = match pass.infer(iter) {
+        Ty::Named(name, args) => match (name.as_str(), args.as_slice()) {
+            ("range", _) => Ty::named("int"),
+            ("string", _) => Ty::named("string"),
+            ("list" | "iter" | "Generator" | "generator" | "Stream" | "stream" | "set", [item]) => {
+                item.clone()
+            }
+            _ => return,
+        },
         _ => return,
     };
-    // What is assigned in the loop may be of another type.
-    if !pass.typing.declared.is_assigned(&name.name) {
-        pass.known.insert(name.span.start, Known { ty, written: None });
+    let mut note = |name: &Ident, ty: Ty| {
+        // What is assigned in the loop may be of another type.
+        if !pass.typing.declared.is_assigned(&name.name) {
+            pass.known.insert(name.span.start, Known { ty, written: None, is_open: false });
+        }
+    };
+    match (&pattern.kind, item) {
+        (PatternKind::Name(name), item) => note(name, item),
+        (PatternKind::Pair(first, second), Ty::Named(pair, mut args))
+            if pair == "Pair" && args.len() == 2 =>
+        {
+            let value = args.pop().unwrap_or(Ty::Any);
+            note(first, args.pop().unwrap_or(Ty::Any));
+            note(second, value);
+        }
+        _ => {}
     }
 }
 
@@ -93,8 +171,8 @@ pub(crate) fn parameters<'a>(pass: &mut Pass<'a>, func: &'a Function) {
         match &param.default {
             Some(default) => declared(pass, &param.name, written, default),
             None => {
-                let known = Known { ty: pass.typing.resolve(written), written: Some(type_text(written)) };
-                pass.known.insert(param.name.span.start, known);
+                let (ty, written) = (pass.typing.resolve(written), Some(type_text(written)));
+                pass.known.insert(param.name.span.start, Known { ty, written, is_open: false });
             }
         }
     }
@@ -123,7 +201,7 @@ fn returned<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
         return;
     }
     let got = pass.infer(value);
-    if !fits(&result.ty, &got) {
+    if !pass.typing.fits(&result.ty, &got) {
         let message = format!("return type doesn't match: expected {}, got {got}", type_text(result.written));
         pass.report(Diagnostic::error(message).with_code(RESULT_TYPE).at(value.span));
     }
@@ -132,7 +210,7 @@ fn returned<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
 fn emitted<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
     let Some(Some(result)) = pass.results.last().cloned() else { return };
     let got = pass.infer(value);
-    if result.emits && !fits(&result.ty, &got) {
+    if result.emits && !pass.typing.fits(&result.ty, &got) {
         let message = format!("emit type doesn't match: expected {}, got {got}", type_text(result.written));
         pass.report(Diagnostic::error(message).with_code(RESULT_TYPE).at(value.span));
     }
@@ -142,13 +220,27 @@ fn emitted<'a>(pass: &mut Pass<'a>, value: &'a Expr) {
 pub(crate) fn last_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
     let Some(Some(result)) = pass.results.last() else { return };
     // Nobody asks for the value of a function whose result is nil.
-    if !std::ptr::eq(result.body, block) || result.ty == Ty::Nil {
-        return;
+    if std::ptr::eq(result.body, block) && result.ty != Ty::Nil {
+        last_of(pass, block);
     }
-    if let Some(Stmt { kind: StmtKind::Expr(value), .. }) = block.stmts.last()
-        // Their branches may leave the function.
-        && !matches!(value.kind, ExprKind::If { .. } | ExprKind::Match { .. } | ExprKind::Try { .. })
-    {
-        returned(pass, value);
+}
+
+fn last_of<'a>(pass: &mut Pass<'a>, block: &'a Block) {
+    let Some(Stmt { kind: StmtKind::Expr(value), .. }) = block.stmts.last() else { return };
+    match &value.kind {
+        ExprKind::If { arms, else_body: Some(last) } => {
+            arms.iter().for_each(|arm| branch_value(pass, &arm.body));
+            branch_value(pass, last);
+        }
+        ExprKind::Match { arms, .. } => arms.iter().for_each(|arm| branch_value(pass, &arm.body)),
+        ExprKind::If { .. } | ExprKind::Try { .. } => {}
+        _ => returned(pass, value),
+    }
+}
+
+/// A branch that gives nil may be there for what it does.
+fn branch_value<'a>(pass: &mut Pass<'a>, block: &'a Block) {
+    if pass.block_type(block) != Ty::Nil {
+        last_of(pass, block);
     }
 }

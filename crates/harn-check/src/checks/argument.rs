@@ -2,36 +2,52 @@
 //! annotations of the parameters do not allow.
 
 use harn_syntax::Diagnostic;
-use harn_syntax::ast::{Arg, DeclKind, Expr, FnDecl, Function};
+use harn_syntax::ast::{Arg, DeclKind, Expr, FnDecl, Function, Ident, TypeExpr};
 
-use crate::codes::{ARGUMENT_COUNT, ARGUMENT_TYPE};
-use crate::scope::{Kind, Lookup};
-use crate::types::{Ty, fits, type_text};
+use super::generic;
+use crate::codes::{ARGUMENT_COUNT, ARGUMENT_TYPE, INFERRED_TWICE};
+use crate::infer::Called;
+use crate::scope::Lookup;
+use crate::types::{Ty, Typing, substitute};
 use crate::walk::Pass;
 
 /// Compares the arguments of a call with the parameters of what is called.
 pub(crate) fn check<'a>(
     pass: &mut Pass<'a>,
     name: &'a str,
-    call: &Expr,
+    call: &'a Expr,
+    type_args: &'a [TypeExpr],
     args: &'a [Arg],
     found: &Lookup<'a>,
 ) {
-    let (decl, is_own) = match found {
-        Lookup::Is(Kind::Fn(decl, _)) => (*decl, true),
-        Lookup::Is(Kind::Imported) | Lookup::Missing
-            if !pass.is_opaque() && !pass.declared.contains(name) =>
-        {
-            match pass.imported(name).and_then(|imported| imported.decl()).map(|decl| &decl.kind) {
-                Some(DeclKind::Fn(decl)) => (decl, false),
-                _ => return,
-            }
-        }
-        _ => return,
-    };
-    let count = count(decl, call, args);
-    let wrong = if count.is_empty() { types(pass, decl, args, is_own) } else { count };
+    let Some(called) = pass.called(name, found) else { return };
+    let count = count(called.decl, call, args);
+    let wrong = if count.is_empty() { types(pass, called, type_args, args) } else { count };
     pass.arguments.extend(wrong.into_iter().map(|diagnostic| (name, diagnostic)));
+}
+
+/// Compares the arguments of a method of a struct of this file with its parameters. The call fails when it is reached.
+pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &'a Ident, args: &'a [Arg]) {
+    if pass.enum_named(object).is_some() {
+        return;
+    }
+    let Ty::Named(owner, _) = pass.infer(object) else { return };
+    let Some(DeclKind::Struct(decl)) = pass.typing.declared.get(&owner) else { return };
+    let Some(method) = pass.impl_method(&owner, &name.name) else { return };
+    let mut params: Vec<_> = decl.type_params.clone();
+    params.extend(method.type_params.iter().cloned());
+    let env = Typing::env(&params, &[]);
+    let taken = method.func.params.iter().filter(|param| param.name.name != "self" && !param.rest);
+    for ((at, arg), param) in args.iter().take_while(|arg| !arg.spread).enumerate().zip(taken) {
+        let Some(written) = &param.ty else { continue };
+        let wanted = pass.typing.resolve_with(written, &env);
+        let got = pass.infer(&arg.value);
+        if !pass.typing.fits(&wanted, &got) && !(got == Ty::Nil && param.default.is_some()) {
+            let message =
+                format!("Argument {} ('{}'): expected {wanted}, got {got}", at + 1, param.name.name);
+            pass.report(Diagnostic::warning(message).with_code(ARGUMENT_TYPE).at(arg.value.span));
+        }
+    }
 }
 
 fn count(decl: &FnDecl, call: &Expr, args: &[Arg]) -> Vec<Diagnostic> {
@@ -56,32 +72,50 @@ fn range(func: &Function) -> (usize, usize) {
 
 /// What is wrong with the types of the arguments. A wrong call of a function of this file keeps the program from
 /// running; one of another file fails when it is reached.
-fn types<'a>(pass: &mut Pass<'a>, decl: &'a FnDecl, args: &'a [Arg], is_own: bool) -> Vec<Diagnostic> {
+fn types<'a>(
+    pass: &mut Pass<'a>,
+    called: Called<'a>,
+    type_args: &'a [TypeExpr],
+    args: &'a [Arg],
+) -> Vec<Diagnostic> {
+    let severity = |message: String| {
+        if called.is_own { Diagnostic::error(message) } else { Diagnostic::warning(message) }
+    };
+    let (bound, conflict) = pass.bindings(called, type_args, args);
+    if let Some(conflict) = conflict {
+        let span = args[conflict.at].value.span;
+        return vec![severity(conflict.message).with_code(INFERRED_TWICE).at(span)];
+    }
     let known = args.iter().take_while(|arg| !arg.spread);
     let mut found = Vec::new();
-    for ((at, arg), param) in known.enumerate().zip(&decl.func.params) {
-        let Some(written) = param.ty.as_ref().filter(|_| !param.rest) else { continue };
-        if decl.type_params.iter().any(|generic| mentions(&type_text(written), &generic.name.name)) {
-            continue;
+    for (at, arg) in known.enumerate() {
+        let params = &called.decl.func.params;
+        let Some(param) = params.get(at).or_else(|| params.last().filter(|param| param.rest)) else { break };
+        let Some(written) = &param.ty else { continue };
+        let mut wanted = substitute(&pass.signature_type(called, written), &bound);
+        if param.rest {
+            // A rest parameter collects what is left.
+            wanted = match wanted {
+                Ty::Named(name, mut items) if name == "list" && items.len() == 1 => {
+                    items.pop().unwrap_or(Ty::Any)
+                }
+                _ => continue,
+            };
         }
-        let wanted = if is_own { pass.typing.resolve(written) } else { pass.typing.resolve_foreign(written) };
         let got = pass.infer(&arg.value);
-        if fits(&wanted, &got) || (got == Ty::Nil && param.default.is_some()) {
+        if pass.typing.fits(&wanted, &got) || (got == Ty::Nil && param.default.is_some()) {
             continue;
         }
-        let message = format!(
-            "Argument {} ('{}'): expected {}, got {got}",
-            at + 1,
-            param.name.name,
-            type_text(written)
-        );
-        let diagnostic = if is_own { Diagnostic::error(message) } else { Diagnostic::warning(message) };
-        found.push(diagnostic.with_code(ARGUMENT_TYPE).at(arg.value.span));
+        let shown = if called.decl.type_params.is_empty() && !param.rest {
+            crate::types::type_text(written)
+        } else {
+            wanted.to_string()
+        };
+        let message = format!("Argument {} ('{}'): expected {shown}, got {got}", at + 1, param.name.name);
+        found.push(severity(message).with_code(ARGUMENT_TYPE).at(arg.value.span));
+    }
+    if found.is_empty() && called.is_own {
+        found.extend(generic::constraints(pass, called.decl, &bound, args));
     }
     found
-}
-
-/// Whether a type as written has a name in it.
-fn mentions(text: &str, name: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
 }

@@ -1,9 +1,10 @@
 //! Operators on types that they do not work on.
 
 use harn_syntax::Diagnostic;
-use harn_syntax::ast::{BinaryOp, Expr, ExprKind};
+use harn_syntax::ast::{BinaryOp, Expr, ExprKind, Parallel};
 
-use crate::codes::OPERAND_TYPE;
+use crate::codes::{ARGUMENT_TYPE, COMPARED_TYPES, OPERAND_TYPE};
+use crate::types::Ty;
 use crate::walk::Pass;
 
 /// The types that the rules are about.
@@ -12,6 +13,9 @@ const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string
 /// Looks at `a + b` and its kin.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     let ExprKind::Binary { op, lhs, rhs, .. } = &expr.kind else { return };
+    if matches!(op, BinaryOp::Lt | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Ge) {
+        return compared(pass, expr, *op, lhs, rhs);
+    }
     if !matches!(
         op,
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow
@@ -33,5 +37,58 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
         _ if numbers => return,
         other => format!("can't use '{}' on {a} and {b} (needs numeric operands)", other.symbol()),
     };
-    pass.report(Diagnostic::error(message).with_code(OPERAND_TYPE).at(expr.span));
+    let mut diagnostic = Diagnostic::error(message).with_code(OPERAND_TYPE).at(expr.span);
+    if *op == BinaryOp::Add
+        && let Some(text) = interpolated(pass.source.text, lhs, rhs)
+    {
+        diagnostic = diagnostic.with_fix(format!("write {text}"), vec![(expr.span, text)]);
+    }
+    pass.report(diagnostic);
+}
+
+/// `"n=" + x` as one string.
+fn interpolated(source: &str, lhs: &Expr, rhs: &Expr) -> Option<String> {
+    let (text, other, text_first) = match (&lhs.kind, &rhs.kind) {
+        (ExprKind::Str(_), ExprKind::Str(_)) => return None,
+        (ExprKind::Str(_), _) => (lhs, rhs, true),
+        (_, ExprKind::Str(_)) => (rhs, lhs, false),
+        _ => return None,
+    };
+    let text = text.span.slice(source).strip_prefix('"')?.strip_suffix('"')?;
+    let other = other.span.slice(source);
+    if text.starts_with('"') || other.contains(['}', '"', '\n']) {
+        return None;
+    }
+    Some(if text_first { format!("\"{text}${{{other}}}\"") } else { format!("\"${{{other}}}{text}\"") })
+}
+
+/// Looks at `a < b` and its kin.
+fn compared<'a>(pass: &mut Pass<'a>, expr: &'a Expr, op: BinaryOp, lhs: &'a Expr, rhs: &'a Expr) {
+    let (left, right) = (pass.infer(lhs), pass.infer(rhs));
+    let (Some(a), Some(b)) = (left.plain(), right.plain()) else { return };
+    if !KNOWN.contains(&a) || !KNOWN.contains(&b) {
+        return;
+    }
+    let orders = |word: &str| matches!(word, "int" | "float" | "string");
+    let op = op.symbol();
+    let message = match (a == "string", b == "string") {
+        _ if !orders(a) || !orders(b) => {
+            format!("Comparison '{op}' may not be meaningful for types {a} and {b}")
+        }
+        (true, false) | (false, true) => {
+            format!("Comparing {a} with {b} using '{op}' may give unexpected results")
+        }
+        _ => return,
+    };
+    pass.report(Diagnostic::warning(message).with_code(COMPARED_TYPES).at(expr.span));
+}
+
+/// Looks at the limit of a `parallel`.
+pub(crate) fn max_concurrent<'a>(pass: &mut Pass<'a>, parallel: &'a Parallel) {
+    let Some(limit) = &parallel.max_concurrent else { return };
+    let got = pass.infer(limit);
+    if !pass.typing.fits(&Ty::named("int"), &got) {
+        let message = format!("`max_concurrent` on `parallel` must be int, got {got}");
+        pass.report(Diagnostic::error(message).with_code(ARGUMENT_TYPE).at(limit.span));
+    }
 }

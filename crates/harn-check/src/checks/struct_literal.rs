@@ -8,7 +8,7 @@ use super::call_target;
 use crate::codes::{DECLARED_TYPE, STRUCT_FIELD, UNKNOWN_FIELD};
 use crate::scope::{Kind, Lookup};
 use crate::suggest::nearest;
-use crate::types::{Ty, fits, type_text};
+use crate::types::{Ty, Typing, substitute, type_text};
 use crate::walk::Pass;
 
 /// Looks at `Name {a: 1}`.
@@ -26,9 +26,7 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictIt
             DictItem::Computed { .. } | DictItem::Spread(_) => complete = false,
         }
     }
-    if decl.type_params.is_empty() {
-        types(pass, decl, items);
-    }
+    types(pass, decl, items);
     let declared: FxHashSet<&str> = decl.fields.iter().map(|field| field.name.name.as_str()).collect();
     let names: FxHashSet<&str> = given.iter().map(|key| key.name.as_str()).collect();
     for key in &given {
@@ -49,12 +47,15 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictIt
 
 /// Compares the values with the types of their fields.
 fn types<'a>(pass: &mut Pass<'a>, decl: &'a StructDecl, items: &'a [DictItem]) {
+    let bound = pass.struct_bindings(decl, items);
+    let env = Typing::vars(&decl.type_params);
     for item in items {
         let DictItem::Entry { key, value } = item else { continue };
         let field = decl.fields.iter().find(|field| field.name.name == key.name);
         let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
-        let (wanted, got) = (pass.typing.resolve(written), pass.infer(value));
-        if !fits(&wanted, &got) && !field.is_some_and(|field| field.optional && got == Ty::Nil) {
+        let pattern = pass.typing.resolve_with(written, &env);
+        let (wanted, got) = (substitute(&pattern, &bound), pass.infer(value));
+        if !pass.typing.fits(&wanted, &got) && !field.is_some_and(|field| field.optional && got == Ty::Nil) {
             let (field, owner, written) = (&key.name, &decl.name.name, type_text(written));
             let message = format!("Field '{field}' in struct '{owner}' expects {written}, got {got}");
             pass.report(Diagnostic::error(message).with_code(DECLARED_TYPE).at(value.span));

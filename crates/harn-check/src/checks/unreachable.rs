@@ -33,6 +33,7 @@ fn exits(stmt: &Stmt) -> bool {
     }
 }
 
-fn block_exits(block: &Block) -> bool {
+/// Whether control never passes the end of a block.
+pub(crate) fn block_exits(block: &Block) -> bool {
     block.stmts.iter().any(exits)
 }

@@ -1,6 +1,10 @@
 //! The rules of `harn lint`.
 
+mod calls;
+mod declared;
 mod program;
+mod simplify;
+mod suppress;
 mod template_file;
 
 pub(crate) use template_file::diagnostic;

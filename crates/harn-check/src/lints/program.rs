@@ -19,6 +19,10 @@ pub fn lint_program(text: &str, tree: &Program) -> Vec<Diagnostic> {
     rules.imports(tree);
     rules.stmts(&tree.items);
     let mut out = rules.out;
+    out.extend(super::simplify::run(text, tree));
+    out.extend(super::declared::run(text, tree));
+    out.extend(super::calls::run(tree));
+    super::suppress::apply(text, tree, &mut out);
     out.sort_by_key(|found| found.span.map_or(0, |span| span.start));
     out
 }

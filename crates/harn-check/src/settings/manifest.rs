@@ -50,6 +50,10 @@ struct Key {
 const CHECK: &[Key] = &[
     Key { name: "strict", set: |m, value| boolean(value).map(|strict| m.settings.strict = strict) },
     Key {
+        name: "strict_types",
+        set: |m, value| boolean(value).map(|strict| m.settings.strict_types = strict),
+    },
+    Key {
         name: "preflight_severity",
         set: |m, value| severity(value).map(|level| m.settings.preflight = level),
     },
@@ -75,7 +79,6 @@ const FMT: &[Key] = &[
 
 /// Keys that manifests for other versions may have, with their tables.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("check", "strict_types"),
     ("check", "host_capabilities"),
     ("check", "host_capabilities_path"),
     ("check", "preflight_allow"),

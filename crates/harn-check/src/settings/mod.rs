@@ -26,6 +26,8 @@ pub struct Settings {
     pub template_variant_branch_threshold: Option<usize>,
     /// `[check] strict`: warnings fail the check.
     pub strict: bool,
+    /// `[check] strict_types`: values from outside are looked at before parts of them are used.
+    pub strict_types: bool,
     /// `[check] preflight_severity`.
     pub preflight: PreflightSeverity,
     /// `[fmt] line_width`; `None` for the default.

@@ -1,47 +1,127 @@
 //! Which values may stand where (types guide, "Compatibility").
 
-use super::{Field, Ty, canonical};
+use harn_syntax::ast::Variance;
 
-/// Whether a value of type `actual` may stand where `expected` is asked for. When in doubt, it may.
+use super::{Field, Ty, Typing, canonical};
+
+impl Typing<'_> {
+    /// Whether a value of type `actual` may stand where `expected` is asked for, by what the file declares.
+    pub(crate) fn fits(&self, expected: &Ty, actual: &Ty) -> bool {
+        Fits(Some(self)).fits(expected, actual)
+    }
+}
+
+/// Whether a value of type `actual` may stand where `expected` is asked for; structs and enums are names only.
+#[cfg(test)]
 pub(crate) fn fits(expected: &Ty, actual: &Ty) -> bool {
-    match (expected, actual) {
-        (Ty::Any, _) | (_, Ty::Any) | (Ty::Nil, Ty::Nil) => true,
-        // Which member the value has is known only when the program runs.
-        (_, Ty::Union(members)) => members.iter().any(|member| fits(expected, member)),
-        (Ty::Union(members), _) => members.iter().any(|member| fits(member, actual)),
-        (Ty::Interface(name, structs), Ty::Named(actual, _)) => actual == name || structs.contains(actual),
-        (Ty::Interface(a, _), Ty::Interface(b, _)) => a == b,
-        (Ty::Str(a), Ty::Str(b)) => a == b,
-        (Ty::Int(a), Ty::Int(b)) => a == b,
-        (Ty::Str(_), _) => named(actual, "string"),
-        (_, Ty::Str(_)) => named(expected, "string"),
-        (Ty::Int(_), _) => named(actual, "int"),
-        (_, Ty::Int(_)) => named(expected, "int") || named(expected, "float"),
-        (Ty::Shape(wanted), Ty::Shape(given)) => detail(wanted, given).is_empty(),
-        (Ty::Shape(_), _) => named(actual, "dict"),
-        (Ty::Named(name, args), Ty::Shape(fields)) if name == "dict" => match args.as_slice() {
-            [_, value] => fields.iter().all(|field| fits(value, &field.ty)),
-            _ => true,
-        },
-        (Ty::Fn(params, ret), Ty::Fn(given, result)) => {
-            params.len() == given.len()
-                && params.iter().zip(given).all(|(param, given)| fits(given, param))
-                && fits(ret, result)
-        }
-        (Ty::Fn(..), _) => named(actual, "closure"),
-        (_, Ty::Fn(..)) => named(expected, "closure"),
-        (Ty::Named(a, wanted), Ty::Named(b, given)) => {
-            if a == "float" && b == "int" {
-                return true;
+    Fits(None).fits(expected, actual)
+}
+
+/// Whether the types may be one: where a type is both read and written.
+#[derive(Clone, Copy)]
+struct Fits<'a>(Option<&'a Typing<'a>>);
+
+impl Fits<'_> {
+    fn fits(self, expected: &Ty, actual: &Ty) -> bool {
+        match (expected, actual) {
+            (Ty::Any | Ty::Unknown | Ty::Var(_), _)
+            | (_, Ty::Any | Ty::Never | Ty::Var(_))
+            | (Ty::Nil, Ty::Nil) => true,
+            // Which member the value has, the program may know.
+            (_, Ty::OneOf(members)) => members.iter().any(|member| self.fits(expected, member)),
+            (_, Ty::Union(members)) => members.iter().all(|member| self.fits(expected, member)),
+            (Ty::Union(members) | Ty::OneOf(members), _) => {
+                members.iter().any(|member| self.fits(member, actual))
             }
-            let (a, b) = (canonical(a), canonical(b));
-            a == b
-                && (wanted.len() != given.len() || {
-                    let covariant = matches!(a, "iter" | "Generator" | "Stream" | "Result" | "Pair");
-                    wanted.iter().zip(given).all(|(w, g)| fits(w, g) && (covariant || fits(g, w)))
-                })
+            (Ty::Interface(name, structs), Ty::Named(actual, _)) => {
+                actual == name || structs.contains(actual)
+            }
+            (Ty::Interface(a, _), Ty::Interface(b, _)) => a == b,
+            (Ty::Str(a), Ty::Str(b)) => a == b,
+            (Ty::Int(a), Ty::Int(b)) => a == b,
+            (Ty::Str(_), _) => named(actual, "string"),
+            (_, Ty::Str(_)) => named(expected, "string"),
+            (Ty::Int(_), _) => named(actual, "int"),
+            (_, Ty::Int(_)) => named(expected, "int") || named(expected, "float"),
+            (Ty::Shape(wanted), Ty::Shape(given)) => self.detail(wanted, given).is_empty(),
+            (Ty::Shape(wanted), Ty::Named(name, args)) if name != "dict" => {
+                let fields = self.0.and_then(|typing| typing.struct_fields(name, args));
+                fields.is_some_and(|given| self.detail(wanted, &given).is_empty())
+            }
+            (Ty::Shape(_), _) => named(actual, "dict"),
+            (Ty::Named(name, args), Ty::Shape(fields)) if name == "dict" => match args.as_slice() {
+                [key, value] => {
+                    self.fits(key, &Ty::named("string")) && fields.iter().all(|f| self.fits(value, &f.ty))
+                }
+                _ => true,
+            },
+            (Ty::Fn(params, ret), Ty::Fn(given, result)) => {
+                params.len() == given.len()
+                    && params.iter().zip(given).all(|(param, given)| self.fits(given, param))
+                    && self.fits(ret, result)
+            }
+            (Ty::Fn(..), _) => named(actual, "closure"),
+            (_, Ty::Fn(..)) => named(expected, "closure"),
+            (Ty::Named(a, wanted), Ty::Named(b, given)) => self.named(a, wanted, b, given),
+            _ => false,
         }
-        _ => false,
+    }
+
+    fn named(self, a: &str, wanted: &[Ty], b: &str, given: &[Ty]) -> bool {
+        if a == "float" && b == "int" {
+            return true;
+        }
+        let (a, b) = (canonical(a), canonical(b));
+        if a != b {
+            return false;
+        }
+        if wanted.len() != given.len() {
+            return true;
+        }
+        let variances = self.0.map(|typing| typing.variances(a)).unwrap_or_default();
+        wanted.iter().zip(given).enumerate().all(|(at, (w, g))| {
+            let covariant = matches!(a, "iter" | "Generator" | "Stream" | "Result" | "Pair" | "Schema");
+            match variances.get(at).copied().flatten() {
+                Some(Variance::In) => self.fits(g, w),
+                Some(Variance::Out) => self.fits(w, g),
+                None if covariant => self.fits(w, g),
+                None => self.fits(w, g) && may_be_one(w, g),
+            }
+        })
+    }
+
+    /// What a shape lacks, or has of a wrong type.
+    fn detail(self, wanted: &[Field], given: &[Field]) -> Vec<String> {
+        let wrong = |field: &Field| match given.iter().find(|other| other.name == field.name) {
+            None if field.optional => None,
+            None => Some(format!("missing field '{}' ({})", field.name, field.ty)),
+            Some(other) if field.optional || self.fits(&field.ty, &other.ty) => None,
+            Some(other) => {
+                Some(format!("field '{}' has type {}, expected {}", field.name, other.ty, field.ty))
+            }
+        };
+        wanted.iter().filter_map(wrong).collect()
+    }
+}
+
+/// Whether two types have values in common, as the arguments of a type that is both read and written must.
+fn may_be_one(a: &Ty, b: &Ty) -> bool {
+    match (a, b) {
+        (Ty::Any | Ty::Unknown | Ty::Never | Ty::Var(_), _) | (_, Ty::Any | Ty::Never | Ty::Var(_)) => true,
+        (Ty::Union(members) | Ty::OneOf(members), other)
+        | (other, Ty::Union(members) | Ty::OneOf(members)) => {
+            members.iter().any(|member| may_be_one(member, other))
+        }
+        (Ty::Shape(a), Ty::Shape(b)) => a.iter().all(|field| {
+            b.iter()
+                .find(|other| other.name == field.name)
+                .is_none_or(|other| may_be_one(&field.ty, &other.ty))
+        }),
+        (Ty::Named(a, x), Ty::Named(b, y)) => {
+            canonical(a) == canonical(b)
+                && (x.len() != y.len() || x.iter().zip(y).all(|(x, y)| may_be_one(x, y)))
+        }
+        _ => true,
     }
 }
 
@@ -51,14 +131,8 @@ fn named(ty: &Ty, wanted: &str) -> bool {
 }
 
 /// What a shape lacks, or has of a wrong type.
-pub(crate) fn detail(wanted: &[Field], given: &[Field]) -> Vec<String> {
-    let wrong = |field: &Field| match given.iter().find(|other| other.name == field.name) {
-        None if field.optional => None,
-        None => Some(format!("missing field '{}' ({})", field.name, field.ty)),
-        Some(other) if field.optional || fits(&field.ty, &other.ty) => None,
-        Some(other) => Some(format!("field '{}' has type {}, expected {}", field.name, other.ty, field.ty)),
-    };
-    wanted.iter().filter_map(wrong).collect()
+pub(crate) fn detail(typing: &Typing<'_>, wanted: &[Field], given: &[Field]) -> Vec<String> {
+    Fits(Some(typing)).detail(wanted, given)
 }
 
 #[cfg(test)]
@@ -78,10 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn a_union_fits_when_a_member_may() {
+    fn a_union_fits_when_each_member_does() {
         let either = Ty::union([Ty::named("int"), Ty::Nil]);
-        assert!(fits(&either, &Ty::Nil) && fits(&Ty::named("int"), &either));
+        assert!(fits(&either, &Ty::Nil) && !fits(&Ty::named("int"), &either));
+        let given = Ty::OneOf(vec![Ty::named("int"), Ty::Nil]);
+        assert!(fits(&Ty::named("int"), &given) && !fits(&Ty::named("string"), &given));
+        assert!(fits(&Ty::list_of(either.clone()), &list("int")));
+        assert!(!fits(&list("int"), &Ty::list_of(either.clone())));
         assert!(!fits(&Ty::named("string"), &either) && !fits(&either, &Ty::named("bool")));
+    }
+
+    #[test]
+    fn unknown_takes_and_does_not_give() {
+        assert!(fits(&Ty::Unknown, &Ty::Nil) && !fits(&Ty::named("int"), &Ty::Unknown));
+        assert!(fits(&Ty::Any, &Ty::Unknown) && fits(&Ty::Nil, &Ty::Never) && !fits(&Ty::Never, &Ty::Nil));
     }
 
     #[test]
@@ -90,7 +174,7 @@ mod tests {
         let wanted = [field("name", "string", false), field("age", "int", false), field("note", "int", true)];
         let given = [field("age", "string", false), field("extra", "int", false)];
         assert_eq!(
-            detail(&wanted, &given).join("; "),
+            Fits(None).detail(&wanted, &given).join("; "),
             "missing field 'name' (string); field 'age' has type string, expected int"
         );
         assert!(fits(&Ty::Shape(given.to_vec()), &Ty::named("dict")));

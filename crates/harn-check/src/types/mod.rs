@@ -1,28 +1,48 @@
 //! Types as the checker knows them: what is written in annotations and what literals and declarations tell.
 //!
-//! The checker speaks up only when a program cannot be right. So a type that is not known is [`Ty::Any`], which fits
-//! everywhere, and a value of a union fits when one member does.
+//! A type that is not known is [`Ty::Any`], which fits everywhere. A value of a union fits when each member does; only
+//! of a [`Ty::OneOf`], a builtin's result, one member is enough.
 //!
 //! | File | What it holds |
 //! | --- | --- |
 //! | `fits` | which values may stand where |
 //! | `resolve` | from a type as written to a [`Ty`] |
+//! | `table` | from a type of the table of builtins to a [`Ty`] |
+//! | `generics` | type parameters: what a call binds them to |
+//! | `interface` | which structs satisfy an interface, and why others do not |
+//! | `variance` | `in` and `out`, where they are declared |
+//! | `narrow` | parts of unions |
 
 mod fits;
+mod generics;
+mod interface;
+mod narrow;
 mod resolve;
+mod table;
+mod variance;
 
 use std::fmt;
 
 use harn_syntax::ast::{Name, ShapeField, TypeExpr, TypeKind};
 
-pub(crate) use fits::{detail, fits};
+pub(crate) use fits::detail;
+pub(crate) use generics::{Bindings, bind, substitute};
+pub(crate) use narrow::{members, only, union_tag, without};
 pub(crate) use resolve::{Declared, TypeName, Typing};
+pub(crate) use table::from_table;
+pub(crate) use variance::misplaced;
 
 /// A type.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Ty {
     /// Nothing is known.
     Any,
+    /// `unknown`: anything, and to be looked at before it is used.
+    Unknown,
+    /// `never`: what has no value.
+    Never,
+    /// A type parameter of a function that is called.
+    Var(Name),
     /// `nil`.
     Nil,
     /// `int`, `list<int>`, a struct, an enum.
@@ -31,6 +51,8 @@ pub(crate) enum Ty {
     Interface(Name, Vec<Name>),
     /// `A | B`.
     Union(Vec<Ty>),
+    /// One of several types, which a builtin gives: the program may know which.
+    OneOf(Vec<Ty>),
     /// `{a: int, b?: string}`.
     Shape(Vec<Field>),
     /// `fn(A) -> R`.
@@ -64,10 +86,17 @@ impl Ty {
     /// The union of types, each once; not known as soon as one is not.
     pub(crate) fn union(types: impl IntoIterator<Item = Ty>) -> Ty {
         let mut members: Vec<Ty> = Vec::new();
+        let mut never = false;
+        let mut soft = false;
         for ty in types {
             match ty {
                 Ty::Any => return Ty::Any,
+                Ty::Never => never = true,
                 Ty::Union(inner) => members.extend(inner),
+                Ty::OneOf(inner) => {
+                    soft = true;
+                    members.extend(inner);
+                }
                 other => members.push(other),
             }
         }
@@ -78,20 +107,23 @@ impl Ty {
             }
         }
         match seen.pop() {
+            None if never => Ty::Never,
             None => Ty::Any,
             Some(only) if seen.is_empty() => only,
             Some(last) => {
                 seen.push(last);
-                Ty::Union(seen)
+                if soft { Ty::OneOf(seen) } else { Ty::Union(seen) }
             }
         }
     }
 
-    /// The name of a type without arguments: what the rules for operators look at.
+    /// The name of a type without arguments: what the rules for operators look at. Literals go by their type.
     pub(crate) fn plain(&self) -> Option<&str> {
         match self {
             Ty::Nil => Some("nil"),
-            Ty::Named(name, args) if args.is_empty() => Some(name),
+            Ty::Named(name, args) if args.is_empty() => Some(canonical(name)),
+            Ty::Str(_) => Some("string"),
+            Ty::Int(_) => Some("int"),
             _ => None,
         }
     }
@@ -102,9 +134,10 @@ impl Ty {
             Ty::Nil => "nil",
             Ty::Shape(_) => "dict",
             Ty::Str(_) => "string",
+            Ty::Int(_) => "int",
             Ty::Named(name, _) => {
-                const WORDS: [&str; 9] =
-                    ["bool", "bytes", "dict", "float", "int", "list", "range", "set", "string"];
+                const WORDS: [&str; 10] =
+                    ["bool", "bytes", "dict", "duration", "float", "int", "list", "range", "set", "string"];
                 WORDS.into_iter().find(|word| word == name)?
             }
             _ => return None,
@@ -122,6 +155,9 @@ impl fmt::Display for Ty {
         };
         match self {
             Ty::Any => f.write_str("any"),
+            Ty::Unknown => f.write_str("unknown"),
+            Ty::Never => f.write_str("never"),
+            Ty::Var(name) => f.write_str(name),
             Ty::Nil => f.write_str("nil"),
             Ty::Interface(name, _) => f.write_str(name),
             Ty::Named(name, args) => {
@@ -133,7 +169,7 @@ impl fmt::Display for Ty {
                 }
                 Ok(())
             }
-            Ty::Union(members) => list(f, members, " | "),
+            Ty::Union(members) | Ty::OneOf(members) => list(f, members, " | "),
             Ty::Shape(fields) => {
                 f.write_str("{")?;
                 for (at, field) in fields.iter().enumerate() {

@@ -1,22 +1,35 @@
 //! From a type as written to a [`Ty`]: names mean builtin types, declarations of the file or imported ones.
 
+use std::cell::{Cell, RefCell};
+
 use harn_syntax::ast::*;
 use harn_syntax::visit::{self, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Field, Ty};
 use crate::imports::Imports;
+use crate::scope::names_of;
 use crate::world::{Source, World};
 
 /// How many aliases one type may go through; deeper ones are not known.
 const MAX_DEPTH: u32 = 8;
 
+/// How many parts a type may have when its aliases are followed; the rest is not known.
+const MAX_NODES: u32 = 2_000;
+
+/// How many types an alias may become when it is applied to unions.
+const MAX_COMBINATIONS: usize = 64;
+
+/// Names that stand for types where a type is read.
+pub(crate) type Env<'e> = &'e [(Name, Ty)];
+
 /// Types of the language that have no declaration.
-const BUILTIN: [&str; 20] = [
+const BUILTIN: [&str; 21] = [
     "Generator",
     "Iter",
     "Pair",
     "Result",
+    "Schema",
     "Stream",
     "bool",
     "bytes",
@@ -46,14 +59,43 @@ pub(crate) struct Declared<'a> {
     methods: FxHashMap<&'a str, Vec<&'a FnDecl>>,
     /// The variables that are assigned somewhere.
     assigned: FxHashSet<&'a str>,
+    /// The variables that a function assigns which does not declare them.
+    assigned_from_within: FxHashSet<&'a str>,
+    /// For each function around the node that is read, innermost last: what it binds and what it assigns.
+    functions: Vec<(FxHashSet<&'a str>, Vec<&'a str>)>,
+    /// The annotations that were read, by their address.
+    resolved: RefCell<FxHashMap<*const TypeExpr, Ty>>,
+    /// The structs that satisfy an interface, by its name.
+    pub(super) satisfying: RefCell<FxHashMap<Name, Vec<Name>>>,
+    /// The aliases that are being followed.
+    expanding: RefCell<Vec<Name>>,
+    /// How many parts the type that is being read may still have.
+    left: Cell<u32>,
 }
 
 impl<'a> Declared<'a> {
     /// Reads the declarations of a file, at any depth.
     pub(crate) fn of(tree: &'a Program) -> Declared<'a> {
         let mut found = Declared::default();
+        found.functions.push(Default::default());
         found.stmts(&tree.items);
         found
+    }
+
+    /// The names of the types that are declared.
+    pub(super) fn type_names(&self) -> impl Iterator<Item = &'a str> {
+        self.types.keys().copied()
+    }
+
+    /// Whether a variable of this name may be assigned by a function that is called meanwhile.
+    pub(crate) fn is_assigned_from_within(&self, name: &str) -> bool {
+        self.assigned_from_within.contains(name)
+    }
+
+    fn binds(&mut self, name: &'a Ident) {
+        if let Some((bound, _)) = self.functions.last_mut() {
+            bound.insert(&name.name);
+        }
     }
 
     /// The methods that `impl` blocks give a type.
@@ -80,6 +122,12 @@ impl<'a> Visitor<'a> for Declared<'a> {
     fn stmt(&mut self, stmt: &'a Stmt) {
         if let StmtKind::Assign { target, .. } = &stmt.kind {
             self.assigned.insert(&target.root.name);
+            if let Some((_, assigned)) = self.functions.last_mut() {
+                assigned.push(&target.root.name);
+            }
+        }
+        if let StmtKind::Let { pattern, .. } | StmtKind::For { pattern, .. } = &stmt.kind {
+            names_of(pattern, &mut |name| self.binds(name));
         }
         visit::walk_stmt(self, stmt);
     }
@@ -111,7 +159,16 @@ impl<'a> Visitor<'a> for Declared<'a> {
 
     fn function(&mut self, func: &'a Function, type_params: &'a [TypeParam]) {
         self.generic(type_params);
+        self.functions.push(Default::default());
+        func.params.iter().for_each(|param| self.binds(&param.name));
         visit::walk_function(self, func);
+        let (bound, assigned) = self.functions.pop().unwrap_or_default();
+        for name in assigned.into_iter().filter(|name| !bound.contains(name)) {
+            self.assigned_from_within.insert(name);
+            if let Some((_, outer)) = self.functions.last_mut() {
+                outer.push(name);
+            }
+        }
     }
 }
 
@@ -142,8 +199,7 @@ pub(crate) struct Typing<'a> {
 impl<'a> Typing<'a> {
     /// What a type name stands for.
     pub(crate) fn name(&self, name: &str) -> TypeName<'a> {
-        if self.declared.params.contains(name) || matches!(name, "any" | "unknown" | "never" | "_" | "Schema")
-        {
+        if self.declared.params.contains(name) || matches!(name, "any" | "unknown" | "never" | "_") {
             return TypeName::Unknown;
         }
         if let Some(own) = self.declared.types.get(name) {
@@ -163,37 +219,64 @@ impl<'a> Typing<'a> {
 
     /// The type of an annotation.
     pub(crate) fn resolve(&self, ty: &TypeExpr) -> Ty {
-        self.at_depth(ty, 0)
+        let key = std::ptr::from_ref(ty);
+        if let Some(known) = self.declared.resolved.borrow().get(&key) {
+            return known.clone();
+        }
+        let resolved = self.resolve_with(ty, &[]);
+        self.declared.resolved.borrow_mut().insert(key, resolved.clone());
+        resolved
+    }
+
+    /// The type of an annotation in which some names stand for types.
+    pub(crate) fn resolve_with(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
+        self.declared.left.set(MAX_NODES);
+        self.at_depth(ty, env, 0)
     }
 
     /// The type of an annotation of an imported file: what that file names itself is not followed.
-    pub(crate) fn resolve_foreign(&self, ty: &TypeExpr) -> Ty {
-        self.at_depth(ty, MAX_DEPTH)
+    pub(crate) fn resolve_foreign(&self, ty: &TypeExpr, env: Env<'_>) -> Ty {
+        self.declared.left.set(MAX_NODES);
+        self.at_depth(ty, env, MAX_DEPTH)
     }
 
-    fn at_depth(&self, ty: &TypeExpr, depth: u32) -> Ty {
-        let all = |types: &[TypeExpr]| types.iter().map(|ty| self.at_depth(ty, depth)).collect::<Vec<_>>();
+    fn at_depth(&self, ty: &TypeExpr, env: Env<'_>, depth: u32) -> Ty {
+        let left = self.declared.left.get();
+        if left == 0 {
+            return Ty::Any;
+        }
+        self.declared.left.set(left - 1);
+        let all =
+            |types: &[TypeExpr]| types.iter().map(|ty| self.at_depth(ty, env, depth)).collect::<Vec<_>>();
         match &ty.kind {
             TypeKind::Nil => Ty::Nil,
             TypeKind::Str(text) => Ty::Str(text.clone()),
             TypeKind::Int(value) => Ty::Int(*value),
             TypeKind::Union(members) => Ty::union(all(members)),
-            TypeKind::Fn { params, ret } => Ty::Fn(all(params), Box::new(self.at_depth(ret, depth))),
-            TypeKind::Shape(fields) => Ty::Shape(self.fields(fields, depth)),
-            TypeKind::Named { name, args } => self.named(&name.name, all(args), depth),
+            TypeKind::Fn { params, ret } => Ty::Fn(all(params), Box::new(self.at_depth(ret, env, depth))),
+            TypeKind::Shape(fields) => {
+                let field = |field: &ShapeField| Field {
+                    name: field.name.name.clone(),
+                    optional: field.optional,
+                    ty: self.at_depth(&field.ty, env, depth),
+                };
+                Ty::Shape(fields.iter().map(field).collect())
+            }
+            TypeKind::Named { name, args } => self.named(&name.name, all(args), env, depth),
         }
     }
 
-    fn fields(&self, fields: &[ShapeField], depth: u32) -> Vec<Field> {
-        let field = |field: &ShapeField| Field {
-            name: field.name.name.clone(),
-            optional: field.optional,
-            ty: self.at_depth(&field.ty, depth),
-        };
-        fields.iter().map(field).collect()
-    }
-
-    fn named(&self, name: &Name, args: Vec<Ty>, depth: u32) -> Ty {
+    fn named(&self, name: &Name, args: Vec<Ty>, env: Env<'_>, depth: u32) -> Ty {
+        match name.as_str() {
+            "any" | "_" => return Ty::Any,
+            "unknown" => return Ty::Unknown,
+            "never" => return Ty::Never,
+            "Schema" if args.len() == 1 => return Ty::Named(name.clone(), args),
+            _ => {}
+        }
+        if let Some((_, ty)) = env.iter().find(|(param, _)| param == name) {
+            return ty.clone();
+        }
         if depth >= MAX_DEPTH && !BUILTIN.contains(&name.as_str()) {
             return Ty::Any;
         }
@@ -201,36 +284,89 @@ impl<'a> Typing<'a> {
             TypeName::Unknown => Ty::Any,
             TypeName::Builtin if name == "nil" => Ty::Nil,
             TypeName::Builtin | TypeName::Opaque => Ty::Named(name.clone(), args),
-            TypeName::Own(DeclKind::Type(alias)) if alias.type_params.is_empty() => {
-                self.at_depth(&alias.ty, depth + 1)
-            }
-            TypeName::Imported(DeclKind::Type(alias)) if alias.type_params.is_empty() => {
-                self.resolve_foreign(&alias.ty)
-            }
+            TypeName::Own(DeclKind::Type(alias)) => self.alias(alias, args, depth + 1),
+            TypeName::Imported(DeclKind::Type(alias)) => self.alias(alias, args, MAX_DEPTH),
             TypeName::Own(DeclKind::Interface(interface)) => {
                 Ty::Interface(name.clone(), self.satisfying(interface))
             }
             TypeName::Own(DeclKind::Struct(_) | DeclKind::Enum(_))
             | TypeName::Imported(DeclKind::Struct(_) | DeclKind::Enum(_)) => Ty::Named(name.clone(), args),
-            // A generic alias, an interface of another file.
+            // An interface of another file.
             _ => Ty::Any,
         }
     }
 
-    /// The structs of the file that have the methods of an interface, with as many parameters.
-    fn satisfying(&self, interface: &InterfaceDecl) -> Vec<Name> {
-        let without_self = |params: &[Param]| params.iter().filter(|param| param.name.name != "self").count();
-        let has = |name: &str, wanted: &MethodSig| {
-            let methods = self.declared.methods(name).iter();
-            let count = without_self(&wanted.params);
-            methods.filter(|m| m.name.name == wanted.name.name).any(|m| without_self(&m.func.params) == count)
+    /// What an alias stands for. One that is applied to a union is applied to each of its members.
+    fn alias(&self, alias: &TypeDecl, args: Vec<Ty>, depth: u32) -> Ty {
+        let name = &alias.name.name;
+        if args.len() != alias.type_params.len() {
+            return if args.is_empty() { Ty::Any } else { Ty::Named(name.clone(), args) };
+        }
+        // One that leads to itself is not expanded again.
+        if self.declared.expanding.borrow().contains(name) {
+            return Ty::Any;
+        }
+        self.declared.expanding.borrow_mut().push(name.clone());
+        let mut combinations: Vec<Vec<(Name, Ty)>> = vec![Vec::new()];
+        for (param, arg) in alias.type_params.iter().zip(args) {
+            let members = match super::members(&arg) {
+                several if combinations.len() * several.len() <= MAX_COMBINATIONS => several,
+                _ => std::slice::from_ref(&arg),
+            };
+            combinations = members
+                .iter()
+                .flat_map(|member| {
+                    combinations.iter().map(|before| {
+                        let mut all = before.clone();
+                        all.push((param.name.name.clone(), member.clone()));
+                        all
+                    })
+                })
+                .collect();
+        }
+        let types: Vec<Ty> = combinations.iter().map(|env| self.at_depth(&alias.ty, env, depth)).collect();
+        self.declared.expanding.borrow_mut().pop();
+        Ty::union(types)
+    }
+
+    /// What the type parameters of a declaration stand for: the arguments, or nothing that is known.
+    pub(crate) fn env(params: &[TypeParam], args: &[Ty]) -> Vec<(Name, Ty)> {
+        let arg = |at: usize| args.get(at).cloned().unwrap_or(Ty::Any);
+        params.iter().enumerate().map(|(at, param)| (param.name.name.clone(), arg(at))).collect()
+    }
+
+    /// The type parameters of a declaration as themselves.
+    pub(crate) fn vars(params: &[TypeParam]) -> Vec<(Name, Ty)> {
+        params.iter().map(|param| (param.name.name.clone(), Ty::Var(param.name.name.clone()))).collect()
+    }
+
+    /// The fields of a struct, by the arguments of its type.
+    pub(crate) fn struct_fields(&self, name: &str, args: &[Ty]) -> Option<Vec<Field>> {
+        let (decl, own) = match self.name(name) {
+            TypeName::Own(DeclKind::Struct(decl)) => (decl, true),
+            TypeName::Imported(DeclKind::Struct(decl)) => (decl, false),
+            _ => return None,
         };
-        // What the structs of other files can do is not known here.
-        let imported = self.imports.get(self.source, self.world).into_iter().flatten().map(|(name, _)| name);
-        let own = self.declared.types.keys().copied();
-        own.filter(|name| interface.methods.iter().all(|wanted| has(name, wanted)))
-            .chain(imported.map(Name::as_str))
-            .map(Name::new)
-            .collect()
+        let env = Self::env(&decl.type_params, args);
+        let ty =
+            |ty: &TypeExpr| if own { self.resolve_with(ty, &env) } else { self.resolve_foreign(ty, &env) };
+        let field = |field: &StructField| Field {
+            name: field.name.name.clone(),
+            optional: field.optional,
+            ty: field.ty.as_ref().map_or(Ty::Any, ty),
+        };
+        Some(decl.fields.iter().map(field).collect())
+    }
+
+    /// How the parameters of a declared type are marked.
+    pub(crate) fn variances(&self, name: &str) -> Vec<Option<Variance>> {
+        let params = match self.declared.get(name) {
+            Some(DeclKind::Struct(StructDecl { type_params, .. }))
+            | Some(DeclKind::Enum(EnumDecl { type_params, .. }))
+            | Some(DeclKind::Type(TypeDecl { type_params, .. }))
+            | Some(DeclKind::Interface(InterfaceDecl { type_params, .. })) => type_params,
+            _ => return Vec::new(),
+        };
+        params.iter().map(|param| param.variance).collect()
     }
 }

@@ -25,8 +25,14 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
     let files = paths.into_iter().map(|path| check_file(path, args, &mut manifests)).collect();
     let mut files = manifests.with(files);
     findings::once(&mut files);
-    let wording = Wording { clean: "ok", failed: "check_failed", counts: &[] };
+    let counts: &[&str] = if args.fix { &["fixable", "fixed"] } else { &[] };
+    let wording = Wording { clean: "ok", failed: "check_failed", counts };
     findings::report(&files, &wording, args.json)
+}
+
+/// Whether the mend of a finding is the only one that can be meant.
+fn is_safe(code: &str) -> bool {
+    code == "E0203"
 }
 
 fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests) -> Findings {
@@ -35,14 +41,27 @@ fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests) -> Fin
     }
     match findings::read_text(&path) {
         Ok(text) => {
-            let program = Program::of(&path, text);
+            let program = Program::of(&path, text.clone());
             let mut settings = manifests.settings(program.dir());
             settings.preflight = args.preflight.unwrap_or(settings.preflight);
             if args.bundle_root.is_some() {
                 settings.bundle_root.clone_from(&args.bundle_root);
             }
-            let problems = program.check(&settings);
-            Findings { path, problems, strict: settings.strict, repeated: 0, fixed: 0 }
+            settings.strict_types |= args.strict_types;
+            let mut problems = program.check(&settings);
+            let mut fixed = 0;
+            if args.fix && path.as_os_str() != "-" {
+                let check = |program: &Program| program.check(&settings);
+                match super::lint::mend_file(&path, &text, check, is_safe, args.json) {
+                    Ok(None) => {}
+                    Ok(Some((mended, count))) => {
+                        problems = Program::of(&path, mended).check(&settings);
+                        fixed = count;
+                    }
+                    Err(finding) => return *finding,
+                }
+            }
+            Findings { path, problems, strict: settings.strict, repeated: 0, fixed }
         }
         Err(text) => Findings::unreadable(path, text),
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_check::{Located, Settings};
+use harn_check::Located;
 use harn_syntax::{Severity, SourceFile, Span};
 use harn_system::{Real, System};
 
@@ -35,26 +35,19 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
     }
     match findings::read_text(&path) {
         Ok(text) => {
-            let mut program = Program::of(&path, text.clone());
+            let program = Program::of(&path, text.clone());
             let settings = manifests.settings(program.dir());
             let mut problems = program.lint(&settings);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
-                let (mended, count) = mend(&path, text, &settings);
-                if count > 0 {
-                    if let Err(error) = Real::new().replace(&path, mended.as_bytes()) {
-                        return Findings::unreadable(path, format!("cannot write the fixed file: {error}"));
+                let lint = |program: &Program| program.lint(&settings);
+                match mend_file(&path, &text, lint, is_rule, args.json) {
+                    Ok(None) => {}
+                    Ok(Some((mended, count))) => {
+                        problems = Program::of(&path, mended).lint(&settings);
+                        fixed = count;
                     }
-                    if !args.json {
-                        let name = path.display().to_string();
-                        crate::out::write(&format!(
-                            "{}: applied {count} fix(es)\n",
-                            harn_syntax::printable(&name)
-                        ));
-                    }
-                    program = Program::of(&path, mended);
-                    problems = program.lint(&settings);
-                    fixed = count;
+                    Err(finding) => return *finding,
                 }
             }
             Findings { path, problems, strict: settings.strict, repeated: 0, fixed }
@@ -66,16 +59,53 @@ fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findi
 /// Passes over a file at most: one mend may make room for another.
 const MAX_PASSES: usize = 10;
 
-/// Applies the mends of the rules until none is left; the text, and how many there were.
-fn mend(path: &Path, mut text: String, settings: &Settings) -> (String, usize) {
+/// Only the rules, and operators on text, have mends that keep the meaning; a name that is meant is for the author to say.
+fn is_rule(code: &str) -> bool {
+    code.starts_with(|c: char| c.is_ascii_lowercase()) || code == "E0203"
+}
+
+/// Applies the safe mends of a file and writes it; the new text and how many there were, if there were any.
+///
+/// # Errors
+/// The finding that the file cannot be written.
+pub(super) fn mend_file(
+    path: &Path,
+    text: &str,
+    find: impl Fn(&Program) -> Vec<Problem>,
+    is_safe: fn(&str) -> bool,
+    quiet: bool,
+) -> Result<Option<(String, usize)>, Box<Findings>> {
+    let (mended, count) = mend(path, text.to_owned(), find, is_safe);
+    if count == 0 {
+        return Ok(None);
+    }
+    if let Err(error) = Real::new().replace(path, mended.as_bytes()) {
+        let text = format!("cannot write the fixed file: {error}");
+        return Err(Box::new(Findings::unreadable(path.to_owned(), text)));
+    }
+    if !quiet {
+        let name = path.display().to_string();
+        crate::out::write(&format!("{}: applied {count} fix(es)\n", harn_syntax::printable(&name)));
+    }
+    Ok(Some((mended, count)))
+}
+
+/// Applies the safe mends until none is left; the text, and how many there were.
+fn mend(
+    path: &Path,
+    mut text: String,
+    find: impl Fn(&Program) -> Vec<Problem>,
+    is_safe: fn(&str) -> bool,
+) -> (String, usize) {
     let mut count = 0;
     for _ in 0..MAX_PASSES {
-        let found = Program::of(path, text.clone()).lint(settings);
-        // Only the rules have mends that keep the meaning; a name that is meant is for the author to say.
-        let is_rule = |code: &str| code.starts_with(|c: char| c.is_ascii_lowercase());
+        let found = find(&Program::of(path, text.clone()));
         let mut fixes: Vec<_> = found
             .iter()
-            .filter(|problem| is_rule(problem.diagnostic.code))
+            .filter(|problem| {
+                is_safe(problem.diagnostic.code)
+                    && problem.file.as_ref().is_none_or(|file| Path::new(file.name()) == path)
+            })
             .filter_map(|problem| problem.diagnostic.fix.as_ref())
             .collect();
         fixes.sort_by_key(|fix| fix.edits.iter().map(|(span, _)| span.start).min());

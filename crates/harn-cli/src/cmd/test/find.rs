@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use harn_syntax::SourceFile;
+use harn_syntax::ast::{DeclKind, StmtKind};
+use harn_syntax::{Diagnostic, SourceFile};
 use harn_system::{Real, SystemExt};
 
 use crate::findings;
@@ -50,6 +51,23 @@ fn of_file(path: &Path, always: bool) -> Vec<Test> {
         let drawn = parsed.errors.iter().map(|error| error.diagnostic(&text).render(&file, false));
         return vec![test(FILE_ERROR, Some(drawn.collect::<Vec<_>>().join("\n")))];
     }
+    // A mark that would have no effect is told: a test that never runs looks like one that passes.
+    let marked = parsed.program.items.iter().filter_map(|item| match &item.kind {
+        StmtKind::Decl(decl) if !matches!(decl.kind, DeclKind::Pipeline(_)) => {
+            decl.attrs.iter().find(|attr| attr.name.name == "test").map(|attr| (decl, attr))
+        }
+        _ => None,
+    });
+    let not_run = marked.map(|(decl, attr)| {
+        let (word, name) = (decl.kind.keyword(), decl.kind.name().name.as_str());
+        let diagnostic =
+            Diagnostic::error(format!("`@test` only applies to pipelines: `{word} {name}` is not run"))
+                .with_label(attr.span, "")
+                .with_help(format!("write `pipeline {name}() {{ ... }}`"));
+        let file = SourceFile::new(path.display().to_string(), text.as_str());
+        test(name, Some(diagnostic.render(&file, false)))
+    });
+    let not_run: Vec<Test> = not_run.collect();
     parsed
         .program
         .pipelines()
@@ -57,5 +75,6 @@ fn of_file(path: &Path, always: bool) -> Vec<Test> {
             pipeline.name.name.starts_with("test_") || decl.attrs.iter().any(|attr| attr.name.name == "test")
         })
         .map(|(_, pipeline)| test(&pipeline.name.name, None))
+        .chain(not_run)
         .collect()
 }

@@ -1,0 +1,121 @@
+//! Type parameters: how many a call gives, what `where` asks of them, and where `in` and `out` let them stand.
+
+use harn_syntax::Diagnostic;
+use harn_syntax::ast::*;
+use harn_syntax::visit::Visitor;
+
+use crate::codes::{CONSTRAINT_METHOD, NOT_SATISFIED, TYPE_ARGUMENTS, VARIANCE};
+use crate::scope::Lookup;
+use crate::types::{Bindings, Ty, TypeName, misplaced};
+use crate::walk::Pass;
+
+/// A parameter whose type is a type parameter with a bound.
+pub(crate) struct Bounded<'a> {
+    name: &'a str,
+    param: &'a str,
+    interface: &'a str,
+}
+
+/// Looks at the explicit type arguments of a call.
+pub(crate) fn type_arguments<'a>(
+    pass: &mut Pass<'a>,
+    name: &'a str,
+    call: &'a Expr,
+    given: &'a [TypeExpr],
+    found: &Lookup<'a>,
+) {
+    if given.is_empty() {
+        return;
+    }
+    let (what, declared) = match pass.called(name, found) {
+        Some(called) => ("Function", called.decl.type_params.len()),
+        None if matches!(found, Lookup::Missing) && pass.is_builtin(name) => ("Builtin function", 0),
+        None => return,
+    };
+    let message = match declared {
+        // What a schema tells of the result.
+        0 if name.starts_with("schema_") || name.starts_with("llm_call") => return,
+        0 => format!("{what} '{name}' does not declare type parameters"),
+        count if count != given.len() => {
+            format!("{what} '{name}' expects {count} type arguments, got {}", given.len())
+        }
+        _ => return,
+    };
+    pass.report(Diagnostic::error(message).with_code(TYPE_ARGUMENTS).at(call.span));
+}
+
+/// What the `where` clause of a function does not accept of the types that a call binds.
+pub(crate) fn constraints<'a>(
+    pass: &Pass<'a>,
+    decl: &FnDecl,
+    bound: &Bindings,
+    args: &[Arg],
+) -> Option<Diagnostic> {
+    let span = args.first()?.value.span;
+    decl.bounds.iter().find_map(|bounds| {
+        let (param, interface) = (&bounds.param.name, &bounds.bound.name);
+        let (_, ty) = bound.iter().find(|(name, _)| name == param)?;
+        let reason = unsatisfied(pass, ty, interface)?;
+        let message = format!(
+            "Type '{ty}' does not satisfy interface '{interface}': {reason} (required by constraint `where {param}: \
+             {interface}`)"
+        );
+        Some(Diagnostic::error(message).with_code(NOT_SATISFIED).at(span))
+    })
+}
+
+/// Why a type does not satisfy an interface.
+fn unsatisfied(pass: &Pass<'_>, ty: &Ty, interface: &str) -> Option<String> {
+    let decl = match pass.typing.name(interface) {
+        TypeName::Own(DeclKind::Interface(decl)) => decl,
+        TypeName::Opaque | TypeName::Builtin | TypeName::Own(_) => {
+            return Some(format!("interface '{interface}' not found"));
+        }
+        _ => return None,
+    };
+    match ty {
+        Ty::Any | Ty::Never | Ty::Var(_) | Ty::OneOf(_) => None,
+        Ty::Interface(name, _) if name == interface => None,
+        Ty::Named(name, _) => match pass.typing.name(name) {
+            TypeName::Imported(_) | TypeName::Unknown => None,
+            _ => pass.typing.satisfies(name, decl).err(),
+        },
+        _ => Some("only named types can satisfy interfaces".to_owned()),
+    }
+}
+
+/// Looks at the marks of type parameters.
+pub(crate) fn variance(pass: &mut Pass<'_>, decl: &Decl) {
+    for found in misplaced(&pass.typing, &decl.kind) {
+        pass.report(Diagnostic::error(found.message).with_code(VARIANCE).at(found.span));
+    }
+}
+
+/// Walks a function with a `where` clause.
+pub(crate) fn bounded<'a>(pass: &mut Pass<'a>, decl: &'a FnDecl) {
+    let mut found = Vec::new();
+    for param in &decl.func.params {
+        let Some(TypeExpr { kind: TypeKind::Named { name, .. }, .. }) = &param.ty else { continue };
+        if let Some(bound) = decl.bounds.iter().find(|bound| bound.param.name == name.name) {
+            let (param_name, interface) = (bound.param.name.as_str(), bound.bound.name.as_str());
+            found.push(Bounded { name: &param.name.name, param: param_name, interface });
+        }
+    }
+    pass.next_bounds = found;
+    pass.function(&decl.func, &decl.type_params);
+}
+
+/// Looks at the call of a method of a value whose type is a bounded parameter.
+pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
+    let Some(variable) = object.as_name() else { return };
+    let Some(bounded) = pass.bounds.last().and_then(|all| all.iter().find(|one| one.name == variable)) else {
+        return;
+    };
+    let TypeName::Own(DeclKind::Interface(decl)) = pass.typing.name(bounded.interface) else { return };
+    if decl.methods.iter().all(|method| method.name.name != name.name) {
+        let (interface, param) = (bounded.interface, bounded.param);
+        let message =
+            format!("Method '{}' not found in interface '{interface}' (constraint on '{param}')", name.name);
+        pass.report(Diagnostic::warning(message).with_code(CONSTRAINT_METHOD).at(name.span));
+    }
+}

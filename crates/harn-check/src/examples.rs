@@ -1,0 +1,367 @@
+//! For every code a program that it is about, and one that is mended. `harn explain CODE` shows both; the tests run
+//! them.
+
+/// A program that a code is about, and what it becomes.
+#[derive(Debug)]
+pub struct Example {
+    /// The code.
+    pub code: &'static str,
+    /// The file that is shown.
+    pub file: &'static str,
+    /// Its text as the code finds it.
+    pub wrong: &'static str,
+    /// Its text when nothing is found.
+    pub right: &'static str,
+    /// Other files next to it.
+    pub others: &'static [(&'static str, &'static str)],
+}
+
+const fn program(code: &'static str, wrong: &'static str, right: &'static str) -> Example {
+    Example { code, file: "main.harn", wrong, right, others: &[] }
+}
+
+const fn with(
+    code: &'static str,
+    wrong: &'static str,
+    right: &'static str,
+    others: &'static [(&'static str, &'static str)],
+) -> Example {
+    Example { code, file: "main.harn", wrong, right, others }
+}
+
+const fn file(code: &'static str, file: &'static str, wrong: &'static str, right: &'static str) -> Example {
+    Example { code, file, wrong, right, others: &[] }
+}
+
+/// The example of a code.
+pub fn example(code: &str) -> Option<&'static Example> {
+    EXAMPLES.iter().find(|example| example.code == code)
+}
+
+const HELLO: &[(&str, &str)] = &[("hello.harn.prompt", "Hello {{ name }}\n")];
+
+/// All examples, in the order of the codes.
+pub const EXAMPLES: &[Example] = &[
+    program("E0100", "printl(\"hello\")\n", "println(\"hello\")\n"),
+    program(
+        "E0101",
+        "fn numbers() {\n  emit 1\n}\nnumbers()\n",
+        "gen fn numbers() -> Stream<int> {\n  emit 1\n}\nfor n in numbers() { println(n) }\n",
+    ),
+    program(
+        "E0102",
+        "gen fn numbers() -> Stream<int> {\n  yield 1\n}\nnumbers()\n",
+        "gen fn numbers() -> Stream<int> {\n  emit 1\n}\nfor n in numbers() { println(n) }\n",
+    ),
+    program(
+        "E0103",
+        "struct Point { x: int }\nlet p = Pont {x: 1}\nprintln(p)\n",
+        "struct Point { x: int }\nlet p = Point {x: 1}\nprintln(p)\n",
+    ),
+    program(
+        "E0104",
+        "gen fn numbers() -> int {\n  emit 1\n}\nnumbers()\n",
+        "gen fn numbers() -> Stream<int> {\n  emit 1\n}\nfor n in numbers() { println(n) }\n",
+    ),
+    program("E0105", "println(sqrt(4, 2))\n", "println(sqrt(4))\n"),
+    program("E0106", "println(sqrt(\"4\"))\n", "println(sqrt(4))\n"),
+    program("E0107", "println(\"text\".shout())\n", "println(\"text\".upper())\n"),
+    program("E0108", "let total = 3\nprintln(totl)\n", "let total = 3\nprintln(total)\n"),
+    program(
+        "E0109",
+        "enum Color { Red, Green }\nprintln(Color.Grene)\n",
+        "enum Color { Red, Green }\nprintln(Color.Green)\n",
+    ),
+    program(
+        "E0110",
+        "struct Point { x: int }\nprintln(Point {x: 1, z: 2})\n",
+        "struct Point { x: int }\nprintln(Point {x: 1})\n",
+    ),
+    program(
+        "E0111",
+        "struct Point { x: int }\nlet p = Point {x: 1}\nprintln(p.z)\n",
+        "struct Point { x: int }\nlet p = Point {x: 1}\nprintln(p.x)\n",
+    ),
+    program("E0200", "let n: int = \"3\"\nprintln(n)\n", "let n: int = 3\nprintln(n)\n"),
+    program(
+        "E0201",
+        "fn twice(n: int) -> int { n * 2 }\nprintln(twice(\"3\"))\n",
+        "fn twice(n: int) -> int { n * 2 }\nprintln(twice(3))\n",
+    ),
+    program(
+        "E0202",
+        "fn name() -> string {\n  return 1\n}\nprintln(name())\n",
+        "fn name() -> string {\n  return \"Ada\"\n}\nprintln(name())\n",
+    ),
+    program("E0203", "let n = 3\nprintln(\"n = \" + n)\n", "let n = 3\nprintln(\"n = ${n}\")\n"),
+    program(
+        "E0204",
+        "fn keep<T>(a: T, b: T) -> T { b ?? a }\nprintln(keep(1, \"x\"))\n",
+        "fn keep<T>(a: T, b: T) -> T { b ?? a }\nprintln(keep(1, 2))\n",
+    ),
+    program(
+        "E0205",
+        "enum Color { Red, Green }\nfn name(c: Color) -> string {\n  match c {\n    Color.Red -> { return \"red\" }\n  }\n}\nprintln(name(Color.Red))\n",
+        "enum Color { Red, Green }\nfn name(c: Color) -> string {\n  match c {\n    Color.Red -> { return \"red\" }\n    Color.Green -> { return \"green\" }\n  }\n}\nprintln(name(Color.Red))\n",
+    ),
+    program(
+        "E0206",
+        "fn name(v: int | string) -> string {\n  if type_of(v) == \"string\" {\n    return \"text\"\n  }\n  unreachable(v)\n}\nprintln(name(\"a\"))\n",
+        "fn name(v: int | string) -> string {\n  if type_of(v) == \"string\" {\n    return \"text\"\n  }\n  if type_of(v) == \"int\" {\n    return \"number\"\n  }\n  unreachable(v)\n}\nprintln(name(\"a\"))\n",
+    ),
+    program(
+        "E0207",
+        "fn same(a) { a }\nprintln(same<int>(1))\n",
+        "fn same<T>(a: T) -> T { a }\nprintln(same<int>(1))\n",
+    ),
+    program(
+        "E0208",
+        "interface Named { fn name(self) -> string }\nstruct Dog { n: string }\nfn show<T>(x: T) where T: Named { println(x.name()) }\nshow(Dog {n: \"Rex\"})\n",
+        "interface Named { fn name(self) -> string }\nstruct Dog { n: string }\nimpl Dog { fn name(self) -> string { self.n } }\nfn show<T>(x: T) where T: Named { println(x.name()) }\nshow(Dog {n: \"Rex\"})\n",
+    ),
+    program(
+        "E0209",
+        "pub type Check<out T> = fn(T) -> bool\nprintln(1)\n",
+        "pub type Check<in T> = fn(T) -> bool\nprintln(1)\n",
+    ),
+    program(
+        "W0100",
+        "fn greet(name, word = \"Hello\") { \"${word} ${name}\" }\nprintln(greet(\"Ada\", \"Hi\", 3))\n",
+        "fn greet(name, word = \"Hello\") { \"${word} ${name}\" }\nprintln(greet(\"Ada\", \"Hi\"))\n",
+    ),
+    program(
+        "W0101",
+        "fn f() {\n  return 1\n  println(\"never\")\n}\nprintln(f())\n",
+        "fn f() {\n  println(\"first\")\n  return 1\n}\nprintln(f())\n",
+    ),
+    program(
+        "W0102",
+        "println(\"never\")\npipeline default() {\n  println(\"runs\")\n}\n",
+        "pipeline default() {\n  println(\"runs\")\n}\n",
+    ),
+    program("W0103", "let n = 1\nn = 2\nprintln(n)\n", "var n = 1\nn = 2\nprintln(n)\n"),
+    program(
+        "W0104",
+        "struct Point { x: int, y: int }\nprintln(Point {x: 1})\n",
+        "struct Point { x: int, y: int }\nprintln(Point {x: 1, y: 2})\n",
+    ),
+    program(
+        "W0105",
+        "@depricated(since: \"2\")\nfn f() { 1 }\nprintln(f)\n",
+        "@deprecated(since: \"2\")\nfn f() { 1 }\nprintln(f)\n",
+    ),
+    program(
+        "W0106",
+        "@deprecated(since: \"2\", use: \"sum\")\nfn add(a, b) { a + b }\nprintln(add(1, 2))\n",
+        "fn sum(a, b) { a + b }\nprintln(sum(1, 2))\n",
+    ),
+    program(
+        "W0107",
+        "fn before(a: string, b: int) -> bool { a < b }\nprintln(before(\"1\", 2))\n",
+        "fn before(a: string, b: int) -> bool { (to_int(a) ?? 0) < b }\nprintln(before(\"1\", 2))\n",
+    ),
+    program(
+        "W0108",
+        "fn name(n: int) -> string {\n  match n {\n    \"1\" -> { return \"one\" }\n    _ -> { return \"many\" }\n  }\n}\nprintln(name(1))\n",
+        "fn name(n: int) -> string {\n  match n {\n    1 -> { return \"one\" }\n    _ -> { return \"many\" }\n  }\n}\nprintln(name(1))\n",
+    ),
+    program(
+        "W0109",
+        "fn name(v: unknown) -> string {\n  if type_of(v) == \"string\" {\n    return \"text\"\n  }\n  throw \"no text\"\n}\nprintln(name(\"a\"))\n",
+        "fn name(v: unknown) -> string {\n  if type_of(v) == \"string\" {\n    return \"text\"\n  }\n  return \"other\"\n}\nprintln(name(\"a\"))\n",
+    ),
+    program(
+        "W0110",
+        "let reply = json_parse(\"{}\")\nprintln(reply.name)\n",
+        "let reply: {name?: string} = json_parse(\"{}\")\nprintln(reply.name)\n",
+    ),
+    program(
+        "W0111",
+        "interface Named { fn name(self) -> string }\nstruct Dog { n: string }\nimpl Dog { fn name(self) -> string { self.n } }\nfn show<T>(x: T) where T: Named { println(x.title()) }\nshow(Dog {n: \"Rex\"})\n",
+        "interface Named { fn name(self) -> string }\nstruct Dog { n: string }\nimpl Dog { fn name(self) -> string { self.n } }\nfn show<T>(x: T) where T: Named { println(x.name()) }\nshow(Dog {n: \"Rex\"})\n",
+    ),
+    with(
+        "P0100",
+        "import { twice } from \"numbrs\"\nprintln(twice(2))\n",
+        "import { twice } from \"numbers\"\nprintln(twice(2))\n",
+        &[("numbers.harn", "pub fn twice(n) { n * 2 }\n")],
+    ),
+    with(
+        "P0101",
+        "println(render(\"@nowhere/hello.harn.prompt\", {name: \"Ada\"}))\n",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\"}))\n",
+        HELLO,
+    ),
+    with(
+        "P0102",
+        "println(render(\"helo.harn.prompt\", {name: \"Ada\"}))\n",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\"}))\n",
+        HELLO,
+    ),
+    with(
+        "P0103",
+        "println(render(\"open.harn.prompt\", {name: \"Ada\"}))\n",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\"}))\n",
+        &[("open.harn.prompt", "{{ if name }}\n"), ("hello.harn.prompt", "Hello {{ name }}\n")],
+    ),
+    with(
+        "P0104",
+        "println(render(\"page.harn.prompt\", {name: \"Ada\"}))\n",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\"}))\n",
+        &[
+            ("page.harn.prompt", "{{ name }} {{ include \"gone.harn.prompt\" }}\n"),
+            ("hello.harn.prompt", "Hello {{ name }}\n"),
+        ],
+    ),
+    with(
+        "P0105",
+        "println(render(\"hello.harn.prompt\", {}))\n",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\"}))\n",
+        HELLO,
+    ),
+    with(
+        "P0106",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\", tone: \"kind\"}))\n",
+        "println(render(\"hello.harn.prompt\", {name: \"Ada\"}))\n",
+        HELLO,
+    ),
+    file(
+        "template-unknown-filter",
+        "hello.harn.prompt",
+        "Hello {{ name | uper }}\n",
+        "Hello {{ name | upper }}\n",
+    ),
+    file("P0107", "harn.toml", "[check\nstrict = true\n", "[check]\nstrict = true\n"),
+    file("P0108", "harn.toml", "[check]\nstrict = \"yes\"\n", "[check]\nstrict = true\n"),
+    with(
+        "P0109",
+        "import { twise } from \"numbers\"\nprintln(twise(2))\n",
+        "import { twice } from \"numbers\"\nprintln(twice(2))\n",
+        &[("numbers.harn", "pub fn twice(n) { n * 2 }\n")],
+    ),
+    program("unused-variable", "let n = 1\nprintln(\"done\")\n", "let n = 1\nprintln(n)\n"),
+    program(
+        "unused-pattern-binding",
+        "let {a, b} = {a: 1, b: 2}\nprintln(a)\n",
+        "let {a} = {a: 1, b: 2}\nprintln(a)\n",
+    ),
+    program(
+        "unused-parameter",
+        "fn twice(n, m) { n * 2 }\nprintln(twice(1, 2))\n",
+        "fn twice(n) { n * 2 }\nprintln(twice(1))\n",
+    ),
+    with(
+        "unused-import",
+        "import { once, twice } from \"numbers\"\nprintln(twice(2))\n",
+        "import { twice } from \"numbers\"\nprintln(twice(2))\n",
+        &[("numbers.harn", "pub fn once(n) { n }\npub fn twice(n) { n * 2 }\n")],
+    ),
+    program("mutable-never-reassigned", "var n = 1\nprintln(n)\n", "let n = 1\nprintln(n)\n"),
+    program(
+        "comparison-to-bool",
+        "let ok = argv.contains(\"-v\")\nif ok == true { println(\"yes\") }\n",
+        "let ok = argv.contains(\"-v\")\nif ok { println(\"yes\") }\n",
+    ),
+    program(
+        "pointless-comparison",
+        "let n = len(argv)\nif n == n { println(n) }\n",
+        "let n = len(argv)\nif n == 0 { println(n) }\n",
+    ),
+    program(
+        "empty-block",
+        "for n in 1 to 3 { }\nprintln(\"done\")\n",
+        "for n in 1 to 3 { println(n) }\nprintln(\"done\")\n",
+    ),
+    program(
+        "empty-catch",
+        "try { println(1) } catch (e) { }\n",
+        "try { println(1) } catch (e) { println(e) }\n",
+    ),
+    program(
+        "duplicate-match-arm",
+        "match len(argv) {\n  1 -> { println(\"one\") }\n  1 -> { println(\"two\") }\n  _ -> { println(\"many\") }\n}\n",
+        "match len(argv) {\n  1 -> { println(\"one\") }\n  2 -> { println(\"two\") }\n  _ -> { println(\"many\") }\n}\n",
+    ),
+    program(
+        "unreachable-match-arm",
+        "match len(argv) {\n  _ -> { println(\"many\") }\n  1 -> { println(\"one\") }\n}\n",
+        "match len(argv) {\n  1 -> { println(\"one\") }\n  _ -> { println(\"many\") }\n}\n",
+    ),
+    program(
+        "repeated-condition",
+        "let n = 3\nif n > 1 { println(\"a\") } else if n > 1 { println(\"b\") }\n",
+        "let n = 3\nif n > 1 { println(\"a\") } else if n > 0 { println(\"b\") }\n",
+    ),
+    program(
+        "parallel-assignment",
+        "var total = 0\nparallel each [1, 2] { n -> total = total + n }\nprintln(total)\n",
+        "let doubled = parallel each [1, 2] { n -> n * 2 }\nprintln(doubled)\n",
+    ),
+    program(
+        "redundant-nil-ternary",
+        "let port = env(\"PORT\")\nprintln(port == nil ? \"80\" : port)\n",
+        "let port = env(\"PORT\")\nprintln(port ?? \"80\")\n",
+    ),
+    program(
+        "let-then-return",
+        "fn f(n) {\n  let doubled = n * 2\n  return doubled\n}\nprintln(f(1))\n",
+        "fn f(n) {\n  return n * 2\n}\nprintln(f(1))\n",
+    ),
+    program(
+        "unnecessary-else-return",
+        "fn sign(n) {\n  if n < 0 {\n    return -1\n  } else {\n    return 1\n  }\n}\nprintln(sign(2))\n",
+        "fn sign(n) {\n  if n < 0 {\n    return -1\n  }\n  return 1\n}\nprintln(sign(2))\n",
+    ),
+    program("unnecessary-cast", "println(to_string(\"text\"))\n", "println(\"text\")\n"),
+    program("unused-function", "fn helper() { 1 }\nprintln(2)\n", "fn helper() { 1 }\nprintln(helper())\n"),
+    program(
+        "unused-type",
+        "struct Point { x: int }\nprintln(1)\n",
+        "struct Point { x: int }\nprintln(Point {x: 1})\n",
+    ),
+    program(
+        "naming-convention",
+        "fn getName() { \"Ada\" }\nprintln(getName())\n",
+        "fn get_name() { \"Ada\" }\nprintln(get_name())\n",
+    ),
+    program(
+        "cyclomatic-complexity",
+        "fn f(n) {\n  return n > 1 && n > 2 && n > 3 && n > 4 && n > 5 && n > 6 && n > 7 && n > 8 && n > 9 && n > 10 && n > 11 && n > 12 && n > 13 && n > 14 && n > 15 && n > 16 && n > 17 && n > 18 && n > 19 && n > 20 && n > 21 && n > 22 && n > 23 && n > 24 && n > 25 && n > 26 && n > 27\n}\nprintln(f(1))\n",
+        "fn f(n) {\n  return (1 to 27).to_list().all({ m -> n > m })\n}\nprintln(f(1))\n",
+    ),
+    program(
+        "assert-outside-test",
+        "let n = 1\nassert(n > 0)\nprintln(n)\n",
+        "let n = 1\nrequire n > 0\nprintln(n)\n",
+    ),
+    program(
+        "require-in-test",
+        "pipeline test_sum() {\n  require 1 + 1 == 2\n}\n",
+        "pipeline test_sum() {\n  assert_eq(1 + 1, 2)\n}\n",
+    ),
+    program(
+        "prompt-injection-risk",
+        "let name = read_line()\nprintln(llm_call(\"Greet me\", \"You help ${name}\").text)\n",
+        "let name = read_line()\nprintln(llm_call(\"Greet ${name}\", \"You are kind\").text)\n",
+    ),
+    program(
+        "unhandled-approval-result",
+        "pipeline default() {\n  request_approval(\"Deploy?\")\n  println(\"deployed\")\n}\n",
+        "pipeline default() {\n  let answer = request_approval(\"Deploy?\")\n  println(answer)\n}\n",
+    ),
+    program(
+        "long-running-without-cleanup",
+        "fn watch(start) {\n  let handle = start({long_running: true})\n  return handle.id\n}\nprintln(watch)\n",
+        "fn watch(start, cancel_handle) {\n  let handle = start({long_running: true})\n  defer { cancel_handle(handle) }\n  return handle.id\n}\nprintln(watch)\n",
+    ),
+    program(
+        "suppression",
+        "let n = 1 // harn-lint: allow unused-variable\nprintln(\"done\")\n",
+        "let n = 1 // harn-lint: allow unused-variable: read by the debugger\nprintln(\"done\")\n",
+    ),
+    program(
+        "unused-result",
+        "var names = [\"Ada\"]\nnames.push(\"Grace\")\nprintln(names)\n",
+        "var names = [\"Ada\"]\nnames = names.push(\"Grace\")\nprintln(names)\n",
+    ),
+];

@@ -1,0 +1,506 @@
+//! What conditions and assignments tell of variables on the way to a place: `if x != nil { ... }` makes `x` more than it
+//! was declared as. Facts hold until the block, branch or function ends in which they were learned.
+
+use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::checks::unreachable::block_exits;
+use crate::scope::{Kind, Lookup};
+use crate::types::{Field, Ty, members, only, union_tag, without};
+use crate::walk::Pass;
+
+/// A variable by the place of its declaration, and a path of fields into its value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    def: u32,
+    path: String,
+}
+
+/// What is known of a place.
+#[derive(Clone)]
+struct Fact {
+    ty: Ty,
+    /// The kinds that tests have ruled out for a value of type `unknown`, as a set of places in [`KINDS`].
+    ruled_out: u16,
+}
+
+/// The kinds that `type_of` tells apart for the checker, in the order of messages.
+pub(crate) const KINDS: [&str; 9] =
+    ["int", "string", "float", "bool", "nil", "list", "dict", "closure", "bytes"];
+
+/// All that is known beyond declarations.
+#[derive(Default)]
+pub(crate) struct Flow {
+    facts: FxHashMap<Place, Fact>,
+    /// What the facts were before each change.
+    undo: Vec<(Place, Option<Fact>)>,
+    /// The variables that were assigned, in order.
+    touched: Vec<u32>,
+}
+
+/// A moment to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    undo: usize,
+    touched: usize,
+}
+
+impl Flow {
+    /// The present moment.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { undo: self.undo.len(), touched: self.touched.len() }
+    }
+
+    fn set(&mut self, place: Place, fact: Option<Fact>) {
+        let before = match fact {
+            Some(fact) => self.facts.insert(place.clone(), fact),
+            None => self.facts.remove(&place),
+        };
+        self.undo.push((place, before));
+    }
+
+    /// Forgets what was learned since a moment, and everything about variables that were assigned since.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        while self.undo.len() > mark.undo {
+            let Some((place, before)) = self.undo.pop() else { break };
+            match before {
+                Some(fact) => self.facts.insert(place, fact),
+                None => self.facts.remove(&place),
+            };
+        }
+        let touched: FxHashSet<u32> = self.touched[mark.touched..].iter().copied().collect();
+        self.forget(|place| touched.contains(&place.def));
+    }
+
+    fn forget(&mut self, about: impl Fn(&Place) -> bool) {
+        if self.facts.is_empty() {
+            return;
+        }
+        let gone: Vec<Place> = self.facts.keys().filter(|place| about(place)).cloned().collect();
+        gone.into_iter().for_each(|place| self.set(place, None));
+    }
+
+    /// The variables that were assigned since a moment, each once.
+    fn touched_since(&self, mark: Mark) -> Vec<u32> {
+        let mut found: Vec<u32> = self.touched[mark.touched..].to_vec();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The variables of type `unknown` for which some kinds were ruled out, and which are left.
+    pub(crate) fn half_covered(&self) -> Vec<(u32, Vec<&'static str>)> {
+        let all = (1u16 << KINDS.len()) - 1;
+        let mut found: Vec<(u32, Vec<&'static str>)> = self
+            .facts
+            .iter()
+            .filter(|(_, fact)| fact.ty == Ty::Unknown && fact.ruled_out != 0 && fact.ruled_out != all)
+            .map(|(place, fact)| {
+                let left = |at: &usize| fact.ruled_out & (1 << *at) == 0;
+                (place.def, (0..KINDS.len()).filter(left).map(|at| KINDS[at]).collect())
+            })
+            .collect();
+        found.sort();
+        found
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// The place that a name, or a path of fields from a name, stands for.
+    pub(crate) fn place(&self, expr: &Expr) -> Option<Place> {
+        match &expr.kind {
+            ExprKind::Paren(inner) => self.place(inner),
+            ExprKind::Name(name) => {
+                let kind = self.scopes.look_up(name, expr.span.start);
+                let is_variable = matches!(kind, Lookup::Is(Kind::Let | Kind::Other));
+                if !is_variable || self.typing.declared.is_assigned_from_within(name) {
+                    return None;
+                }
+                Some(Place { def: self.scopes.definition(name)?, path: String::new() })
+            }
+            ExprKind::Member { object, name, optional: false } => {
+                let mut place = self.place(object)?;
+                place.path.push('.');
+                place.path.push_str(&name.name);
+                Some(place)
+            }
+            _ => None,
+        }
+    }
+
+    /// What tests tell of the value at a place.
+    pub(crate) fn fact(&self, expr: &Expr) -> Option<Ty> {
+        if self.flow.facts.is_empty() {
+            return None;
+        }
+        Some(self.flow.facts.get(&self.place(expr)?)?.ty.clone())
+    }
+
+    fn learn(&mut self, expr: &'a Expr, ty: Ty) {
+        if let Some(place) = self.place(expr) {
+            self.flow.set(place, Some(Fact { ty, ruled_out: 0 }));
+        }
+    }
+
+    /// The type at a place now: what tests tell, or what the declaration does. Nothing of this is kept.
+    fn now(&mut self, expr: &'a Expr) -> Ty {
+        let ty = self.infer_anew(expr);
+        if let ExprKind::Paren(inner) = &expr.kind { self.now(inner) } else { ty }
+    }
+
+    /// Takes note of what a condition tells when it is true, or when it is not.
+    pub(crate) fn assume(&mut self, cond: &'a Expr, truth: bool) {
+        match &cond.kind {
+            ExprKind::Paren(inner) => self.assume(inner, truth),
+            ExprKind::Unary { op: UnaryOp::Not, operand, .. } => self.assume(operand, !truth),
+            ExprKind::Logic { op: LogicOp::And, lhs, rhs, .. } if truth => {
+                self.assume(lhs, true);
+                self.assume(rhs, true);
+            }
+            ExprKind::Logic { op: LogicOp::Or, lhs, rhs, .. } if !truth => {
+                self.assume(lhs, false);
+                self.assume(rhs, false);
+            }
+            ExprKind::Binary { op: BinaryOp::Eq, lhs, rhs, .. } => self.assume_equal(lhs, rhs, truth),
+            ExprKind::Binary { op: BinaryOp::Ne, lhs, rhs, .. } => self.assume_equal(lhs, rhs, !truth),
+            ExprKind::Name(_) | ExprKind::Member { .. } if truth && self.place(cond).is_some() => {
+                let now = self.now(cond);
+                if members(&now).len() > 1 {
+                    self.learn(cond, without(&now, |member| *member == Ty::Nil));
+                }
+            }
+            ExprKind::MethodCall { object, name, args, .. } if truth && name.name == "has" => {
+                if let [Arg { value: Expr { kind: ExprKind::Str(key), .. }, .. }] = args.as_slice() {
+                    self.assume_field(object, key);
+                }
+            }
+            ExprKind::Call { callee, args, .. } => {
+                let name = callee.as_name().map_or("", |name| name.as_str());
+                if let ([value, schema], "schema_is" | "is_type") = (args.as_slice(), name)
+                    && let Some(wanted) = self.schema_type(&schema.value)
+                {
+                    self.assume_schema(&value.value, &wanted, truth);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn assume_equal(&mut self, lhs: &'a Expr, rhs: &'a Expr, truth: bool) {
+        let is_literal =
+            |expr: &Expr| matches!(expr.kind, ExprKind::Nil | ExprKind::Str(_) | ExprKind::Int(_));
+        let (value, literal) = if is_literal(lhs) { (rhs, lhs) } else { (lhs, rhs) };
+        match (&value.kind, &literal.kind) {
+            (_, ExprKind::Nil) => self.assume_nil(value, truth),
+            (ExprKind::Call { callee, args, .. }, ExprKind::Str(word)) => {
+                if let ([arg], Some("type_of")) = (args.as_slice(), callee.as_name().map(|n| n.as_str())) {
+                    self.assume_kind(&arg.value, word, truth);
+                }
+            }
+            (ExprKind::Member { object, name, .. }, ExprKind::Str(_) | ExprKind::Int(_)) => {
+                self.assume_tag(object, name, literal, truth);
+            }
+            _ => {}
+        }
+    }
+
+    fn assume_nil(&mut self, value: &'a Expr, truth: bool) {
+        if self.place(value).is_none() {
+            return;
+        }
+        let now = self.now(value);
+        match (truth, now) {
+            (true, _) => self.learn(value, Ty::Nil),
+            (false, Ty::Any | Ty::Unknown) => {}
+            (false, now) => self.learn(value, without(&now, |member| *member == Ty::Nil)),
+        }
+    }
+
+    /// `type_of(value) == word`.
+    fn assume_kind(&mut self, value: &'a Expr, word: &str, truth: bool) {
+        let Some(at) = KINDS.iter().position(|kind| *kind == word) else { return };
+        let Some(place) = self.place(value) else { return };
+        let now = self.now(value);
+        let plain = || if word == "nil" { Ty::Nil } else { Ty::named(word) };
+        let is_kind = |member: &Ty| match member {
+            Ty::Fn(..) => word == "closure",
+            other => other.word().or(other.plain()) == Some(word),
+        };
+        match (&now, truth) {
+            (Ty::Unknown, true) | (Ty::Any, true) => self.learn(value, plain()),
+            (Ty::Unknown, false) => {
+                let before = self.flow.facts.get(&place).map_or(0, |fact| fact.ruled_out);
+                self.flow.set(place, Some(Fact { ty: Ty::Unknown, ruled_out: before | (1 << at) }));
+            }
+            (Ty::Any, false) => {}
+            // What may be of any kind stays: an interface, a type that is not known.
+            (_, true) => {
+                let kept = only(&now, |member| is_kind(member) || opaque(member));
+                self.learn(value, if kept == Ty::Never && members(&now).len() == 1 { plain() } else { kept });
+            }
+            (_, false) => self.learn(value, without(&now, is_kind)),
+        }
+    }
+
+    /// `object.name == literal` for a union of shapes that the field tells apart.
+    fn assume_tag(&mut self, object: &'a Expr, name: &Ident, literal: &Expr, truth: bool) {
+        if self.place(object).is_none() {
+            return;
+        }
+        let now = self.now(object);
+        if union_tag(&now) == Some(&name.name) {
+            self.learn(object, only(&now, |member| tagged(member, &name.name, literal) == truth));
+        }
+    }
+
+    /// `object.has("key")`.
+    fn assume_field(&mut self, object: &'a Expr, key: &Name) {
+        if self.place(object).is_none() {
+            return;
+        }
+        if let Ty::Shape(mut fields) = self.now(object)
+            && let Some(field) = fields.iter_mut().find(|field| field.name == *key)
+        {
+            field.optional = false;
+            self.learn(object, Ty::Shape(fields));
+        }
+    }
+
+    fn assume_schema(&mut self, value: &'a Expr, wanted: &Ty, truth: bool) {
+        if self.place(value).is_none() {
+            return;
+        }
+        let now = self.now(value);
+        match (&now, truth) {
+            (Ty::Any | Ty::Unknown, true) => self.learn(value, wanted.clone()),
+            (Ty::Any | Ty::Unknown, false) => {}
+            (_, true) => {
+                let kept = only(&now, |member| self.typing.fits(wanted, member));
+                self.learn(value, if kept == Ty::Never { wanted.clone() } else { kept });
+            }
+            (_, false) => {
+                // What fits the schema by its type alone may still fail it: a list, a dict.
+                let certain = |member: &Ty| {
+                    !matches!(member, Ty::Named(..)) || matches!(wanted, Ty::Named(..) | Ty::Union(_))
+                };
+                let left = without(&now, |member| certain(member) && self.typing.fits(wanted, member));
+                self.learn(value, if left == Ty::Never { now } else { left });
+            }
+        }
+    }
+
+    /// Takes note of an assignment to a variable: from now on it holds a value of this type.
+    pub(crate) fn assigned_type(&mut self, name: &'a Ident, ty: Option<Ty>) {
+        let Some(def) = self.scopes.definition(&name.name) else { return };
+        self.flow.touched.push(def);
+        self.flow.forget(|place| place.def == def);
+        if let Some(ty) = ty.filter(|ty| !matches!(ty, Ty::Any | Ty::Unknown | Ty::Never))
+            && !self.typing.declared.is_assigned_from_within(&name.name)
+        {
+            self.flow.set(Place { def, path: String::new() }, Some(Fact { ty, ruled_out: 0 }));
+        }
+    }
+
+    /// Forgets what a loop may change before it comes to its start again.
+    pub(crate) fn forget_assigned_in(&mut self, body: &'a Block) {
+        if self.flow.facts.is_empty() {
+            return;
+        }
+        struct Assigned<'a>(FxHashSet<&'a str>);
+        impl<'a> Visitor<'a> for Assigned<'a> {
+            fn stmt(&mut self, stmt: &'a Stmt) {
+                if let StmtKind::Assign { target, .. } = &stmt.kind {
+                    self.0.insert(&target.root.name);
+                }
+                visit::walk_stmt(self, stmt);
+            }
+        }
+        let mut assigned = Assigned(FxHashSet::default());
+        assigned.block(body);
+        let defs: FxHashSet<u32> =
+            assigned.0.into_iter().filter_map(|name| self.scopes.definition(name)).collect();
+        self.flow.forget(|place| defs.contains(&place.def));
+    }
+
+    /// Forgets what does not hold in a function that runs some time later.
+    pub(crate) fn enter_function(&mut self) -> Mark {
+        let mark = self.flow.mark();
+        if !self.flow.facts.is_empty() {
+            let gone: Vec<Place> = self.flow.facts.keys().cloned().collect();
+            let scopes = &self.scopes;
+            let declared = self.typing.declared;
+            let changes: FxHashSet<u32> = scopes
+                .variables()
+                .into_iter()
+                .filter(|name| declared.is_assigned(name))
+                .filter_map(|name| scopes.definition(name))
+                .collect();
+            for place in gone.into_iter().filter(|place| changes.contains(&place.def)) {
+                self.flow.set(place, None);
+            }
+        }
+        mark
+    }
+
+    /// Walks an `if` chain: each branch under its conditions, and what follows under those of the only branch that
+    /// leads there.
+    pub(crate) fn if_chain(&mut self, arms: &'a [IfArm], else_body: Option<&'a Block>) {
+        let start = self.flow.mark();
+        let mut ends: Vec<(Option<usize>, FxHashMap<u32, Ty>)> = Vec::new();
+        let mut touched: Vec<u32> = Vec::new();
+        for (at, arm) in arms.iter().enumerate() {
+            self.expr(&arm.cond);
+            let mark = self.flow.mark();
+            self.assume(&arm.cond, true);
+            self.branch(&arm.body);
+            let changed = self.flow.touched_since(mark);
+            if !self.leaves(&arm.body) {
+                ends.push((Some(at), self.types_of(&changed)));
+            }
+            touched.extend(changed);
+            self.flow.rewind(mark);
+            self.assume(&arm.cond, false);
+        }
+        let mark = self.flow.mark();
+        let mut changed = Vec::new();
+        if let Some(body) = else_body {
+            self.branch(body);
+            changed = self.flow.touched_since(mark);
+        }
+        if else_body.is_none_or(|body| !self.leaves(body)) {
+            ends.push((None, self.types_of(&changed)));
+        }
+        touched.extend(changed);
+        self.flow.rewind(start);
+        if let [(only, types)] = ends.as_slice() {
+            for (at, arm) in arms.iter().enumerate() {
+                match only {
+                    Some(branch) if at == *branch => {
+                        self.assume(&arm.cond, true);
+                        break;
+                    }
+                    _ => self.assume(&arm.cond, false),
+                }
+            }
+            for (def, ty) in types {
+                self.flow.forget(|place| place.def == *def);
+                let place = Place { def: *def, path: String::new() };
+                self.flow.set(place, Some(Fact { ty: ty.clone(), ruled_out: 0 }));
+            }
+            return;
+        }
+        self.join(arms, &ends, &touched);
+    }
+
+    /// What is known of variables that some branches assigned: one of the types that the branches leave.
+    fn join(&mut self, arms: &'a [IfArm], ends: &[(Option<usize>, FxHashMap<u32, Ty>)], touched: &[u32]) {
+        let mut joined: Vec<(u32, Ty)> = Vec::new();
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
+        for &def in touched.iter().filter(|def| seen.insert(**def)) {
+            let mut types = Vec::new();
+            for (branch, known) in ends {
+                if let Some(ty) = known.get(&def) {
+                    types.push(ty.clone());
+                    continue;
+                }
+                let mark = self.flow.mark();
+                for (at, arm) in arms.iter().enumerate() {
+                    self.assume(&arm.cond, *branch == Some(at));
+                    if *branch == Some(at) {
+                        break;
+                    }
+                }
+                types.push(self.type_of_variable(def));
+                self.flow.rewind(mark);
+            }
+            joined.push((def, Ty::union(types)));
+        }
+        for (def, ty) in joined.into_iter().filter(|(_, ty)| *ty != Ty::Any) {
+            self.flow.set(Place { def, path: String::new() }, Some(Fact { ty, ruled_out: 0 }));
+        }
+    }
+
+    /// Whether control never passes the end of a block that was walked.
+    fn leaves(&self, block: &Block) -> bool {
+        block_exits(block) || self.block_type(block) == Ty::Never
+    }
+
+    fn types_of(&self, defs: &[u32]) -> FxHashMap<u32, Ty> {
+        defs.iter().map(|&def| (def, self.type_of_variable(def))).collect()
+    }
+
+    fn type_of_variable(&self, def: u32) -> Ty {
+        match self.flow.facts.get(&Place { def, path: String::new() }) {
+            Some(fact) => fact.ty.clone(),
+            None => self.known.get(&def).map_or(Ty::Any, |known| known.ty.clone()),
+        }
+    }
+
+    /// What an arm of a `match` tells of the value.
+    pub(crate) fn assume_arm(&mut self, value: &'a Expr, patterns: &'a [MatchPattern]) {
+        let literals: Option<Vec<&'a Expr>> = patterns
+            .iter()
+            .map(|pattern| match &pattern.kind {
+                MatchPatternKind::Value(literal) if is_literal(literal) => Some(literal),
+                _ => None,
+            })
+            .collect();
+        let Some(literals) = literals else { return };
+        if let ExprKind::Member { object, name, .. } = &value.kind
+            && self.place(object).is_some()
+        {
+            let now = self.now(object);
+            if union_tag(&now) == Some(&name.name) {
+                let matches = |member: &Ty| literals.iter().any(|l| tagged(member, &name.name, l));
+                self.learn(object, only(&now, matches));
+                return;
+            }
+        }
+        if self.place(value).is_none() {
+            return;
+        }
+        let now = self.now(value);
+        if members(&now).len() < 2 {
+            return;
+        }
+        let takes = |member: &Ty, literal: &Expr| match (member, &literal.kind) {
+            (Ty::Str(a), ExprKind::Str(b)) => a == b,
+            (Ty::Int(a), ExprKind::Int(b)) => a == b,
+            (Ty::Nil, ExprKind::Nil) => true,
+            (Ty::Named(name, _), ExprKind::Str(_)) => name == "string",
+            (Ty::Named(name, _), ExprKind::Bool(_)) => name == "bool",
+            (Ty::Named(name, _), ExprKind::Int(_) | ExprKind::Float(_)) => {
+                matches!(name.as_str(), "int" | "float")
+            }
+            (member, _) => opaque(member),
+        };
+        let kept = only(&now, |member| literals.iter().any(|literal| takes(member, literal)));
+        if kept != Ty::Never {
+            self.learn(value, kept);
+        }
+    }
+}
+
+/// Whether a shape has this literal in this field.
+fn tagged(member: &Ty, name: &Name, literal: &Expr) -> bool {
+    let Ty::Shape(fields) = member else { return true };
+    let tag = fields.iter().find(|field: &&Field| field.name == *name).map(|field| &field.ty);
+    match (tag, &literal.kind) {
+        (Some(Ty::Str(tag)), ExprKind::Str(text)) => tag == text,
+        (Some(Ty::Int(tag)), ExprKind::Int(number)) => tag == number,
+        _ => true,
+    }
+}
+
+/// Whether a value of the type may be of any kind.
+fn opaque(ty: &Ty) -> bool {
+    matches!(ty, Ty::Any | Ty::Unknown | Ty::Var(_) | Ty::Interface(..))
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    matches!(
+        expr.kind,
+        ExprKind::Nil | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Str(_)
+    )
+}

@@ -1,0 +1,229 @@
+//! The types of calls, and what a call binds the type parameters of a function to.
+
+use harn_syntax::ast::*;
+
+use super::{enum_type, result};
+use crate::scope::{Kind, Lookup};
+use crate::types::{Bindings, Field, Ty, Typing, bind, substitute};
+use crate::walk::Pass;
+
+/// A function that is called.
+#[derive(Clone, Copy)]
+pub(crate) struct Called<'a> {
+    pub(crate) decl: &'a FnDecl,
+    /// It stands in this file.
+    pub(crate) is_own: bool,
+}
+
+/// Type parameters that a call binds to two types.
+pub(crate) struct Conflict {
+    pub(crate) message: String,
+    /// Which argument, from 0.
+    pub(crate) at: usize,
+}
+
+impl<'a> Pass<'a> {
+    /// The function that a name means at a place.
+    pub(crate) fn called(&self, name: &'a str, found: &Lookup<'a>) -> Option<Called<'a>> {
+        match found {
+            Lookup::Is(Kind::Fn(decl, _)) => Some(Called { decl, is_own: true }),
+            Lookup::Is(Kind::Imported) | Lookup::Missing
+                if !self.is_opaque() && !self.declared.contains(name) =>
+            {
+                match &self.imported(name)?.decl()?.kind {
+                    DeclKind::Fn(decl) => Some(Called { decl, is_own: false }),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The type of an annotation of a function, in which its type parameters stand for themselves.
+    pub(crate) fn signature_type(&self, called: Called<'a>, ty: &'a TypeExpr) -> Ty {
+        match (called.is_own, called.decl.type_params.is_empty()) {
+            (true, true) => self.typing.resolve(ty),
+            (true, false) => self.typing.resolve_with(ty, &Typing::vars(&called.decl.type_params)),
+            (false, _) => self.typing.resolve_foreign(ty, &Typing::vars(&called.decl.type_params)),
+        }
+    }
+
+    /// What the arguments bind the type parameters of a function to, and the first contradiction.
+    pub(crate) fn bindings(
+        &mut self,
+        called: Called<'a>,
+        type_args: &'a [TypeExpr],
+        args: &'a [Arg],
+    ) -> (Bindings, Option<Conflict>) {
+        let params = &called.decl.type_params;
+        let mut bound = Bindings::new();
+        if params.is_empty() {
+            return (bound, None);
+        }
+        let explicit = type_args.len() == params.len();
+        if explicit {
+            let given = params.iter().zip(type_args);
+            bound = given.map(|(p, ty)| (p.name.name.clone(), self.typing.resolve(ty))).collect();
+        }
+        let mut conflict = None;
+        for (at, (arg, param)) in args.iter().zip(&called.decl.func.params).enumerate() {
+            let Some(written) = param.ty.as_ref().filter(|_| !param.rest && !arg.spread) else { break };
+            let pattern = self.signature_type(called, written);
+            let actual = match &pattern {
+                Ty::Named(name, _) if name == "Schema" => match self.schema_type(&arg.value) {
+                    Some(ty) => Ty::Named(name.clone(), vec![ty]),
+                    None => Ty::Any,
+                },
+                _ => self.infer(&arg.value),
+            };
+            // Of a value that is not known to be anything, nothing is learned.
+            if explicit || actual == Ty::Any {
+                continue;
+            }
+            if let Err(found) = bind(&pattern, &actual, &mut bound) {
+                let message = format!(
+                    "type parameter '{}' was inferred as both {} and {}",
+                    found.param, found.first, found.second
+                );
+                conflict.get_or_insert(Conflict { message, at });
+            }
+        }
+        (bound, conflict)
+    }
+
+    /// What the values of a struct literal bind the type parameters of the struct to.
+    pub(crate) fn struct_bindings(&mut self, decl: &'a StructDecl, items: &'a [DictItem]) -> Bindings {
+        let mut bound = Bindings::new();
+        let env = Typing::vars(&decl.type_params);
+        for item in items {
+            let DictItem::Entry { key, value } = item else { continue };
+            let field = decl.fields.iter().find(|field| field.name.name == key.name);
+            let Some(written) = field.and_then(|field| field.ty.as_ref()) else { continue };
+            let (pattern, actual) = (self.typing.resolve_with(written, &env), self.infer(value));
+            // A contradiction shows when the value is compared with its field.
+            let _ = bind(&pattern, &actual, &mut bound);
+        }
+        bound
+    }
+
+    pub(super) fn call_type(&mut self, callee: &'a Expr, type_args: &'a [TypeExpr], args: &'a [Arg]) -> Ty {
+        let ExprKind::Name(name) = &callee.kind else { return Ty::Any };
+        let found = self.scopes.look_up(name, callee.span.start);
+        match found {
+            Lookup::Is(Kind::Struct(_)) => return self.instance(name),
+            Lookup::Is(Kind::Fn(..)) if self.overridden.contains(name.as_str()) => return Ty::Any,
+            Lookup::Missing if self.is_builtin(name) => return self.builtin_type(name, args),
+            _ => {}
+        }
+        let Some(called) = self.called(name, &found) else { return Ty::Any };
+        let func = &called.decl.func;
+        if func.is_gen || func.has_yield {
+            let wanted = if func.is_gen { ["Stream", "stream"] } else { ["Generator", "generator"] };
+            return match func.ret.as_ref().map(|ret| self.signature_type(called, ret)) {
+                Some(Ty::Named(name, args)) if wanted.contains(&name.as_str()) => Ty::Named(name, args),
+                _ => Ty::named(wanted[0]),
+            };
+        }
+        let Some(ret) = &func.ret else { return Ty::Any };
+        let ret = self.signature_type(called, ret);
+        if called.decl.type_params.is_empty() {
+            return ret;
+        }
+        let (bound, _) = self.bindings(called, type_args, args);
+        substitute(&ret, &bound)
+    }
+
+    fn builtin_type(&mut self, name: &str, args: &'a [Arg]) -> Ty {
+        let result_of = |ok: Ty, err: Ty| Ty::Named(Name::new_static("Result"), vec![ok, err]);
+        match (name, args) {
+            ("Ok", [arg]) => {
+                let ty = self.infer(&arg.value);
+                return result_of(ty, Ty::Any);
+            }
+            ("Err", [arg]) => {
+                let ty = self.infer(&arg.value);
+                return result_of(Ty::Any, ty);
+            }
+            ("unwrap", [arg]) => {
+                return match self.infer(&arg.value) {
+                    Ty::Named(name, args) if name == "Result" && args.len() == 2 => args[0].clone(),
+                    _ => Ty::Any,
+                };
+            }
+            ("schema_of", [arg]) => {
+                return match self.schema_type(&arg.value) {
+                    Some(ty) => Ty::Named(Name::new_static("Schema"), vec![ty]),
+                    None => Ty::named("dict"),
+                };
+            }
+            ("schema_expect", [_, schema, ..]) => {
+                return self.schema_type(&schema.value).unwrap_or(Ty::Any);
+            }
+            ("schema_parse" | "schema_check", [_, schema]) => {
+                if let Some(ty) = self.schema_type(&schema.value) {
+                    return result_of(ty, Ty::Any);
+                }
+            }
+            ("llm_call" | "llm_completion", [_, _, Arg { value: options, .. }]) => {
+                if let Some(ty) = self.option_schema(options, &["output_schema", "schema"]) {
+                    return answer(ty);
+                }
+            }
+            ("llm_call_structured", [_, schema, ..]) => {
+                return self.schema_type(&schema.value).unwrap_or(Ty::Any);
+            }
+            ("ask_user", [_, Arg { value: options, .. }]) => {
+                if let Some(ty) = self.option_schema(options, &["schema"]) {
+                    return ty;
+                }
+            }
+            _ => {}
+        }
+        result(self.world.signatures.builtin(name).map(|signature| signature.returns))
+    }
+
+    /// The type of the schema among literal options.
+    fn option_schema(&mut self, options: &'a Expr, names: &[&str]) -> Option<Ty> {
+        let ExprKind::Dict(items) = &options.kind else { return None };
+        let schema = items.iter().find_map(|item| match item {
+            DictItem::Entry { key, value } if names.contains(&key.name.as_str()) => Some(value),
+            _ => None,
+        })?;
+        self.schema_type(schema)
+    }
+
+    /// The type of `E.V(args)`.
+    pub(super) fn variant_type(&mut self, decl: &'a EnumDecl, name: &str, args: &'a [Arg]) -> Ty {
+        let Some(variant) = decl.variants.iter().find(|variant| variant.name.name == name) else {
+            return Ty::Any;
+        };
+        if decl.type_params.is_empty() {
+            return enum_type(decl, name);
+        }
+        let env = Typing::vars(&decl.type_params);
+        let mut bound = Bindings::new();
+        for (arg, field) in args.iter().zip(&variant.fields) {
+            let Some(written) = &field.ty else { continue };
+            let (pattern, actual) = (self.typing.resolve_with(written, &env), self.infer(&arg.value));
+            let _ = bind(&pattern, &actual, &mut bound);
+        }
+        let arg = |param: &TypeParam| {
+            bound.iter().find(|(name, _)| *name == param.name.name).map_or(Ty::Any, |(_, ty)| ty.clone())
+        };
+        Ty::Named(decl.name.name.clone(), decl.type_params.iter().map(arg).collect())
+    }
+}
+
+/// What a model call with a schema gives.
+fn answer(data: Ty) -> Ty {
+    let field = |name: &str, ty: Ty| Field { name: Name::new(name), optional: false, ty };
+    let (text, int) = (|| Ty::named("string"), || Ty::named("int"));
+    Ty::Shape(vec![
+        field("text", text()),
+        field("model", text()),
+        field("provider", text()),
+        field("input_tokens", int()),
+        field("output_tokens", int()),
+        field("data", data),
+    ])
+}

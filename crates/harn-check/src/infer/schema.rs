@@ -1,0 +1,133 @@
+//! Schemas as types: of an alias, of `schema_of(...)`, of a dict literal.
+
+use harn_syntax::ast::*;
+
+use crate::scope::{Kind, Lookup};
+use crate::types::{Field, Ty, TypeName};
+use crate::walk::Pass;
+
+/// How deep a schema literal is read.
+const MAX_DEPTH: u32 = 16;
+
+impl<'a> Pass<'a> {
+    /// `Schema<T>` for the name of an alias where a value is expected.
+    pub(super) fn alias_schema(&self, name: &Name) -> Ty {
+        match self.alias_named(name) {
+            Some(ty) => Ty::Named(Name::new_static("Schema"), vec![ty]),
+            None => Ty::Any,
+        }
+    }
+
+    /// The type that an alias without parameters stands for.
+    fn alias_named(&self, name: &Name) -> Option<Ty> {
+        match self.typing.name(name) {
+            TypeName::Own(DeclKind::Type(alias)) if alias.type_params.is_empty() => {
+                Some(self.typing.resolve(&alias.ty))
+            }
+            _ => None,
+        }
+    }
+
+    /// The type whose values a schema takes, where that can be told.
+    pub(crate) fn schema_type(&mut self, schema: &'a Expr) -> Option<Ty> {
+        match &schema.kind {
+            ExprKind::Paren(inner) => self.schema_type(inner),
+            ExprKind::Name(name) => match self.scopes.look_up(name, schema.span.start) {
+                // A variable that holds a schema, as long as it is never assigned.
+                Lookup::Is(Kind::Let) => match self.infer(schema) {
+                    Ty::Named(kind, mut args) if kind == "Schema" && args.len() == 1 => args.pop(),
+                    _ => None,
+                },
+                _ => self.alias_named(name),
+            },
+            ExprKind::Call { callee, args, .. } => match (callee.as_name()?.as_str(), args.as_slice()) {
+                ("schema_of", [arg]) => self.schema_type(&arg.value),
+                _ => match self.infer(schema) {
+                    Ty::Named(kind, mut args) if kind == "Schema" && args.len() == 1 => args.pop(),
+                    _ => None,
+                },
+            },
+            ExprKind::Dict(items) => schema_literal(items, 0),
+            _ => None,
+        }
+    }
+}
+
+/// The type of a literal schema dict.
+fn schema_literal(items: &[DictItem], depth: u32) -> Option<Ty> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let entry = |wanted: &str| {
+        items.iter().find_map(|item| match item {
+            DictItem::Entry { key, value } if key.name == wanted => Some(value),
+            _ => None,
+        })
+    };
+    let text = |expr: &Expr| match &expr.kind {
+        ExprKind::Str(text) => Some(text.clone()),
+        _ => None,
+    };
+    let inner = |expr: &Expr| match &expr.kind {
+        ExprKind::Dict(items) => schema_literal(items, depth + 1),
+        _ => None,
+    };
+    let list = |expr: &Expr, of: &dyn Fn(&Expr) -> Option<Ty>| match &expr.kind {
+        ExprKind::List(members) => members.iter().map(|member| of(&member.value)).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    let ty = if let Some(properties) = entry("properties") {
+        let ExprKind::Dict(properties) = &properties.kind else { return None };
+        let required: Vec<Name> = match entry("required").map(|required| &required.kind) {
+            Some(ExprKind::List(names)) => names.iter().filter_map(|name| text(&name.value)).collect(),
+            _ => Vec::new(),
+        };
+        let mut fields = Vec::new();
+        for property in properties {
+            let DictItem::Entry { key, value } = property else { return None };
+            let optional = !required.contains(&key.name);
+            fields.push(Field { name: key.name.clone(), optional, ty: inner(value).unwrap_or(Ty::Any) });
+        }
+        Ty::Shape(fields)
+    } else if let Some(members) = entry("union").or(entry("oneOf")).or(entry("anyOf")) {
+        Ty::union(list(members, &|member| inner(member))?)
+    } else {
+        let kind = entry("type")?;
+        match &kind.kind {
+            ExprKind::List(_) => Ty::union(list(kind, &|member| text(member).map(|word| named(&word)))?),
+            _ => {
+                let word = text(kind)?;
+                match (named(&word), entry("items"), entry("additional_properties")) {
+                    (Ty::Named(name, _), Some(items), _) if name == "list" => {
+                        Ty::list_of(inner(items).unwrap_or(Ty::Any))
+                    }
+                    (Ty::Named(name, _), _, Some(values)) if name == "dict" => match inner(values) {
+                        Some(value) => Ty::Named(name, vec![Ty::named("string"), value]),
+                        None => Ty::named("dict"),
+                    },
+                    (ty, ..) => ty,
+                }
+            }
+        }
+    };
+    match entry("nullable").map(|nullable| &nullable.kind) {
+        Some(ExprKind::Bool(true)) => Some(Ty::union([ty, Ty::Nil])),
+        _ => Some(ty),
+    }
+}
+
+/// The type that a schema names, by Harn's word or by that of JSON Schema.
+fn named(word: &str) -> Ty {
+    match word {
+        "nil" | "null" => Ty::Nil,
+        "object" => Ty::named("dict"),
+        "array" => Ty::named("list"),
+        "integer" => Ty::named("int"),
+        "number" => Ty::named("float"),
+        "boolean" => Ty::named("bool"),
+        "int" | "float" | "string" | "bool" | "list" | "dict" | "set" | "bytes" | "closure" => {
+            Ty::named(word)
+        }
+        _ => Ty::Any,
+    }
+}

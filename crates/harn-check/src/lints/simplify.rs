@@ -1,0 +1,152 @@
+//! Code that says the same in more words than it needs.
+
+use harn_syntax::ast::*;
+use harn_syntax::visit::{self, Visitor};
+use harn_syntax::{Diagnostic, Span};
+
+use crate::codes::{ELSE_RETURN, LET_RETURN, NIL_TERNARY, NO_CAST};
+
+/// Runs the rules of this file.
+pub(super) fn run(text: &str, tree: &Program) -> Vec<Diagnostic> {
+    let mut rules = Rules { text, out: Vec::new() };
+    rules.stmts(&tree.items);
+    rules.out
+}
+
+struct Rules<'a> {
+    text: &'a str,
+    out: Vec<Diagnostic>,
+}
+
+impl Rules<'_> {
+    fn report(&mut self, rule: &'static str, span: Span, message: String, fix: Option<(&str, Span, String)>) {
+        let mut found =
+            Diagnostic::warning(message).with_code(rule).with_label(span, format!("lint[{rule}]"));
+        if let Some((title, at, new)) = fix {
+            found = found.with_fix(title, vec![(at, new)]);
+        }
+        self.out.push(found);
+    }
+
+    /// `x == nil ? d : x` and its mirror.
+    fn ternary(&mut self, expr: &Expr, cond: &Expr, then: &Expr, other: &Expr) {
+        let cond = match &cond.kind {
+            ExprKind::Paren(inner) => inner,
+            _ => cond,
+        };
+        let ExprKind::Binary { op: op @ (BinaryOp::Eq | BinaryOp::Ne), lhs, rhs, .. } = &cond.kind else {
+            return;
+        };
+        let value = match (&lhs.kind, &rhs.kind) {
+            (_, ExprKind::Nil) => lhs,
+            (ExprKind::Nil, _) => rhs,
+            _ => return,
+        };
+        let (default, again) = if *op == BinaryOp::Eq { (then, other) } else { (other, then) };
+        let slice = |expr: &Expr| expr.span.slice(self.text);
+        let plain = matches!(value.kind, ExprKind::Name(_) | ExprKind::Member { .. });
+        if !plain || slice(value) != slice(again) {
+            return;
+        }
+        let simple = matches!(
+            default.kind,
+            ExprKind::Name(_)
+                | ExprKind::Str(_)
+                | ExprKind::Int(_)
+                | ExprKind::Float(_)
+                | ExprKind::Bool(_)
+                | ExprKind::List(_)
+                | ExprKind::Dict(_)
+                | ExprKind::Call { .. }
+                | ExprKind::Member { .. }
+                | ExprKind::Paren(_)
+        );
+        let short = format!("{} ?? {}", slice(value), slice(default));
+        let message = format!("a ternary that stands for `??`: use `{} ?? ...`", slice(value));
+        let fix = simple.then(|| ("write it with `??`", expr.span, short));
+        self.report(NIL_TERNARY, expr.span, message, fix);
+    }
+
+    /// `let x = e` and `return x` behind it.
+    fn let_then_return(&mut self, stmts: &[Stmt]) {
+        let [.., first, last] = stmts else { return };
+        let (
+            StmtKind::Let { mutable: false, pattern, ty: None, value },
+            StmtKind::Return(Some(Expr { kind: ExprKind::Name(returned), .. })),
+        ) = (&first.kind, &last.kind)
+        else {
+            return;
+        };
+        let PatternKind::Name(name) = &pattern.kind else { return };
+        let between = &self.text[first.span.end as usize..last.span.start as usize];
+        if name.name != *returned || between.contains("//") || between.contains("/*") {
+            return;
+        }
+        let span = Span::new(first.span.start, last.span.end);
+        let new = format!("return {}", value.span.slice(self.text));
+        let message = format!("binding `{}` is immediately returned", name.name);
+        self.report(LET_RETURN, first.span, message, Some(("return the value", span, new)));
+    }
+
+    /// `else` behind a branch that returns, where the other one does, too.
+    fn else_return(&mut self, stmt: &Stmt) {
+        let StmtKind::Expr(Expr { kind: ExprKind::If { arms, else_body: Some(last) }, span }) = &stmt.kind
+        else {
+            return;
+        };
+        let returns =
+            |block: &Block| block.stmts.last().is_some_and(|stmt| matches!(stmt.kind, StmtKind::Return(_)));
+        if let [arm] = arms.as_slice()
+            && returns(&arm.body)
+            && returns(last)
+        {
+            let message = "both if and else branches return — else is unnecessary".to_owned();
+            self.report(ELSE_RETURN, Span::new(span.start, arm.cond.span.end), message, None);
+        }
+    }
+
+    /// `to_string("s")`, and a conversion that is done twice.
+    fn cast(&mut self, expr: &Expr, name: &str, arg: &Expr) {
+        let same = match (name, &arg.kind) {
+            ("to_string", ExprKind::Str(_) | ExprKind::Interp(_))
+            | ("to_int", ExprKind::Int(_))
+            | ("to_float", ExprKind::Float(_))
+            | ("to_list", ExprKind::List(_))
+            | ("to_dict", ExprKind::Dict(_)) => true,
+            (_, ExprKind::Call { callee, .. }) => {
+                name.starts_with("to_") && callee.as_name().is_some_and(|inner| inner == name)
+            }
+            _ => false,
+        };
+        if same {
+            let message = format!("`{name}` has nothing to convert here");
+            let new = arg.span.slice(self.text).to_owned();
+            self.report(NO_CAST, expr.span, message, Some(("take the value itself", expr.span, new)));
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Rules<'a> {
+    fn stmts(&mut self, stmts: &'a [Stmt]) {
+        self.let_then_return(stmts);
+        stmts.iter().for_each(|stmt| self.stmt(stmt));
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        self.else_return(stmt);
+        visit::walk_stmt(self, stmt);
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Ternary { cond, then, other } => self.ternary(expr, cond, then, other),
+            ExprKind::Call { callee, args, .. } => {
+                if let (Some(name), [Arg { spread: false, value }]) = (callee.as_name(), args.as_slice()) {
+                    self.cast(expr, name, value);
+                }
+            }
+            _ => {}
+        }
+        visit::walk_expr(self, expr);
+    }
+}
