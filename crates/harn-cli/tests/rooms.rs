@@ -57,9 +57,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "wire::written",
         ],
     ),
-    ("harn-stdlib", &["builtins::files", "builtins::paths"]),
-    ("harn-stdlib", &["builtins::host", "builtins::host_process"]),
-    ("harn-stdlib", &["builtins::output", "builtins::spans"]),
     ("harn-syntax", &["diagnostic", "frame"]),
     (
         "harn-syntax",

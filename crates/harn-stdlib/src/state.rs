@@ -31,6 +31,15 @@ pub(crate) struct State {
     /// Mocked answers of the terminal checks: stdin, stdout, stderr.
     pub(crate) mock_tty: Cell<[Option<bool>; 3]>,
     pub(crate) color_mode: Cell<ColorMode>,
+    /// Trace and span ids of the open spans, innermost last.
+    pub(crate) open_spans: RefCell<Vec<(String, String)>>,
+}
+
+impl State {
+    /// Trace and span id of the innermost open span.
+    pub(crate) fn open_span(&self) -> Option<(String, String)> {
+        self.open_spans.borrow().last().cloned()
+    }
 }
 
 /// When colour codes are written.

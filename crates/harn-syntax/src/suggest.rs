@@ -16,12 +16,13 @@ pub fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The nearest of `names` within the distance allowed for a word of this length: 1 up to two
-/// characters, 2 up to five, else 3. Ties go to the nearest length, then the alphabet.
+/// The nearest of `names` within the distance allowed for a word of this length: 1 for two
+/// characters, 2 up to five, else 3. A single character resembles too much. Ties go to the nearest length, then the alphabet.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = match length {
-        0..=2 => 1,
+        0..=1 => return None,
+        2 => 1,
         3..=5 => 2,
         _ => 3,
     };

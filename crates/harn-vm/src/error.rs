@@ -18,6 +18,8 @@ pub struct Failure {
     pub trace: Vec<TraceEntry>,
     /// Facts that people see and programs do not: the values of a failed assertion.
     notes: Vec<String>,
+    /// Facts that programs ask for with `error_info`.
+    facts: Option<Value>,
     /// Whether it was thrown from outside: a deadline, a cancellation, the end of the program.
     interruption: bool,
     /// Places not yet looked up: function and instruction. The VM keeps its functions alive.
@@ -74,6 +76,7 @@ impl Error {
             kind,
             trace: Vec::new(),
             notes: Vec::new(),
+            facts: None,
             interruption: false,
             raw: Vec::new(),
         }))
@@ -84,6 +87,18 @@ impl Error {
     pub fn with_note(mut self, note: impl Into<String>) -> Error {
         self.0.notes.push(note.into());
         self
+    }
+
+    /// The error with facts that the program finds again by the error's text (`category`, `kind`, `path`, ...).
+    #[must_use]
+    pub fn with_facts(mut self, facts: Dict) -> Error {
+        self.0.facts = Some(Value::dict(facts));
+        self
+    }
+
+    /// Facts that the program finds again by the error's text.
+    pub fn facts(&self) -> Option<&Dict> {
+        self.0.facts.as_ref().and_then(|facts| facts.as_dict().map(|facts| &**facts))
     }
 
     /// Facts that people see where it is not caught.

@@ -24,6 +24,7 @@ use crate::coroutine::{
 };
 use crate::cx::{Cx, Request};
 use crate::error::{Error, ErrorKind, Result, SHOWN};
+use crate::failures::Failures;
 use crate::generator::Generator;
 use crate::held::Held;
 use crate::interp::Event;
@@ -553,6 +554,9 @@ impl Fiber {
 
     /// Finds who handles `error` and goes on there.
     fn unwind(&mut self, mut error: Error) -> Step {
+        if error.facts().is_some() {
+            self.cx.state::<Failures>().learn(&error);
+        }
         loop {
             let Some(frame) = self.co.frames.last().copied() else {
                 return self.end_coroutine(Err(error));

@@ -35,6 +35,7 @@ mod coroutine;
 pub mod cx;
 pub mod cycles;
 pub mod error;
+pub mod failures;
 mod fiber;
 pub mod generator;
 mod held;

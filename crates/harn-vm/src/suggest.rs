@@ -7,8 +7,12 @@ pub use harn_syntax::suggest::{distance, nearest};
 pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let meant = harn_syntax::habits::instead_of(word).filter(|meant| names.contains(meant));
-    meant
-        .or_else(|| nearest(word, names.iter().copied()))
-        .map(|name| format!(" (did you mean `{name}`?)"))
-        .unwrap_or_default()
+    // Words about the habit say more than a name that is only spelt alike.
+    let alike = || {
+        harn_syntax::habits::name_advice(word)
+            .is_none()
+            .then(|| nearest(word, names.iter().copied()))
+            .flatten()
+    };
+    meant.or_else(alike).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }

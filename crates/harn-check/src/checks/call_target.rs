@@ -10,6 +10,7 @@ use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT, UNKNOWN_VARIABLE};
 use crate::scope::Lookup;
 use crate::suggest::nearest;
 use crate::walk::Pass;
+use crate::world::Signatures;
 
 /// For how many names a near one is looked for: text that is no program at all may have very many.
 const MAX_SUGGESTIONS: usize = 100;
@@ -96,10 +97,16 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
         let diagnostic = match what {
             What::Function(local) => {
                 let message = format!("call target `{name}` is not defined or imported");
-                let near = near(&mut local.iter().chain(&functions).copied());
+                let method = method_of(pass.world.signatures, name);
+                let near = match method {
+                    Some(_) => None,
+                    None => near(&mut local.iter().chain(&functions).copied()),
+                };
                 let mut diagnostic = with_suggestion(CALL_TARGET, message, near, span);
                 if let Some(advice) = name_advice(name) {
                     diagnostic.help = Some(advice.to_owned());
+                } else if let Some(kind) = method {
+                    diagnostic.help = Some(format!("`{name}` is a method of {kind}: `value.{name}(...)`"));
                 }
                 diagnostic
             }
@@ -122,6 +129,11 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
         };
         pass.report(diagnostic);
     }
+}
+
+/// The first type whose values have a method of this name.
+fn method_of(signatures: &dyn Signatures, name: &str) -> Option<&'static str> {
+    ["string", "list", "dict", "set"].into_iter().find(|kind| signatures.method(kind, name).is_some())
 }
 
 fn with_suggestion(code: &'static str, message: String, near: Option<String>, span: Span) -> Diagnostic {

@@ -205,14 +205,20 @@ fn seconds(o: &Value, key: &str) -> Result<Option<Duration>, OptionError> {
     Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
 }
 
-/// Options of which a wrong value is refused, because it limits, protects or changes what is run.
+/// Options of which a wrong value is refused, because it limits, protects or changes what is run. Those of loops are
+/// among them: a call gets them from a loop's `llm_caller`, or by mistake.
 const CHECKED: &[(&str, Shape)] = &[
     ("api_mode", Shape::Word(&["responses", "chat"])),
+    ("approval_policy", Shape::Map(&Shape::Any)),
+    ("llm_caller", Shape::Closure),
     ("max_response_bytes", Shape::Int(1)),
     ("model_tier", Shape::Str),
     ("output_validation", Shape::Word(&["off", "warn", "error"])),
+    ("permissions", Shape::Map(&Shape::Any)),
     ("policy", shape::POLICY),
+    ("session_id", Shape::Str),
     ("tool_format", Shape::Word(&["native", "text", "auto"])),
+    ("turn_policy", shape::TURN_POLICY),
 ];
 
 fn fallback_chain(o: &Value) -> Vec<String> {

@@ -79,7 +79,7 @@ fn schema_field(value: Option<&Value>, field: &str) -> Result<Option<Value>, Opt
 pub(super) fn parse(o: &Value) -> Result<OutputFormat, OptionError> {
     let json_schema = match schema_field(o.get("json_schema"), "json_schema")? {
         Some(schema) => Some(schema),
-        None => o.get("schema").filter(|s| s.is_object()).cloned(),
+        None => schema_field(o.get("schema"), "schema")?,
     };
     let output_schema = schema_field(o.get("output_schema"), "output_schema")?;
     // Calls through `llm_call_structured` carry an output_format that the runtime wrote.

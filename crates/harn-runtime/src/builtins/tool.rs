@@ -86,6 +86,20 @@ builtins! {
     /// println(tool_describe(tools).lines()[1]) // -> - add(a: int, b: int): Add two numbers
     /// ```
     Pure fn tool_define(cx, args: Rest) -> "dict" {
+        if let Some(config) = args.0.get(3).and_then(Value::as_dict) {
+            let given = |key| config.get_str(key).filter(|value| !value.is_nil());
+            let wrong = |key: &str, what: &str, value: &Value| {
+                Err(Error::type_error(format!("tool_define: {key} must be {what}, got {}", value.type_name())))
+            };
+            if let Some(handler) = given("handler").filter(|value| !is_callable(value)) {
+                return wrong("handler", "closure", handler);
+            }
+            if let Some(parameters) = given("parameters")
+                && matches!(parameters.type_name(), "int" | "float" | "bool" | "string")
+            {
+                return wrong("parameters", "dict", parameters);
+            }
+        }
         registry::define(&args.0).or_throw()?
     }
 

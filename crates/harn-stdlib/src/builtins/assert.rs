@@ -1,8 +1,9 @@
 //! Assertions, and errors that carry a category.
 
-use harn_value::{Value, View};
+use harn_value::{Dict, Value, View};
 use harn_vm::builtin::Text;
-use harn_vm::{Error, builtins};
+use harn_vm::failures::Failures;
+use harn_vm::{Cx, Error, builtins};
 
 use crate::args::{Given, printed};
 
@@ -90,6 +91,23 @@ builtins! {
     /// ```
     Pure fn error_category(cx, error: Value) -> "string" {
         category_of(&error)
+    }
+
+    /// Tells what is known of a caught error: `{category, kind, message, path?, url?, status?, code?}`.
+    ///
+    /// `kind` says what happened: `not_found`, `permission_denied`, `timeout`, `connect` and the like for files, processes and
+    /// the network, else `runtime`, `type` or `thrown`. `code` is the number that the operating system gave. A dict
+    /// that a program threw gives its own fields. `category` is the finer one: where the text alone says `generic`, the facts may know more.
+    ///
+    /// ```harn
+    /// try { read_file("/no/such/file") } catch (e) {
+    ///   let info = error_info(e)
+    ///   println([info.category, info.kind, info.path]) // -> [not_found, not_found, /no/such/file]
+    /// }
+    /// println(error_info("boom")) // -> {category: generic, kind: thrown, message: boom}
+    /// ```
+    State fn error_info(cx, error: Value) -> "{category: string, kind: string, message: string, path?: string, url?: string, status?: int, code?: int}" {
+        info(cx, &error)
     }
 
     /// Says whether a caught error is a timeout.
@@ -194,6 +212,47 @@ fn category_of(error: &Value) -> String {
         View::Str(message) => classify(message).to_owned(),
         _ => "generic".to_owned(),
     }
+}
+
+/// What is known of an error.
+fn info(cx: &Cx, error: &Value) -> Dict {
+    let mut info = Dict::new();
+    let (category, kind) = match error.as_str() {
+        Some(text) => {
+            let text = text.as_str();
+            if let Some(facts) = cx.state::<Failures>().of(text) {
+                for (name, value) in facts.iter() {
+                    info.insert(name.clone(), value.clone());
+                }
+            }
+            let kind = match text.split_once(": ") {
+                Some(("Runtime error", _)) => "runtime",
+                Some(("Type error", _)) => "type",
+                _ => "thrown",
+            };
+            (category_of(error), Value::str(kind))
+        }
+        None => (category_of(error), Value::str("thrown")),
+    };
+    let mut message = error.to_string();
+    if let View::Dict(given) = error.view() {
+        for name in ["kind", "path", "url", "status", "code"] {
+            if let Some(value) = given.get_str(name).filter(|value| !value.is_nil()) {
+                info.insert(name, value.clone());
+            }
+        }
+        if let Some(text) = given.get_str("message").filter(|text| !text.is_nil()) {
+            message = text.to_string();
+        }
+    }
+    if info.get_str("category").is_none() {
+        info.insert("category", category);
+    }
+    if info.get_str("kind").is_none() {
+        info.insert("kind", kind);
+    }
+    info.insert("message", message);
+    info
 }
 
 /// The category of an error that is only a text.

@@ -7,8 +7,8 @@ use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, builtins};
 
-use super::files::{resolve, show};
 use crate::args::Int;
+use crate::places::{resolve, show};
 
 builtins! {
     /// Environment.

@@ -5,17 +5,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
-use harn_system::Protected;
 use harn_system::SystemExt;
 use harn_system::{MoveError, System};
 use harn_value::{Dict, Str, Value};
 use harn_vm::builtin::Text;
+use harn_vm::failures::Failures;
 use harn_vm::iter::Iter;
 use harn_vm::{Cx, Error, Result, builtins};
 use rustc_hash::FxHashSet;
 
-use super::paths;
 use crate::args::{Given, MaybePath, MaybeText, PathArg};
+use crate::failures;
+use crate::places::{no_directory, resolve, show, spared, target};
 use crate::text::Lines;
 
 builtins! {
@@ -47,7 +48,10 @@ builtins! {
         };
         match text {
             Ok(text) => Value::ok(text.into()),
-            Err(error) => Value::err(error.caught()),
+            Err(error) => {
+                cx.state::<Failures>().learn(&error);
+                Value::err(error.caught())
+            }
         }
     }
 
@@ -162,9 +166,8 @@ builtins! {
     Fs fn copy_file(cx, from: PathArg, to: PathArg) -> "nil" {
         let (from, to) = (resolve(cx, &from), target(cx, "copy_file", &to)?);
         cx.system().copy(&from, &to).map_err(|error| {
-            cx.refusal(&error).unwrap_or_else(|| {
-                Error::thrown(format!("Failed to copy {} to {}: {error}", show(&from), show(&to)))
-            })
+            let text = || format!("Failed to copy {} to {}: {error}", show(&from), show(&to));
+            failures::of_io(cx, &error, Some(&from), text)
         })?;
     }
 
@@ -189,8 +192,7 @@ builtins! {
                 MoveError::NotMoved(reason) => ("copy failed", reason),
                 MoveError::NotRemoved(reason) => ("remove src failed", reason),
             };
-            let text = || Error::thrown(format!("move_file: {what}: {reason}"));
-            cx.refusal(&reason).unwrap_or_else(text)
+            failures::of_io(cx, &reason, Some(&source), || format!("move_file: {what}: {reason}"))
         })?;
     }
 
@@ -395,55 +397,8 @@ fn glob_matcher(pattern: &str) -> Result<GlobMatcher> {
     Ok(glob.map_err(|error| wrong(&error.to_string()))?.compile_matcher())
 }
 
-/// A path as the operating system gets it: absolute, with `.` and `..` resolved as text.
-pub(crate) fn resolve(cx: &Cx, path: &str) -> PathBuf {
-    let path = Path::new(path);
-    let path = if path.is_absolute() { path.to_owned() } else { cx.system().work_dir().join(path) };
-    PathBuf::from(paths::normalize(&show(&path)))
-}
-
-/// The path that something is about to be written to.
-///
-/// # Errors
-/// `NAME: refuses PATH: it holds PLACE`; an error for a path with a closing slash, which is no file.
-pub(crate) fn target(cx: &Cx, builtin: &str, path: &str) -> Result<PathBuf> {
-    spared(cx, builtin, no_directory(cx, path)?)
-}
-
-/// A resolved path without the closing slash that makes it a directory's.
-fn no_directory(cx: &Cx, path: &str) -> Result<PathBuf> {
-    let resolved = resolve(cx, path);
-    if path.ends_with('/') && !cx.vm().system().is_dir(&resolved) {
-        let reason = io::Error::from(io::ErrorKind::NotADirectory);
-        return Err(failed(cx, "Failed to write file", Path::new(path), &reason));
-    }
-    Ok(resolved)
-}
-
-/// A resolved path that may be removed, moved or replaced: it holds none of the places that a program
-/// stands on.
-///
-/// # Errors
-/// `NAME: refuses PATH: it holds PLACE`
-pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
-    // Only a directory can hold one of them. Most paths are files, or nothing yet.
-    if !cx.vm().system().is_dir(&path) {
-        return Ok(path);
-    }
-    let source = resolve(cx, &show(&cx.caller_dir()));
-    match Protected::of(&**cx.vm().system(), Some(&source)).held_by(&**cx.vm().system(), &path) {
-        Some(place) => Err(Error::thrown(format!("{builtin}: refuses {}: it holds {place}", show(&path)))),
-        None => Ok(path),
-    }
-}
-
-/// A path as text, with `/`.
-pub(crate) fn show(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
 fn failed(cx: &Cx, what: &str, path: &Path, error: &io::Error) -> Error {
-    cx.refusal(error).unwrap_or_else(|| Error::thrown(format!("{what} {}: {error}", show(path))))
+    failures::of_io(cx, error, Some(path), || format!("{what} {}: {error}", show(path)))
 }
 
 /// The bytes of a file that fits into the memory limit.

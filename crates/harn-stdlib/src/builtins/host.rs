@@ -7,7 +7,7 @@ use harn_value::{Dict, Ref, Set, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use super::host_process;
+use super::host_process::{self, required};
 use crate::args::{MaybeText, printed};
 use crate::bridge::attached;
 use crate::command_guard::{Later, guard};
@@ -302,21 +302,15 @@ async fn perform(cx: &Cx, name: &str, capability: &str, operation: &str, params:
         "runtime.task" => env("HARN_TASK").unwrap_or_default().into(),
         "runtime.set_result" => Value::NIL,
         "workspace.project_root" => {
-            env("HARN_PROJECT_ROOT").unwrap_or_else(|| super::files::show(&cx.system().work_dir())).into()
+            env("HARN_PROJECT_ROOT").unwrap_or_else(|| crate::places::show(&cx.system().work_dir())).into()
         }
-        "workspace.cwd" => super::files::show(&cx.system().work_dir()).into(),
+        "workspace.cwd" => crate::places::show(&cx.system().work_dir()).into(),
         _ => return Err(unsupported(name)),
     })
 }
 
 fn unsupported(name: &str) -> Error {
     Error::thrown(format!("host_call: unsupported operation {name}"))
-}
-
-/// A parameter that must be given.
-pub(super) fn required<'a>(params: &'a Dict, name: &str) -> Result<&'a Value> {
-    let given = params.get_str(name).filter(|value| !value.is_nil());
-    given.ok_or_else(|| Error::thrown(format!("host_call: missing required parameter '{name}'")))
 }
 
 const BUILT_IN: [(&str, &str, &[&str]); 3] = [

@@ -9,9 +9,8 @@ use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 
 use super::dates::iso_millis;
-use super::files::{resolve, show};
-use super::host::required;
 use crate::args::printed;
+use crate::places::{resolve, show};
 
 /// The shell chosen at run time.
 #[derive(Default)]
@@ -242,4 +241,10 @@ pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
     dict.insert("args", args);
     dict.insert("shell", shell.to_dict(cx));
     Ok(dict)
+}
+
+/// A parameter that must be given.
+pub(super) fn required<'a>(params: &'a Dict, name: &str) -> Result<&'a Value> {
+    let given = params.get_str(name).filter(|value| !value.is_nil());
+    given.ok_or_else(|| Error::thrown(format!("host_call: missing required parameter '{name}'")))
 }

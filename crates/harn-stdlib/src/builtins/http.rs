@@ -4,9 +4,9 @@ use harn_value::{Dict, Ref, Value};
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use super::files::target;
 use crate::args::{Given, MaybePath, MaybeText, printed};
 use crate::http::{Mocks, NAMES, Options, download, send};
+use crate::places::target;
 
 builtins! {
     /// HTTP.

@@ -44,7 +44,6 @@ mod yaml;
 
 pub use dates::{iso_millis, timestamp_now};
 pub use env::{run_folder, state_place};
-pub(crate) use files::resolve as resolve_path;
 pub use host::{ask_host, call_host_tool, has_host, notify_host, notify_host_with};
 pub(crate) use lists::entry_dicts;
 pub use terminal::ask_terminal;

@@ -200,7 +200,7 @@ pub(super) fn log_line(cx: &Cx, level: usize, message: &str, fields: &Value) -> 
     harn_value::json::write_string(LEVELS[level], &mut line);
     line.push_str(",\"msg\":");
     harn_value::json::write_string(message, &mut line);
-    if let Some((trace_id, span_id)) = super::spans::current(cx) {
+    if let Some((trace_id, span_id)) = cx.state::<State>().open_span() {
         line.push_str(&format!(",\"trace_id\":\"{trace_id}\",\"span_id\":\"{span_id}\""));
     }
     if let Some(fields) = fields.as_dict() {

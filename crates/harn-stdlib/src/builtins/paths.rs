@@ -5,8 +5,8 @@ use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::{Cx, builtins};
 
-use super::files::{resolve, show};
 use crate::args::{MaybeText, printed};
+use crate::places::{is_drive, normalize, resolve, segments, show};
 
 builtins! {
     /// Paths.
@@ -270,38 +270,8 @@ fn with_name(path: &str, name: &str) -> String {
     }
 }
 
-fn is_drive(text: &str) -> bool {
-    matches!(text.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
-}
-
 fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || (path.get(..2).is_some_and(is_drive) && path[2..].starts_with('/'))
-}
-
-fn segments(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|part| !part.is_empty())
-}
-
-/// A path with `/`, without `.`, `..` where possible, repeated and closing slashes.
-pub(crate) fn normalize(path: &str) -> String {
-    if path.is_empty() {
-        return String::new();
-    }
-    let (drive, rest) = match path.get(..2).filter(|d| is_drive(d)) {
-        Some(drive) => (drive, &path[2..]),
-        None => ("", path),
-    };
-    let absolute = rest.starts_with('/');
-    let mut kept: Vec<&str> = Vec::new();
-    for part in segments(rest).filter(|part| *part != ".") {
-        match (part, kept.last()) {
-            ("..", Some(&last)) if last != ".." => drop(kept.pop()),
-            ("..", _) if absolute => {}
-            _ => kept.push(part),
-        }
-    }
-    let out = format!("{drive}{}{}", if absolute { "/" } else { "" }, kept.join("/"));
-    if out.is_empty() { ".".to_owned() } else { out }
 }
 
 fn relative_to(path: &str, base: &str) -> Option<String> {

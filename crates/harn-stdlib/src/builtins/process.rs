@@ -8,11 +8,12 @@ use harn_value::{Dict, Ref, Value, memory};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use super::files::resolve;
 use super::host_process::default_shell_path;
 use crate::args::{MaybePath, MaybeText, printed};
 use crate::command_guard::{Later, guard};
+use crate::failures;
 use crate::http::uncertain;
+use crate::places::resolve;
 
 builtins! {
     /// Other programs.
@@ -262,21 +263,19 @@ async fn run(
         ..Command::new(program)
     };
     let ran = system.run(command).await.map_err(|error| {
-        cx.refusal(&error).unwrap_or_else(|| match error.kind() {
-            std::io::ErrorKind::FileTooLarge if room < limits.max_output => {
-                memory::check(usize::MAX).err().map_or_else(|| Error::thrown(failure), Error::from)
+        let kind = error.kind();
+        if kind == std::io::ErrorKind::FileTooLarge && room < limits.max_output {
+            return memory::check(usize::MAX).err().map_or_else(|| Error::thrown(failure), Error::from);
+        }
+        if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) {
+            return Error::structured("in_doubt", &error.to_string());
+        }
+        failures::of_io(cx, &error, Some(Path::new(&named)), || match kind {
+            std::io::ErrorKind::FileTooLarge => format!("{failure}: {error} (option max_output_bytes)"),
+            std::io::ErrorKind::NotFound => {
+                format!("{failure}: process spawn failed: {error}: {}", sought(cx, dir, &named))
             }
-            std::io::ErrorKind::FileTooLarge => {
-                Error::thrown(format!("{failure}: {error} (option max_output_bytes)"))
-            }
-            std::io::ErrorKind::NotFound => Error::thrown(format!(
-                "{failure}: process spawn failed: {error}: {}",
-                sought(cx, dir, &named)
-            )),
-            _ if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) => {
-                Error::structured("in_doubt", &error.to_string())
-            }
-            _ => Error::thrown(format!("{failure}: process spawn failed: {error}: `{named}`")),
+            _ => format!("{failure}: process spawn failed: {error}: `{named}`"),
         })
     })?;
     let timed_out = ran.timed_out;

@@ -1,13 +1,12 @@
 //! Spans that a program opens itself, for its log.
 
-use std::cell::RefCell;
-
 use harn_system::SystemExt;
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Text;
-use harn_vm::{Cx, Error, builtins};
+use harn_vm::{Error, builtins};
 
 use crate::args::printed;
+use crate::state::State;
 
 builtins! {
     /// Spans.
@@ -23,11 +22,11 @@ builtins! {
     /// println([inner.trace_id == outer.trace_id, inner.span_id == outer.span_id, len(outer.span_id)]) // -> [true, false, 8]
     /// ```
     Random fn trace_start(cx, name: Text) -> "dict" {
-        let spans = cx.state::<Spans>();
+        let state = cx.state::<State>();
         let id = || format!("{:08x}", cx.system().random_u64() as u32);
-        let trace_id = current(cx).map_or_else(id, |(trace_id, _)| trace_id);
+        let trace_id = state.open_span().map_or_else(id, |(trace_id, _)| trace_id);
         let span_id = id();
-        spans.0.borrow_mut().push((trace_id.clone(), span_id.clone()));
+        state.open_spans.borrow_mut().push((trace_id.clone(), span_id.clone()));
         let mut span = Dict::new();
         span.insert("trace_id", trace_id);
         span.insert("span_id", span_id);
@@ -51,7 +50,7 @@ builtins! {
         };
         let start = dict.get_str("start_ms").and_then(Value::as_int).unwrap_or(0);
         let id = printed(span_id);
-        cx.state::<Spans>().0.borrow_mut().retain(|(_, open)| open.as_str() != id.as_str());
+        cx.state::<State>().open_spans.borrow_mut().retain(|(_, open)| open.as_str() != id.as_str());
         let mut fields = Dict::new();
         fields.insert("duration_ms", cx.system().monotonic().as_millis() as i64 - start);
         fields.insert("name", dict.get_str("name").cloned().unwrap_or_default());
@@ -67,15 +66,6 @@ builtins! {
     /// println(trace_id() == span.trace_id) // -> true
     /// ```
     State fn trace_id(cx) -> "string | nil" {
-        current(cx).map(|(trace_id, _)| trace_id)
+        cx.state::<State>().open_span().map(|(trace_id, _)| trace_id)
     }
-}
-
-/// Trace and span ids of the open spans, innermost last.
-#[derive(Default)]
-struct Spans(RefCell<Vec<(String, String)>>);
-
-/// Trace and span id of the innermost open span.
-pub(super) fn current(cx: &Cx) -> Option<(String, String)> {
-    cx.state::<Spans>().0.borrow().last().cloned()
 }

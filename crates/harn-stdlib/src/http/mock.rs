@@ -139,7 +139,7 @@ impl Call {
 }
 
 /// A URL with the values of secret parameters hidden.
-fn redacted_url(url: &str) -> String {
+pub(super) fn redacted_url(url: &str) -> String {
     let Some((base, query)) = url.split_once('?') else { return url.to_owned() };
     let secret = |name: &str| {
         let name = name.to_lowercase();

@@ -9,7 +9,7 @@ use harn_value::{Dict, Value, json};
 use harn_vm::{Cx, Error, Result};
 
 use crate::args::printed;
-use crate::builtins::resolve_path;
+use crate::places::resolve;
 
 /// The body of a request.
 #[derive(Clone)]
@@ -261,7 +261,7 @@ fn form_part(cx: &Cx, part: &Value) -> Result<Part> {
     } else if let Some(path) = get("path") {
         let path = path.as_str().filter(|path| !path.is_empty());
         let Some(path) = path else { return Err(wrong("multipart path must be a path")) };
-        let path = resolve_path(cx, path);
+        let path = resolve(cx, path);
         let read = cx.system().read(&path, u64::MAX);
         read.map_err(|reason| {
             cx.refusal(&reason).unwrap_or_else(|| wrong(&format!("cannot read {}: {reason}", path.display())))

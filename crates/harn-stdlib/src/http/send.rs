@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use harn_system::{HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt};
+use harn_system::{HttpError, HttpErrorKind, HttpReply, HttpRequest, Refusal, SystemExt};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 use url::form_urlencoded;
 
-use super::mock::{Mocks, Reply};
+use super::mock::{Mocks, Reply, redacted_url};
 use super::options::Options;
+use crate::failures;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -22,14 +23,13 @@ struct Failed {
     error: Error,
     /// A timeout or a failed connection.
     passing: bool,
-    /// Whether the error stands for itself: a refusal, a cancellation.
-    whole: bool,
 }
 
 impl Failed {
     /// The error that a builtin throws.
     fn of(self, builtin: &str) -> Error {
-        if self.whole { self.error } else { Error::thrown(format!("{builtin}: {}", self.error.caught())) }
+        let Some(facts) = self.error.facts().cloned() else { return self.error };
+        Error::thrown(format!("{builtin}: {}", self.error.caught())).with_facts(facts)
     }
 }
 
@@ -51,10 +51,9 @@ pub(crate) async fn download(
     options: &Options,
 ) -> Result<Dict> {
     let request = Request::new(method, url, options)?;
-    let failed = |text: String| Error::thrown(format!("http_download: {text}"));
     let write_failed = |reason: std::io::Error| {
-        let text = || failed(format!("cannot write {}: {reason}", path.display()));
-        cx.refusal(&reason).unwrap_or_else(text)
+        let text = || format!("http_download: cannot write {}: {reason}", path.display());
+        failures::of_io(cx, &reason, Some(path), text)
     };
     if let Some(reply) = request.mocked(cx) {
         let mut dict = head(&reply);
@@ -72,7 +71,7 @@ pub(crate) async fn download(
     if success(status) {
         let mut file = cx.system().draft(path).map_err(write_failed)?;
         while let Some(piece) =
-            body.next().await.map_err(|error| failed(format!("request failed: {error}")))?
+            body.next().await.map_err(|error| request.failed(&error, "request failed").of("http_download"))?
         {
             file.write_all(&piece).map_err(write_failed)?;
             written += piece.len() as i64;
@@ -154,7 +153,7 @@ impl<'a> Request<'a> {
                 return outcome;
             }
             let pause = pause(cx, options, attempt, outcome.as_ref().ok());
-            cx.sleep(pause).await.map_err(|error| Failed { error, passing: false, whole: true })?;
+            cx.sleep(pause).await.map_err(|error| Failed { error, passing: false })?;
             attempt += 1;
         }
     }
@@ -163,9 +162,8 @@ impl<'a> Request<'a> {
         let reply = self.start(cx, options, HttpRequest::MAX_RESPONSE).await?;
         let (status, headers) = (reply.status, reply.headers.clone());
         let body = reply.read().await.map_err(|error| Failed {
-            error: Error::thrown(format!("failed to read response body: {error}")),
             passing: error.kind == HttpErrorKind::Timeout,
-            whole: false,
+            ..self.failed(&error, "failed to read response body")
         })?;
         Ok(Reply { status, headers, body })
     }
@@ -186,20 +184,26 @@ impl<'a> Request<'a> {
         };
         cx.system().http(request).await.map_err(|error| match error.kind {
             HttpErrorKind::Refused => {
-                Failed { error: cx.refused(&Refusal::Ceiling("network")), passing: false, whole: true }
+                Failed { error: cx.refused(&Refusal::Ceiling("network")), passing: false }
             }
             HttpErrorKind::InDoubt => {
-                Failed { error: Error::structured("in_doubt", &error.text), passing: false, whole: true }
+                Failed { error: Error::structured("in_doubt", &error.text), passing: false }
             }
             HttpErrorKind::Invalid => {
-                Failed { error: Error::thrown(error.text), passing: false, whole: false }
+                let facts = failures::of_http(error.kind, redacted_url(&self.url));
+                Failed { error: Error::thrown(error.text).with_facts(facts), passing: false }
             }
-            _ => Failed {
-                passing: error.is_passing(),
-                error: Error::thrown(format!("request failed: {error}")),
-                whole: false,
-            },
+            _ => self.failed(&error, "request failed"),
         })
+    }
+
+    /// The failure of an exchange, with what was being done.
+    fn failed(&self, error: &HttpError, what: &str) -> Failed {
+        let facts = failures::of_http(error.kind, redacted_url(&self.url));
+        Failed {
+            error: Error::thrown(format!("{what}: {error}")).with_facts(facts),
+            passing: error.is_passing(),
+        }
     }
 }
 

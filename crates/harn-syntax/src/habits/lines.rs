@@ -124,6 +124,19 @@ const FORMS: &[(&str, Mend, &str)] = &[
         By("${1}let $3 = $2"),
         "there is no `with`: files are read whole (`read_file`), and `defer { ... }` runs at the end of a block",
     ),
+    (r"\btype\(", By("type_of("), "the type's name is `type_of(value)`"),
+    (r"(:\s*)[Ll]ist\[(\w+)\]", By("${1}list<$2>"), "parameters of a type stand in `<` and `>`"),
+    (
+        r"(:\s*)(?:[Dd]ict|[Mm]ap)\[(\w+),\s*(\w+)\]",
+        By("${1}dict<$2, $3>"),
+        "parameters of a type stand in `<` and `>`",
+    ),
+    (r"(\w+)\[::-1\]", By("$1.reverse()"), "a list or text is turned round by `reverse()`"),
+    (
+        r"(\w+)\[([^\[\]:]*):([^\[\]:]*):[^\[\]:]+\]",
+        By("$1[$2:$3]"),
+        "a slice has no step; every n-th item: `xs.chunk(n).map({ part -> part[0] })`",
+    ),
     (r"===", By("=="), "values are compared with `==`"),
     (r"!==", By("!="), "values are compared with `!=`"),
     (
@@ -383,6 +396,11 @@ const FORMS: &[(&str, Mend, &str)] = &[
         Mend::None,
         "a function changes the variables around it as they are: declare them with `var`",
     ),
+    (
+        r"\b(let|var)\s*\(([^()]+)\)\s*=\s*\(([^()]+)\)",
+        By("$1 [$2] = [$3]"),
+        "there are no tuples; a list does, and is taken apart in brackets",
+    ),
     (r"\b(let|var)\s*\(([^()]+)\)\s*=", By("$1 [$2] ="), "a list is taken apart in brackets"),
     (r"=\s*\(([^()]+,[^()]*)\)", By("= [$1]"), "there are no tuples; a list does"),
     (r#"("[^"]*")\s*=>\s*"#, By("$1: "), "an entry of a dict is written `key: value`"),
@@ -393,6 +411,16 @@ const FORMS: &[(&str, Mend, &str)] = &[
         r"\bfn\s+\w+\s*\([^)]*\b(?:int|float|string|bool|list|dict)\s+\w+[^)]*",
         With(typed_parameters),
         "the type stands behind the name",
+    ),
+    (
+        r"(\bfn\s+\w+\s*\(\w+)\s+(\w+)\)\s*(\w+)\s*\{",
+        By("$1: $2) -> $3 {"),
+        "the type of a parameter stands behind `:`, that of the result behind `->`",
+    ),
+    (
+        r"(\bfn\s+\w+\s*\([^)]*?\w+)\s+(\w+)(\s*[,)])",
+        By("$1: $2$3"),
+        "the type of a parameter stands behind `:`",
     ),
     (
         r"(\bfn\s+\w+\s*\([^)]*\))\s*:\s*([\w\[\]<>]+)\s*",
@@ -641,7 +669,13 @@ fn typed_parameters(found: &Captures<'_>) -> String {
 /// `import a.b` with the path as text.
 fn import(found: &Captures<'_>) -> String {
     let part = |number: usize| found.get(number).map_or("", |group| group.as_str());
-    format!("{}import \"{}\"", part(1), part(2).replace("::", "/").replace('.', "/"))
+    let path = part(2).replace("::", "/").replace('.', "/");
+    // Modules of the same name that come with Harn.
+    let path = match path.as_str() {
+        "json" | "math" | "path" | "runtime" => format!("std/{path}"),
+        _ => path,
+    };
+    format!("{}import \"{path}\"", part(1))
 }
 
 /// The table, compiled when the first error asks.

@@ -1,0 +1,76 @@
+//! Failures of files, processes and the network: the text that a program catches, and the facts that `error_info` gives.
+
+use std::io;
+use std::path::Path;
+
+use harn_system::HttpErrorKind;
+use harn_value::Dict;
+use harn_vm::{Cx, Error};
+
+/// The error of an operation of the operating system: what a ceiling refused, or `text` with its facts.
+pub(crate) fn of_io(cx: &Cx, error: &io::Error, path: Option<&Path>, text: impl FnOnce() -> String) -> Error {
+    cx.refusal(error).unwrap_or_else(|| {
+        let mut facts = facts(io_category(error.kind()), io_kind(error.kind()));
+        if let Some(path) = path {
+            facts.insert("path", path.to_string_lossy().into_owned());
+        }
+        if let Some(code) = error.raw_os_error() {
+            facts.insert("code", i64::from(code));
+        }
+        Error::thrown(text()).with_facts(facts)
+    })
+}
+
+/// The facts of an exchange that failed. The address comes without what may be a key.
+pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
+    let (category, kind) = match kind {
+        HttpErrorKind::Invalid => ("generic", "invalid_input"),
+        HttpErrorKind::Timeout => ("timeout", "timeout"),
+        HttpErrorKind::Connect => ("transient_network", "connect"),
+        HttpErrorKind::Broken => ("transient_network", "broken"),
+        HttpErrorKind::Redirect => ("generic", "redirect"),
+        HttpErrorKind::TooLarge => ("generic", "too_large"),
+        HttpErrorKind::Refused => ("egress_blocked", "refused"),
+        HttpErrorKind::InDoubt => ("in_doubt", "in_doubt"),
+    };
+    let mut facts = facts(category, kind);
+    facts.insert("url", url);
+    facts
+}
+
+fn facts(category: &str, kind: &str) -> Dict {
+    [("category", category), ("kind", kind)].into_iter().collect()
+}
+
+fn io_category(kind: io::ErrorKind) -> &'static str {
+    use io::ErrorKind as K;
+    match kind {
+        K::NotFound => "not_found",
+        K::TimedOut => "timeout",
+        K::ConnectionRefused | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
+            "transient_network"
+        }
+        _ => "generic",
+    }
+}
+
+fn io_kind(kind: io::ErrorKind) -> &'static str {
+    use io::ErrorKind as K;
+    match kind {
+        K::NotFound => "not_found",
+        K::PermissionDenied => "permission_denied",
+        K::AlreadyExists => "already_exists",
+        K::NotADirectory => "not_a_directory",
+        K::IsADirectory => "is_a_directory",
+        K::DirectoryNotEmpty => "directory_not_empty",
+        K::ReadOnlyFilesystem => "read_only",
+        K::StorageFull | K::WriteZero | K::QuotaExceeded => "storage_full",
+        K::FileTooLarge => "too_large",
+        K::InvalidData => "invalid_data",
+        K::InvalidInput | K::InvalidFilename => "invalid_input",
+        K::TimedOut => "timeout",
+        K::WouldBlock | K::ResourceBusy => "busy",
+        K::BrokenPipe => "closed",
+        _ => "other",
+    }
+}
