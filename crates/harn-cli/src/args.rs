@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Draw the pipelines and functions of a program as a Mermaid flowchart.
     Viz(VizArgs),
+    /// Look at the runs that are kept, and manage them.
+    #[command(subcommand)]
+    Runs(RunsCommand),
     /// Evaluate what you type, line by line.
     Repl,
     /// Make a folder with a new project.
@@ -198,6 +201,91 @@ pub(crate) struct ForkArgs {
     /// Use the sources of today in place of those that the run began with.
     #[arg(long)]
     pub(crate) changed: bool,
+}
+
+/// What `harn runs` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List the runs, the newest first.
+    List(RunsListArgs),
+    /// Show how a run stands, and what it waits for.
+    Show {
+        /// The run.
+        id: String,
+        /// Write to standard output as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the journal of a run, also while it is written.
+    Events(RunsEventsArgs),
+    /// Compare what two runs have done; the exit code is 1 when they differ. Times and outcomes may differ.
+    Diff {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+        /// Write to standard output as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove runs with all that belongs to them.
+    Rm {
+        /// The runs.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+        /// Write to standard output as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a run to a file, with its journal, sources and answers.
+    Export {
+        /// The run.
+        id: String,
+        /// The file; without it, standard output.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Take in a run from a file that `harn runs export` has written.
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// The name of the run here; without it, the one that it had.
+        #[arg(long = "run-id", value_name = "ID")]
+        id: Option<String>,
+        /// Write to standard output as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Arguments of `harn runs list`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsListArgs {
+    /// Only those that stand so: queued, running, suspended, completed, failed or abandoned.
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Write to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `harn runs events`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsEventsArgs {
+    /// The run.
+    pub(crate) id: String,
+    /// Begin with this entry.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) from: u64,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) limit: u64,
+    /// Write to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Where model calls are answered from, and what of them is kept.

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Serve(Serve::Acp(args)) => acp::serve(args),
         Command::Watch(args) => cmd::watch::watch(&args),
         Command::Viz(args) => cmd::viz::viz(&args),
+        Command::Runs(command) => cmd::runs::runs(command),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),
         Command::Init(args) => cmd::new::init(&args),

@@ -63,10 +63,13 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
                 let cli = Cli::command();
                 let names = cli.get_subcommands().map(|command| command.get_name());
                 let near = suggest::nearest(name, names)?;
-                error
-                    .get(ContextKind::SuggestedSubcommand)
-                    .is_none()
-                    .then(|| format!("did you mean '{near}'?"))
+                let sorted = |name: &str| {
+                    let mut letters: Vec<char> = name.chars().collect();
+                    letters.sort_unstable();
+                    letters
+                };
+                let silent = error.get(ContextKind::SuggestedSubcommand).is_none();
+                (silent || sorted(name) == sorted(near)).then(|| format!("did you mean '{near}'?"))
             };
             file.map(|file| format!("to run the file: harn run {file}")).or_else(meant)
         }

@@ -20,6 +20,7 @@ mod hardened;
 mod hostile_trees;
 mod imports;
 mod install;
+mod kept_runs;
 mod kill;
 mod limits;
 mod lint;

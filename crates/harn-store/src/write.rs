@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
-use crate::run::{JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunStatus, Waitpoint};
+use crate::run::{Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, RunStatus, Waitpoint};
 
 /// The longest name of anything, in bytes.
 pub const MAX_NAME: usize = 512;
@@ -242,6 +242,16 @@ pub enum Write {
         /// What it waits for.
         waitpoint: NewWaitpoint,
     },
+    /// Answers what a run waits for, as [`crate::Store::answer`], by its owner: with an answer that came with the run, or
+    /// out of the program itself.
+    WaitpointAnswer {
+        /// The run.
+        run: String,
+        /// The id of what was asked.
+        request_id: String,
+        /// The answer.
+        answer: Answer,
+    },
     /// Says that a run waits for this no longer. Gives [`Written::Done`]: false when it was closed before.
     WaitpointClose {
         /// The run.
@@ -377,6 +387,7 @@ pub(crate) fn check(write: &Write) -> Result<()> {
             }
             size("info", &waitpoint.info)
         }
+        Write::WaitpointAnswer { run, answer, .. } => name("run", run).and_then(|()| check_answer(answer)),
         Write::WaitpointClose { run, request_id, .. } => {
             name("run", run).and_then(|()| name("request id", request_id))
         }
@@ -402,7 +413,7 @@ fn text(what: &str, text: &str) -> Result<()> {
 }
 
 /// What an answer must have.
-pub(crate) fn check_answer(answer: &crate::run::Answer) -> Result<()> {
+pub(crate) fn check_answer(answer: &Answer) -> Result<()> {
     name("name of the person", &answer.by)?;
     text("signature", &answer.signature)?;
     size("answer", &answer.value)

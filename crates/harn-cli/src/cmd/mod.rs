@@ -14,6 +14,7 @@ pub(crate) mod providers;
 pub(crate) mod ready;
 pub(crate) mod repl;
 pub(crate) mod run;
+pub(crate) mod runs;
 pub(crate) mod test;
 pub(crate) mod version;
 pub(crate) mod viz;

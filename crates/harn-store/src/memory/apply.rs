@@ -6,31 +6,8 @@ use std::sync::Arc;
 use super::runs;
 use super::state::{Kept, Message, State};
 use crate::error::{Error, Result};
-use crate::model::{Claimed, Digest, Entry, Fence, Lease, NewEvent, Session};
+use crate::model::{Claimed, Digest, Entry, Fence, NewEvent, Session};
 use crate::write::{self, Write, Written, label};
-
-/// Takes a lease ([`crate::Store::acquire`]).
-pub(super) fn acquire(
-    state: &mut State,
-    scope: &str,
-    owner: &str,
-    now_ms: i64,
-    until_ms: i64,
-) -> Result<Lease> {
-    let known = state.leases.get(scope);
-    if let Some(held) = known
-        && !held.owner.is_empty()
-        && held.owner != owner
-        && held.until_ms > now_ms
-    {
-        let (scope, owner, until_ms) = (scope.to_owned(), held.owner.clone(), held.until_ms);
-        return Err(Error::Held { scope, owner, until_ms });
-    }
-    let epoch = known.map_or(0, |lease| lease.epoch) + 1;
-    let lease = Lease { scope: scope.to_owned(), owner: owner.to_owned(), epoch, until_ms };
-    Arc::make_mut(&mut state.leases).insert(scope.to_owned(), lease.clone());
-    Ok(lease)
-}
 
 pub(super) fn all(state: &mut State, fence: &Fence, writes: Vec<Write>) -> Result<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
@@ -163,6 +140,11 @@ fn one(state: &mut State, fence: &Fence, write: Write) -> Result<Written> {
         Write::RunCreate { run, at_ms } => runs::create(state, fence, run, at_ms)?,
         Write::RunFork { from, length, run, at_ms } => runs::fork(state, fence, &from, length, run, at_ms)?,
         Write::RunDelete { run } => runs::delete(state, fence, &run)?,
+        Write::WaitpointAnswer { run, request_id, answer } => {
+            write::of_run(fence, &run)?;
+            runs::answer(state, &run, &request_id, answer)?;
+            Written::Done(true)
+        }
         Write::RunStatus { ref run, .. }
         | Write::RunInfo { ref run, .. }
         | Write::SourcePut { ref run, .. }

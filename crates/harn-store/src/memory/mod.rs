@@ -1,6 +1,7 @@
 //! The store without a file: for tests, and for programs that keep nothing.
 
 mod apply;
+mod leases;
 mod runs;
 mod state;
 
@@ -52,7 +53,7 @@ impl Store for MemoryStore {
         self.change(|state| {
             write::name("scope", scope)?;
             write::name("owner", owner)?;
-            apply::acquire(state, scope, owner, now_ms, until_ms)
+            leases::acquire(state, scope, owner, now_ms, until_ms)
         })
     }
 

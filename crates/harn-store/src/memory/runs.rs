@@ -1,9 +1,8 @@
 //! Runs in memory.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::state::State;
+use super::state::{KeptRun, State};
 use crate::error::{Error, Result};
 use crate::model::{Digest, Fence, Lease};
 use crate::run::{
@@ -11,47 +10,15 @@ use crate::run::{
 };
 use crate::write::{self, Write, Written};
 
-/// A run with all that belongs to it. The head's lease is filled in when it is read.
-#[derive(Clone)]
-pub(super) struct Kept {
-    head: Run,
-    journal: Arc<Vec<JournalEntry>>,
-    sources: Arc<BTreeMap<String, (Digest, Arc<[u8]>)>>,
-    /// In the order in which they were asked.
-    waitpoints: Arc<Vec<(u64, Waitpoint)>>,
-}
-
-impl Kept {
-    /// The head, with the lease of the moment.
-    pub(super) fn seen(&self, state: &State) -> Run {
-        let mut head = self.head.clone();
-        head.lease = state.leases.get(&Run::scope(&head.id)).filter(|lease| !lease.owner.is_empty()).cloned();
-        head
-    }
-
-    fn set_status(&mut self, new: NewStatus, at_ms: i64) {
-        let head = &mut self.head;
-        head.status = new.status();
-        head.due_ms = new.due_ms();
-        head.exit_code = new.exit_code();
-        head.updated_ms = at_ms;
-        head.ended_ms = head.status.is_end().then_some(at_ms);
-        if head.status == RunStatus::Running {
-            head.started_ms = head.started_ms.or(Some(at_ms));
-            head.starts += 1;
-        }
-    }
-}
-
 fn missing(id: &str) -> Error {
     Error::missing(write::run_label(id))
 }
 
-fn find<'a>(state: &'a State, id: &str) -> Result<&'a Kept> {
+fn find<'a>(state: &'a State, id: &str) -> Result<&'a KeptRun> {
     state.runs.get(id).ok_or_else(|| missing(id))
 }
 
-fn find_mut<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Kept> {
+fn find_mut<'a>(state: &'a mut State, id: &str) -> Result<&'a mut KeptRun> {
     Arc::make_mut(&mut state.runs).get_mut(id).ok_or_else(|| missing(id))
 }
 
@@ -66,7 +33,7 @@ fn insert<'a>(
     new: NewRun,
     parent: Option<Parent>,
     at_ms: i64,
-) -> Result<&'a mut Kept> {
+) -> Result<&'a mut KeptRun> {
     write::of_run(fence, &new.id)?;
     if state.runs.contains_key(&new.id) {
         return Err(Error::Exists { what: write::run_label(&new.id) });
@@ -94,7 +61,7 @@ fn insert<'a>(
         lease: None,
     };
     let mut kept =
-        Kept { head, journal: Arc::default(), sources: Arc::default(), waitpoints: Arc::default() };
+        KeptRun { head, journal: Arc::default(), sources: Arc::default(), waitpoints: Arc::default() };
     kept.set_status(new.status, at_ms);
     Ok(Arc::make_mut(&mut state.runs).entry(new.id).or_insert(kept))
 }
@@ -181,7 +148,7 @@ pub(super) fn change(state: &mut State, fence: &Fence, id: &str, write: Write) -
     Ok(written)
 }
 
-fn waitpoint<'a>(kept: &'a mut Kept, request_id: &str) -> Result<&'a mut Waitpoint> {
+fn waitpoint<'a>(kept: &'a mut KeptRun, request_id: &str) -> Result<&'a mut Waitpoint> {
     let run = kept.head.id.clone();
     Arc::make_mut(&mut kept.waitpoints)
         .iter_mut()
@@ -216,7 +183,7 @@ pub(super) fn claim(
     });
     let next = free.min_by_key(|run| (run.status != RunStatus::Running, run.due_ms, run.number));
     let Some(Run { id, .. }) = next else { return Ok(None) };
-    let lease = super::apply::acquire(state, &Run::scope(&id), owner, now_ms, until_ms)?;
+    let lease = super::leases::acquire(state, &Run::scope(&id), owner, now_ms, until_ms)?;
     find_mut(state, &id)?.set_status(NewStatus::Running, now_ms);
     Ok(Some((find(state, &id)?.seen(state), lease)))
 }
@@ -237,7 +204,7 @@ pub(super) fn sources(state: &State, id: &str) -> Result<Vec<Source>> {
 }
 
 pub(super) fn waitpoints(state: &State, run: Option<&str>, open: bool) -> Result<Vec<Waitpoint>> {
-    let kept: Vec<&Kept> = match run {
+    let kept: Vec<&KeptRun> = match run {
         Some(id) => vec![find(state, id)?],
         None => state.runs.values().collect(),
     };

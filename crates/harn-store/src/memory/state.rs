@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{Dead, Digest, Entry, Lease, NewEvent, NewMessage, Session, Topic};
+use crate::run::{JournalEntry, NewStatus, Run, RunStatus, Waitpoint};
 
 pub(super) type Table<K, V> = Arc<BTreeMap<K, V>>;
 
@@ -22,7 +23,7 @@ pub(super) struct State {
     pub(super) asked: u64,
     /// Counts the runs.
     pub(super) made: u64,
-    pub(super) runs: Table<String, super::runs::Kept>,
+    pub(super) runs: Table<String, KeptRun>,
     pub(super) blobs: Table<Digest, Arc<[u8]>>,
 }
 
@@ -76,4 +77,36 @@ impl Message {
 pub(super) struct Kept {
     pub(super) head: Session,
     pub(super) entries: Arc<Vec<Arc<[u8]>>>,
+}
+
+/// A run with all that belongs to it. The head's lease is filled in when it is read.
+#[derive(Clone)]
+pub(super) struct KeptRun {
+    pub(super) head: Run,
+    pub(super) journal: Arc<Vec<JournalEntry>>,
+    pub(super) sources: Arc<BTreeMap<String, (Digest, Arc<[u8]>)>>,
+    /// In the order in which they were asked.
+    pub(super) waitpoints: Arc<Vec<(u64, Waitpoint)>>,
+}
+
+impl KeptRun {
+    /// The head, with the lease of the moment.
+    pub(super) fn seen(&self, state: &State) -> Run {
+        let mut head = self.head.clone();
+        head.lease = state.leases.get(&Run::scope(&head.id)).filter(|lease| !lease.owner.is_empty()).cloned();
+        head
+    }
+
+    pub(super) fn set_status(&mut self, new: NewStatus, at_ms: i64) {
+        let head = &mut self.head;
+        head.status = new.status();
+        head.due_ms = new.due_ms();
+        head.exit_code = new.exit_code();
+        head.updated_ms = at_ms;
+        head.ended_ms = head.status.is_end().then_some(at_ms);
+        if head.status == RunStatus::Running {
+            head.started_ms = head.started_ms.or(Some(at_ms));
+            head.starts += 1;
+        }
+    }
 }

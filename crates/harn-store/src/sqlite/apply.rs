@@ -7,31 +7,8 @@ use super::runs;
 use super::sessions;
 use super::statement::{run, signed};
 use crate::error::Error;
-use crate::model::{Claimed, Digest, Expect, Fence, Lease, NewEvent, NewMessage};
+use crate::model::{Claimed, Digest, Expect, Fence, NewEvent, NewMessage};
 use crate::write::{Write, Written};
-
-/// Takes a lease ([`crate::Store::acquire`]).
-pub(super) fn acquire(
-    db: &Connection,
-    scope: &str,
-    owner: &str,
-    now_ms: i64,
-    until_ms: i64,
-) -> Outcome<Lease> {
-    let known = super::read::lease(db, scope)?;
-    if let Some(held) = &known
-        && !held.owner.is_empty()
-        && held.owner != owner
-        && held.until_ms > now_ms
-    {
-        let (scope, owner, until_ms) = (scope.to_owned(), held.owner.clone(), held.until_ms);
-        return Err(Error::Held { scope, owner, until_ms }.into());
-    }
-    let epoch = known.map_or(0, |lease| lease.epoch) + 1;
-    let sql = "INSERT OR REPLACE INTO lease (scope, owner, epoch, until_ms) VALUES (?, ?, ?, ?)";
-    run(db, sql, params![scope, owner, epoch, until_ms])?;
-    Ok(Lease { scope: scope.to_owned(), owner: owner.to_owned(), epoch, until_ms })
-}
 
 /// Makes all writes under a lease; an error stands for none of them.
 pub(super) fn all(db: &Connection, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Written>> {
@@ -118,6 +95,7 @@ fn one(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Written> {
         | Write::SourcePut { .. }
         | Write::JournalAppend { .. }
         | Write::WaitpointOpen { .. }
+        | Write::WaitpointAnswer { .. }
         | Write::WaitpointClose { .. } => runs::apply(db, fence, write),
         Write::BlobPut { bytes } => {
             let digest = Digest::of(bytes);

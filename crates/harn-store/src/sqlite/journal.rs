@@ -87,8 +87,14 @@ pub(super) fn append(db: &Connection, number: i64, entries: &[JournalEntry], at_
     Ok(Written::Count(db.prepare_cached(sql)?.query_row(args, |row| row.get(0))?))
 }
 
-pub(super) fn read(db: &Connection, id: &str, from: u64, limit: usize) -> Outcome<Vec<JournalEntry>> {
-    let (number, length) = super::runs::extent(db, id)?;
+/// Entries of the run `id`, whose number and length are given.
+pub(super) fn read(
+    db: &Connection,
+    id: &str,
+    (number, length): (i64, u64),
+    from: u64,
+    limit: usize,
+) -> Outcome<Vec<JournalEntry>> {
     if from > u64::from(u32::MAX) {
         return Ok(Vec::new());
     }

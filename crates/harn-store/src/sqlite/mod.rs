@@ -3,6 +3,7 @@
 mod apply;
 mod fault;
 mod journal;
+mod leases;
 mod read;
 mod runs;
 mod schema;
@@ -146,7 +147,7 @@ impl Store for SqliteStore {
             return refused(error);
         }
         let (scope, owner) = (scope.to_owned(), owner.to_owned());
-        self.ask(Job::Write, move |db| apply::acquire(db, &scope, &owner, now_ms, until_ms))
+        self.ask(Job::Write, move |db| leases::acquire(db, &scope, &owner, now_ms, until_ms))
     }
 
     fn write<'a>(&'a self, fence: &'a Fence, writes: Vec<Write>) -> Reply<'a, Vec<Written>> {
@@ -249,7 +250,7 @@ impl Store for SqliteStore {
 
     fn journal<'a>(&'a self, run: &'a str, from: u64, limit: usize) -> Reply<'a, Vec<JournalEntry>> {
         let run = run.to_owned();
-        self.read(move |db| journal::read(db, &run, from, limit))
+        self.read(move |db| runs::journal(db, &run, from, limit))
     }
 
     fn sources<'a>(&'a self, run: &'a str) -> Reply<'a, Vec<Source>> {

@@ -8,7 +8,8 @@ use super::statement::{page, row, rows, run, signed};
 use crate::error::Error;
 use crate::model::{Digest, Fence, Lease};
 use crate::run::{
-    Answer, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus, Source, Waitpoint,
+    Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus, Source,
+    Waitpoint,
 };
 use crate::write::{self, Write, Written};
 
@@ -67,6 +68,11 @@ pub(super) fn apply(db: &Connection, fence: &Fence, write: &Write) -> Outcome<Wr
             let args = params![own.number, request_id, kind, prompt, info, asked_ms, due_ms, quorum];
             Ok(Written::Done(run(db, sql, args)? > 0))
         }
+        Write::WaitpointAnswer { run: id, request_id, answer } => {
+            write::of_run(fence, id)?;
+            self::answer(db, id, request_id, answer)?;
+            Ok(Written::Done(true))
+        }
         Write::WaitpointClose { run: id, request_id, at_ms } => {
             let own = own(db, fence, id)?;
             waitpoint(db, id, request_id)?;
@@ -98,10 +104,10 @@ fn own(db: &Connection, fence: &Fence, id: &str) -> Outcome<Own> {
     Ok(find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?)
 }
 
-/// Number of a run, and length of its journal.
-pub(super) fn extent(db: &Connection, id: &str) -> Outcome<(i64, u64)> {
+/// The journal of a run, from an entry on.
+pub(super) fn journal(db: &Connection, id: &str, from: u64, limit: usize) -> Outcome<Vec<JournalEntry>> {
     let own = find(db, id)?.ok_or_else(|| Error::missing(write::run_label(id)))?;
-    Ok((own.number, own.length))
+    journal::read(db, id, (own.number, own.length), from, limit)
 }
 
 fn number(db: &Connection, id: &str) -> Outcome<i64> {
@@ -262,7 +268,7 @@ pub(super) fn claim(
         }
     };
     let Some(found) = found else { return Ok(None) };
-    let lease = super::apply::acquire(db, &Run::scope(&found.id), owner, now_ms, until_ms)?;
+    let lease = super::leases::acquire(db, &Run::scope(&found.id), owner, now_ms, until_ms)?;
     set_status(db, signed(found.number), NewStatus::Running, None, now_ms)?;
     let run = one(db, &found.id)?.ok_or_else(|| Error::missing(write::run_label(&found.id)))?;
     Ok(Some((run, lease)))

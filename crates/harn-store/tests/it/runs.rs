@@ -105,11 +105,14 @@ pub(crate) async fn a_run_tells_how_it_stands(store: Shared) {
 
 pub(crate) async fn a_run_that_has_ended_stays_so(store: Shared) {
     let fence = running(&*store, "r").await;
+    one(&*store, &fence, open("r", "q", 1)).await.unwrap();
     one(&*store, &fence, status("r", NewStatus::Completed { exit_code: 0 }, 9)).await.unwrap();
+    let answer = Write::WaitpointAnswer { run: "r".into(), request_id: "q".into(), answer: yes("me", 9) };
     for write in [
         status("r", NewStatus::Running, 10),
         append("r", vec![entry(0, EntryKind::Outcome, vec![])]),
-        open("r", "q", 1),
+        open("r", "p", 1),
+        answer,
     ] {
         let refused = one(&*store, &fence, write.clone()).await;
         assert!(matches!(refused, Err(Error::Conflict { .. })), "{write:?}: {refused:?}");
@@ -166,6 +169,7 @@ pub(crate) async fn runs_do_not_mix(store: Shared) {
         Write::SourcePut { run: "s".into(), path: "p".into(), bytes: vec![] },
         open("s", "q", 1),
         Write::WaitpointClose { run: "s".into(), request_id: "q".into(), at_ms: 9 },
+        Write::WaitpointAnswer { run: "s".into(), request_id: "q".into(), answer: yes("me", 9) },
         Write::RunDelete { run: "s".into() },
         Write::RunCreate { run: new_run("s", NewStatus::Running), at_ms: 9 },
     ] {
@@ -307,7 +311,9 @@ pub(crate) async fn what_a_run_waits_for_is_answered_by_others(store: Shared) {
     assert!(matches!(store.answer("r", "q2", yes("ann", 23)).await, Err(Error::Exists { .. })));
     let open_now = store.waitpoints(None, true).await.unwrap();
     assert_eq!(open_now.iter().map(|found| &*found.asked.request_id).collect::<Vec<_>>(), ["q2"]);
-    store.answer("r", "q2", yes("bob", 24)).await.unwrap();
+    let own = Write::WaitpointAnswer { run: "r".into(), request_id: "q2".into(), answer: yes("bob", 24) };
+    assert_eq!(one(&*store, &fence, own.clone()).await, Ok(Written::Done(true)));
+    assert!(matches!(one(&*store, &fence, own).await, Err(Error::Exists { .. })));
     let by: Vec<_> = store.waitpoints(Some("r"), false).await.unwrap()[1]
         .answers
         .iter()

@@ -1,0 +1,225 @@
+//! Looking at runs: all of them, one of them, and its journal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Store, Waitpoint};
+use harn_system::{Real, System};
+use serde_json::{Value, json};
+
+use super::{Failure, Outcome, Shown, each_entry, head, opened, store, time, wait};
+use crate::args::{RunsEventsArgs, RunsListArgs};
+use crate::table;
+
+pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
+    let status = match args.status.as_deref() {
+        None => None,
+        Some(word) => Some(RunStatus::named(word).ok_or_else(|| {
+            let known: Vec<_> = RunStatus::ALL.into_iter().map(RunStatus::word).collect();
+            Failure::new(
+                "bad_status",
+                format!("'{word}' is no status of runs; expected {}", known.join(", ")),
+            )
+        })?),
+    };
+    let now_ms = Real::new().now_ms();
+    let filter = RunFilter { status, now_ms, before: None };
+    let (runs, open) = match opened() {
+        Some(store) => (wait(store.runs(filter, args.limit))?, wait(store.waitpoints(None, true))?),
+        None => (Vec::new(), Vec::new()),
+    };
+    let mut pending: BTreeMap<&str, Vec<&Waitpoint>> = BTreeMap::new();
+    for waitpoint in &open {
+        pending.entry(&waitpoint.run).or_default().push(waitpoint);
+    }
+    let pending = |run: &Run| pending.get(&*run.id).map_or(&[][..], Vec::as_slice);
+    let data: Vec<Value> = runs.iter().map(|run| described(run, pending(run), now_ms)).collect();
+    let rows: Vec<Vec<String>> = runs
+        .iter()
+        .map(|run| {
+            let asks = pending(run).len();
+            let waits = if asks > 0 { format!("{asks} open") } else { "-".to_owned() };
+            vec![
+                run.id.clone(),
+                run.status_at(now_ms).word().to_owned(),
+                short(run.started_ms.unwrap_or(run.created_ms)),
+                run.effects.to_string(),
+                waits,
+                run.program.clone(),
+            ]
+        })
+        .collect();
+    let text = if rows.is_empty() {
+        "No runs.\n".to_owned()
+    } else {
+        table::draw(&["RUN", "STATUS", "STARTED", "EFFECTS", "ASKS", "PROGRAM"], &rows)
+    };
+    Ok(Shown::new(text, json!({"runs": data})))
+}
+
+/// A moment, to the second.
+fn short(at_ms: i64) -> String {
+    time(at_ms.div_euclid(1000) * 1000)
+}
+
+pub(super) fn show(id: &str) -> Outcome<Shown> {
+    let store = store(id)?;
+    let now_ms = Real::new().now_ms();
+    let run = head(&store, id)?;
+    let waitpoints = wait(store.waitpoints(Some(id), false))?;
+    let sources = wait(store.sources(id))?;
+    let ended = run.status.is_end();
+    let pending: Vec<&Waitpoint> = waitpoints.iter().filter(|w| w.is_open() && !ended).collect();
+    let mut data = described(&run, &pending, now_ms);
+    data["answered"] =
+        waitpoints.iter().filter(|w| !w.answers.is_empty()).map(answered).collect::<Vec<_>>().into();
+    let sources = sources.iter().map(|source| {
+        json!({"path": source.path, "sha256": source.digest.to_string(), "bytes": source.bytes.len()})
+    });
+    data["sources"] = sources.collect::<Vec<_>>().into();
+    Ok(Shown::new(page(&run, &waitpoints, now_ms), data))
+}
+
+/// A run for tools.
+pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value {
+    let at = |at_ms: Option<i64>| at_ms.map_or(Value::Null, |at_ms| time(at_ms).into());
+    let pending: Vec<Value> = pending
+        .iter()
+        .map(|waitpoint| {
+            let asked = &waitpoint.asked;
+            json!({
+                "request_id": asked.request_id, "kind": asked.kind, "prompt": asked.prompt,
+                "asked_at": time(asked.asked_ms), "due_at": at(asked.due_ms),
+                "quorum": asked.quorum, "answers": waitpoint.answers.len(),
+            })
+        })
+        .collect();
+    json!({
+        "id": run.id,
+        "status": run.status_at(now_ms).word(),
+        "program": run.program,
+        "args": run.args,
+        "pending": pending,
+        "effects": run.effects,
+        "entries": run.length,
+        "starts": run.starts,
+        "created_at": time(run.created_ms),
+        "started_at": at(run.started_ms),
+        "updated_at": time(run.updated_ms),
+        "ended_at": at(run.ended_ms),
+        "due_at": at(run.due_ms),
+        "exit_code": run.exit_code,
+        "note": run.note,
+        "parent": run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": parent.length})),
+        "owner": run.lease.as_ref().map(|lease| json!({"name": lease.owner, "until": time(lease.until_ms)})),
+        "info": serde_json::from_slice::<Value>(&run.info).unwrap_or_default(),
+    })
+}
+
+fn answered(waitpoint: &Waitpoint) -> Value {
+    let answers = waitpoint.answers.iter().map(|answer| {
+        let text = || String::from_utf8_lossy(&answer.value).into_owned().into();
+        json!({
+            "value": serde_json::from_slice::<Value>(&answer.value).unwrap_or_else(|_| text()),
+            "by": answer.by, "at": time(answer.at_ms), "signature": answer.signature,
+        })
+    });
+    json!({
+        "request_id": waitpoint.asked.request_id, "kind": waitpoint.asked.kind, "prompt": waitpoint.asked.prompt,
+        "answers": answers.collect::<Vec<_>>(),
+    })
+}
+
+/// A run for people.
+fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
+    let status = run.status_at(now_ms);
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(out, "{name:<9} {}", harn_syntax::printable(value));
+    };
+    line("run", &run.id);
+    line(
+        "status",
+        &match run.exit_code {
+            Some(code) => format!("{} (exit code {code})", status.word()),
+            None => status.word().to_owned(),
+        },
+    );
+    if !run.note.is_empty() {
+        line("note", &run.note);
+    }
+    line("program", &run.program);
+    if !run.args.is_empty() {
+        line("args", &run.args.join(" "));
+    }
+    if let Some(parent) = &run.parent {
+        line("fork of", &format!("{}, at entry {}", parent.run, parent.length));
+    }
+    line("started", &run.started_ms.map_or("not yet".to_owned(), short));
+    if let Some(ended) = run.ended_ms {
+        line("ended", &short(ended));
+    }
+    if let Some(due) = run.due_ms {
+        line("goes on", &short(due));
+    }
+    line("journal", &format!("{} effects in {} entries", run.effects, run.length));
+    if let Some(lease) = &run.lease {
+        line("owner", &format!("{} until {}", lease.owner, short(lease.until_ms)));
+    }
+    for waitpoint in waitpoints {
+        let asked = &waitpoint.asked;
+        let answers = waitpoint.answers.iter().map(|answer| {
+            format!(
+                "  answered by {} at {}: {}",
+                answer.by,
+                short(answer.at_ms),
+                String::from_utf8_lossy(&answer.value)
+            )
+        });
+        let open = if waitpoint.is_open() && !status.is_end() { "asks" } else { "asked" };
+        line(open, &format!("{} ({}): {}", asked.request_id, asked.kind, asked.prompt));
+        answers.for_each(|answer| line("", &answer));
+    }
+    out
+}
+
+pub(super) fn events(args: &RunsEventsArgs) -> Outcome<Shown> {
+    let store = store(&args.id)?;
+    let run = head(&store, &args.id)?;
+    let (mut text, mut data) = (String::new(), Vec::new());
+    each_entry(&store, &run, args.from, args.limit, |entry| {
+        if args.json {
+            data.push(event(&entry));
+        } else {
+            let _ = writeln!(text, "{:>6}  {}  {}", entry.seq, clock(entry.at_ms), told(&entry));
+        }
+        Ok(())
+    })?;
+    if text.is_empty() {
+        text.push_str("No entries.\n");
+    }
+    let data = json!({"id": run.id, "entries": run.length, "effects": run.effects, "events": data});
+    Ok(Shown::new(text, data))
+}
+
+/// The time of day.
+fn clock(at_ms: i64) -> String {
+    let full = time(at_ms);
+    full.split_once('T').map_or(full.clone(), |(_, rest)| format!("{:<12}", rest.trim_end_matches('Z')))
+}
+
+/// An entry in one line.
+pub(super) fn told(entry: &JournalEntry) -> String {
+    let place = if entry.place.is_empty() { String::new() } else { format!(" at {}", entry.place) };
+    let task = if entry.task.is_empty() { "main" } else { &entry.task };
+    let line =
+        format!("{:<9} {}{place} (task {task}, effect {})", entry.kind.word(), entry.name, entry.count);
+    harn_syntax::printable(&line).into_owned()
+}
+
+fn event(entry: &JournalEntry) -> Value {
+    json!({
+        "seq": entry.seq, "kind": entry.kind.word(), "name": &*entry.name, "task": &*entry.task,
+        "count": entry.count, "place": &*entry.place, "at": time(entry.at_ms), "bytes": entry.payload.len(),
+    })
+}

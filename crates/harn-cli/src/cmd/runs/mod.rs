@@ -1,0 +1,163 @@
+//! `harn runs`: the runs that the project's store keeps, also while they are worked on.
+
+mod diff;
+mod export;
+mod import;
+mod list;
+
+use std::path::PathBuf;
+
+use harn_store::{Error as StoreError, Fence, JournalEntry, Run, SqliteStore, Store, Write};
+use harn_system::{Real, System, SystemExt};
+use serde_json::{Value, json};
+
+use super::providers::{envelope, fail, print};
+use crate::args::RunsCommand;
+use crate::program;
+
+/// Entries that are read at once.
+const PAGE: usize = 1_000;
+
+/// Why a command has failed: a word for tools, and the message.
+pub(super) struct Failure {
+    code: &'static str,
+    message: String,
+}
+
+type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    fn new(code: &'static str, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+}
+
+/// What a command shows: text for people, data for tools, and the exit code.
+struct Shown {
+    text: String,
+    data: Value,
+    code: u8,
+}
+
+impl Shown {
+    fn new(text: String, data: Value) -> Shown {
+        Shown { text, data, code: 0 }
+    }
+}
+
+/// Runs the command; gives the exit code.
+pub(crate) fn runs(command: RunsCommand) -> u8 {
+    let (shown, as_json) = match command {
+        RunsCommand::List(args) => (list::list(&args), args.json),
+        RunsCommand::Show { id, json } => (list::show(&id), json),
+        RunsCommand::Events(args) => (list::events(&args), args.json),
+        RunsCommand::Diff { first, second, json } => (diff::diff(&first, &second), json),
+        RunsCommand::Rm { ids, json } => (remove(&ids), json),
+        RunsCommand::Export { id, output } => (export::export(&id, output.as_deref()), false),
+        RunsCommand::Import { file, id, json } => (import::import(&file, id), json),
+    };
+    match shown {
+        Ok(Shown { text, data, code }) => {
+            print(&if as_json { envelope(&data) } else { text });
+            code
+        }
+        Err(Failure { code, message }) => {
+            fail(code, &harn_syntax::printable(&message), &Value::Null, as_json)
+        }
+    }
+}
+
+/// The file of the project's store.
+fn place() -> PathBuf {
+    program::state_file(&Real::new())
+}
+
+/// The project's store; `None` when nothing was ever kept.
+fn opened() -> Option<SqliteStore> {
+    let path = place();
+    Real::new().exists(&path).then(|| SqliteStore::new(path))
+}
+
+/// The project's store, for a run that must be there.
+fn store(id: &str) -> Outcome<SqliteStore> {
+    opened().ok_or_else(|| missing(id))
+}
+
+fn missing(id: &str) -> Failure {
+    let text = format!(
+        "there is no run '{id}' in {}; `harn runs list` shows those that there are",
+        place().display()
+    );
+    Failure::new("run_not_found", text)
+}
+
+/// Waits for an answer of the store.
+fn wait<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Outcome<T> {
+    answered(harn_journal::wait(answer))
+}
+
+fn answered<T>(answer: Result<T, StoreError>) -> Outcome<T> {
+    answer.map_err(|error| match error {
+        StoreError::Held { scope, owner, .. } => {
+            let what = scope.replacen('/', " '", 1);
+            let text =
+                format!("{what}' is being worked on by {owner}: stop that process first, or wait for it");
+            Failure::new("run_is_held", text)
+        }
+        error => Failure::new("store_failed", error.to_string()),
+    })
+}
+
+/// The head of a run that must be there.
+fn head(store: &dyn Store, id: &str) -> Outcome<Run> {
+    wait(store.run(id))?.ok_or_else(|| missing(id))
+}
+
+/// Hands over the entries of a journal from `from` on, in pieces.
+fn each_entry(
+    store: &dyn Store,
+    run: &Run,
+    from: u64,
+    limit: u64,
+    mut take: impl FnMut(JournalEntry) -> Outcome<()>,
+) -> Outcome<()> {
+    // What is added meanwhile is left to the next look.
+    let end = run.length.min(from.saturating_add(limit));
+    let mut at = from;
+    while at < end {
+        let page = PAGE.min(usize::try_from(end - at).unwrap_or(PAGE));
+        let entries = wait(store.journal(&run.id, at, page))?;
+        at += entries.len() as u64;
+        if entries.is_empty() {
+            break;
+        }
+        entries.into_iter().try_for_each(&mut take)?;
+    }
+    Ok(())
+}
+
+/// A moment, as people and tools read it.
+fn time(at_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |time| time.to_string())
+}
+
+/// The right to write a run, for a short time.
+fn lease(store: &dyn Store, id: &str) -> Outcome<Fence> {
+    Ok(answered(harn_journal::take_lease(store, &Real::new(), id))?.fence())
+}
+
+/// Removes runs. What cannot be removed stops the command; what was removed before stays so.
+fn remove(ids: &[String]) -> Outcome<Shown> {
+    let mut text = String::new();
+    for id in ids {
+        let store = store(id)?;
+        head(&store, id)?;
+        let fence = lease(&store, id)?;
+        wait(store.write(&fence, vec![Write::RunDelete { run: id.clone() }, Write::Release]))?;
+        text.push_str(&format!("run {id} is removed\n"));
+    }
+    if let Some(store) = opened() {
+        wait(store.compact())?;
+    }
+    Ok(Shown::new(text, json!({"removed": ids})))
+}

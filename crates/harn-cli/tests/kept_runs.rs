@@ -1,0 +1,251 @@
+//! `harn runs` on a store that another process has open.
+
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use harn_store::{
+    EntryKind, Fence, JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, SqliteStore, Store, Write,
+};
+use serde_json::Value;
+
+use crate::common::{folder, harn_in};
+
+/// Waits for the store, which works on a thread of its own.
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    let mut answer = pin!(answer);
+    loop {
+        if let Poll::Ready(value) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn entry(seq: u64, name: &str, payload: &[u8]) -> JournalEntry {
+    JournalEntry {
+        seq,
+        task: "0".into(),
+        count: seq,
+        kind: EntryKind::Outcome,
+        name: name.into(),
+        place: format!("main.harn:{}:1", seq + 1).into(),
+        digest: vec![seq as u8, 200],
+        at_ms: 1_700_000_000_000 + seq as i64,
+        payload: payload.to_vec(),
+    }
+}
+
+/// A store with a run of some effects, held by this process far into the future.
+fn kept(dir: &Path, id: &str, names: &[&str]) -> (SqliteStore, Fence) {
+    let store = SqliteStore::new(dir.join(".harn/state.db"));
+    let until_ms = 4_000_000_000_000;
+    let fence = wait(store.acquire(&Run::scope(id), "me", 1_700_000_000_000, until_ms)).unwrap().fence();
+    let run = NewRun {
+        id: id.to_owned(),
+        program: "main.harn".to_owned(),
+        args: vec!["one".to_owned()],
+        status: NewStatus::Running,
+        info: b"{\"task\":\"x\"}".to_vec(),
+    };
+    let entries = (0..).zip(names).map(|(n, name)| entry(n, name, &[n as u8; 20_000])).collect();
+    let asked = NewWaitpoint {
+        request_id: "q1".to_owned(),
+        kind: "approval".to_owned(),
+        prompt: "Pay 12 EUR?".to_owned(),
+        info: Vec::new(),
+        asked_ms: 1_700_000_001_000,
+        due_ms: None,
+        quorum: 1,
+    };
+    let writes = vec![
+        Write::RunCreate { run, at_ms: 1_700_000_000_000 },
+        Write::SourcePut {
+            run: id.to_owned(),
+            path: "main.harn".to_owned(),
+            bytes: b"println(1)\n".to_vec(),
+        },
+        Write::JournalAppend { run: id.to_owned(), entries, at_ms: 1_700_000_000_000 },
+        Write::WaitpointOpen { run: id.to_owned(), waitpoint: asked },
+    ];
+    wait(store.write(&fence, writes)).unwrap();
+    (store, fence)
+}
+
+fn ended(store: &SqliteStore, fence: &Fence, id: &str) {
+    let status = NewStatus::Completed { exit_code: 0 };
+    let end = Write::RunStatus { run: id.to_owned(), status, note: String::new(), at_ms: 1_700_000_009_000 };
+    wait(store.write(fence, vec![end, Write::Release])).unwrap();
+}
+
+fn json(dir: &Path, args: &[&str]) -> Value {
+    let ran = harn_in(dir, args);
+    let value: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()));
+    value
+}
+
+#[test]
+fn nothing_is_made_where_nothing_was_kept() {
+    let dir = folder(&[("harn.toml", "")]);
+    assert_eq!(harn_in(dir.path(), &["runs", "list"]).out, "No runs.\n");
+    let ran = harn_in(dir.path(), &["runs", "show", "none"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("there is no run 'none'") && ran.err.contains("harn runs list"), "{}", ran.err);
+    assert!(!dir.path().join(".harn").exists());
+}
+
+#[test]
+fn a_run_is_seen_while_it_is_worked_on() {
+    let dir = folder(&[("harn.toml", "")]);
+    let (store, fence) = kept(dir.path(), "r1", &["read_file", "http_get"]);
+    let shown = &json(dir.path(), &["runs", "show", "r1", "--json"])["data"];
+    assert_eq!(shown["id"], "r1");
+    assert_eq!(shown["status"], "running");
+    assert_eq!(shown["effects"], 2);
+    assert_eq!(shown["started_at"], "2023-11-14T22:13:20Z");
+    assert_eq!(shown["pending"][0]["request_id"], "q1");
+    assert_eq!(shown["pending"][0]["kind"], "approval");
+    assert_eq!(shown["pending"][0]["prompt"], "Pay 12 EUR?");
+    assert_eq!(shown["owner"]["name"], "me");
+    assert_eq!(shown["info"]["task"], "x");
+    let page = harn_in(dir.path(), &["runs", "show", "r1"]).out;
+    assert!(page.contains("status    running\n") && page.contains("q1 (approval): Pay 12 EUR?"), "{page}");
+    let events = harn_in(dir.path(), &["runs", "events", "r1", "--from", "1"]).out;
+    assert!(events.contains("outcome   http_get at main.harn:2:1 (task 0, effect 1)"), "{events}");
+    assert_eq!(events.lines().count(), 1);
+    let table = harn_in(dir.path(), &["runs", "list"]).out;
+    assert!(table.contains("r1") && table.contains("1 open"), "{table}");
+    assert_eq!(
+        json(dir.path(), &["runs", "list", "--status", "failed", "--json"])["data"]["runs"],
+        serde_json::json!([])
+    );
+    let wrong = harn_in(dir.path(), &["runs", "list", "--status", "moon"]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.err.contains("expected queued, running, suspended"), "{}", wrong.err);
+    // Who works on it is not disturbed.
+    let refused = harn_in(dir.path(), &["runs", "rm", "r1"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("run 'r1' is being worked on by me"), "{}", refused.err);
+    let more = Write::JournalAppend { run: "r1".to_owned(), entries: vec![entry(2, "now", b"")], at_ms: 1 };
+    wait(store.write(&fence, vec![more])).unwrap();
+    assert_eq!(json(dir.path(), &["runs", "events", "r1", "--json"])["data"]["events"][2]["name"], "now");
+}
+
+#[test]
+fn a_run_moves_as_a_file() {
+    let (here, there) = (folder(&[("harn.toml", "")]), folder(&[("harn.toml", "")]));
+    let (store, fence) = kept(here.path(), "r1", &["read_file", "http_get"]);
+    let answer = harn_store::Answer {
+        value: b"true".to_vec(),
+        by: "ann".to_owned(),
+        at_ms: 1_700_000_002_000,
+        signature: "sha256:00".to_owned(),
+    };
+    wait(store.answer("r1", "q1", answer)).unwrap();
+    ended(&store, &fence, "r1");
+    let file = there.path().join("r1.jsonl");
+    let name = file.to_str().unwrap();
+    assert_eq!(harn_in(here.path(), &["runs", "export", "r1", "--output", name]).code, 0);
+    let ran = harn_in(there.path(), &["runs", "import", name, "--run-id", "copy"]);
+    assert_eq!(ran.out, "run copy is here, with 2 entries\n", "{}", ran.shown());
+    let copy = SqliteStore::new(there.path().join(".harn/state.db"));
+    let (one, two) = (wait(store.run("r1")).unwrap().unwrap(), wait(copy.run("copy")).unwrap().unwrap());
+    let facts = |run: &Run| {
+        (
+            run.status,
+            run.exit_code,
+            run.started_ms,
+            run.ended_ms,
+            run.created_ms,
+            run.info.clone(),
+            run.answers,
+        )
+    };
+    assert_eq!(facts(&one), facts(&two));
+    assert_eq!(wait(store.journal("r1", 0, 99)).unwrap(), wait(copy.journal("copy", 0, 99)).unwrap());
+    assert_eq!(wait(store.sources("r1")).unwrap(), wait(copy.sources("copy")).unwrap());
+    let asked = |found: Vec<harn_store::Waitpoint>| {
+        found.into_iter().map(|w| (w.asked, w.answers)).collect::<Vec<_>>()
+    };
+    let original = asked(wait(store.waitpoints(Some("r1"), false)).unwrap());
+    assert_eq!(original, asked(wait(copy.waitpoints(Some("copy"), false)).unwrap()));
+    // Once more under the same name, and files that are not whole.
+    let again = harn_in(there.path(), &["runs", "import", name, "--run-id", "copy"]);
+    assert!(again.code == 1 && again.err.contains("--run-id"), "{}", again.err);
+    let text = std::fs::read_to_string(&file).unwrap();
+    for (damaged, why) in [
+        (text.replace("http_get", "http_put"), "it was changed"),
+        (text.lines().next().unwrap().to_owned(), "its end is missing"),
+        (String::new(), "its end is missing"),
+    ] {
+        std::fs::write(&file, damaged).unwrap();
+        let ran = harn_in(there.path(), &["runs", "import", name]);
+        assert!(ran.code == 1 && ran.err.contains(why), "{}", ran.err);
+    }
+    assert_eq!(
+        json(there.path(), &["runs", "list", "--json"])["data"]["runs"].as_array().map(Vec::len),
+        Some(1)
+    );
+}
+
+#[test]
+fn a_run_that_has_not_ended_waits_where_it_is_taken_in() {
+    let (here, there) = (folder(&[("harn.toml", "")]), folder(&[("harn.toml", "")]));
+    let _held = kept(here.path(), "r1", &["read_file"]);
+    let file = there.path().join("r1.jsonl");
+    std::fs::write(&file, harn_in(here.path(), &["runs", "export", "r1"]).out).unwrap();
+    assert_eq!(harn_in(there.path(), &["runs", "import", "r1.jsonl"]).code, 0);
+    let shown = &json(there.path(), &["runs", "show", "r1", "--json"])["data"];
+    assert_eq!((&shown["status"], &shown["due_at"]), (&"suspended".into(), &Value::Null));
+    assert_eq!(shown["pending"][0]["request_id"], "q1");
+}
+
+#[test]
+fn what_two_runs_did_is_compared() {
+    let dir = folder(&[("harn.toml", "")]);
+    let (store, fence) = kept(dir.path(), "a", &["x", "y", "z"]);
+    ended(&store, &fence, "a");
+    let (store, fence) = kept(dir.path(), "b", &["x", "y", "z"]);
+    let entries = vec![JournalEntry { at_ms: 5, payload: b"other".to_vec(), ..entry(3, "w", b"") }];
+    let (store_c, fence_c) = kept(dir.path(), "c", &["x", "other"]);
+    let same = harn_in(dir.path(), &["runs", "diff", "a", "b"]);
+    assert_eq!(
+        (same.code, same.out.as_str()),
+        (0, "runs a and b have done the same: 3 entries agree, 0 of them with other data\n")
+    );
+    wait(store.write(&fence, vec![Write::JournalAppend { run: "b".to_owned(), entries, at_ms: 1 }])).unwrap();
+    let longer = harn_in(dir.path(), &["runs", "diff", "a", "b"]);
+    assert!(
+        longer.code == 1 && longer.out.contains("a: ends here\n  b: outcome   w at main.harn:4:1"),
+        "{}",
+        longer.out
+    );
+    let parted = harn_in(dir.path(), &["runs", "diff", "a", "c", "--json"]);
+    assert_eq!(parted.code, 1);
+    let data: Value = serde_json::from_str(&parted.out).unwrap();
+    assert_eq!(data["data"]["difference"]["entry"], 1);
+    ended(&store_c, &fence_c, "c");
+    let removed = harn_in(dir.path(), &["runs", "rm", "a", "c"]);
+    assert_eq!(removed.out, "run a is removed\nrun c is removed\n", "{}", removed.err);
+    assert_eq!(json(dir.path(), &["runs", "list", "--json"])["data"]["runs"][0]["id"], "b");
+    assert_eq!(harn_in(dir.path(), &["runs", "show", "a"]).code, 1);
+}
+
+#[test]
+fn a_durable_run_is_replayed_where_it_was_taken_in() {
+    let program = "println(read_file(\"a.txt\"))\nprintln(len(uuid()))\n";
+    let here = folder(&[("harn.toml", ""), ("main.harn", program), ("a.txt", "from here")]);
+    let there = folder(&[("harn.toml", "")]);
+    let ran = harn_in(here.path(), &["run", "--durable", "--run-id", "r1", "main.harn"]);
+    assert_eq!(ran.out, "from here\n36\n", "{}", ran.shown());
+    let shown = &json(here.path(), &["runs", "show", "r1", "--json"])["data"];
+    assert_eq!((&shown["status"], &shown["exit_code"]), (&"completed".into(), &0.into()));
+    assert!(shown["effects"].as_u64().unwrap() > 0);
+    let events = harn_in(here.path(), &["runs", "events", "r1"]).out;
+    assert_eq!(events.lines().count() as u64, shown["entries"].as_u64().unwrap(), "{events}");
+    std::fs::write(there.path().join("r1.jsonl"), harn_in(here.path(), &["runs", "export", "r1"]).out)
+        .unwrap();
+    assert_eq!(harn_in(there.path(), &["runs", "import", "r1.jsonl"]).code, 0);
+    let again = harn_in(there.path(), &["replay", "r1"]);
+    assert_eq!(again.out, ran.out, "{}", again.shown());
+}
