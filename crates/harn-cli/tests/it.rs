@@ -37,6 +37,7 @@ mod signals;
 mod state;
 mod streams;
 mod trace;
+mod trees;
 mod usage;
 mod user_tests;
 mod watchdog;
