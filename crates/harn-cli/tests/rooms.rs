@@ -35,7 +35,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("harn-check", &["preflight::bindings", "preflight::templates"]),
     ("harn-llm", &["call_log", "runtime"]),
-    ("harn-fuzz", &["reference::calls", "reference::eval", "reference::operators", "reference::value"]),
+    ("harn-fuzz", &["reference::calls", "reference::eval", "reference::value"]),
     (
         "harn-llm",
         &[
