@@ -5,13 +5,13 @@ const path = require('node:path');
 const { binary, runLine } = require('../src/command');
 
 test('the binary that the setting names', () => {
-  assert.equal(binary('', '/work'), 'harn');
-  assert.equal(binary('harn', '/work'), 'harn');
-  assert.equal(binary('/opt/harn', '/work'), '/opt/harn');
-  assert.equal(binary('./bin/harn', path.sep + 'work'), path.join(path.sep, 'work', 'bin', 'harn'));
+  assert.equal(binary('', '/project'), 'harn');
+  assert.equal(binary('harn', '/project'), 'harn');
+  assert.equal(binary('/opt/harn', '/project'), '/opt/harn');
+  assert.equal(binary('./bin/harn', path.sep + 'project'), path.join(path.sep, 'project', 'bin', 'harn'));
   assert.equal(binary('./bin/harn', undefined), './bin/harn');
   process.env.HOME = '/home/ada';
-  assert.equal(binary('~/bin/harn', '/work'), path.join('/home/ada', 'bin', 'harn'));
+  assert.equal(binary('~/bin/harn', '/project'), path.join('/home/ada', 'bin', 'harn'));
 });
 
 test('names with blanks are quoted', () => {
