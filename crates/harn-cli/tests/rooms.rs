@@ -72,8 +72,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("harn-store", &["sqlite", "sqlite::thread"]),
-    ("harn-system", &["net", "system"]),
-    ("harn-system", &["real::files", "real::replace"]),
     ("harn-template", &["compile", "scan", "template"]),
     ("harn-value", &["foreign", "value"]),
     ("harn-value", &["memory", "steps"]),

@@ -15,6 +15,7 @@ mod process;
 pub mod real;
 mod record;
 mod system;
+mod wait;
 
 pub use capture::Capture;
 pub use file::{Draft, Facts, Kind, Lock, MoveError};
@@ -25,4 +26,5 @@ pub use permit::{Ceiling, Level, Permitted, Refusal, absolute_roots};
 pub use process::{Command, Finished, InDoubt};
 pub use real::Real;
 pub use record::{Recorder, Touched};
-pub use system::{Layer, Outside, Stream, System, SystemExt, Uncertain, Waiting};
+pub use system::{Layer, Outside, Stream, System, SystemExt};
+pub use wait::{Uncertain, Waiting};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::system::{Uncertain, Waiting};
+use crate::wait::{Uncertain, Waiting};
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]

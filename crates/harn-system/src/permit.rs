@@ -9,7 +9,8 @@ use std::rc::Rc;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::process::{Command, Finished};
-use crate::system::{Layer, System, Waiting};
+use crate::system::{Layer, System};
+use crate::wait::Waiting;
 
 /// How much may be changed outside, from nothing to everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::system::Uncertain;
+use crate::wait::Uncertain;
 
 /// A program to run to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]

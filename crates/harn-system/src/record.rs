@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
 use crate::process::{Command, Finished};
-use crate::system::{Layer, Stream, System, Waiting};
+use crate::system::{Layer, Stream, System};
+use crate::wait::Waiting;
 
 /// Classes of things outside of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The one door to the world: everything that a program does outside of itself passes through a [`System`],
 //! where it can be refused, replaced and recorded.
 
-use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -11,25 +10,13 @@ use std::time::Duration;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
 use crate::process::{Command, Finished};
-
-/// A wait, in the thread of the one who waits. Dropping it takes back what was asked for.
-pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+use crate::wait::Waiting;
 
 /// Hands over what comes from outside, one thing at a time.
 pub trait Outside {
     /// Hands one completion to whoever waits for it, by waking its task. `idle`: no task is ready. Pending when there is
     /// none; the waker of `context` is woken when that changes.
     fn hand_over(&self, context: &mut Context<'_>, idle: bool) -> Poll<()>;
-}
-
-/// What becomes of an effect of which nobody knows whether it happened, because the process ended in the middle of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Uncertain {
-    /// It is an error that says so.
-    #[default]
-    Fail,
-    /// It is done again: the other side takes it twice without harm.
-    Retry,
 }
 
 /// A standard stream.

@@ -17,7 +17,8 @@ use bytes::Bytes;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::process::{Command, Finished};
-use crate::system::{Stream, System, Waiting};
+use crate::system::{Stream, System};
+use crate::wait::Waiting;
 use clock::Clock;
 use tree::Tree;
 

@@ -7,22 +7,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use super::regular::{NONBLOCKING, regular};
 use super::replace::{Replacement, unused_name_beside};
 use crate::file::{Facts, Kind, MoveError};
-
-/// Opening must not wait, should the path have become a FIFO since it was looked at.
-pub(super) const NONBLOCKING: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-
-/// Fails for what is no regular file.
-pub(super) fn regular(facts: &Metadata) -> io::Result<()> {
-    if facts.is_dir() {
-        return Err(os_error(rustix::io::Errno::ISDIR));
-    }
-    if !facts.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    Ok(())
-}
 
 /// Device and inode: what makes a file one file.
 fn identity(facts: &Metadata) -> (u64, u64) {

@@ -17,7 +17,7 @@ use reqwest::{Method, StatusCode, Url};
 use crate::net::{
     Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, Resolver, is_secret_header, too_large,
 };
-use crate::system::Waiting;
+use crate::wait::Waiting;
 
 /// Clients by what belongs to a client rather than to a request; each keeps its connections.
 #[derive(Default)]

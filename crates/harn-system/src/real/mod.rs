@@ -5,6 +5,7 @@ mod http;
 pub(crate) mod input;
 pub mod output;
 pub mod process;
+mod regular;
 mod replace;
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +18,8 @@ pub use replace::Replacement;
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
 use crate::process::{Command, Finished};
-use crate::system::{Stream, System, Waiting};
+use crate::system::{Stream, System};
+use crate::wait::Waiting;
 
 /// The machine and this process. Files and streams need no more; processes, HTTP and timers need to be
 /// polled in a tokio runtime.

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::files::{NONBLOCKING, regular};
+use super::regular::{NONBLOCKING, regular};
 use crate::file::Draft;
 
 /// The longest chain of links that is followed, as Linux has it.

@@ -8,7 +8,7 @@ mod list;
 use std::path::PathBuf;
 
 use harn_store::{Error as StoreError, Fence, JournalEntry, Run, SqliteStore, Store, Write};
-use harn_system::{Real, System, SystemExt};
+use harn_system::{Real, SystemExt};
 use serde_json::{Value, json};
 
 use super::providers::{envelope, fail, print};
