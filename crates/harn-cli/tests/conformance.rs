@@ -12,7 +12,7 @@ fn the_suite_passes_in_one_process() {
 }
 
 /// Cases that run programs, of which a system in memory has none.
-const REAL_ONLY: [&str; 27] = [
+const REAL_ONLY: [&str; 26] = [
     "agents/commands/closures_of_a_policy_run_no_commands.harn",
     "agents/commands/denied_patterns_match_lines_and_arguments.harn",
     "agents/commands/every_builtin_that_runs_programs_is_governed.harn",
@@ -33,7 +33,6 @@ const REAL_ONLY: [&str; 27] = [
     "agents/workflows/verify_runs_a_command.harn",
     "agents/workflows/working_trees.harn",
     "builtins/environment/running_programs.harn",
-    "builtins/errors/info_of_a_program.harn",
     "builtins/files/what_is_no_file_is_not_opened.harn",
     "builtins/host/host_call_errors.harn",
     "builtins/host/process_exec_runs_programs.harn",
