@@ -63,7 +63,9 @@ builtins! {
         attached(cx).map_or_else(Vec::new, |host| host.tools())
     }
 
-    /// Calls a tool of the attached host. A mock of `builtin_call` with the tool's name as operation answers first.
+    /// Calls a tool of the attached host.
+    ///
+    /// A mock of `builtin_call` with the tool's name as operation answers first.
     ///
     /// ```harn
     /// println(try { host_tool_call("search", {}) }) // -> Result.Err(host_tool_call: no host bridge is attached)
