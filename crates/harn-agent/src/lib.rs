@@ -9,7 +9,7 @@
 //! handlers are closures; the loop itself lives on JSON.
 //!
 //! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
-//! call) and `config.rs` (the options). `harness/` holds the specs of role agents, plans and runtimes, `profile/` the signals of
+//! call) and `config.rs` (the options). `harness/` holds the specs of role agents, plans and runtimes, `roles/` what their runtime decides, `profile/` the signals of
 //! a project folder as gated fragments, `workflow/` graphs of loops and how they run, `ceiling.rs` what a request for rights keeps,
 //! `artifact.rs`, `handoff.rs` and `plan_artifact.rs` what agents hand to each other.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -36,6 +36,7 @@ pub mod plan_artifact;
 pub mod policy;
 pub mod profile;
 pub mod registry;
+pub mod roles;
 pub mod run;
 pub mod skill_file;
 pub mod skills;

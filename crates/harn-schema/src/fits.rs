@@ -26,6 +26,11 @@ pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
     }
 }
 
+/// Returns why a schema makes no sense; `None` when it does.
+pub fn compile_error(schema: &Value) -> Option<String> {
+    jsonschema::validator_for(&as_json_schema(schema)).err().map(|error| error.to_string())
+}
+
 fn by_json_schema(schema: &Value, data: &Value) -> Vec<String> {
     let schema = as_json_schema(schema);
     let validator = match jsonschema::validator_for(&schema) {

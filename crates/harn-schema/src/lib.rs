@@ -32,7 +32,7 @@ pub use canonical::{SchemaError, canonical};
 pub use check::check;
 pub use convert::{Dialect, to_json_schema};
 #[cfg(feature = "json")]
-pub use fits::errors;
+pub use fits::{compile_error, errors};
 pub use json::as_json_schema;
 pub use pattern::compiled;
 

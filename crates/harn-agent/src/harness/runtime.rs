@@ -299,7 +299,7 @@ impl RuntimeSpec {
     }
 
     /// Merges the rows of what is bound into each agent's prompt. Nothing bound leaves the prompt byte for byte.
-    fn merge_prompt_rows(&mut self, descriptions: &ToolkitDescriptions, role_tools: bool) {
+    pub fn merge_prompt_rows(&mut self, descriptions: &ToolkitDescriptions, role_tools: bool) {
         for agent in &mut self.agents {
             let mut rows = Vec::new();
             if role_tools {

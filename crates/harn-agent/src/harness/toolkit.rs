@@ -118,7 +118,7 @@ impl ToolkitSpec {
     }
 
     /// Returns the names that the config narrows the toolkit to; `None` for all.
-    fn selected(&self) -> Option<Vec<&str>> {
+    pub(crate) fn selected(&self) -> Option<Vec<&str>> {
         let names = self.config.as_ref()?.get("tools")?.as_array()?;
         Some(names.iter().filter_map(Value::as_str).collect())
     }

@@ -1,0 +1,472 @@
+//! A runtime spec and what the host brings, put together: the tools of each agent, in order, with who runs them and the
+//! rule by which people are asked. Everything that does not fit is found here, before anything runs.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::catalog::input_schema;
+use crate::harness::toolkit::built_in_tools;
+use crate::harness::{
+    AgentSpec, Approval, Channel, ModelSpec, Role, RuntimeSpec, ToolSpec, ToolkitDescriptions, ToolkitSpec,
+};
+
+/// Why a runtime cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// Nobody runs a tool.
+    #[error("tool binding '{binding}' for agent '{agent}' has no handler")]
+    NoHandler {
+        /// The id that was looked for.
+        binding: String,
+        /// The agent.
+        agent: String,
+    },
+    /// Nobody decides a dynamic rule.
+    #[error("dynamic approval predicate '{0}' is not registered")]
+    NoPredicate(String),
+    /// There is no such toolkit.
+    #[error("unknown toolkit id: {0}")]
+    UnknownToolkit(String),
+    /// A toolkit is narrowed to a tool that it does not have.
+    #[error("toolkit '{0}' has no tool named '{1}'")]
+    NoSuchTool(String, String),
+    /// A toolkit is narrowed to a tool that is not for the role of an agent.
+    #[error("tool '{tool}' from toolkit '{toolkit}' is not available for {role} agents")]
+    NotForRole {
+        /// The tool.
+        tool: String,
+        /// The toolkit.
+        toolkit: String,
+        /// The agent's role.
+        role: &'static str,
+    },
+    /// The config of a toolkit cannot be read.
+    #[error("toolkit '{0}' config is malformed: {1}")]
+    ToolkitConfig(String, String),
+    /// Two tools of an agent have one name.
+    #[error("duplicate tool '{tool}' for agent '{agent}'")]
+    DuplicateTool {
+        /// The name.
+        tool: String,
+        /// The agent.
+        agent: String,
+    },
+    /// A tool of the catalog without the closure that answers.
+    #[error("toolkit 'catalog' tool '{0}' has no closure in data_environment")]
+    NoClosure(String),
+    /// Providers are declared, but not this one.
+    #[error(
+        "agent '{agent}' references provider '{provider}' for model '{model}', but no such provider is declared in RuntimeSpec.providers"
+    )]
+    Provider {
+        /// The agent.
+        agent: String,
+        /// Its provider.
+        provider: String,
+        /// Its model.
+        model: String,
+    },
+    /// The schema of a plan or reference makes no sense.
+    #[error("schema compilation failed for spec '{0}': {1}")]
+    Schema(String, String),
+}
+
+/// Who answers a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// The handler of this binding.
+    Host(String),
+    /// The closure of the tool's name in `data_environment`.
+    Catalog,
+    /// The runtime itself.
+    Runtime,
+}
+
+/// A tool as an agent has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundTool {
+    /// The name that the model calls.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+    /// Who answers.
+    pub backing: Backing,
+    /// When people are asked.
+    pub rule: Approval,
+}
+
+/// An agent with its tools.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundAgent {
+    /// Its spec.
+    pub spec: AgentSpec,
+    /// Its provider.
+    pub provider: String,
+    /// Its tools, each name once.
+    pub tools: Vec<BoundTool>,
+    /// When people are asked before it carries out a plan.
+    pub plan_rule: Approval,
+}
+
+/// What the host brings.
+pub struct Facts<'a> {
+    /// Bindings with a handler.
+    pub handlers: &'a BTreeSet<String>,
+    /// Ids of the predicates.
+    pub predicates: &'a BTreeSet<String>,
+    /// Tools of the catalog with a closure.
+    pub catalog: &'a BTreeSet<String>,
+    /// Tools that came beside the spec.
+    pub tools: &'a [ToolSpec],
+    /// The provider of a model.
+    pub provider_of: &'a dyn Fn(&ModelSpec) -> String,
+}
+
+/// Puts agents and tools together.
+///
+/// # Errors
+/// The first thing that does not fit.
+pub fn assemble(
+    spec: &RuntimeSpec,
+    facts: &Facts<'_>,
+    descriptions: &ToolkitDescriptions,
+) -> Result<Vec<BoundAgent>, CreateError> {
+    check_schemas(spec)?;
+    spec.toolkits.iter().try_for_each(check_toolkit)?;
+    let for_all = tools_for_all(spec, facts);
+    let mut agents = Vec::with_capacity(spec.agents.len());
+    for agent in &spec.agents {
+        let provider = (facts.provider_of)(&agent.model);
+        if !spec.providers.is_empty() && !spec.providers.contains_key(&provider) {
+            return Err(CreateError::Provider {
+                agent: agent.name.clone(),
+                provider,
+                model: agent.model.id.clone(),
+            });
+        }
+        let tools = tools_of(spec, agent, &for_all, facts, descriptions)?;
+        let rule = spec.approval_overrides.rule(&spec.approval_policies, &agent.name, Channel::Plans, None);
+        let plan_rule = registered(rule, facts)?;
+        agents.push(BoundAgent { spec: agent.clone(), provider, tools, plan_rule });
+    }
+    registered(&spec.approval_policies.plans, facts)?;
+    registered(&spec.approval_policies.tools, facts)?;
+    let patches = spec.approval_overrides.agents.values().flat_map(|patch| [&patch.plans, &patch.tools]);
+    let rules = spec.approval_overrides.tools.values().flat_map(|rules| rules.values());
+    for rule in patches.flatten().chain(rules) {
+        registered(rule, facts)?;
+    }
+    Ok(agents)
+}
+
+fn registered(rule: &Approval, facts: &Facts<'_>) -> Result<Approval, CreateError> {
+    match rule {
+        Approval::Dynamic(id) if !facts.predicates.contains(id) => Err(CreateError::NoPredicate(id.clone())),
+        rule => Ok(rule.clone()),
+    }
+}
+
+/// Schemas are compiled here, so that a plan is not refused for the schema's fault later.
+fn check_schemas(spec: &RuntimeSpec) -> Result<(), CreateError> {
+    let plans = spec.plans.iter().map(|plan| (&plan.name, &plan.schema));
+    let references = spec.references.iter().map(|reference| (&reference.name, &reference.schema));
+    for (name, schema) in plans.chain(references) {
+        if let Some(why) = harn_schema::compile_error(schema) {
+            return Err(CreateError::Schema(name.clone(), why));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a toolkit exists and that what it is narrowed to exists.
+fn check_toolkit(toolkit: &ToolkitSpec) -> Result<(), CreateError> {
+    let malformed = |why: &str| CreateError::ToolkitConfig(toolkit.id.clone(), why.to_owned());
+    let own = !toolkit.tools.is_empty();
+    if !own && all_tools(&toolkit.id).is_none() {
+        return Err(CreateError::UnknownToolkit(toolkit.id.clone()));
+    }
+    let Some(config) = &toolkit.config else { return Ok(()) };
+    if let Some(key) = config.keys().find(|key| *key != "tools") {
+        return Err(malformed(&format!("unknown key '{key}'")));
+    }
+    let names = match config.get("tools") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Array(names)) => names,
+        Some(_) => return Err(malformed("tools must be a list of tool names")),
+    };
+    for name in names {
+        let name = name.as_str().ok_or_else(|| malformed("tools must be a list of tool names"))?;
+        let known = if own {
+            toolkit.tools.iter().any(|tool| tool.name == name)
+        } else {
+            all_tools(&toolkit.id).is_some_and(|tools| tools.contains(&name))
+        };
+        if !known {
+            return Err(CreateError::NoSuchTool(toolkit.id.clone(), name.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// The tools of a built-in toolkit for whatever role.
+fn all_tools(id: &str) -> Option<Vec<&'static str>> {
+    let mut tools = built_in_tools(id, Role::Planner)?;
+    for tool in built_in_tools(id, Role::Executor)? {
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+    Some(tools)
+}
+
+/// The tools that belong to no agent and no toolkit: they are for all agents.
+fn tools_for_all<'a>(spec: &'a RuntimeSpec, facts: &Facts<'a>) -> Vec<&'a ToolSpec> {
+    let of_agents = spec.agents.iter().flat_map(|agent| &agent.tools);
+    let of_toolkits = spec.toolkits.iter().flat_map(|toolkit| &toolkit.tools);
+    let claimed: BTreeSet<&str> = of_agents.chain(of_toolkits).map(ToolSpec::binding).collect();
+    let all = spec.tool_bindings.iter().chain(facts.tools);
+    all.filter(|tool| !claimed.contains(tool.binding())).collect()
+}
+
+fn tools_of(
+    spec: &RuntimeSpec,
+    agent: &AgentSpec,
+    for_all: &[&ToolSpec],
+    facts: &Facts<'_>,
+    descriptions: &ToolkitDescriptions,
+) -> Result<Vec<BoundTool>, CreateError> {
+    let mut list = List { spec, agent, facts, tools: Vec::new() };
+    for name in agent.role.default_tools() {
+        list.add_built_in(name, Backing::Runtime, descriptions)?;
+    }
+    for id in &agent.toolkits {
+        let plain;
+        let toolkit = match spec.toolkits.iter().find(|toolkit| toolkit.id == *id) {
+            Some(toolkit) => toolkit,
+            None => {
+                plain = ToolkitSpec { id: id.clone(), config: None, tools: Vec::new() };
+                check_toolkit(&plain)?;
+                &plain
+            }
+        };
+        let selected = toolkit.selected();
+        if !toolkit.tools.is_empty() {
+            let wanted =
+                |tool: &&ToolSpec| selected.as_ref().is_none_or(|names| names.contains(&tool.name.as_str()));
+            for tool in toolkit.tools.iter().filter(wanted) {
+                list.add_host(tool, tool.approval_given)?;
+            }
+            continue;
+        }
+        let offered = built_in_tools(id, agent.role).unwrap_or_default();
+        if let Some(tool) = selected.iter().flatten().find(|name| !offered.contains(name)) {
+            return Err(CreateError::NotForRole {
+                tool: (*tool).to_owned(),
+                toolkit: id.clone(),
+                role: agent.role.as_str(),
+            });
+        }
+        for name in offered.iter().filter(|name| selected.as_ref().is_none_or(|names| names.contains(name))) {
+            if list.has(name) {
+                continue;
+            }
+            let backing = if id == "catalog" { Backing::Catalog } else { Backing::Runtime };
+            if backing == Backing::Catalog && !facts.catalog.contains(*name) {
+                return Err(CreateError::NoClosure((*name).to_owned()));
+            }
+            list.add_built_in(name, backing, descriptions)?;
+        }
+    }
+    for tool in &agent.tools {
+        // Its approval is among the overrides, if it has one.
+        list.add_host(tool, false)?;
+    }
+    for tool in for_all {
+        if !list.has(&tool.name) {
+            list.add_host(tool, tool.approval_given)?;
+        }
+    }
+    Ok(list.tools)
+}
+
+/// The tools of one agent while they are collected.
+struct List<'a> {
+    spec: &'a RuntimeSpec,
+    agent: &'a AgentSpec,
+    facts: &'a Facts<'a>,
+    tools: Vec<BoundTool>,
+}
+
+impl List<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    /// The rule of a tool; `own` is the tool's own approval where it is not among the overrides.
+    fn rule(&self, name: &str, own: Option<&Approval>) -> Result<Approval, CreateError> {
+        let overrides = &self.spec.approval_overrides;
+        let named = overrides.tools.get(&self.agent.name).is_some_and(|rules| rules.contains_key(name));
+        let rule = match own.filter(|_| !named) {
+            Some(own) => own,
+            // A plan is asked for as a plan, not a second time as a call.
+            None if name == "executePlan" && !named => &Approval::Never,
+            None => {
+                overrides.rule(&self.spec.approval_policies, &self.agent.name, Channel::Tools, Some(name))
+            }
+        };
+        registered(rule, self.facts)
+    }
+
+    fn add_built_in(
+        &mut self,
+        name: &str,
+        backing: Backing,
+        descriptions: &ToolkitDescriptions,
+    ) -> Result<(), CreateError> {
+        let rule = self.rule(name, None)?;
+        self.tools.push(BoundTool {
+            name: name.to_owned(),
+            description: descriptions.of(name).to_owned(),
+            input_schema: input_schema(name),
+            backing,
+            rule,
+        });
+        Ok(())
+    }
+
+    fn add_host(&mut self, tool: &ToolSpec, own_approval: bool) -> Result<(), CreateError> {
+        let agent = &self.agent.name;
+        if self.has(&tool.name) {
+            return Err(CreateError::DuplicateTool { tool: tool.name.clone(), agent: agent.clone() });
+        }
+        let binding = tool.binding().to_owned();
+        if !self.facts.handlers.contains(&binding) {
+            return Err(CreateError::NoHandler { binding, agent: agent.clone() });
+        }
+        let rule = self.rule(&tool.name, own_approval.then_some(&tool.approval))?;
+        self.tools.push(BoundTool {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            input_schema: tool.input_schema.clone(),
+            backing: Backing::Host(binding),
+            rule,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::harness::{define_runtime, define_tool};
+
+    fn spec(config: Value) -> RuntimeSpec {
+        let mut config = config;
+        config["tenant"] = json!({"resource_id": "acme", "version": "v1"});
+        define_runtime(&config, &ToolkitDescriptions::default()).unwrap()
+    }
+
+    fn names(words: &[&str]) -> BTreeSet<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn put_together(config: Value) -> Result<Vec<BoundAgent>, String> {
+        let extra = define_tool(&json!({"name": "extra", "input_schema": {}})).unwrap();
+        let facts = Facts {
+            handlers: &names(&["t", "u", "extra"]),
+            predicates: &names(&["asks"]),
+            catalog: &names(&["execute_query"]),
+            tools: &[extra],
+            provider_of: &|model| model.provider.clone().unwrap_or_else(|| "mock".to_owned()),
+        };
+        assemble(&spec(config), &facts, &ToolkitDescriptions::default()).map_err(|e| e.to_string())
+    }
+
+    fn specialist(with: Value) -> Value {
+        let mut agent = json!({"role": "specialist", "name": "s", "model": "m", "prompt": "x"});
+        agent.as_object_mut().unwrap().extend(with.as_object().cloned().unwrap());
+        json!({"agents": [agent]})
+    }
+
+    fn tool(name: &str) -> Value {
+        json!({"name": name, "input_schema": {}})
+    }
+
+    fn tool_names(agent: &BoundAgent) -> Vec<&str> {
+        agent.tools.iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    #[test]
+    fn tools_come_in_order_each_once() {
+        let config = json!({"agents": [{"role": "executor", "name": "e", "model": "m", "prompt": "x",
+            "plan": {"name": "P", "schema": {"type": "object"}}, "toolkits": ["plans", "references"], "tools": [tool("t")]}]});
+        let agents = put_together(config).unwrap();
+        assert_eq!(
+            tool_names(&agents[0]),
+            ["getPlan", "executePlan", "resolveRef", "glimpseRef", "t", "extra"]
+        );
+        assert_eq!(agents[0].tools[4].backing, Backing::Host("t".into()));
+        assert_eq!(agents[0].plan_rule, Approval::Always);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_found() {
+        let error = |config: Value| put_together(config).unwrap_err();
+        assert_eq!(
+            error(specialist(json!({"tools": [tool("nobody")]}))),
+            "tool binding 'nobody' for agent 's' has no handler"
+        );
+        assert_eq!(error(specialist(json!({"toolkits": ["none"]}))), "unknown toolkit id: none");
+        assert_eq!(
+            error(specialist(json!({"tools": [tool("t"), tool("t")]}))),
+            "duplicate tool 't' for agent 's'"
+        );
+        assert_eq!(
+            error(specialist(json!({"toolkits": ["catalog"]}))),
+            "toolkit 'catalog' tool 'search_catalog' has no closure in data_environment"
+        );
+        let narrowed = |config: Value| {
+            let mut spec = specialist(json!({"toolkits": ["plans"]}));
+            spec["toolkits"] = json!([{"id": "plans", "config": config}]);
+            error(spec)
+        };
+        assert_eq!(narrowed(json!({"tools": ["x"]})), "toolkit 'plans' has no tool named 'x'");
+        assert_eq!(
+            narrowed(json!({"tools": ["storePlan"]})),
+            "tool 'storePlan' from toolkit 'plans' is not available for specialist agents"
+        );
+        assert_eq!(narrowed(json!({"x": 1})), "toolkit 'plans' config is malformed: unknown key 'x'");
+        assert_eq!(
+            narrowed(json!({"tools": "getPlan"})),
+            "toolkit 'plans' config is malformed: tools must be a list of tool names"
+        );
+        let mut dynamic = specialist(json!({}));
+        dynamic["approval_policies"] = json!({"tools": {"kind": "dynamic", "value": "nobody"}});
+        assert_eq!(error(dynamic), "dynamic approval predicate 'nobody' is not registered");
+        let mut providers = specialist(json!({"model": {"id": "m", "provider": "other"}}));
+        providers["providers"] = json!({"mock": {}});
+        assert_eq!(
+            error(providers),
+            "agent 's' references provider 'other' for model 'm', but no such provider is declared in RuntimeSpec.providers"
+        );
+        let mut schema = specialist(json!({}));
+        schema["plans"] =
+            json!([{"name": "P", "schema": {"type": "object", "properties": {"a": {"pattern": "("}}}}]);
+        assert!(error(schema).starts_with("schema compilation failed for spec 'P': "));
+    }
+
+    #[test]
+    fn the_most_specific_rule_is_in_force() {
+        let mut config = specialist(json!({
+            "tools": [{"name": "t", "input_schema": {}, "approval": "never"}, tool("u")], "tool_approvals": {"u": {"kind": "dynamic", "value": "asks"}}}));
+        config["approval_policies"] = json!({"tools": "always"});
+        let agents = put_together(config).unwrap();
+        let rules: Vec<_> = agents[0].tools.iter().map(|tool| tool.rule.kind()).collect();
+        assert_eq!(rules, ["never", "dynamic", "always"]);
+    }
+}

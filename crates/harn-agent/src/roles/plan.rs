@@ -1,0 +1,431 @@
+//! Plans: what of a planner's output is kept, and the states that a plan goes through.
+
+use harn_prompt::value::{as_dict, object};
+use serde_json::{Map, Value};
+
+use crate::harness::PlanSpec;
+
+/// Where a plan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Written, not approved.
+    Draft,
+    /// May be carried out.
+    Approved,
+    /// Is being carried out, or was when the process ended.
+    Executing,
+    /// Was carried out.
+    Executed,
+    /// Could not be carried out.
+    Failed,
+}
+
+impl Status {
+    const ALL: [Self; 5] = [Self::Draft, Self::Approved, Self::Executing, Self::Executed, Self::Failed];
+
+    /// Returns the word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Approved => "approved",
+            Self::Executing => "executing",
+            Self::Executed => "executed",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
+    /// Tells whether nothing follows.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Executed | Self::Failed)
+    }
+}
+
+/// What is wrong with a plan or with what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No spec of that name.
+    #[error("unknown plan spec: {0}")]
+    UnknownSpec(String),
+    /// The body does not fit.
+    #[error("schema validation failed for spec '{0}': [{1}]")]
+    Schema(String, String),
+    /// There are no actions.
+    #[error("planner output for spec '{0}' is missing the required `actions` field")]
+    NoActions(String),
+    /// The actions are no list.
+    #[error("`actions` for spec '{0}' must be a JSON array")]
+    ActionsType(String),
+    /// The list is empty.
+    #[error("planner output for spec '{0}' produced an empty action sequence")]
+    EmptyActions(String),
+    /// An action is no action.
+    #[error("action #{1} for spec '{0}' failed to decode: {2}")]
+    Action(String, usize, String),
+    /// No plan of that id.
+    #[error("plan not found: {0}")]
+    NotFound(String),
+    /// A plan that is no draft any more is not written over.
+    #[error("plan already exists: {0}")]
+    Exists(String),
+    /// The plan is in another state.
+    #[error("plan transition error: invalid transition: expected {expected}, got {got}")]
+    Transition {
+        /// The state that the move needs.
+        expected: &'static str,
+        /// The state that it is in.
+        got: &'static str,
+    },
+    /// Nothing follows the state that the plan is in.
+    #[error("plan is in terminal state: {0}")]
+    Terminal(&'static str),
+    /// A stored plan that cannot be read.
+    #[error("stored plan '{0}' cannot be read")]
+    Unreadable(String),
+}
+
+/// A plan as it is stored and shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan(Map<String, Value>);
+
+impl Plan {
+    /// Makes a draft of a planner's output.
+    ///
+    /// # Errors
+    /// The body does not fit the schema of its spec, or its actions cannot be read.
+    pub fn draft(spec: &PlanSpec, id: &str, owner: &str, body: &Value, now: &str) -> Result<Plan, PlanError> {
+        let name = || spec.name.clone();
+        let errors = harn_schema::errors(&spec.schema, body);
+        if !errors.is_empty() {
+            return Err(PlanError::Schema(name(), errors.join(", ")));
+        }
+        let given = as_dict(body).and_then(|map| map.get("actions"));
+        let list = match given {
+            None | Some(Value::Null) => return Err(PlanError::NoActions(name())),
+            Some(Value::Array(list)) if list.is_empty() => return Err(PlanError::EmptyActions(name())),
+            Some(Value::Array(list)) => list,
+            Some(_) => return Err(PlanError::ActionsType(name())),
+        };
+        let decode = |(at, action): (usize, &Value)| {
+            action_of(action).map_err(|why| PlanError::Action(name(), at, why))
+        };
+        let actions: Vec<Value> = list.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
+        let mut context = as_dict(body).cloned().unwrap_or_default();
+        context.shift_remove("actions");
+        let description = context.get("description").filter(|d| d.is_string()).cloned().unwrap_or_default();
+        let fields = object([
+            ("id", id.into()),
+            ("owner", owner.into()),
+            ("actions", actions.into()),
+            ("status", Status::Draft.as_str().into()),
+            ("description", description),
+            ("context", context.into()),
+            ("createdAt", now.into()),
+            ("approvedAt", Value::Null),
+            ("startedAt", Value::Null),
+            ("completedAt", Value::Null),
+            ("failedAt", Value::Null),
+            ("approvedBy", Value::Null),
+            ("outcome", Value::Null),
+        ]);
+        match fields {
+            Value::Object(map) => Ok(Plan(map)),
+            _ => Err(PlanError::Unreadable(id.to_owned())),
+        }
+    }
+
+    /// Reads a stored plan.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn of(id: &str, stored: Value) -> Result<Plan, PlanError> {
+        match stored {
+            Value::Object(map)
+                if map.get("status").and_then(Value::as_str).and_then(Status::named).is_some() =>
+            {
+                Ok(Plan(map))
+            }
+            _ => Err(PlanError::Unreadable(id.to_owned())),
+        }
+    }
+
+    /// Returns its fields.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        Value::Object(self.0.clone())
+    }
+
+    /// Returns where it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.0.get("status").and_then(Value::as_str).and_then(Status::named).unwrap_or(Status::Failed)
+    }
+
+    /// Returns its actions.
+    #[must_use]
+    pub fn actions(&self) -> &[Value] {
+        self.0.get("actions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns what its actions refer to, `(kind, id)`, each once, in order.
+    #[must_use]
+    pub fn references(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for reference in self.actions().iter().filter_map(|a| a["references"].as_array()).flatten() {
+            let text = |key: &str| reference[key].as_str().unwrap_or_default().to_owned();
+            let pair = (text("kind"), text("id"));
+            if !found.contains(&pair) {
+                found.push(pair);
+            }
+        }
+        found
+    }
+
+    /// Refuses to write over a plan that is no draft any more.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn may_be_replaced(&self, id: &str) -> Result<(), PlanError> {
+        if self.status() == Status::Draft { Ok(()) } else { Err(PlanError::Exists(id.to_owned())) }
+    }
+
+    /// From draft to approved.
+    ///
+    /// # Errors
+    /// It is no draft.
+    pub fn approve(&mut self, by: &str, now: &str) -> Result<(), PlanError> {
+        self.go(Status::Draft, Status::Approved)?;
+        self.set("approvedAt", now.into());
+        self.set("approvedBy", by.into());
+        Ok(())
+    }
+
+    /// From approved to executing: whoever makes this move, and nobody else, carries it out.
+    ///
+    /// # Errors
+    /// It is not approved.
+    pub fn start(&mut self, now: &str) -> Result<(), PlanError> {
+        self.go(Status::Approved, Status::Executing)?;
+        self.set("startedAt", now.into());
+        Ok(())
+    }
+
+    /// From executing to executed.
+    ///
+    /// # Errors
+    /// It is not executing.
+    pub fn complete(&mut self, done: &Executed, now: &str) -> Result<(), PlanError> {
+        self.go(Status::Executing, Status::Executed)?;
+        self.set("completedAt", now.into());
+        self.set("outcome", done.to_json());
+        Ok(())
+    }
+
+    /// From executing to failed.
+    ///
+    /// # Errors
+    /// It is not executing.
+    pub fn fail(&mut self, message: &str, code: &str, now: &str) -> Result<(), PlanError> {
+        self.go(Status::Executing, Status::Failed)?;
+        self.set("failedAt", now.into());
+        let outcome = object([
+            ("state", "failed".into()),
+            ("message", message.into()),
+            ("code", code.into()),
+            ("details", Value::Null),
+        ]);
+        self.set("outcome", outcome);
+        Ok(())
+    }
+
+    fn go(&mut self, from: Status, to: Status) -> Result<(), PlanError> {
+        let now = self.status();
+        if now.is_terminal() {
+            return Err(PlanError::Terminal(now.as_str()));
+        }
+        if now != from {
+            return Err(PlanError::Transition { expected: from.as_str(), got: now.as_str() });
+        }
+        self.set("status", to.as_str().into());
+        Ok(())
+    }
+
+    fn set(&mut self, key: &str, value: Value) {
+        self.0.insert(key.to_owned(), value);
+    }
+}
+
+/// What a dispatcher says it has done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Executed {
+    entities: u64,
+    summary: Value,
+    details: Value,
+}
+
+impl Executed {
+    /// Reads what a dispatcher returned: nil, or `{entitiesAffected, summary?, details?}`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn read(value: &Value) -> Result<Executed, String> {
+        if value.is_null() {
+            return Ok(Executed::default());
+        }
+        let wrong =
+            || "action_dispatcher must return nil or {entitiesAffected: int >= 0, summary?, details?}";
+        let map = as_dict(value).ok_or_else(wrong)?;
+        if map.keys().any(|key| !["entitiesAffected", "summary", "details"].contains(&key.as_str())) {
+            return Err(wrong().to_owned());
+        }
+        let entities = map.get("entitiesAffected").and_then(Value::as_u64).ok_or_else(wrong)?;
+        let part = |key: &str| map.get(key).cloned().unwrap_or_default();
+        Ok(Executed { entities, summary: part("summary"), details: part("details") })
+    }
+
+    /// Returns the outcome of the plan.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        object([
+            ("state", "executed".into()),
+            ("entitiesAffected", self.entities.into()),
+            ("summary", self.summary.clone()),
+            ("details", self.details.clone()),
+        ])
+    }
+}
+
+/// Reads a flat action: `kind` and `references` stay, all else is its payload.
+fn action_of(action: &Value) -> Result<Value, String> {
+    let map = as_dict(action).ok_or("an action must be an object")?;
+    let kind = map.get("kind").and_then(Value::as_str).filter(|kind| !kind.trim().is_empty());
+    let kind = kind.ok_or("`kind` must be a non-empty string")?;
+    let mut references = Vec::new();
+    match map.get("references") {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(list)) => {
+            for item in list {
+                let text = |key: &str| as_dict(item).and_then(|r| r.get(key)?.as_str());
+                let (Some(kind), Some(id)) = (text("kind"), text("id")) else {
+                    return Err("`references` must be a list of {kind, id}".to_owned());
+                };
+                references.push(object([("kind", kind.into()), ("id", id.into())]));
+            }
+        }
+        Some(_) => return Err("`references` must be a list of {kind, id}".to_owned()),
+    }
+    let payload: Map<String, Value> = map
+        .iter()
+        .filter(|(key, _)| !["kind", "references"].contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    Ok(object([("kind", kind.into()), ("payload", payload.into()), ("references", references.into())]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::harness::define_plan;
+
+    fn spec() -> PlanSpec {
+        define_plan(&json!({"name": "P", "schema": {"type": "object"}})).unwrap()
+    }
+
+    fn draft(body: Value) -> Result<Plan, String> {
+        Plan::draft(&spec(), "p1", "acme", &body, "now").map_err(|e| e.to_string())
+    }
+
+    fn good() -> Plan {
+        draft(json!({"actions": [{"kind": "price", "sku": "a", "to": 9}], "goal": "up", "description": "d"}))
+            .unwrap()
+    }
+
+    #[test]
+    fn actions_are_flat_and_the_rest_is_context() {
+        let plan = good().to_json();
+        assert_eq!(
+            plan["actions"],
+            json!([{"kind": "price", "payload": {"sku": "a", "to": 9}, "references": []}])
+        );
+        assert_eq!(plan["context"], json!({"goal": "up", "description": "d"}));
+        assert_eq!((&plan["status"], &plan["description"]), (&json!("draft"), &json!("d")));
+        let keys: Vec<_> = plan.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(
+            keys.join(" "),
+            "id owner actions status description context createdAt approvedAt startedAt completedAt failedAt approvedBy outcome"
+        );
+    }
+
+    #[test]
+    fn bodies_without_actions_are_refused() {
+        assert_eq!(
+            draft(json!({})).unwrap_err(),
+            "planner output for spec 'P' is missing the required `actions` field"
+        );
+        assert_eq!(draft(json!({"actions": 1})).unwrap_err(), "`actions` for spec 'P' must be a JSON array");
+        assert_eq!(
+            draft(json!({"actions": []})).unwrap_err(),
+            "planner output for spec 'P' produced an empty action sequence"
+        );
+        assert_eq!(
+            draft(json!({"actions": [{"kind": "a"}, 5]})).unwrap_err(),
+            "action #1 for spec 'P' failed to decode: an action must be an object"
+        );
+        assert_eq!(
+            draft(json!({"actions": [{"kind": ""}]})).unwrap_err(),
+            "action #0 for spec 'P' failed to decode: `kind` must be a non-empty string"
+        );
+        assert!(draft(json!({"actions": [{"kind": "a", "references": [1]}]})).is_err());
+        let narrow = define_plan(&json!({"name": "N", "schema": {"goal": "string"}})).unwrap();
+        let error = Plan::draft(&narrow, "p", "acme", &json!({}), "now").unwrap_err().to_string();
+        assert!(error.starts_with("schema validation failed for spec 'N': [at root"), "{error}");
+    }
+
+    #[test]
+    fn the_lifecycle_goes_one_way() {
+        let mut plan = good();
+        assert_eq!(
+            plan.start("t").unwrap_err().to_string(),
+            "plan transition error: invalid transition: expected approved, got draft"
+        );
+        plan.approve("ann", "t1").unwrap();
+        assert_eq!(plan.may_be_replaced("p1").unwrap_err().to_string(), "plan already exists: p1");
+        plan.start("t2").unwrap();
+        assert_eq!(
+            plan.start("t2").unwrap_err().to_string(),
+            "plan transition error: invalid transition: expected approved, got executing"
+        );
+        plan.complete(&Executed::read(&json!({"entitiesAffected": 2})).unwrap(), "t3").unwrap();
+        assert_eq!(plan.fail("x", "y", "t4").unwrap_err().to_string(), "plan is in terminal state: executed");
+        let json = plan.to_json();
+        assert_eq!(
+            json["outcome"],
+            json!({"state": "executed", "entitiesAffected": 2, "summary": null, "details": null})
+        );
+        assert_eq!(Plan::of("p1", json).unwrap(), plan);
+    }
+
+    #[test]
+    fn dispatchers_say_what_they_did() {
+        assert_eq!(Executed::read(&Value::Null).unwrap().to_json()["entitiesAffected"], 0);
+        for bad in
+            [json!(1), json!({}), json!({"entitiesAffected": -1}), json!({"entitiesAffected": 1, "x": 1})]
+        {
+            assert!(Executed::read(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn references_are_listed_once() {
+        let action = json!({"kind": "a", "references": [{"kind": "S", "id": "1"}, {"kind": "S", "id": "2"}]});
+        let plan = draft(json!({"actions": [action, action]})).unwrap();
+        assert_eq!(plan.references(), [("S".to_owned(), "1".to_owned()), ("S".to_owned(), "2".to_owned())]);
+    }
+}
