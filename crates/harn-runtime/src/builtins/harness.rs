@@ -28,7 +28,7 @@ builtins! {
     /// println(p.cache_key.count()) // -> 64
     /// ```
     Pure fn layered_prompt(cx, layers: Value as "any?") -> "LayeredPrompt" {
-        record("LayeredPrompt", &harn_prompt::layered_prompt(&plain(&layers)).or_throw()?.to_json())
+        record("LayeredPrompt", &harn_prompt::layered_prompt(&shown(&layers)).or_throw()?.to_json())
     }
 
     /// Adds rows to the tools table of a prompt: a text, or what `layered_prompt` made.
@@ -38,7 +38,7 @@ builtins! {
     /// println(p.text.contains("| find | Find. |  |")) // -> true
     /// ```
     Pure fn augment_prompt_tools(cx, prompt: Value as "any?", tools: Value as "any?") -> "LayeredPrompt" {
-        let rows = harn_prompt::layered::tool_rows(&plain(&tools)).or_throw()?;
+        let rows = harn_prompt::layered::tool_rows(&shown(&tools)).or_throw()?;
         let layered = prompt.as_struct().is_some().then(|| entry(&prompt, "text"));
         let text = layered.unwrap_or(prompt).to_string();
         record("LayeredPrompt", &harn_prompt::augment_prompt_tools(&text, rows).to_json())
@@ -217,7 +217,7 @@ pub(crate) fn bind_handler(spec: &Value, handler: &Value) -> Result<Value> {
 }
 
 /// Where the predicate of a dynamic approval is kept.
-const PREDICATE: &str = "approval_predicate";
+pub(crate) const PREDICATE: &str = "approval_predicate";
 
 /// What a tool spec holds besides its description.
 #[derive(Clone, Default)]
@@ -253,15 +253,31 @@ fn with_closures(value: Result<Value>, closures: &[(&str, Value)]) -> Result<Val
     let value = value?;
     let Some(instance) = value.as_struct() else { return Ok(value) };
     let name = instance.ty.name.clone();
-    let fields = instance.fields();
-    let mut all: Vec<(&str, Value)> = fields.iter().map(|(key, v)| (key.as_str(), (*v).clone())).collect();
+    let mut all: Vec<(&str, Value)> =
+        instance.ty.fields.iter().map(|key| key.as_str()).zip(instance.slots.iter().cloned()).collect();
     all.extend(closures.iter().filter(|(_, v)| is_callable(v)).map(|(key, v)| (*key, v.clone())));
     record_of(&name, all)
 }
 
+/// An approval that was not given is shown and overrides nothing: it is the first field of the record then, which can be
+/// seen by nobody else.
 fn tool_record(spec: &ToolSpec, closures: &Closures) -> Result<Value> {
     let closures = [("handler", closures.handler.clone()), (PREDICATE, closures.predicate.clone())];
-    with_closures(record("ToolSpec", &spec.to_json()), &closures)
+    let mut fields = spec.to_json();
+    if let (false, Json::Object(map)) = (spec.approval_given, &mut fields)
+        && let Some(approval) = map.shift_remove("approval")
+    {
+        map.shift_insert(0, "approval".to_owned(), approval);
+    }
+    with_closures(record("ToolSpec", &fields), &closures)
+}
+
+/// Whether a value is a tool spec whose approval was not given.
+fn has_no_approval(value: &Value) -> bool {
+    value.as_struct().is_some_and(|tool| {
+        tool.ty.name.as_str() == "ToolSpec"
+            && tool.ty.fields.first().is_some_and(|f| f.as_str() == "approval")
+    })
 }
 
 /// Tool specs with the closures of the values they were made of, which stand in the same order.
@@ -325,6 +341,7 @@ fn runtime_record(spec: &RuntimeSpec, config: &Value) -> Result<Value> {
     for agent in agents.as_list().into_iter().flat_map(|list| list.iter()) {
         bindings.extend(entry(agent, "tools").as_list().into_iter().flat_map(|list| list.to_vec()));
     }
+    let references = entry(config, "references");
     let toolkits = entry(config, "toolkits");
     let toolkit_tools =
         |at: usize| toolkits.as_list().and_then(|list| list.get(at)).map(|t| entry(t, "tools"));
@@ -346,7 +363,19 @@ fn runtime_record(spec: &RuntimeSpec, config: &Value) -> Result<Value> {
                     .map(|(at, a)| agent_record(a, &entry(&agent_at(at), "tools")))
                     .collect())?,
             ),
-            ("references", all(spec.references.iter().map(reference_record).collect())?),
+            (
+                "references",
+                all(spec
+                    .references
+                    .iter()
+                    .enumerate()
+                    .map(|(at, reference)| {
+                        let given = references.as_list().and_then(|list| list.get(at)).cloned();
+                        let glimpse = entry(&given.unwrap_or_default(), "glimpse");
+                        with_closures(reference_record(reference), &[("glimpse", glimpse)])
+                    })
+                    .collect())?,
+            ),
             ("plans", all(spec.plans.iter().map(plan_record).collect())?),
             (
                 "toolkits",
@@ -366,7 +395,8 @@ fn runtime_record(spec: &RuntimeSpec, config: &Value) -> Result<Value> {
     )
 }
 
-fn program_record(program: &Json) -> Result<Value> {
+/// The program that an interpreter gets, as a value.
+pub(crate) fn program_record(program: &Json) -> Result<Value> {
     let part = |key: &str| program.get(key).cloned().unwrap_or_default();
     record_of(
         "ChatProgram",
@@ -385,24 +415,45 @@ fn named(function: &str, arguments: &[Value]) -> Result<Json> {
     named_config(function, &arguments).or_throw()
 }
 
-fn descriptions(cx: &Cx) -> Result<ToolkitDescriptions> {
+/// What the tools of the runtime are described with.
+pub(crate) fn descriptions(cx: &Cx) -> Result<ToolkitDescriptions> {
     let rendered: std::result::Result<_, HarnessError> = ToolkitDescriptions::render(&prompts_of(cx));
     rendered.or_throw()
 }
 
-/// A value as JSON, where tool specs are what the constructors accept: their predicates stay here.
-fn plain(value: &Value) -> Json {
+/// A value as JSON, where tool specs are what the constructors accept: their predicates stay here, and approvals that were
+/// not given are left out.
+pub(crate) fn plain(value: &Value) -> Json {
     let mut json = to_json(value);
-    drop_predicates(&mut json);
+    tidy(&mut json, value, false);
     json
 }
 
-fn drop_predicates(json: &mut Json) {
+/// As [`plain`] for prompts, which show every approval.
+fn shown(value: &Value) -> Json {
+    let mut json = to_json(value);
+    tidy(&mut json, value, true);
+    json
+}
+
+fn tidy(json: &mut Json, value: &Value, shown: bool) {
     match json {
-        Json::Array(items) => items.iter_mut().for_each(drop_predicates),
+        Json::Array(items) => {
+            let values = value.as_list();
+            for (at, item) in items.iter_mut().enumerate() {
+                tidy(item, &values.and_then(|list| list.get(at)).cloned().unwrap_or_default(), shown);
+            }
+        }
         Json::Object(map) => {
             map.shift_remove(PREDICATE);
-            map.values_mut().for_each(drop_predicates);
+            if !shown && has_no_approval(value) {
+                map.shift_remove("approval");
+            }
+            let fields = value.to_dict();
+            for (key, item) in map.iter_mut() {
+                let field = fields.as_ref().and_then(|fields| fields.get_str(key)).cloned();
+                tidy(item, &field.unwrap_or_default(), shown);
+            }
         }
         _ => {}
     }
