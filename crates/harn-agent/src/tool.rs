@@ -224,7 +224,15 @@ impl Annotations {
     }
 }
 
+/// Marks the entry of a tool whose handler checks its arguments itself and is told the id of the call.
+pub const OF_RUNTIME: &str = "_runtime";
+
 impl LoopTool {
+    /// Tells whether the handler checks the arguments itself and is told the id of the call.
+    pub fn is_of_runtime(&self) -> bool {
+        self.entry[OF_RUNTIME] == true
+    }
+
     /// Reads an entry of `tools`. `from_registry` says that it passed `tool_define`, which lets tools
     /// without a handler be dispatched by the host.
     ///
@@ -253,6 +261,9 @@ impl LoopTool {
         required.extend(annotations.required.iter().cloned());
         required.sort();
         required.dedup();
+        if entry[OF_RUNTIME] == true {
+            required.clear();
+        }
         Ok(LoopTool {
             backend: backend(entry, &def.name, from_registry)?,
             entry: entry.clone(),

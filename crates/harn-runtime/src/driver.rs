@@ -39,7 +39,7 @@ use crate::template_state::{LlmBinding, OpenContext};
 use setup::{check_surface, command_policies, context_window, handlers, surface_of};
 
 pub(crate) use setup::loop_config;
-pub(crate) use tools::declared_parameters;
+pub(crate) use tools::{declared_parameters, report_bug};
 
 /// What a loop needs of the script that started it.
 struct Driver {
@@ -52,7 +52,6 @@ struct Driver {
     /// The options as the script gave them.
     options: Value,
     session: Rc<Session>,
-    sessions: Rc<Sessions>,
     /// How many messages of the loop its session has, when it keeps them.
     stored: Cell<Option<usize>>,
     /// The iteration that runs.
@@ -173,7 +172,6 @@ pub(crate) async fn run_kept(
         providers,
         options: given.clone(),
         session: session.clone(),
-        sessions: sessions.clone(),
         stored: Cell::new(stored),
         iteration: Cell::new(0),
         hooks: cx.state::<Hooks>(),

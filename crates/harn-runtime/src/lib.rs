@@ -18,7 +18,7 @@
 //! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
 //! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop (`driver/setup.rs` reads its options, `driver/tools.rs` runs its tools), `workflow.rs` those of a workflow, `mailbox.rs` holds messages to workflows,
 //! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people, `host.rs` takes what the host says, `skill_files.rs` finds skills on disk,
-//! `session.rs` holds what belongs to a loop, `session_store.rs` keeps sessions for later processes (`stored.rs`: what is there of one), `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `rest.rs` is what loops that rest need, `daemon.rs` holds those with a handle, `rehearsal.rs` shows the prompts of a run without models.
+//! `session.rs` holds what belongs to a loop, `session_store.rs` keeps sessions for later processes (`stored.rs`: what is there of one), `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `roles/` runtimes of agents with roles, `rest.rs` is what loops that rest need, `daemon.rs` holds those with a handle, `rehearsal.rs` shows the prompts of a run without models.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -44,6 +44,7 @@ mod policy;
 mod rehearsal;
 mod reminders;
 mod rest;
+mod roles;
 mod session;
 mod session_store;
 mod skill_files;

@@ -181,10 +181,19 @@ pub(crate) fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let make = || {
         let runtime =
             LlmRuntime::new(Rc::new(ProgramHost { vm: Rc::downgrade(vm), system: vm.system().clone() }));
-        crate::llm_layers::configure(&runtime, vm, dir);
+        crate::llm_layers::configure(&runtime, vm, dir, Vec::new());
         Rc::new(runtime)
     };
     state.runtime.get_or_init(make).clone()
+}
+
+/// Model calls of their own for a part of the program, with more configuration above that of the project.
+pub(crate) fn runtime_with(cx: &Cx, layers: Vec<harn_llm::config::Layer>) -> Rc<LlmRuntime> {
+    let vm = cx.vm();
+    let host = ProgramHost { vm: Rc::downgrade(vm), system: vm.system().clone() };
+    let runtime = LlmRuntime::new(Rc::new(host));
+    crate::llm_layers::configure(&runtime, vm, &cx.caller_dir(), layers);
+    Rc::new(runtime)
 }
 
 struct ProgramHost {

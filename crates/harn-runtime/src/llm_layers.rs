@@ -13,8 +13,8 @@ use harn_vm::Vm;
 use crate::convert::from_json;
 use crate::llm_tables::{self, LlmConfigProblem};
 
-/// Adds the configuration layers of the project that `dir` belongs to, and opens the call log.
-pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path) {
+/// Adds the configuration layers of the project that `dir` belongs to and those `above` them, and opens the call log.
+pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path, above: Vec<Layer>) {
     let system = &**vm.system();
     let mut layers: Vec<Layer> = user_file(system).into_iter().collect();
     let dir = if dir.is_absolute() { dir.to_owned() } else { system.work_dir().join(dir) };
@@ -32,6 +32,7 @@ pub(crate) fn configure(runtime: &LlmRuntime, vm: &Rc<Vm>, dir: &Path) {
             system.write_err(&format!("[llm_config] {problem}\n"));
         }
     }
+    layers.extend(above);
     if !layers.is_empty() {
         runtime.set_config_layers(layers);
     }

@@ -16,6 +16,7 @@ mod mock;
 mod models;
 mod prompt;
 mod reminder;
+mod roles;
 mod session;
 mod skill;
 mod stream;
@@ -31,6 +32,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         template::TEMPLATES,
         prompt::PROMPTS,
         harness::HARNESS,
+        roles::ROLES,
         llm::LLM,
         models::MODELS,
         models::COSTS,
@@ -65,6 +67,7 @@ pub(crate) fn methods() -> [MethodTable; 4] {
 }
 
 pub(crate) use graph::read_keeping as read_graph;
+pub(crate) use harness::{PREDICATE, descriptions, plain, program_record};
 pub(crate) use llm::{call_dict, call_once, failed};
 pub(crate) use template::file;
 pub(crate) use tool::result_text;

@@ -11,13 +11,14 @@ use harn_stdlib::Later;
 use harn_system::SystemExt;
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::Closure;
-use harn_vm::{ErrorKind, Result};
+use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Driver, millis};
 use crate::builtins::result_text;
 use crate::command_policy::CommandPolicies;
 use crate::convert::{from_json, to_json};
+use crate::session::Sessions;
 
 impl Driver {
     pub(super) async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
@@ -131,24 +132,18 @@ impl Driver {
         match agent.config().tool_errors {
             ToolErrors::Silent => {}
             ToolErrors::Raise => return result.map(Ok),
-            ToolErrors::Report => {
-                let (diagnostic, file) = harn_vm::uncaught(self.cx.vm(), error);
-                let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
-                if self.sessions.reported.borrow_mut().insert(place) {
-                    let drawn = match &file {
-                        Some(file) => diagnostic.render(file, false),
-                        None => diagnostic.render_plain(false),
-                    };
-                    self.cx.system().write_err(&format!("{}\n", drawn.trim_end()));
-                }
-            }
+            ToolErrors::Report => report_bug(&self.cx, error),
         }
         Ok(result)
     }
 
     /// The arguments of a handler: one dict, or for a `tool` declaration its parameters by name.
     fn arguments(&self, agent: &AgentLoop, run: &ToolRun, handler: &Value) -> Vec<Value> {
-        let declared = agent.config().tool(&run.name).and_then(|t| t.entry.get("parameters"));
+        let tool = agent.config().tool(&run.name);
+        if tool.is_some_and(harn_agent::tool::LoopTool::is_of_runtime) {
+            return vec![from_json(&run.arguments), Value::str(&run.id)];
+        }
+        let declared = tool.and_then(|t| t.entry.get("parameters"));
         let declared = declared.and_then(Json::as_object);
         let Some(names) = declared_parameters(handler, &run.name, declared) else {
             return vec![from_json(&run.arguments)];
@@ -222,6 +217,22 @@ impl Driver {
             format!("{}{slash}", name.display())
         });
         Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Tells whoever wrote the program of an error in a handler that the program did not throw itself; each place once.
+pub(crate) fn report_bug(cx: &Cx, error: &Error) {
+    if !matches!(error.kind(), ErrorKind::Runtime(_) | ErrorKind::Type(_)) {
+        return;
+    }
+    let (diagnostic, file) = harn_vm::uncaught(cx.vm(), error);
+    let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
+    if cx.state::<Sessions>().reported.borrow_mut().insert(place) {
+        let drawn = match &file {
+            Some(file) => diagnostic.render(file, false),
+            None => diagnostic.render_plain(false),
+        };
+        cx.system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 }
 

@@ -1,0 +1,175 @@
+//! Questions to people: whether one has to be asked, and the wait for the answer.
+//!
+//! Where references and approvals outlive the process, a request does, too: the same call of the same agent in the same thread
+//! asks with the same id again, and takes the answer that was given meanwhile.
+
+use std::rc::Rc;
+
+use harn_agent::harness::Approval;
+use harn_agent::roles::approvals::AnswerError;
+use harn_agent::roles::{Decision, Outcome, content_id, event};
+use harn_value::Value;
+use harn_vm::Result;
+use serde_json::{Value as Json, json};
+
+use crate::convert::{OrThrow, entry};
+use crate::llm_host::new_id;
+use crate::roles::closures::At;
+use crate::roles::run::Turn;
+use crate::roles::runtime::RoleRuntime;
+use crate::roles::shelf::key;
+
+/// Whether people have to be asked. A predicate that fails counts as yes.
+///
+/// # Errors
+/// Only what ends the program or the run.
+pub(crate) async fn must_ask(at: &At, rule: &Approval, subject: Value, context: Value) -> Result<bool> {
+    let id = match rule {
+        Approval::Never => return Ok(false),
+        Approval::Always => return Ok(true),
+        Approval::Dynamic(id) => id,
+    };
+    match at.call(&at.closure("predicates", id), vec![subject, context]).await {
+        Ok(answer) => Ok(answer.truthy()),
+        Err(error) if error.is_catchable() && !at.cx.task().is_cancelled() => {
+            let text = format!("[harn] warning: approval predicate '{id}': {error}; a person is asked\n"); // prose-ok: diagnostic
+            at.cx.vm().system().write_err(&text);
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What is asked.
+pub(crate) struct Question<'a> {
+    /// `tool` or `plan`.
+    pub(crate) kind: &'a str,
+    /// The tool, or the id of the plan.
+    pub(crate) target: &'a str,
+    /// Its arguments, or the plan.
+    pub(crate) payload: Json,
+    /// The call that waits.
+    pub(crate) call: &'a str,
+    /// Views of what a plan refers to.
+    pub(crate) glimpse: Option<Json>,
+    /// Told right behind the request.
+    pub(crate) then: Option<Json>,
+}
+
+/// Asks, and waits for the answer.
+///
+/// # Errors
+/// The run is over before there is one; the store fails.
+pub(crate) async fn ask(at: &At, turn: &Rc<Turn>, question: Question<'_>) -> Result<Decision> {
+    let runtime = &turn.run.runtime;
+    let mut data = json!({
+        "kind": question.kind, "target": question.target, "payload": question.payload,
+        "resourceId": runtime.tenant(), "threadId": turn.thread,
+    });
+    let agent = &turn.bound().spec.name;
+    let same = key(&["asked", runtime.tenant(), agent, &content_id(&data)]);
+    let (id, given) = recall(at, runtime, &same).await?;
+    data["id"] = id.as_str().into();
+    data["correlationId"] = question.call.into();
+    if let Some(glimpse) = question.glimpse {
+        data["glimpse"] = glimpse;
+    }
+    runtime.approvals.borrow_mut().open(&id, &turn.run.trace.id);
+    if let Some(decision) = given {
+        runtime.approvals.borrow_mut().answer(&id, decision).or_throw()?;
+    }
+    turn.emit(at, event::with_data("approval-required", data)).await?;
+    if let Some(event) = question.then {
+        turn.emit(at, event).await?;
+    }
+    let decision = loop {
+        let mut answered = std::pin::pin!(runtime.answered.notified());
+        answered.as_mut().enable();
+        if let Some(decision) = runtime.approvals.borrow_mut().take(&id) {
+            break decision;
+        }
+        answered.await;
+    };
+    if runtime.kv.is_durable() {
+        // The next call of this kind is a new question.
+        runtime.kv.change(at, &same, |_| Ok((Json::Null, ()))).await?;
+        runtime.kv.change(at, &id_key(runtime, &id), |_| Ok((json!({"state": "resolved"}), ()))).await?;
+    }
+    turn.emit(at, event::with_data("approval-decision", decision.to_event(&id))).await?;
+    Ok(decision)
+}
+
+fn id_key(runtime: &RoleRuntime, id: &str) -> String {
+    key(&["approval", runtime.tenant(), id])
+}
+
+/// The id of a question, the one of an earlier process if it asked the same, and the answer if there is one.
+async fn recall(at: &At, runtime: &RoleRuntime, same: &str) -> Result<(String, Option<Decision>)> {
+    let fresh = new_id(at.cx.vm());
+    if !runtime.kv.is_durable() {
+        return Ok((fresh, None));
+    }
+    let mut id = runtime
+        .kv
+        .change(at, same, |found| {
+            let id = found.and_then(|id| id.as_str().map(str::to_owned)).unwrap_or_else(|| fresh.clone());
+            Ok((id.as_str().into(), id))
+        })
+        .await?;
+    if runtime.approvals.borrow_mut().is_pending(&id) {
+        // Another call of this process asks the same now: each has a question of its own.
+        id = fresh;
+    }
+    let state = runtime
+        .kv
+        .change(at, &id_key(runtime, &id), |found| {
+            let state = found.filter(|state| state["state"] == "answered");
+            let state = state.unwrap_or_else(|| json!({"state": "pending"}));
+            Ok((state.clone(), state))
+        })
+        .await?;
+    let outcome = state["outcome"].as_str().and_then(Outcome::named);
+    let decision = outcome.map(|outcome| Decision {
+        outcome,
+        feedback: state["feedback"].as_str().map(str::to_owned),
+        partial: state.get("partial").filter(|partial| !partial.is_null()).cloned(),
+    });
+    Ok((id, decision))
+}
+
+/// `respond_to_approval`.
+///
+/// # Errors
+/// There is no such request, it was answered, or the answer is none.
+pub(crate) async fn respond(
+    at: &At,
+    runtime: &RoleRuntime,
+    id: &str,
+    outcome: &str,
+    options: &Value,
+) -> Result<()> {
+    let word = Outcome::named(outcome).ok_or_else(|| AnswerError::Outcome(outcome.to_owned())).or_throw()?;
+    let feedback = entry(options, "feedback");
+    let feedback = feedback.as_str().map(|text| text.to_string());
+    let partial = entry(options, "partial");
+    let partial = (!partial.is_nil()).then(|| crate::convert::to_json(&partial));
+    let decision = Decision { outcome: word, feedback, partial };
+    let known = runtime.approvals.borrow_mut().answer(id, decision.clone());
+    match known {
+        Ok(()) => runtime.answered.notify_waiters(),
+        Err(AnswerError::NotFound(_)) if runtime.kv.is_durable() => {
+            // It was asked by a process that is gone.
+            let state = json!({"state": "answered", "outcome": decision.outcome.as_str(),
+                               "feedback": decision.feedback, "partial": decision.partial});
+            let change = |found: Option<Json>| match found.as_ref().and_then(|state| state["state"].as_str())
+            {
+                Some("pending") => Ok((state, ())),
+                Some(_) => Err(AnswerError::Resolved(id.to_owned())).or_throw(),
+                None => Err(AnswerError::NotFound(id.to_owned())).or_throw(),
+            };
+            runtime.kv.change(at, &id_key(runtime, id), change).await?;
+        }
+        Err(error) => return Err(error).or_throw(),
+    }
+    Ok(())
+}
