@@ -41,6 +41,22 @@ fn the_list() {
 }
 
 #[test]
+fn agents_with_roles_and_a_plan() {
+    let ran = harn(&["demo", "roles", "--no-record"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for line in [
+        "│  │  ← look_up 40",
+        "│  │  ▸ plan spring-1: proposal → pending_approval",
+        "│  │  ! price_changed {\"product\":\"lamp\",\"to\":36}",
+        "│  │  ▸ plan spring-1: executing → done",
+        "│  ■ stop, 2736 tokens",
+        "└ coordinator",
+    ] {
+        assert!(ran.out.lines().any(|l| l == line), "{line}\n{}", ran.out);
+    }
+}
+
+#[test]
 fn prompt_guidance_as_people_see_it() {
     let ran = harn(&["demo", "prompt-guidance", "--no-record"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));

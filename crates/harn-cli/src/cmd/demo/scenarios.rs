@@ -52,6 +52,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             (REPLIES, include_str!("../../../demos/provider-race/replies.jsonl")),
         ],
     },
+    Scenario {
+        id: "roles",
+        title: "Four agents with roles, and a plan that somebody approves",
+        description: "A coordinator asks a specialist, lets a planner write a plan and an executor carry it out after it was \
+                      approved. The events of the run are drawn as a timeline. What the models say is recorded; tools, \
+                      plan and approval are real.",
+        files: &[
+            (PROGRAM, include_str!("../../../demos/roles/main.harn")),
+            (REPLIES, include_str!("../../../demos/roles/replies.jsonl")),
+        ],
+    },
 ];
 
 #[cfg(test)]
