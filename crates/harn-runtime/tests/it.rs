@@ -12,4 +12,5 @@ mod guide;
 mod host;
 mod options;
 mod prompts;
+mod roles;
 mod wire;

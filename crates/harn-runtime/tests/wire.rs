@@ -6,14 +6,14 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::{Value as Json, json};
 
 /// A request as it arrived: path, headers in lower case, body.
-struct Seen {
-    path: String,
+pub(crate) struct Seen {
+    pub(crate) path: String,
     headers: String,
-    body: Json,
+    pub(crate) body: Json,
 }
 
 /// Answers one connection per prepared reply, and hands the requests on.
-fn serve(replies: Vec<String>) -> (String, Receiver<Seen>) {
+pub(crate) fn serve(replies: Vec<String>) -> (String, Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (give, take) = channel();
@@ -52,7 +52,7 @@ fn read(stream: &TcpStream) -> Seen {
     Seen { path, headers: head, body: serde_json::from_slice(&body).unwrap_or(Json::Null) }
 }
 
-fn http(status: &str, kind: &str, extra: &str, body: &str) -> String {
+pub(crate) fn http(status: &str, kind: &str, extra: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{extra}connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -79,7 +79,7 @@ fn delta(delta: Json, finish: Option<&str>) -> Json {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 }
 
-fn openai_call(name: &str, arguments: &str) -> String {
+pub(crate) fn openai_call(name: &str, arguments: &str) -> String {
     let call = json!([{"index": 0, "id": "call_9", "type": "function", "function": {"name": name, "arguments": arguments}}]);
     openai(&[
         delta(json!({"role": "assistant", "tool_calls": call}), None),
@@ -88,7 +88,7 @@ fn openai_call(name: &str, arguments: &str) -> String {
     ])
 }
 
-fn openai_text(text: &str) -> String {
+pub(crate) fn openai_text(text: &str) -> String {
     openai(&[
         delta(json!({"content": text}), None),
         delta(json!({}), Some("stop")),
@@ -96,7 +96,7 @@ fn openai_text(text: &str) -> String {
     ])
 }
 
-fn anthropic(blocks: &[Json], stop: &str) -> String {
+pub(crate) fn anthropic(blocks: &[Json], stop: &str) -> String {
     let mut events = vec![(
         "message_start",
         json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [],

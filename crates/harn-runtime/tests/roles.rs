@@ -1,0 +1,224 @@
+//! The role runtime: what goes to models on each wire format, and properties of runs that are made up.
+
+use harn_agent::roles::order;
+use serde_json::{Value as Json, json};
+
+use crate::wire::{anthropic, http, openai_call, openai_text, serve};
+
+/// A runtime with one specialist whose provider is at `url`; prints the prompt, then the text of the run.
+fn program(provider: &str, model: &str, url: &str, more: &str) -> String {
+    format!(
+        r#"
+let prompt = layered_prompt({{identity: "You add: ünïcode, `ticks`.", safety: ["Never guess."], domain_knowledge: {{b: 1, a: [2.0]}}}})
+let add = define_tool("add", {{input_schema: {{a: "int", b: "int"}}, description: "Adds.", approval: "never"}}, {{ args, ctx -> args.a + args.b }})
+let s = define_specialist("s", {{model: {{id: "{model}", provider: "{provider}"}}, prompt: prompt, tools: [add], stateful: true}})
+let spec = define_runtime({{tenant: define_tenant("acme", "v1"), agents: [s], providers: {{{provider}: {{base_url: "{url}"{more}}}}}}})
+let rt = create_runtime(spec)
+println(json_stringify(spec.agents[0].system_prompt))
+for question in ["2 + 3?", "And?"] {{
+  for e in rt.run_specialist("s", question, {{thread_id: "t"}}) {{
+    if e.type == "text" {{ print(e.text) }}
+    if e.type == "error" {{ print(e.error.message) }}
+  }}
+  println("")
+}}
+"#
+    )
+}
+
+/// Runs it; gives the prompt and what was said.
+fn run(text: &str, env: &[(&str, &str)]) -> (Json, String) {
+    let printed = crate::common::output(text, env);
+    let (prompt, said) = printed.split_once('\n').unwrap();
+    (serde_json::from_str(prompt).unwrap(), said.to_owned())
+}
+
+#[test]
+fn openai_style_gets_the_prompt_to_the_byte() {
+    let call = openai_call("add", "{\"a\": 2, \"b\": 3}");
+    let (url, requests) = serve(vec![call, openai_text("It is 5."), openai_text("Still 5.")]);
+    let (prompt, said) =
+        run(&program("openai", "gpt-4o", &format!("{url}/v1"), ""), &[("OPENAI_API_KEY", "sk-x")]);
+    assert_eq!(said, "It is 5.\nStill 5.\n");
+    let one = requests.recv().unwrap().body;
+    assert_eq!(one["messages"][0], json!({"role": "system", "content": prompt}));
+    assert_eq!(one["messages"][1]["content"], "2 + 3?");
+    assert_eq!(one["tools"][0]["function"]["name"], "add");
+    let two = requests.recv().unwrap().body;
+    assert_eq!(two["messages"][0], one["messages"][0]);
+    assert_eq!(two["messages"][3]["content"], "5", "the tool's result");
+    let three = requests.recv().unwrap().body;
+    let said: Vec<_> = three["messages"].as_array().unwrap().iter().map(|m| m["content"].clone()).collect();
+    assert_eq!(said, [prompt, json!("2 + 3?"), json!("It is 5."), json!("And?")], "system, history, prompt");
+}
+
+#[test]
+fn anthropic_gets_the_prompt_to_the_byte() {
+    let call = json!({"type": "tool_use", "id": "tu_1", "name": "add", "input": {"a": 2, "b": 3}});
+    let text = |text: &str| anthropic(&[json!({"type": "text", "text": text})], "end_turn");
+    let (url, requests) = serve(vec![anthropic(&[call], "tool_use"), text("It is 5."), text("Still 5.")]);
+    let (prompt, said) = run(
+        &program("anthropic", "claude-sonnet-4-20250514", &format!("{url}/v1"), ""),
+        &[("ANTHROPIC_API_KEY", "sk-x")],
+    );
+    assert_eq!(said, "It is 5.\nStill 5.\n");
+    let one = requests.recv().unwrap().body;
+    let system = match &one["system"] {
+        Json::Array(blocks) => blocks.iter().map(|b| b["text"].as_str().unwrap()).collect::<String>(),
+        other => other.as_str().unwrap().to_owned(),
+    };
+    assert_eq!(Json::from(system), prompt);
+    assert_eq!(one["tools"][0]["name"], "add");
+}
+
+#[test]
+fn bedrock_gets_the_prompt_to_the_byte() {
+    let refusal = || http("400 Bad Request", "application/json", "", "{\"message\": \"no\"}");
+    let (url, requests) = serve(vec![refusal(), refusal()]);
+    let env =
+        [("AWS_ACCESS_KEY_ID", "AKIA"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1")];
+    let (prompt, _) = run(&program("bedrock", "anthropic.claude-3-5-sonnet-20240620-v1:0", &url, ""), &env);
+    let one = requests.recv().unwrap().body;
+    assert_eq!(one["system"][0]["text"], prompt, "{one}");
+    assert_eq!(one["messages"][0]["content"][0]["text"], "2 + 3?");
+}
+
+/// Programs that keep things in a file, which a system in memory has no room for.
+#[test]
+fn what_is_kept_is_found_again() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "harn") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let expected = std::fs::read_to_string(path.with_extension("expected")).unwrap();
+            assert_eq!(crate::common::output(&text, &[]), expected, "{}", path.display());
+            count += 1;
+        }
+    }
+    assert_eq!(count, 5);
+}
+
+/// A small source of chance that is the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+const AGENTS: &str = r#"
+let plan = define_plan("P", {schema: {type: "object"}})
+let gated = define_tool("gated", {input_schema: {}, approval: "always"}, { args, ctx -> "gated" })
+let plain = define_tool("plain", {input_schema: {n: "int"}}, { args, ctx -> ctx.progress("p"); args.n })
+let broken = define_tool("broken", {input_schema: {}}, { args, ctx -> throw "broken" })
+let tools = [gated, plain, broken]
+let agents = [
+  define_coordinator("c", {model: "m", prompt: "x", routes: ["p", "e", "s"], tools: tools}),
+  define_planner("p", {model: "m", prompt: "x", plan: plan, tools: tools}),
+  define_executor("e", {model: "m", prompt: "x", plan: plan, tools: tools, routes: ["s"], toolkits: ["agents"]}),
+  define_specialist("s", {model: "m", prompt: "x", tools: tools}),
+]
+let rt = create_runtime(define_runtime({tenant: define_tenant("t", "v"), agents: agents}), {
+  interpreter: "scripted", action_dispatcher: { actions, ctx -> if actions.count() > 1 { throw "no" } else { nil } },
+})
+"#;
+
+/// A made-up script for an agent.
+fn script(chance: &mut Chance, depth: u32) -> Json {
+    let calls: Vec<Json> = (0..chance.below(4)).map(|_| call(chance, depth)).collect();
+    json!({"script": calls})
+}
+
+fn call(chance: &mut Chance, depth: u32) -> Json {
+    match chance.below(if depth < 3 { 9 } else { 7 }) {
+        0 => json!({"tool": "gated"}),
+        1 => json!({"tool": "plain", "args": {"n": chance.below(9)}}),
+        2 => json!({"tool": "plain", "args": {"n": "x"}}),
+        3 => json!({"tool": "broken"}),
+        4 => json!({"tool": "nobody"}),
+        5 => {
+            let actions: Vec<Json> = (0..chance.below(3)).map(|_| json!({"kind": "a"})).collect();
+            let body = json!({"actions": actions});
+            json!({"tool": "storePlan", "args": {"specName": "P", "planId": "p1", "body": body}})
+        }
+        6 => json!({"tool": "executePlan", "args": {"planId": "p1"}}),
+        _ => {
+            let agent = ["p", "e", "s", "nobody"][usize::try_from(chance.below(4)).unwrap()];
+            let prompt = script(chance, depth + 1).to_string();
+            json!({"tool": "call_agent", "args": {"agent": agent, "prompt": prompt}})
+        }
+    }
+}
+
+#[test]
+fn made_up_runs_keep_the_order_of_events() {
+    let mut chance = Chance(88_172_645_463_325_252);
+    let prompts: Vec<String> = (0..60).map(|_| script(&mut chance, 0).to_string()).collect();
+    let text = format!(
+        "{AGENTS}\nfor prompt in json_parse({:?}) {{{}",
+        Json::from(prompts).to_string(),
+        r#"
+  var events = []
+  var n = 0
+  for e in rt.query(prompt, {thread_id: "t"}) {
+    events = events + [e]
+    if e.type == "approval-required" {
+      n = n + 1
+      rt.respond_to_approval(e.data.id, ["approve", "reject", "revise"][n % 3])
+    }
+  }
+  println(json_stringify(events))
+}
+"#
+    );
+    let printed = crate::common::output(&text, &[]);
+    let mut runs = 0;
+    for line in printed.lines() {
+        let events: Vec<Json> = serde_json::from_str(line).unwrap();
+        assert_eq!(order::violations(&events), [] as [&str; 0], "{line}");
+        runs += 1;
+    }
+    assert_eq!(runs, 60);
+}
+
+#[test]
+fn cancelled_runs_leave_nothing_behind() {
+    let mut chance = Chance(1_442_695_040_888_963);
+    let prompts: Vec<String> = (0..25).map(|_| script(&mut chance, 0).to_string()).collect();
+    let text = format!(
+        "{AGENTS}\nlet prompts = json_parse({:?})\n{}",
+        Json::from(prompts).to_string(),
+        r#"
+fn some_of(prompt, count) {
+  var seen = 0
+  var asked = nil
+  for e in rt.query(prompt, {thread_id: "t"}) {
+    seen = seen + 1
+    if e.type == "approval-required" { asked = e.data.id }
+    if seen >= count || asked != nil { return asked }
+  }
+  return nil
+}
+var asked = []
+for (i, prompt) in prompts.enumerate() {
+  let id = some_of(prompt, i % 7 + 1)
+  if id != nil { asked = asked + [id] }
+}
+sleep(1s)
+var resolved = 0
+for id in asked {
+  try { rt.respond_to_approval(id, "approve") } catch (e) { if e == "approval already resolved: ${id}" { resolved = resolved + 1 } }
+}
+println("${asked.count() > 0} ${resolved == asked.count()}")
+println(rt.list_traces().filter({ t -> t.status == "running" }).count())
+println(rt.program_for("c", "x", {thread_id: "t"}).conversation.history.count() % 2)
+"#
+    );
+    assert_eq!(crate::common::output(&text, &[]), "true true\n0\n0\n");
+}
