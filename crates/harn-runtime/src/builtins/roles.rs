@@ -42,23 +42,23 @@ builtins! {
     }
 
     /// `query` of a handle.
-    State fn role_query = "__role_query"(cx, runtime: Value, closures: Value as "any?", prompt: Value as "any?", options: Value as "any?") -> "stream" {
+    State async fn role_query = "__role_query"(cx, runtime: Value, closures: Value as "any?", prompt: Value as "any?", options: Value as "any?") -> "stream" {
         options_of("query", &options, &["thread_id"])?;
         let prompt = prompt_of("query", &prompt)?;
         let thread = text_option("query", &options, "thread_id")?;
         let thread = thread.ok_or_else(|| thrown("query: thread_id must be a non-empty string"))?;
-        start::start(&at(cx, &closures), &Held::of(&runtime)?, None, &prompt, &thread)?
+        start::start(&at(&cx, &closures), &Held::of(&runtime)?, None, &prompt, &thread)?
     }
 
     /// `run_specialist` of a handle.
-    State fn role_run_specialist = "__role_run_specialist"(cx, runtime: Value, closures: Value as "any?", name: Value as "any?", prompt: Value as "any?", options: Value as "any?") -> "stream" {
+    State async fn role_run_specialist = "__role_run_specialist"(cx, runtime: Value, closures: Value as "any?", name: Value as "any?", prompt: Value as "any?", options: Value as "any?") -> "stream" {
         options_of("run_specialist", &options, &["thread_id"])?;
         let prompt = prompt_of("run_specialist", &prompt)?;
         let Some(name) = name.as_str() else {
             return Err(thrown(format!("run_specialist: name must be a string, got {}", name.type_name())));
         };
         let thread = text_option("run_specialist", &options, "thread_id")?.unwrap_or_else(|| new_id(cx.vm()));
-        start::start(&at(cx, &closures), &Held::of(&runtime)?, Some(name.as_str()), &prompt, &thread)?
+        start::start(&at(&cx, &closures), &Held::of(&runtime)?, Some(name.as_str()), &prompt, &thread)?
     }
 
     /// The task of a run.
