@@ -72,7 +72,7 @@ pub(crate) fn start(
     ];
     let task = spawn_owned(&at.cx, JOB, args).ok_or_else(|| thrown("query: the run cannot be started"))?;
     let system = at.cx.vm().system().clone();
-    tokio::task::spawn_local(async move {
+    harn_vm::spawn(async move {
         tokio::select! {
             () = sender.closed() => {}
             () = task.ended() => {}
