@@ -37,7 +37,7 @@ builtins! {
     ///   if event.type == "text" { println(event.text) } // -> hello
     /// }
     /// ```
-    State fn create_runtime(cx, spec: Value as "any?", deps: Value as "any?") -> "dict" {
+    Llm fn create_runtime(cx, spec: Value as "any?", deps: Value as "any?") -> "dict" {
         create::create(cx, &spec, &deps)?
     }
 
