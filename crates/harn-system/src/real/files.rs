@@ -42,10 +42,6 @@ pub fn look(path: &Path) -> io::Result<Facts> {
     path.metadata().map(|found| facts(&found))
 }
 
-fn os_error(number: rustix::io::Errno) -> io::Error {
-    io::Error::from_raw_os_error(number.raw_os_error())
-}
-
 /// Opens a regular file for reading.
 ///
 /// # Errors
