@@ -234,7 +234,7 @@ impl Names {
         let candidates = self.by_name.get(name)?;
         loop {
             let here = || candidates.iter().copied().filter(|&id| self.symbols[id].scope == scope);
-            let set = here().filter(|&id| self.symbols[id].from <= offset).next_back();
+            let set = here().rfind(|&id| self.symbols[id].from <= offset);
             if let Some(found) = set.or_else(|| here().next()) {
                 return Some(found);
             }

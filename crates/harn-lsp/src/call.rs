@@ -36,11 +36,10 @@ pub(crate) fn around(document: &Document, offset: u32) -> Option<Call> {
         let kind = tokens[at].kind;
         match kind {
             TokenKind::Eof => {}
-            kind if kind.closes() => {
-                if tokens[at].span.end <= offset {
+            kind if kind.closes()
+                && tokens[at].span.end <= offset => {
                     depth += 1;
                 }
-            }
             kind if kind.opens() && depth > 0 => depth -= 1,
             TokenKind::LParen => {
                 let callee = tokens[..at].last().filter(|before| before.kind.is_word());

@@ -28,7 +28,7 @@ pub(crate) enum Meaning {
 pub(crate) fn at(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32) -> Option<(Meaning, Span)> {
     let names = document.names();
     let imports = document.parsed().program.imports();
-    for import in imports.filter(|import| contains(import.path_span, offset)) {
+    if let Some(import) = imports.filter(|import| contains(import.path_span, offset)).next() {
         let target = workspace.target(&import.path, document.dir())?;
         return Some((Meaning::Module(target), import.path_span));
     }

@@ -53,7 +53,7 @@ pub(crate) fn complete(workspace: &Workspace<'_>, document: &Document, offset: u
             kind: Some(kind),
             detail: (!detail.is_empty()).then(|| detail.to_owned()),
             documentation: (!value.is_empty())
-                .then(|| Documentation::MarkupContent(MarkupContent { kind: MarkupKind::Markdown, value })),
+                .then_some(Documentation::MarkupContent(MarkupContent { kind: MarkupKind::Markdown, value })),
             text_edit: Some(CompletionTextEdit::Edit(edit)),
             ..CompletionItem::default()
         });

@@ -63,7 +63,7 @@ impl Rules<'_> {
         );
         let short = format!("{} ?? {}", slice(value), slice(default));
         let message = format!("a ternary that stands for `??`: use `{} ?? ...`", slice(value));
-        let fix = simple.then(|| ("write it with `??`", expr.span, short));
+        let fix = simple.then_some(("write it with `??`", expr.span, short));
         self.report(NIL_TERNARY, expr.span, message, fix);
     }
 

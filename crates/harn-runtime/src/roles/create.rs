@@ -231,7 +231,7 @@ fn interpreter(deps: &Value) -> Result<(Interpreter, Value)> {
     }
     let by_provider = given
         .to_dict()
-        .is_some_and(|dict| dict.len() > 0 && dict.iter().all(|(_, closure)| is_callable(closure)));
+        .is_some_and(|dict| !dict.is_empty() && dict.iter().all(|(_, closure)| is_callable(closure)));
     match word.as_deref() {
         None if given.is_nil() => Ok((Interpreter::Live, Value::NIL)),
         None if is_callable(&given) || by_provider => Ok((Interpreter::Own, given)),
