@@ -36,10 +36,9 @@ pub(crate) fn around(document: &Document, offset: u32) -> Option<Call> {
         let kind = tokens[at].kind;
         match kind {
             TokenKind::Eof => {}
-            kind if kind.closes()
-                && tokens[at].span.end <= offset => {
-                    depth += 1;
-                }
+            kind if kind.closes() && tokens[at].span.end <= offset => {
+                depth += 1;
+            }
             kind if kind.opens() && depth > 0 => depth -= 1,
             TokenKind::LParen => {
                 let callee = tokens[..at].last().filter(|before| before.kind.is_word());
@@ -150,7 +149,8 @@ fn parameters(document: &Document, whole: Span, name: Span) -> Option<Vec<String
         if depth == 0 {
             break;
         }
-        if !(depth == 1 && c == '(') || !params[0].is_empty() {
+        let opens = depth == 1 && c == '(' && params[0].is_empty();
+        if !opens {
             params.last_mut()?.push(c);
         }
     }

@@ -348,7 +348,7 @@ impl Literals<'_> {
     fn around(&self, span: Span) -> bool {
         let text = span.slice(self.text);
         span.start < self.offset
-            && (self.offset < span.end || self.offset >= span.end && !text.ends_with('}'))
+            && (self.offset < span.end || !text.ends_with('}'))
             && self.text[span.start as usize..self.offset as usize].contains('{')
     }
 

@@ -27,8 +27,8 @@ pub(crate) enum Meaning {
 /// What a name at a place stands for, and where the name is.
 pub(crate) fn at(workspace: &Workspace<'_>, document: &Rc<Document>, offset: u32) -> Option<(Meaning, Span)> {
     let names = document.names();
-    let imports = document.parsed().program.imports();
-    if let Some(import) = imports.filter(|import| contains(import.path_span, offset)).next() {
+    let mut imports = document.parsed().program.imports();
+    if let Some(import) = imports.find(|import| contains(import.path_span, offset)) {
         let target = workspace.target(&import.path, document.dir())?;
         return Some((Meaning::Module(target), import.path_span));
     }

@@ -90,7 +90,7 @@ impl Fiber {
             () => {{
                 // SAFETY: `run` is called with a script frame on top.
                 unsafe {
-                    let at = frames!().len() - 1;
+                    let at = (&(*co).frames).len() - 1;
                     let frame = frames!().get_unchecked(at);
                     pc = frame.pc;
                     proto = frame.proto;
@@ -845,7 +845,7 @@ impl Fiber {
                     let frame = unsafe {
                         let at = frames!().len() - 1;
                         frames!().set_len(at);
-                        frames!().as_ptr().add(at)
+                        (&(*co).frames).as_ptr().add(at)
                     };
                     let flags = unsafe { (*frame).flags };
                     if flags != 0 {

@@ -42,9 +42,12 @@ impl Drop for Watch {
     }
 }
 
+/// File and line.
+pub type Place = (std::rc::Rc<str>, usize);
+
 /// The task that runs: its path from the root, and file and line of the builtin that it called last. Nothing while no
 /// task runs.
-pub fn running_place() -> Option<(String, Option<(std::rc::Rc<str>, usize)>)> {
+pub fn running_place() -> Option<(String, Option<Place>)> {
     let cx = RUNNING.with_borrow(Clone::clone)?;
     Some((cx.task().path(), cx.call_place()))
 }

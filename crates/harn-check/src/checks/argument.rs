@@ -42,7 +42,8 @@ pub(crate) fn method<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &'a Ident,
         let Some(written) = &param.ty else { continue };
         let wanted = pass.typing.resolve_with(written, &env);
         let got = pass.infer(&arg.value);
-        if !pass.typing.fits(&wanted, &got) && !(got == Ty::Nil && param.default.is_some()) {
+        let stands_for_default = got == Ty::Nil && param.default.is_some();
+        if !stands_for_default && !pass.typing.fits(&wanted, &got) {
             let message =
                 format!("Argument {} ('{}'): expected {wanted}, got {got}", at + 1, param.name.name);
             pass.report(Diagnostic::warning(message).with_code(ARGUMENT_TYPE).at(arg.value.span));

@@ -18,7 +18,7 @@ pub(crate) struct Conflict {
 ///
 /// # Errors
 /// The first parameter that is bound to another type already.
-pub(crate) fn bind(pattern: &Ty, actual: &Ty, found: &mut Bindings) -> Result<(), Conflict> {
+pub(crate) fn bind(pattern: &Ty, actual: &Ty, found: &mut Bindings) -> Result<(), Box<Conflict>> {
     match (pattern, actual) {
         (Ty::Var(name), _) => return bind_one(name, actual, found),
         (Ty::Named(a, wanted), Ty::Named(b, given))
@@ -60,7 +60,7 @@ pub(crate) fn bind(pattern: &Ty, actual: &Ty, found: &mut Bindings) -> Result<()
     Ok(())
 }
 
-fn bind_one(name: &Name, actual: &Ty, found: &mut Bindings) -> Result<(), Conflict> {
+fn bind_one(name: &Name, actual: &Ty, found: &mut Bindings) -> Result<(), Box<Conflict>> {
     let Some((_, known)) = found.iter_mut().find(|(other, _)| other == name) else {
         found.push((name.clone(), actual.clone()));
         return Ok(());
@@ -68,7 +68,11 @@ fn bind_one(name: &Name, actual: &Ty, found: &mut Bindings) -> Result<(), Confli
     match (has_hole(known), has_hole(actual)) {
         (true, false) => *known = actual.clone(),
         (false, false) if known != actual => {
-            return Err(Conflict { param: name.clone(), first: known.clone(), second: actual.clone() });
+            return Err(Box::new(Conflict {
+                param: name.clone(),
+                first: known.clone(),
+                second: actual.clone(),
+            }));
         }
         _ => {}
     }

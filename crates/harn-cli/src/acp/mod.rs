@@ -11,7 +11,6 @@ mod updates;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +60,7 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
         sessions: BTreeMap::new(),
         opened: 0,
     };
-    for line in std::io::stdin().lock().lines() {
+    for line in wire::lines() {
         let Ok(line) = line else { break };
         if !line.trim().is_empty() {
             server.take(&line);
@@ -238,12 +237,7 @@ impl Server {
             if sessions.iter().all(Handle::is_over) {
                 return;
             }
-            pause();
+            wire::pause();
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "threads that end are waited for outside of any event loop")]
-fn pause() {
-    std::thread::sleep(Duration::from_millis(10));
 }

@@ -1,8 +1,14 @@
-//! Messages to the client.
+//! Messages from and to the client, on the standard streams of the process.
 
-use std::io::Write;
+#![expect(
+    clippy::disallowed_methods,
+    reason = "messages are no output of a program; threads are waited for outside of any event loop"
+)]
+
+use std::io::{self, BufRead, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
@@ -16,6 +22,16 @@ pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 pub(super) const INVALID_PARAMS: i64 = -32602;
 /// The program failed.
 pub(super) const INTERNAL_ERROR: i64 = -32603;
+
+/// The messages of the client as they come.
+pub(super) fn lines() -> impl Iterator<Item = io::Result<String>> {
+    io::stdin().lock().lines()
+}
+
+/// Waits for a moment, for a thread that is about to end.
+pub(super) fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
+}
 
 /// Why a request has no result.
 #[derive(Debug, Clone)]
@@ -68,7 +84,7 @@ impl Wire {
 
     fn send(&self, message: &Json) {
         let _turn = self.turn.lock();
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         // JSON of one line: line feeds in texts are escaped.
         if out.write_all(format!("{message}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
             self.closed.store(true, Ordering::Relaxed);

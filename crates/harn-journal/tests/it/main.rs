@@ -34,8 +34,11 @@ fn resumed(system: &Rc<dyn System>, entries: Vec<Entry>, retry_in_doubt: bool) -
     (Journal::new(setup), keeper)
 }
 
+/// How often something was asked for.
+type Count = Rc<Cell<u32>>;
+
 /// A machine whose programs and servers count.
-fn machine() -> (Rc<dyn System>, Rc<Cell<u32>>, Rc<Cell<u32>>) {
+fn machine() -> (Rc<dyn System>, Count, Count) {
     let (programs, requests) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let (ran, asked) = (programs.clone(), requests.clone());
     let system = Memory::new()

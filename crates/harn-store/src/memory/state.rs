@@ -79,12 +79,15 @@ pub(super) struct Kept {
     pub(super) entries: Arc<Vec<Arc<[u8]>>>,
 }
 
+/// The text of a program or of what it imports, by its name.
+pub(super) type Sources = BTreeMap<String, (Digest, Arc<[u8]>)>;
+
 /// A run with all that belongs to it. The head's lease is filled in when it is read.
 #[derive(Clone)]
 pub(super) struct KeptRun {
     pub(super) head: Run,
     pub(super) journal: Arc<Vec<JournalEntry>>,
-    pub(super) sources: Arc<BTreeMap<String, (Digest, Arc<[u8]>)>>,
+    pub(super) sources: Arc<Sources>,
     /// In the order in which they were asked.
     pub(super) waitpoints: Arc<Vec<(u64, Waitpoint)>>,
 }
