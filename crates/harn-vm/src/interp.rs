@@ -103,7 +103,7 @@ impl Fiber {
             () => {{
                 // SAFETY: there is a frame.
                 unsafe {
-                    let at = frames!().len() - 1;
+                    let at = (&(*co).frames).len() - 1;
                     frames!().get_unchecked_mut(at).pc = pc;
                 }
             }};
@@ -296,7 +296,7 @@ impl Fiber {
                 // SAFETY (all of this): as above; `regs` is the base of the topmost frame.
                 let plain = unsafe { (*hot).plain && count == (*hot).params as usize };
                 if plain {
-                    let at = unsafe { frames!().len() };
+                    let at = unsafe { (&(*co).frames).len() };
                     let base = unsafe { frames!().get_unchecked(at - 1).base } as usize + a + 1;
                     unsafe { frames!().get_unchecked_mut(at - 1).pc = pc };
                     let top = base + unsafe { (*hot).registers } as usize + 1;
@@ -843,7 +843,7 @@ impl Fiber {
                     }
                     // SAFETY: the frame of the running function is there; its memory stays.
                     let frame = unsafe {
-                        let at = frames!().len() - 1;
+                        let at = (&(*co).frames).len() - 1;
                         frames!().set_len(at);
                         (&(*co).frames).as_ptr().add(at)
                     };

@@ -66,7 +66,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use harn_syntax::signature;
 pub use harn_value::{NativeHeader, Value};
 pub use modules::{LoadError, Program, Source, load, load_tree};
-pub use native::{MAX_NESTING, check_nesting, quiet_panics, running_place, stop};
+pub use native::{MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source, uncaught};
 pub use scheduler::{block_on, block_on_with, spawn};
 pub use vm::{Interrupt, Vm, VmBuilder};
