@@ -171,10 +171,14 @@ impl Task {
 
     /// Numbers of children from the root, such as `0.2.1`.
     pub fn path(&self) -> String {
-        match self.parent() {
-            Some(parent) => format!("{}.{}", parent.path(), self.id),
-            None => self.id.to_string(),
+        // Tasks in tasks may go deeper than calls.
+        let mut ids = vec![self.id];
+        let mut above = self.parent();
+        while let Some(task) = above {
+            ids.push(task.id);
+            above = task.parent();
         }
+        ids.iter().rev().map(u64::to_string).collect::<Vec<_>>().join(".")
     }
 
     /// The task that created this one.
