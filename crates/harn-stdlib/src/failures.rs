@@ -38,6 +38,13 @@ pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
     facts
 }
 
+/// The error of what a builtin does to no path of this kind.
+pub(crate) fn refused(text: String, path: String) -> Error {
+    let mut facts = facts("generic", "refused");
+    facts.insert("path", path);
+    Error::thrown(text).with_facts(facts)
+}
+
 fn facts(category: &str, kind: &str) -> Dict {
     [("category", category), ("kind", kind)].into_iter().collect()
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use harn_system::{Protected, SystemExt};
-use harn_vm::{Cx, Error, Result};
+use harn_vm::{Cx, Result};
 
 use crate::failures;
 
@@ -46,7 +46,10 @@ pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
     }
     let source = resolve(cx, &show(&cx.caller_dir()));
     match Protected::of(&**cx.vm().system(), Some(&source)).held_by(&**cx.vm().system(), &path) {
-        Some(place) => Err(Error::thrown(format!("{builtin}: refuses {}: it holds {place}", show(&path)))),
+        Some(place) => {
+            let text = format!("{builtin}: refuses {}: it holds {place}", show(&path));
+            Err(failures::refused(text, show(&path)))
+        }
         None => Ok(path),
     }
 }

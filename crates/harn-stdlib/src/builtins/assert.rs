@@ -97,7 +97,7 @@ builtins! {
     ///
     /// `kind` says what happened: `not_found`, `permission_denied`, `timeout`, `connect` and the like for files, processes and
     /// the network, else `runtime`, `type` or `thrown`. `code` is the number that the operating system gave. A dict
-    /// that a program threw gives its own fields. `category` is the finer one: where the text alone says `generic`, the facts may know more.
+    /// that a program threw gives its own fields. `category` may say more than `error_category`, which has the text alone.
     ///
     /// ```harn
     /// try { read_file("/no/such/file") } catch (e) {

@@ -270,7 +270,8 @@ async fn run(
         if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) {
             return Error::structured("in_doubt", &error.to_string());
         }
-        failures::of_io(cx, &error, Some(Path::new(&named)), || match kind {
+        let missing = if system.is_dir(dir) { Path::new(&named) } else { dir };
+        failures::of_io(cx, &error, Some(missing), || match kind {
             std::io::ErrorKind::FileTooLarge => format!("{failure}: {error} (option max_output_bytes)"),
             std::io::ErrorKind::NotFound => {
                 format!("{failure}: process spawn failed: {error}: {}", sought(cx, dir, &named))

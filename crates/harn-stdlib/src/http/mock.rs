@@ -138,9 +138,10 @@ impl Call {
     }
 }
 
-/// A URL with the values of secret parameters hidden.
+/// A URL with the values of secret parameters and a password hidden.
 pub(super) fn redacted_url(url: &str) -> String {
-    let Some((base, query)) = url.split_once('?') else { return url.to_owned() };
+    let url = without_password(url);
+    let Some((base, query)) = url.split_once('?') else { return url };
     let secret = |name: &str| {
         let name = name.to_lowercase();
         SECRET_PARAMETERS.contains(&name.as_str()) || name.ends_with("_token") || name.ends_with("_secret")
@@ -153,6 +154,16 @@ pub(super) fn redacted_url(url: &str) -> String {
         }
     };
     format!("{base}?{}", query.split('&').map(part).collect::<Vec<_>>().join("&"))
+}
+
+/// A URL in which the password of `user:password@host` is hidden.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match authority.rsplit_once('@').map(|(login, host)| (login.split_once(':'), host)) {
+        Some((Some((user, _)), host)) => format!("{scheme}://{user}:%5Bredacted%5D@{host}{path}"),
+        _ => url.to_owned(),
+    }
 }
 
 /// Whether `text` matches a pattern in which `*` stands for any text.
