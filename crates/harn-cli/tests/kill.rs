@@ -9,24 +9,10 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::common::{folder, harn_in};
+use crate::common::{Chance, folder, harn_in, kills};
 
 /// Kills in a row over one folder: the history of a daemon grows, and is written after each turn.
 const IN_A_ROW: u64 = 20;
-
-fn kills() -> u64 {
-    std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
-}
-
-/// Numbers that look like chance and are the same in each run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// Starts a program and kills it after some time.
 fn run_and_kill(folder: &Path, program: &str, argument: &str, life: Duration) {

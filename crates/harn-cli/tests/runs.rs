@@ -8,21 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Ran, command, finish, folder, harn_in};
-
-fn kills() -> u64 {
-    std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
-}
-
-/// Numbers that look like chance and are the same in each run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
+use crate::common::{Chance, Ran, command, finish, folder, harn_in, kills};
 
 /// Starts a command, kills it after some time, and gives what it printed; the exit code if it ended before.
 fn kill_after(folder: &Path, address: &str, args: &[&str], life: Duration) -> (String, Option<i32>) {

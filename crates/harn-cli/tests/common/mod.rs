@@ -89,3 +89,18 @@ pub(crate) fn run_text(text: &str) -> Ran {
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
+
+/// How often a test that kills a program does so; `make kill` sets it.
+pub(crate) fn kills() -> u64 {
+    std::env::var("HARN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
+}
+
+/// Numbers that look like chance and are the same in each run.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
