@@ -1,7 +1,7 @@
 //! What follows a journal and records it: the next entry, the clock, output, the end.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use harn_system::System;
 
 use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept, wait};
-use crate::op::{Op, Wakes};
+use crate::op::{Op, Pending, Wakes};
 use crate::secrets::Secrets;
 use crate::wire::{Answer, nanos};
 
@@ -68,9 +68,14 @@ pub enum Stop {
     /// A replay has come to where it was to stop.
     #[error("stopped before entry {0}")]
     Until(u64),
-    /// The program does nothing but wait until a time, in milliseconds since 1970.
-    #[error("it has nothing to do before {0} ms")]
-    Suspended(i64),
+    /// The program does nothing but wait.
+    #[error("it does nothing but wait")]
+    Suspended {
+        /// Until then at the longest, in milliseconds since 1970.
+        due_ms: Option<i64>,
+        /// What it asks of people.
+        pending: Vec<Pending>,
+    },
     /// Somebody stopped the program: the run can be resumed.
     #[error("interrupted")]
     Interrupted,
@@ -97,9 +102,18 @@ pub struct Setup {
     pub retry_in_doubt: bool,
     /// What is followed is written down again: the journal of a fork.
     pub copies: bool,
-    /// A program that does nothing but wait for longer than this is stopped.
+    /// A program that does nothing but wait for longer than this is stopped; [`Duration::MAX`]: never. Without it, one that
+    /// waits for a person is stopped at once, and another one after [`LONG`].
     pub suspend_after: Option<Duration>,
+    /// Whether there are people who can be asked.
+    pub people: bool,
 }
+
+/// A wait that is worth a new process.
+pub const LONG: Duration = Duration::from_secs(5 * 60);
+
+/// A wait that is not, while a person is asked, too.
+const SHORT: Duration = Duration::from_secs(10);
 
 impl Setup {
     /// A journal that begins.
@@ -114,6 +128,7 @@ impl Setup {
             retry_in_doubt: false,
             copies: false,
             suspend_after: None,
+            people: true,
         }
     }
 }
@@ -130,6 +145,7 @@ pub(crate) struct Core {
     pub(crate) retry_in_doubt: bool,
     copies: bool,
     suspend_after: Option<Duration>,
+    pub(crate) people: bool,
     until: Option<u64>,
     reins: RefCell<Option<Reins>>,
     stopped: RefCell<Option<Stop>>,
@@ -164,7 +180,11 @@ pub(crate) struct State {
     /// As the last entry says.
     noted: (u64, u64),
     /// Groups of entries on their way.
-    under_way: VecDeque<(u64, Kept)>,
+    pub(crate) under_way: VecDeque<(u64, Kept)>,
+    /// Requests to people that are not over.
+    pub(crate) inquired: BTreeSet<String>,
+    /// Requests that are over, as the journal says. Whoever wrote it may not have come to say so.
+    pub(crate) ended: Vec<String>,
     /// Entries before this number are kept.
     pub(crate) kept: u64,
     /// Who waits for entries to be kept.
@@ -197,8 +217,8 @@ pub(crate) enum Next {
 impl Journal {
     /// A journal over a system.
     pub fn new(setup: Setup) -> Journal {
-        let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies, suspend_after } =
-            setup;
+        let Setup { inner, keeper, entries, replay, until, reload, retry_in_doubt, copies, .. } = setup;
+        let Setup { suspend_after, people, .. } = setup;
         let next = entries.last().filter(|_| !copies).map_or(0, |entry| entry.seq + 1);
         let mut known = (0, 0);
         let mut counts: HashMap<Arc<str>, u64> = HashMap::new();
@@ -243,6 +263,8 @@ impl Journal {
             known,
             noted: known,
             under_way: VecDeque::new(),
+            inquired: BTreeSet::new(),
+            ended: Vec::new(),
             kept: next,
             waiting: Vec::new(),
             flushed_at: 0,
@@ -255,6 +277,7 @@ impl Journal {
             retry_in_doubt,
             copies,
             suspend_after,
+            people,
             until,
             reins: RefCell::default(),
             stopped: RefCell::default(),
@@ -349,9 +372,31 @@ impl State {
         self.recorded.front().is_some_and(|entry| fits(&entry.what))
     }
 
-    /// When the first of the waits of the program is over, if it does nothing but wait for times.
-    fn waits_until(&self) -> Option<u64> {
-        self.ops.values().map(Op::due).collect::<Option<Vec<u64>>>()?.into_iter().min()
+    /// When the first of the waits for time is over, and the first of all waits; nothing when the program waits for
+    /// something else, too.
+    fn waits_until(&self) -> Option<(Option<u64>, Option<u64>)> {
+        let (mut timer, mut any) = (None, None);
+        let first = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
+        for op in self.ops.values() {
+            match &op.inquired {
+                _ if !op.is_open() => return None,
+                Some(inquired) if !inquired.waits.get() => return None,
+                Some(_) => {}
+                None => timer = first(timer, Some(op.due()?)),
+            }
+            any = first(any, op.due());
+        }
+        (!self.ops.is_empty()).then_some((timer, any))
+    }
+
+    pub(crate) fn pending(&self) -> Vec<Pending> {
+        let open = self.ops.values().filter(|op| op.is_open()).filter_map(|op| op.inquired.as_ref());
+        open.filter(|inquired| inquired.waits.get()).map(|inquired| inquired.request.clone()).collect()
+    }
+
+    /// How far entries are kept when all that is under way is written.
+    pub(crate) fn kept_when_written(&self) -> u64 {
+        self.under_way.back().map_or(self.kept, |(upto, _)| *upto)
     }
 
     /// Whether there is no entry left.
@@ -479,7 +524,9 @@ impl Core {
         state.clock.ahead = target.saturating_sub(own);
         state.clock.looks = 0;
         let waiting: Vec<u64> = state.ops.keys().copied().collect();
+        let ended = std::mem::take(&mut state.ended);
         drop(state);
+        ended.iter().for_each(|id| self.close(id));
         self.wakes.push_all(waiting);
         Status::Live
     }
@@ -638,6 +685,16 @@ impl Core {
 
     /// The clocks: milliseconds since 1970 and nanoseconds that never go back. They move only between entries.
     pub(crate) fn clocks(&self) -> (i64, u64) {
+        self.look_at_clocks(false)
+    }
+
+    /// The clocks; the look is an entry in any case. What is told to others must not depend on a look that leaves no trace:
+    /// whoever goes on would look again.
+    pub(crate) fn noted_clocks(&self) -> (i64, u64) {
+        self.look_at_clocks(true)
+    }
+
+    fn look_at_clocks(&self, noted: bool) -> (i64, u64) {
         if self.loading.get() {
             return (self.inner.now_ms(), nanos(self.inner.monotonic()));
         }
@@ -669,7 +726,7 @@ impl Core {
         }
         let (wall, mono) = self.real(&state.clock);
         let moved = mono.saturating_sub(state.clock.mono) >= nanos(GRAIN);
-        if moved || (wall - state.clock.wall).abs() >= 1 {
+        if noted || moved || (wall - state.clock.wall).abs() >= 1 {
             (state.clock.wall, state.clock.mono) = (wall, mono);
             drop(state);
             self.push(What::Clock { look, clock: (wall, mono) });
@@ -703,15 +760,23 @@ impl Core {
         Duration::from_nanos(until.saturating_sub(mono))
     }
 
-    /// Stops a program that does nothing but wait, if that takes long and it is to be stopped then.
+    /// Stops a program that does nothing but wait, if that takes long.
     pub(crate) fn suspend(&self) {
-        let Some(longest) = self.suspend_after else { return };
-        let Some(until) = self.state.borrow().waits_until() else { return };
-        let left = self.left(until);
-        if left > longest {
-            let left = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
-            self.stop(Stop::Suspended(self.inner.now_ms().saturating_add(left)));
+        let given = self.suspend_after;
+        if given == Some(Duration::MAX) {
+            return;
         }
+        let Some((timer, any)) = self.state.borrow().waits_until() else { return };
+        let pending = self.state.borrow().pending();
+        let longest = given.unwrap_or(if pending.is_empty() { LONG } else { SHORT });
+        if timer.is_some_and(|timer| self.left(timer) <= longest) {
+            return;
+        }
+        let at = |until: u64| {
+            let left = i64::try_from(self.left(until).as_millis()).unwrap_or(i64::MAX);
+            self.inner.now_ms().saturating_add(left)
+        };
+        self.stop(Stop::Suspended { due_ms: any.map(at), pending });
     }
 
     // ---- output ----

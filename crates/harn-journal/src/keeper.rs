@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use harn_store::{Error as StoreError, Fence, Lease, Run, Store, Write};
+use harn_store::{Answer, Error as StoreError, Fence, Lease, NewWaitpoint, Run, Store, Write};
 use harn_system::{System, SystemExt};
 
 use crate::entry::Entry;
@@ -23,6 +23,41 @@ pub trait Keeper {
 
     /// Says that the run is still worked on.
     fn alive(&self, at_ms: i64) -> Kept;
+
+    /// For how long that holds, in milliseconds.
+    fn lease_ms(&self) -> i64 {
+        LEASE_MS
+    }
+
+    /// Puts a request where people find it. One that is there already stays as it is. It begins at once, as all writes do.
+    fn open(&self, request: NewWaitpoint) -> Kept;
+
+    /// The answers to a request so far.
+    fn answers(&self, request: &NewWaitpoint) -> Answers;
+
+    /// Says that no answer to a request is wanted any more.
+    fn close(&self, request_id: &str, at_ms: i64) -> Kept;
+}
+
+/// The answers that a keeper has. The inner error says why an answer does not count.
+pub type Answers = Pin<Box<dyn Future<Output = Result<Vec<Result<Answer, String>>, String>>>>;
+
+/// What a program is told of answers to what was asked: only those count that were given to that very question.
+fn judged(request: &NewWaitpoint, found: Vec<Answer>) -> Vec<Result<Answer, String>> {
+    let judge = |answer: Answer| {
+        if request.signature(&answer.value, &answer.by, answer.at_ms) == answer.signature {
+            return Ok(answer);
+        }
+        let (by, id) = (&answer.by, &request.request_id);
+        Err(format!(
+            "the answer of {by} to request '{id}' was given to something else than what is asked now; ask again"
+        ))
+    };
+    found.into_iter().map(judge).collect()
+}
+
+fn kept() -> Kept {
+    Box::pin(std::future::ready(Ok(())))
 }
 
 /// Keeps nothing: for replays.
@@ -30,37 +65,100 @@ pub struct Nowhere;
 
 impl Keeper for Nowhere {
     fn append(&self, _: Vec<Entry>, _: i64) -> Kept {
-        Box::pin(std::future::ready(Ok(())))
+        kept()
     }
 
     fn alive(&self, _: i64) -> Kept {
-        Box::pin(std::future::ready(Ok(())))
+        kept()
+    }
+
+    fn open(&self, _: NewWaitpoint) -> Kept {
+        kept()
+    }
+
+    fn answers(&self, _: &NewWaitpoint) -> Answers {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn close(&self, _: &str, _: i64) -> Kept {
+        kept()
     }
 }
 
 /// Keeps entries in memory, for tests.
 #[derive(Clone, Default)]
-pub struct MemoryKeeper(Rc<RefCell<Vec<Entry>>>);
+pub struct MemoryKeeper(Rc<RefCell<Held>>);
+
+#[derive(Default)]
+struct Held {
+    entries: Vec<Entry>,
+    requests: Vec<(NewWaitpoint, Vec<Answer>, bool)>,
+}
 
 impl MemoryKeeper {
     /// What was kept.
     pub fn entries(&self) -> Vec<Entry> {
-        self.0.borrow().clone()
+        self.0.borrow().entries.clone()
+    }
+
+    /// The requests that wait for an answer.
+    pub fn requests(&self) -> Vec<NewWaitpoint> {
+        let held = self.0.borrow();
+        let open = held
+            .requests
+            .iter()
+            .filter(|(asked, answers, closed)| !closed && answers.len() < asked.quorum as usize);
+        open.map(|(asked, ..)| asked.clone()).collect()
+    }
+
+    /// Answers a request; false when there is none with this id that waits for one.
+    pub fn answer(&self, request_id: &str, value: &str, by: &str, at_ms: i64) -> bool {
+        let mut held = self.0.borrow_mut();
+        let found = held.requests.iter_mut().find(|(asked, answers, closed)| {
+            asked.request_id == request_id && !closed && answers.len() < asked.quorum as usize
+        });
+        let Some((asked, answers, _)) = found else { return false };
+        let signature = asked.signature(value.as_bytes(), by, at_ms);
+        answers.push(Answer { value: value.into(), by: by.to_owned(), at_ms, signature });
+        true
     }
 }
 
 impl Keeper for MemoryKeeper {
     fn append(&self, entries: Vec<Entry>, _: i64) -> Kept {
-        self.0.borrow_mut().extend(entries);
-        Box::pin(std::future::ready(Ok(())))
+        self.0.borrow_mut().entries.extend(entries);
+        kept()
     }
 
     fn alive(&self, _: i64) -> Kept {
-        Box::pin(std::future::ready(Ok(())))
+        kept()
+    }
+
+    fn open(&self, request: NewWaitpoint) -> Kept {
+        let requests = &mut self.0.borrow_mut().requests;
+        if !requests.iter().any(|(asked, ..)| asked.request_id == request.request_id) {
+            requests.push((request, Vec::new(), false));
+        }
+        kept()
+    }
+
+    fn answers(&self, request: &NewWaitpoint) -> Answers {
+        let held = self.0.borrow();
+        let found = held.requests.iter().find(|(asked, ..)| asked.request_id == request.request_id);
+        let found = found.map_or_else(Vec::new, |(_, answers, _)| answers.clone());
+        Box::pin(std::future::ready(Ok(judged(request, found))))
+    }
+
+    fn close(&self, request_id: &str, _: i64) -> Kept {
+        let requests = &mut self.0.borrow_mut().requests;
+        for (asked, _, closed) in requests.iter_mut() {
+            *closed |= asked.request_id == request_id;
+        }
+        kept()
     }
 }
 
-/// How long a process that died holds a run back, in milliseconds.
+/// How long a process that died holds a run back when nothing else is said, in milliseconds.
 pub const LEASE_MS: i64 = 15_000;
 
 /// Keeps entries in a store, under the lease of the run.
@@ -68,12 +166,13 @@ pub struct StoreKeeper {
     store: Arc<dyn Store>,
     fence: Fence,
     run: String,
+    lease_ms: i64,
 }
 
 impl StoreKeeper {
-    /// Keeps the entries of a run whose lease was taken.
-    pub fn new(store: Arc<dyn Store>, fence: Fence, run: impl Into<String>) -> StoreKeeper {
-        StoreKeeper { store, fence, run: run.into() }
+    /// Keeps the entries of a run whose lease was taken, and holds the lease for `lease_ms` beyond each write.
+    pub fn new(store: Arc<dyn Store>, fence: Fence, run: impl Into<String>, lease_ms: i64) -> StoreKeeper {
+        StoreKeeper { store, fence, run: run.into(), lease_ms }
     }
 
     fn write(&self, writes: Vec<Write>) -> Kept {
@@ -98,12 +197,34 @@ impl Keeper for StoreKeeper {
         let run = self.run.clone();
         self.write(vec![
             Write::JournalAppend { run, entries, at_ms },
-            Write::Renew { until_ms: at_ms + LEASE_MS },
+            Write::Renew { until_ms: at_ms + self.lease_ms },
         ])
     }
 
     fn alive(&self, at_ms: i64) -> Kept {
-        self.write(vec![Write::Renew { until_ms: at_ms + LEASE_MS }])
+        self.write(vec![Write::Renew { until_ms: at_ms + self.lease_ms }])
+    }
+
+    fn lease_ms(&self) -> i64 {
+        self.lease_ms
+    }
+
+    fn open(&self, waitpoint: NewWaitpoint) -> Kept {
+        self.write(vec![Write::WaitpointOpen { run: self.run.clone(), waitpoint }])
+    }
+
+    fn answers(&self, request: &NewWaitpoint) -> Answers {
+        let (store, run, request) = (self.store.clone(), self.run.clone(), request.clone());
+        Box::pin(async move {
+            let all = store.waitpoints(Some(&run), false).await.map_err(|error| error.to_string())?;
+            let own = all.into_iter().find(|found| found.asked.request_id == request.request_id);
+            Ok(judged(&request, own.map_or_else(Vec::new, |found| found.answers)))
+        })
+    }
+
+    fn close(&self, request_id: &str, at_ms: i64) -> Kept {
+        let (run, request_id) = (self.run.clone(), request_id.to_owned());
+        self.write(vec![Write::WaitpointClose { run, request_id, at_ms }])
     }
 }
 
@@ -112,10 +233,7 @@ impl Keeper for StoreKeeper {
 /// # Errors
 /// Another process works on the run; the errors of the store.
 pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<Lease, StoreError> {
-    let host = system.read(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
-    let host = String::from_utf8_lossy(&host).trim().to_owned();
-    let chance = system.random_u64();
-    let own = format!("{}@{host}/{chance:016x}", system.pid());
+    let (own, host) = owner(system);
     let scope = Run::scope(run);
     let take = |owner: &str| {
         let now = system.now_ms();
@@ -126,6 +244,15 @@ pub fn take_lease(store: &dyn Store, system: &dyn System, run: &str) -> Result<L
         Err(StoreError::Held { owner, .. }) if is_dead(system, &owner, &host) => take(&owner),
         taken => taken,
     }
+}
+
+/// A name under which this process may own runs, and the name of the machine in it.
+#[must_use]
+pub fn owner(system: &dyn System) -> (String, String) {
+    let host = system.read(Path::new("/proc/sys/kernel/hostname"), 4096).unwrap_or_default();
+    let host = String::from_utf8_lossy(&host).trim().to_owned();
+    let chance = system.random_u64();
+    (format!("{}@{host}/{chance:016x}", system.pid()), host)
 }
 
 /// Whether the owner of a lease was a process of this machine that is gone.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harn_system::{
-    Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Layer, Lock, MoveError,
-    Stream, System, Waiting,
+    Asked, Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Inquiry, Layer, Lock,
+    MoveError, Stream, System, Waiting,
 };
 
 use crate::entry::{What, digest};
@@ -222,6 +222,18 @@ impl Layer for Journal {
 
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         self.0.begin_sleep(time)
+    }
+
+    fn has_people(&self) -> bool {
+        self.0.people
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        self.0.begin_inquiry(inquiry)
+    }
+
+    fn end_inquiry(&self, id: &str) {
+        self.0.end_inquiry(id);
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -17,6 +17,7 @@
 //! | `layer` | the system that a program sees: what is answered at once |
 //! | `op` | operations that take time, and who is told |
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
+//! | `people` | requests to people, and their answers |
 //! | `body` | bodies of replies, piece by piece |
 //! | `keeper` | where entries go: a store, memory, nowhere |
 //! | `wire` | answers as bytes |
@@ -31,9 +32,13 @@ mod keeper;
 mod layer;
 mod op;
 mod outside;
+mod people;
 mod secrets;
 mod wire;
 
 pub use entry::{Entry, Place, What};
-pub use journal::{Difference, Journal, Reins, Setup, Stop};
-pub use keeper::{Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, take_lease, wait};
+pub use journal::{Difference, Journal, LONG, Reins, Setup, Stop};
+pub use keeper::{
+    Answers, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease, wait,
+};
+pub use op::Pending;

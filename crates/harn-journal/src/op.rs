@@ -1,5 +1,6 @@
 //! Operations that take time, and who is told that they may go on.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +12,26 @@ use crate::entry::Place;
 
 /// An operation on its way: what it gives, as bytes for the journal. What cannot be bytes goes another way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<u8>>>>;
+
+/// What an operation asks of a person.
+pub(crate) struct Inquired {
+    pub(crate) request: Pending,
+    /// Whether the request is where people find it, and has no answer yet.
+    pub(crate) waits: Cell<bool>,
+}
+
+/// A request to a person that has no answer yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// Its id.
+    pub id: String,
+    /// What kind of answer is expected.
+    pub kind: String,
+    /// The question.
+    pub prompt: String,
+    /// How many answers the program has had already.
+    pub had: u32,
+}
 
 /// An operation that the program waits for.
 pub(crate) struct Op {
@@ -25,6 +46,8 @@ pub(crate) struct Op {
     pub(crate) waker: Option<Waker>,
     /// For a wait: when it is over. It is over, too, when the run is stopped and nothing else is to be done.
     pub(crate) due: Option<u64>,
+    /// For what may have to wait for a person.
+    pub(crate) inquired: Option<Rc<Inquired>>,
 }
 
 impl Op {

@@ -21,8 +21,8 @@ use harn_system::{
 use crate::body::{JournalBody, Link};
 use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
-use crate::keeper::{Kept, LEASE_MS};
-use crate::op::{Op, OpWake, Running};
+use crate::keeper::Kept;
+use crate::op::{Inquired, Op, OpWake, Running};
 use crate::wire::{Answer, Head, STOPPED, path_bytes};
 
 /// Numbers from here on are of work that nobody waits for.
@@ -107,13 +107,26 @@ impl Core {
         due: Option<u64>,
         begin: Box<dyn FnOnce() -> Running>,
     ) -> Wait<T> {
+        self.begin_op_of(name, note, digest, due, None, begin)
+    }
+
+    pub(crate) fn begin_op_of<T: Answer + Unpin>(
+        &self,
+        name: &'static str,
+        note: Rc<str>,
+        digest: u64,
+        due: Option<u64>,
+        inquired: Option<Rc<Inquired>>,
+        begin: Box<dyn FnOnce() -> Running>,
+    ) -> Wait<T> {
         let place = self.here();
         let (op, live) = {
             let mut state = self.state.borrow_mut();
             let op = state.next_op;
             state.next_op += 1;
             let begin = Some(begin);
-            let new = Op { name, note, digest, place, begin, running: None, outcome: None, waker: None, due };
+            let (running, outcome, waker) = (None, None, None);
+            let new = Op { name, note, digest, place, begin, running, outcome, waker, due, inquired };
             state.ops.insert(op, new);
             (op, state.live)
         };
@@ -153,12 +166,16 @@ impl Core {
         let digest = digester.add(&dir).add(&command.input).end();
         let again = command.uncertain == Uncertain::Retry || self.retry_in_doubt;
         let begun = self.begin_change("run", digest, &note);
+        let asks = begun && !again && command.uncertain == Uncertain::Ask;
+        let inquired = asks.then(|| self.doubt("run", &note));
+        let own = inquired.clone();
         let core = self.own();
         let text = format!(
-            "`{note}`: the run was interrupted while this program ran, and nobody knows how far it came; to have it run again, pass idempotent: true or on_uncertain: \"retry\", or resume with --retry-in-doubt"
+            "`{note}`: the run was interrupted while this program ran, and nobody knows how far it came; to have it run again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
         );
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
+                let again = again || core.decided(own.as_deref()).await;
                 let ran = if begun && !again {
                     Err(io::Error::other(InDoubt(text)))
                 } else if core.kept().await {
@@ -169,7 +186,7 @@ impl Core {
                 ran.encode()
             })
         });
-        let wait = self.begin_op::<io::Result<Finished>>("run", note, digest, None, begin);
+        let wait = self.begin_op_of::<io::Result<Finished>>("run", note, digest, None, inquired, begin);
         let core = self.own();
         Box::pin(async move {
             wait.await.map(|ran| Finished {
@@ -204,13 +221,17 @@ impl Core {
         let again = is_repeatable(&request) || self.retry_in_doubt;
         let begun = !is_reading(&request) && self.begin_change("http", digest, &note);
         let text = format!(
-            "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\", or resume with --retry-in-doubt"
+            "{note}: the run was interrupted while this request was under way, and nobody knows whether it arrived; to have it sent again, pass idempotent: true or on_uncertain: \"retry\" (\"ask\" has a person decide), or resume with --retry-in-doubt"
         );
+        let asks = begun && !again && request.uncertain == Uncertain::Ask;
+        let inquired = asks.then(|| self.doubt("http", &note));
+        let decides = inquired.clone();
         let (core, request) = (self.own(), Rc::new(request));
         let link = Rc::new(RefCell::new(Link::new(request.clone(), again)));
         let own = link.clone();
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
+                let again = again || core.decided(decides.as_deref()).await;
                 let sent = if begun && !again {
                     Err(HttpError::new(HttpErrorKind::InDoubt, text))
                 } else if is_reading(&request) || core.kept().await {
@@ -225,7 +246,9 @@ impl Core {
                 head.encode()
             })
         });
-        let wait = self.begin_op::<Result<Head, HttpError>>("http", note.clone(), digest, None, begin);
+        let (name, note_of_op) = ("http", note.clone());
+        let wait =
+            self.begin_op_of::<Result<Head, HttpError>>(name, note_of_op, digest, None, inquired, begin);
         let core = self.own();
         Box::pin(async move {
             let (status, headers) = wait.await?;
@@ -376,9 +399,8 @@ impl Outside for Journal {
                     return Poll::Pending;
                 }
                 let mut wakers: Vec<Waker> = Vec::new();
-                for op in
-                    core.state.borrow_mut().ops.values_mut().filter(|op| op.due.is_some() && op.is_open())
-                {
+                let is_timer = |op: &&mut Op| op.due.is_some() && op.inquired.is_none() && op.is_open();
+                for op in core.state.borrow_mut().ops.values_mut().filter(is_timer) {
                     op.outcome = Some(Vec::new());
                     wakers.extend(op.waker.take());
                 }
@@ -419,7 +441,8 @@ impl Journal {
         core.aside(async move {
             loop {
                 let Some(core) = own.upgrade() else { return };
-                let pause = core.inner.sleep(Duration::from_millis(LEASE_MS.unsigned_abs() / 3));
+                let pause =
+                    core.inner.sleep(Duration::from_millis(core.keeper.lease_ms().unsigned_abs() / 3));
                 drop(core);
                 pause.await;
                 let Some(core) = own.upgrade() else { return };

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harn_system::{Facts, Finished, HttpError, HttpErrorKind, InDoubt, Kind, MoveError};
+use harn_system::{Asked, Facts, Finished, HttpError, HttpErrorKind, InDoubt, Kind, MoveError, Reply};
 use serde::{Deserialize, Serialize};
 
 /// Something that can be an answer in a journal.
@@ -247,6 +247,25 @@ impl Answer for Result<(), MoveError> {
 
     fn stopped() -> Self {
         Err(MoveError::NotMoved(io::Error::other(STOPPED)))
+    }
+}
+
+impl Answer for Asked {
+    fn encode(&self) -> Vec<u8> {
+        let parts =
+            |reply: &Reply| (reply.value.clone(), reply.by.clone(), reply.at_ms, reply.signature.clone());
+        written(&self.as_ref().map(|reply| reply.as_ref().map(parts)))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        type Parts = (String, String, i64, String);
+        let asked: Result<Option<Parts>, String> = read(bytes)?;
+        let reply = |(value, by, at_ms, signature)| Reply { value, by, at_ms, signature };
+        Some(asked.map(|parts| parts.map(reply)))
+    }
+
+    fn stopped() -> Self {
+        Ok(None)
     }
 }
 

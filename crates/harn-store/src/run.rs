@@ -323,6 +323,29 @@ pub struct NewWaitpoint {
     pub quorum: u32,
 }
 
+impl NewWaitpoint {
+    /// What ties an answer to what was asked: another question, or the same one about another action, has another signature.
+    #[must_use]
+    pub fn signature(&self, value: &[u8], by: &str, at_ms: i64) -> String {
+        let mut hash = Sha256::new();
+        let when = at_ms.to_le_bytes();
+        let parts: [&[u8]; 7] = [
+            self.request_id.as_bytes(),
+            self.kind.as_bytes(),
+            self.prompt.as_bytes(),
+            &self.info,
+            value,
+            by.as_bytes(),
+            &when,
+        ];
+        for part in parts {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        format!("sha256:{}", crate::Digest(hash.finalize().into()))
+    }
+}
+
 /// Something that a run waits for, or has waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waitpoint {

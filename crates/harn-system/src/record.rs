@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::system::{Layer, Stream, System};
 use crate::wait::Waiting;
@@ -123,6 +124,9 @@ impl Layer for Recorder {
     }
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         self.note(|touched| touched.time = true).sleep(time)
+    }
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        self.note(|touched| touched.time = true).inquire(inquiry)
     }
     fn random(&self, bytes: &mut [u8]) {
         self.note(|touched| touched.chance = true).random(bytes);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::wait::Waiting;
 
@@ -141,6 +142,17 @@ pub trait System {
 
     /// Waits.
     fn sleep(&self, time: Duration) -> Waiting<'static, ()>;
+
+    // ---- people ----
+
+    /// Whether there are people to ask who are elsewhere and answer later.
+    fn has_people(&self) -> bool;
+
+    /// Asks people who are elsewhere and waits for the next answer. Where there are none, this waits until the time is over.
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked>;
+
+    /// Says that an inquiry is over: no answer to it is wanted any more.
+    fn end_inquiry(&self, id: &str);
 
     // ---- chance ----
 
@@ -321,6 +333,15 @@ pub trait Layer {
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         self.inner().sleep(time)
     }
+    fn has_people(&self) -> bool {
+        self.inner().has_people()
+    }
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        self.inner().inquire(inquiry)
+    }
+    fn end_inquiry(&self, id: &str) {
+        self.inner().end_inquiry(id);
+    }
     fn random(&self, bytes: &mut [u8]) {
         self.inner().random(bytes);
     }
@@ -416,6 +437,15 @@ impl<L: Layer> System for L {
     }
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         Layer::sleep(self, time)
+    }
+    fn has_people(&self) -> bool {
+        Layer::has_people(self)
+    }
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        Layer::inquire(self, inquiry)
+    }
+    fn end_inquiry(&self, id: &str) {
+        Layer::end_inquiry(self, id);
     }
     fn random(&self, bytes: &mut [u8]) {
         Layer::random(self, bytes);

@@ -14,4 +14,6 @@ pub enum Uncertain {
     Fail,
     /// It is done again: the other side takes it twice without harm.
     Retry,
+    /// A person decides whether it is done again. Where nobody can be asked, it is an error.
+    Ask,
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use harn_system::Waiting;
 use harn_value::Value;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -182,11 +183,18 @@ impl Cx {
     /// # Errors
     /// The cancellation error when cancellation was requested before.
     pub async fn sleep(&self, time: Duration) -> Result<()> {
-        let mut timer = self.0.vm.system().sleep(time);
+        self.wait(self.0.vm.system().sleep(time)).await
+    }
+
+    /// Waits for something that the system does, as [`Cx::sleep`] does for time.
+    ///
+    /// # Errors
+    /// As [`Cx::sleep`].
+    pub async fn wait<T>(&self, mut waiting: Waiting<'static, T>) -> Result<T> {
         // Cancellation wakes the task, and with it this future.
         poll_fn(|context| match self.0.task.check_wait() {
             Err(error) => Poll::Ready(Err(error)),
-            Ok(()) => timer.as_mut().poll(context).map(Ok),
+            Ok(()) => waiting.as_mut().poll(context).map(Ok),
         })
         .await
     }

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_journal::{Entry, Journal, MemoryKeeper, Nowhere, Reins, Setup, Stop, What};
-use harn_system::{Command, Finished, HttpErrorKind, HttpRequest, Memory, System, SystemExt, Uncertain};
+use harn_system::{
+    Asked, Command, Finished, HttpErrorKind, HttpRequest, Inquiry, Memory, System, SystemExt, Uncertain,
+};
 use harn_vm::{block_on_with, spawn};
 
 /// Runs a program over a journal.
@@ -250,4 +252,88 @@ fn what_was_printed_is_not_printed_again() {
         assert_eq!((journal.stopped(), memory.output()), (None, all.clone()), "broken off at {at}");
         assert_eq!(system.read_text(Path::new("/project/log"), 100).expect("a file"), "xxxxx");
     }
+}
+
+fn inquiry(prompt: &str, time: Duration) -> Inquiry {
+    Inquiry {
+        id: "q1".to_owned(),
+        kind: "question".to_owned(),
+        prompt: prompt.to_owned(),
+        details: "{}".to_owned(),
+        quorum: 1,
+        had: 0,
+        time,
+    }
+}
+
+/// Asks over a journal; nothing when the run is stopped.
+fn ask(journal: &Journal, prompt: &str, time: Duration) -> Option<Asked> {
+    let stop = Rc::new(tokio::sync::Notify::new());
+    let told = stop.clone();
+    journal.hold(Reins {
+        place: Box::new(|| None),
+        stop: Box::new(move || told.notify_one()),
+        is_stopped: Box::new(|| false),
+    });
+    run(journal, |system| async move {
+        tokio::select! {
+            biased;
+            asked = system.inquire(inquiry(prompt, time)) => Some(asked),
+            () = stop.notified() => None,
+        }
+    })
+}
+
+fn going_on(system: &Rc<dyn System>, keeper: &MemoryKeeper) -> Journal {
+    let setup = Setup { entries: keeper.entries(), ..Setup::new(system.clone(), Box::new(keeper.clone())) };
+    Journal::new(setup)
+}
+
+#[test]
+fn a_question_stops_the_run_and_its_answer_is_in_the_journal() {
+    let (system, ..) = machine();
+    let (journal, keeper) = recorded(&system);
+    let day = Duration::from_secs(86_400);
+    assert_eq!(ask(&journal, "Who?", day), None);
+    let Some(Stop::Suspended { due_ms: Some(_), pending }) = journal.stopped() else {
+        panic!("{:?}", journal.stopped())
+    };
+    assert_eq!((pending[0].id.as_str(), pending[0].prompt.as_str()), ("q1", "Who?"));
+    // Without an answer it stops again, and asks the same.
+    let journal = going_on(&system, &keeper);
+    assert_eq!(ask(&journal, "Who?", day), None);
+    assert_eq!(keeper.requests().len(), 1);
+    assert!(keeper.answer("q1", "\"me\"", "ada", system.now_ms()));
+    assert!(!keeper.answer("q1", "\"you\"", "bob", system.now_ms()), "one answer is enough");
+    let journal = going_on(&system, &keeper);
+    let reply =
+        ask(&journal, "Who?", day).expect("an end").expect("an answer that counts").expect("an answer");
+    assert_eq!((reply.value.as_str(), reply.by.as_str()), ("\"me\"", "ada"));
+    let journal = replayed(keeper.entries());
+    assert_eq!(ask(&journal, "Who?", day), Some(Ok(Some(reply))));
+}
+
+#[test]
+fn another_question_needs_another_answer() {
+    let (system, ..) = machine();
+    let day = Duration::from_secs(86_400);
+    let (journal, keeper) = recorded(&system);
+    assert_eq!(ask(&journal, "Pay 5?", day), None);
+    assert!(keeper.answer("q1", "true", "ada", system.now_ms()));
+    // The same request, and now it is about something else.
+    let journal = Journal::new(Setup::new(system.clone(), Box::new(keeper.clone())));
+    let refused = ask(&journal, "Pay 500?", day).expect("an end").expect_err("no approval");
+    assert!(refused.contains("something else than what is asked now"), "{refused}");
+}
+
+#[test]
+fn a_question_that_nobody_answers_in_time_is_over() {
+    let (system, ..) = machine();
+    let keeper = MemoryKeeper::default();
+    let setup =
+        Setup { suspend_after: Some(Duration::MAX), ..Setup::new(system.clone(), Box::new(keeper.clone())) };
+    let journal = Journal::new(setup);
+    assert_eq!(ask(&journal, "Who?", Duration::from_secs(5)), Some(Ok(None)));
+    assert_eq!(journal.stopped(), None);
+    assert_eq!(ask(&replayed(keeper.entries()), "Who?", Duration::from_secs(5)), Some(Ok(None)));
 }

@@ -184,7 +184,9 @@ pub(super) fn claim(
     let next = free.min_by_key(|run| (run.status != RunStatus::Running, run.due_ms, run.number));
     let Some(Run { id, .. }) = next else { return Ok(None) };
     let lease = super::leases::acquire(state, &Run::scope(&id), owner, now_ms, until_ms)?;
-    find_mut(state, &id)?.set_status(NewStatus::Running, now_ms);
+    let kept = find_mut(state, &id)?;
+    kept.set_status(NewStatus::Running, now_ms);
+    kept.head.note.clear();
     Ok(Some((find(state, &id)?.seen(state), lease)))
 }
 

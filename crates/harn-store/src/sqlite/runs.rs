@@ -269,7 +269,7 @@ pub(super) fn claim(
     };
     let Some(found) = found else { return Ok(None) };
     let lease = super::leases::acquire(db, &Run::scope(&found.id), owner, now_ms, until_ms)?;
-    set_status(db, signed(found.number), NewStatus::Running, None, now_ms)?;
+    set_status(db, signed(found.number), NewStatus::Running, Some(""), now_ms)?;
     let run = one(db, &found.id)?.ok_or_else(|| Error::missing(write::run_label(&found.id)))?;
     Ok(Some((run, lease)))
 }

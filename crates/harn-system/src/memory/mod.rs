@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
+use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::system::{Stream, System};
 use crate::wait::Waiting;
@@ -304,6 +305,20 @@ impl System for Memory {
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         Box::pin(clock::Sleep::new(self.clock.clone(), time))
     }
+
+    fn has_people(&self) -> bool {
+        false
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        let time = self.sleep(inquiry.time);
+        Box::pin(async move {
+            time.await;
+            Ok(None)
+        })
+    }
+
+    fn end_inquiry(&self, _: &str) {}
 
     fn random(&self, bytes: &mut [u8]) {
         // splitmix64: equal from run to run.

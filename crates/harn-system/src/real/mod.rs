@@ -17,6 +17,7 @@ pub use replace::Replacement;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::system::{Stream, System};
 use crate::wait::Waiting;
@@ -133,6 +134,20 @@ impl System for Real {
     fn sleep(&self, time: Duration) -> Waiting<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }
+
+    fn has_people(&self) -> bool {
+        false
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        let time = self.sleep(inquiry.time);
+        Box::pin(async move {
+            time.await;
+            Ok(None)
+        })
+    }
+
+    fn end_inquiry(&self, _: &str) {}
 
     fn random(&self, bytes: &mut [u8]) {
         let mut chance = self.chance.borrow_mut();

@@ -1,0 +1,176 @@
+//! Requests to people: where they find them, and the wait for their answers, which may take longer than a process lives.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_store::{Answer as Given, NewWaitpoint};
+use harn_system::{Asked, Inquiry, Reply, Waiting};
+
+use crate::entry::digest;
+use crate::journal::{Core, Journal, Status, Stop};
+use crate::op::{Inquired, Pending, Running};
+use crate::wire::Answer;
+
+/// How often a process that goes on looks for answers that others have recorded.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Inquired {
+    pub(crate) fn new(id: &str, kind: &str, prompt: &str, had: u32) -> Rc<Inquired> {
+        let request = Pending { id: id.to_owned(), kind: kind.to_owned(), prompt: prompt.to_owned(), had };
+        Rc::new(Inquired { request, waits: Cell::new(false) })
+    }
+}
+
+impl Core {
+    pub(crate) fn begin_inquiry(&self, inquiry: Inquiry) -> Waiting<'static, Asked> {
+        if self.is_loading() {
+            return self.inner.inquire(inquiry);
+        }
+        if !self.people {
+            let time = self.begin_sleep(inquiry.time);
+            return Box::pin(async move {
+                time.await;
+                Ok(None)
+            });
+        }
+        let (wall, now) = self.noted_clocks();
+        let until = now.saturating_add(u64::try_from(inquiry.time.as_nanos()).unwrap_or(u64::MAX));
+        let due_ms = wall.saturating_add(i64::try_from(inquiry.time.as_millis()).unwrap_or(i64::MAX));
+        let Inquiry { id, kind, prompt, details, quorum, had, .. } = inquiry;
+        self.state.borrow_mut().inquired.insert(id.clone());
+        let inquired = Inquired::new(&id, &kind, &prompt, had);
+        let digest = digest([
+            id.as_bytes(),
+            kind.as_bytes(),
+            prompt.as_bytes(),
+            details.as_bytes(),
+            &quorum.to_le_bytes(),
+            &had.to_le_bytes(),
+        ]);
+        let note = format!("{kind} {id}: {prompt}");
+        let request = NewWaitpoint {
+            request_id: id,
+            kind,
+            prompt,
+            info: details.into_bytes(),
+            asked_ms: wall,
+            due_ms: Some(due_ms),
+            quorum,
+        };
+        let (core, own) = (self.own(), inquired.clone());
+        let begin = Box::new(move || -> Running {
+            Box::pin(async move {
+                let given = core.person(request, &own, Some(until)).await;
+                let reply = given.map(|given| {
+                    given.map(|given| Reply {
+                        value: String::from_utf8_lossy(&given.value).into_owned(),
+                        by: given.by,
+                        at_ms: given.at_ms,
+                        signature: given.signature,
+                    })
+                });
+                reply.encode()
+            })
+        });
+        Box::pin(self.begin_op_of::<Asked>("person", note.into(), digest, Some(until), Some(inquired), begin))
+    }
+
+    /// The answer of a person to a request, or nothing when the time is over.
+    pub(crate) async fn person(
+        &self,
+        request: NewWaitpoint,
+        inquired: &Inquired,
+        until: Option<u64>,
+    ) -> Result<Option<Given>, String> {
+        // Whoever goes on must come to the same request, so what led to it is kept first.
+        if !self.kept().await {
+            return Ok(None);
+        }
+        if let Err(text) = self.keeper.open(request.clone()).await {
+            self.stop(Stop::Unkept(text));
+            return Ok(None);
+        }
+        loop {
+            if self.is_stopped() {
+                return Ok(None);
+            }
+            let answers = match self.keeper.answers(&request).await {
+                Ok(answers) => answers,
+                Err(text) => {
+                    self.stop(Stop::Unkept(text));
+                    return Ok(None);
+                }
+            };
+            let in_time = |given: &Given| request.due_ms.is_none_or(|due_ms| given.at_ms <= due_ms);
+            match answers.into_iter().nth(inquired.request.had as usize) {
+                Some(Ok(given)) if in_time(&given) => return Ok(Some(given)),
+                Some(Err(text)) => return Err(text),
+                _ => {}
+            }
+            let left = until.map_or(LOOK, |until| self.left(until));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            inquired.waits.set(true);
+            self.inner.sleep(left.min(LOOK)).await;
+        }
+    }
+
+    /// The request to decide about an effect of which nobody knows whether it happened.
+    pub(crate) fn doubt(&self, name: &str, note: &str) -> Rc<Inquired> {
+        let id = format!("doubt_{}", self.state.borrow().next_op);
+        let prompt = format!(
+            "the run was interrupted during {name} {note}, and nobody knows whether it happened: do it again?"
+        );
+        Inquired::new(&id, "in_doubt", &prompt, 0)
+    }
+
+    /// Whether a person says that an effect is to be done again.
+    pub(crate) async fn decided(&self, inquired: Option<&Inquired>) -> bool {
+        let Some(inquired) = inquired else { return false };
+        let Pending { id, kind, prompt, .. } = inquired.request.clone();
+        let request = NewWaitpoint {
+            request_id: id,
+            kind,
+            prompt,
+            info: b"{}".to_vec(),
+            asked_ms: self.inner.now_ms(),
+            due_ms: None,
+            quorum: 1,
+        };
+        let given = self.person(request, inquired, None).await;
+        inquired.waits.set(false);
+        let answer = given.ok().flatten().map(|given| given.value).unwrap_or_default();
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+        answer["approved"] == true
+    }
+
+    /// Says that nobody needs to answer a request any more.
+    pub(crate) fn end_inquiry(&self, id: &str) {
+        if self.replay || !self.state.borrow_mut().inquired.remove(id) {
+            return;
+        }
+        match self.status() {
+            // Somebody goes on with the run, and then the request is still there.
+            Status::Stopped => {}
+            Status::Following => self.state.borrow_mut().ended.push(id.to_owned()),
+            Status::Live => self.close(id),
+        }
+    }
+
+    /// Closes a request where people find it, behind what was written before.
+    pub(crate) fn close(&self, id: &str) {
+        let kept = self.keeper.close(id, self.inner.now_ms());
+        let mut state = self.state.borrow_mut();
+        let upto = state.kept_when_written();
+        state.under_way.push_back((upto, kept));
+    }
+}
+
+impl Journal {
+    /// The requests to people that have no answer yet.
+    pub fn pending(&self) -> Vec<Pending> {
+        self.0.state.borrow().pending()
+    }
+}
