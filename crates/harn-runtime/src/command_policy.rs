@@ -410,7 +410,10 @@ impl CommandPolicies {
             "mutation": {"mutation_scope": "process_exec"}, "declaredPaths": [], "declaredPathEntries": [],
         }));
         match harn_stdlib::ask_host(cx, "session", "request_permission", &asked).await {
-            None => Ok(false),
+            None => {
+                let said = crate::hitl::permission(cx, reason.to_owned(), to_json(&asked)).await?;
+                Ok(said.is_some_and(|said| said["granted"] == true))
+            }
             Some(Ok(answer)) => {
                 let answer = to_json(&answer);
                 let outcome = answer["outcome"]["outcome"].as_str();

@@ -2,14 +2,16 @@
 //!
 //! A request is an event, and so is its answer. The host is asked first (a mock counts as one), then the person at the
 //! terminal; without either the task waits until another task of the program records an answer
-//! (`hitl.response_received` with its `request_id`) or the request's time is over.
+//! (`hitl.response_received` with its `request_id`), a person elsewhere gives one ([`harn_system::System::inquire`]), or
+//! the request's time is over.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use harn_stdlib::event_log::EventLog;
+use harn_system::Inquiry;
 use harn_value::{Dict, Value};
 use harn_vm::iter::Source;
 use harn_vm::{Cx, Error, Result};
@@ -144,7 +146,17 @@ pub(crate) struct Asked {
     pub(crate) id: String,
     pub(crate) trace_id: String,
     request: Request,
+    /// When it was made, on the clock that never goes back.
+    since: Duration,
+    /// How many answers of people who are elsewhere it has had.
+    had: Cell<u32>,
     _listed: Listed,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.cx.system().end_inquiry(&self.id);
+    }
 }
 
 /// Who said yes to what, and when.
@@ -154,6 +166,8 @@ pub(crate) struct Approved {
     pub(crate) approved_at: String,
     pub(crate) reason: Option<String>,
     pub(crate) signatures: Vec<Json>,
+    /// What the last of them said, whole.
+    pub(crate) answer: Json,
 }
 
 /// What came of waiting.
@@ -181,7 +195,9 @@ impl Asked {
             metadata: request.details.clone(),
         };
         pending.0.borrow_mut().insert(number, (id.clone(), open));
-        let asked = Asked { cx: cx.clone(), id, trace_id, request, _listed: Listed { pending, number } };
+        let (since, had) = (cx.system().monotonic(), Cell::new(0));
+        let listed = Listed { pending, number };
+        let asked = Asked { cx: cx.clone(), id, trace_id, request, since, had, _listed: listed };
         asked.tell(asked.request.kind.asked(), asked.params())?;
         harn_stdlib::notify_host(cx, "harn.hitl.requested", &from_json(&asked.params()));
         Ok(asked)
@@ -239,14 +255,9 @@ impl Asked {
         Ok(line)
     }
 
-    /// Waits for an answer that another task records.
+    /// Waits for an answer of a person who is elsewhere, or one that another task records.
     async fn wait(&self) -> Result<Response> {
-        self.cx.vm().system().write_err(&format!(
-            "[harn] {} {} waits for an answer: {}\n",
-            self.request.kind.as_str(),
-            self.id,
-            self.request.prompt
-        ));
+        let system = self.cx.system();
         let log = EventLog::of(self.cx.vm());
         let mut events = log.subscribe(self.request.kind.topic(), None)?;
         let answered = async {
@@ -254,7 +265,7 @@ impl Asked {
                 let Some(event) = events.next(&self.cx).await? else { continue };
                 let event = to_json(&event);
                 let payload = &event["payload"];
-                // What the host or the terminal said was heard already.
+                // What the host, the terminal or a person elsewhere said was heard already.
                 if event["kind"] == "hitl.response_received"
                     && payload["request_id"] == self.id.as_str()
                     && payload["response"].is_null()
@@ -263,14 +274,59 @@ impl Asked {
                 }
             }
         };
-        tokio::select! {
+        let inquiry = Inquiry {
+            id: self.id.clone(),
+            kind: self.request.kind.as_str().to_owned(),
+            prompt: self.request.prompt.clone(),
+            details: self.params().to_string(),
+            quorum: u32::try_from(self.request.quorum).unwrap_or(u32::MAX),
+            had: self.had.get(),
+            time: self.request.timeout.saturating_sub(system.monotonic().saturating_sub(self.since)),
+        };
+        let reply = tokio::select! {
             biased;
-            answer = answered => Ok(Response::Answer(answer?)),
-            slept = self.cx.sleep(self.request.timeout) => {
-                slept?;
-                Ok(Response::Late)
+            answer = answered => return Ok(Response::Answer(answer?)),
+            reply = self.cx.wait(system.inquire(inquiry)) => reply?,
+        };
+        match reply {
+            Ok(None) => Ok(Response::Late),
+            Ok(Some(reply)) => {
+                self.had.set(self.had.get() + 1);
+                let answer = given(reply);
+                self.tell("hitl.response_received", json!({"response": answer}))?;
+                Ok(Response::Answer(answer))
             }
+            Err(text) => Err(thrown(text)),
         }
+    }
+
+    /// Says on standard error that the program waits.
+    fn announce(&self) {
+        self.cx.system().write_err(&format!(
+            "[harn] {} {} waits for an answer: {}\n",
+            self.request.kind.as_str(),
+            self.id,
+            self.request.prompt
+        ));
+    }
+
+    /// Waits until somebody elsewhere takes over what is handed to them; nothing when nobody does.
+    pub(crate) async fn taken_over(&self) -> Result<Option<Json>> {
+        if !self.cx.system().has_people() {
+            return Ok(None);
+        }
+        self.announce();
+        let Response::Answer(answer) = self.wait().await? else {
+            self.tell("hitl.timeout", json!({}))?;
+            return Ok(None);
+        };
+        self.refuse_cancelled(&answer)?;
+        let accepted = answer["approved"].as_bool().or(answer["accepted"].as_bool()).unwrap_or(true);
+        Ok(accepted.then(|| {
+            let mut answer = answer;
+            answer["accepted"] = true.into();
+            answer
+        }))
     }
 
     /// The answer to a question.
@@ -282,6 +338,7 @@ impl Asked {
         if let Some(line) = self.ask_terminal(&format!("{} ", self.request.prompt))? {
             return Ok(Response::Answer(json!({"answer": line})));
         }
+        self.announce();
         let response = self.wait().await?;
         match &response {
             Response::Answer(answer) => self.refuse_cancelled(answer)?,
@@ -300,6 +357,7 @@ impl Asked {
             approved_at: String::new(),
             reason: None,
             signatures: Vec::new(),
+            answer: Json::Null,
         };
         loop {
             let before = yes.reviewers.len();
@@ -321,6 +379,9 @@ impl Asked {
                 let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
                 self.count(&json!({"approved": approved, "reviewer": reviewer}), &mut yes)?;
             }
+        }
+        if yes.reviewers.len() < self.request.quorum {
+            self.announce();
         }
         while yes.reviewers.len() < self.request.quorum {
             match self.wait().await? {
@@ -378,15 +439,21 @@ impl Asked {
             _ => harn_stdlib::iso_millis(self.cx.system().now_ms()),
         };
         // What was approved is signed with it: an approval does not carry over to another action.
-        let signed = json!([self.request.prompt, self.request.details, reviewer, signed_at]);
-        let digest = Sha256::digest(signed.to_string().as_bytes());
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let signature =
-            json!({"reviewer": reviewer, "signed_at": signed_at, "signature": format!("sha256:{hex}")});
+        let signature = match &answer["signature"] {
+            Json::String(signature) => signature.clone(),
+            _ => {
+                let signed = json!([self.request.prompt, self.request.details, reviewer, signed_at]);
+                let digest = Sha256::digest(signed.to_string().as_bytes());
+                let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("sha256:{hex}")
+            }
+        };
+        let signature = json!({"reviewer": reviewer, "signed_at": signed_at, "signature": signature});
         yes.signatures.push(signature);
         yes.reviewers.push(reviewer);
         yes.approved_at = signed_at;
         yes.reason = reason.or(yes.reason.take());
+        yes.answer = answer.clone();
         Ok(())
     }
 
@@ -409,6 +476,38 @@ impl Asked {
             "name": "HumanTimeoutError", "category": "timeout", "message": format!("{kind} timed out"),
             "request_id": self.id, "kind": kind,
         }))
+    }
+}
+
+/// The answer of a person elsewhere, as hosts give theirs.
+fn given(reply: harn_system::Reply) -> Json {
+    let value = serde_json::from_str(&reply.value).unwrap_or(Json::String(reply.value));
+    let mut answer = if value.is_object() { value } else { json!({"answer": value}) };
+    answer["reviewer"] = reply.by.into();
+    answer["responded_at"] = harn_stdlib::iso_millis(reply.at_ms).into();
+    answer["signature"] = reply.signature.into();
+    answer
+}
+
+/// Asks people who are elsewhere whether something may be done: their answer in the form of a host, or nothing where there
+/// are none.
+pub(crate) async fn permission(cx: &Cx, prompt: String, details: Json) -> Result<Option<Json>> {
+    if !cx.system().has_people() {
+        return Ok(None);
+    }
+    let timeout = Duration::from_secs(24 * 60 * 60);
+    let request =
+        Request { kind: Kind::Approval, prompt, reviewers: Vec::new(), quorum: 1, timeout, details };
+    match Asked::new(cx, request)?.approvals().await {
+        Ok(yes) => Ok(Some(json!({
+            "granted": true, "args": yes.answer["args"], "reviewers": yes.reviewers, "signatures": yes.signatures,
+        }))),
+        Err(error) if error.is_catchable() => {
+            let error = to_json(&error.caught());
+            let reason = error["message"].as_str().unwrap_or("the approval was not given"); // prose-ok: diagnostic
+            Ok(Some(json!({"granted": false, "reason": reason})))
+        }
+        Err(error) => Err(error),
     }
 }
 

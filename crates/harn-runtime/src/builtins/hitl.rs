@@ -126,7 +126,8 @@ builtins! {
 
     /// Hands something over to a role: `{request_id, role, reason, trace_id, status, accepted_at, reviewer}`.
     ///
-    /// `status` is `accepted` when the host takes it, else `pending`: the program goes on.
+    /// `status` is `accepted` when the host takes it, else `pending`: the program goes on. A durable run waits until
+    /// somebody takes it (`harn answer`), for 24 hours.
     ///
     /// ```harn
     /// println(escalate_to("legal", "a contract").status) // -> pending
@@ -140,7 +141,10 @@ builtins! {
             details: json!({"role": role, "reason": reason}),
         };
         let asked = Asked::new(&cx, request)?;
-        let answer = asked.ask_host().await?.into_iter().next().unwrap_or_default();
+        let answer = match asked.ask_host().await?.into_iter().next() {
+            Some(answer) => answer,
+            None => asked.taken_over().await?.unwrap_or_default(),
+        };
         let accepted = answer["accepted"] == true;
         let accepted_at = accepted.then(|| match answer["accepted_at"].as_str().or(answer["responded_at"].as_str()) {
             Some(at) => at.to_owned(),
@@ -225,6 +229,9 @@ async fn coerced(cx: &Cx, answer: &Json, schema: &Value, default: &Value) -> Res
             (Err(_), Some(typed)) => cx.call(&check, [from_json(&typed), schema.clone(), true.into()]).await,
             (Err(error), None) => Err(error),
         };
+    }
+    if default.type_name() == "string" && !answer.is_string() {
+        return Ok(Value::str(&answer.to_string()));
     }
     let text = answer.as_str().map(str::trim);
     Ok(match (default.type_name(), text) {
