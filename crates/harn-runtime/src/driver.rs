@@ -64,6 +64,8 @@ struct Driver {
     /// The policy of the loop, and of those around it.
     layer: Rc<Layer>,
     handlers: BTreeMap<String, Value>,
+    /// What tools say about effects that are in doubt.
+    doubts: BTreeMap<String, harn_system::Uncertain>,
     caller: Value,
     shape_context: Value,
     review_turn: Value,
@@ -179,6 +181,7 @@ pub(crate) async fn run_kept(
         turn: RefCell::default(),
         layer: in_force.layer.clone(),
         handlers: handlers(&tools),
+        doubts: setup::doubts(&tools)?,
         caller: callback(["llm_caller", "llm_caller"]),
         shape_context: callback(["context_callback", "context_filter"]),
         review_turn: callback(["post_turn_callback", "post_turn_callback"]),
@@ -482,7 +485,12 @@ impl Driver {
                     harn_stdlib::ask_host(&self.cx, "session", "request_permission", &from_json(&request))
                         .await;
                 Ok(match asked {
-                    None => Reply::NoHost,
+                    None => {
+                        let call = harn_value::short(&from_json(&intent.arguments), 200);
+                        let prompt = format!("Run the tool {} with {call}?", intent.name); // prose-ok: for people
+                        let said = crate::hitl::permission(&self.cx, prompt, request).await?;
+                        said.map_or(Reply::NoHost, Reply::Host)
+                    }
                     Some(Ok(answer)) => Reply::Host(to_json(&answer)),
                     Some(Err(error)) if error.is_catchable() => Reply::HostFailed,
                     Some(Err(error)) => return Err(error),

@@ -34,6 +34,7 @@ pub use builtins::{
     notify_host_with, run_folder, state_place, timestamp_now,
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
+pub use http::Doubts;
 pub use methods::methods;
 pub use modules::{module, module_names};
 pub use yaml::parse as parse_yaml;

@@ -37,9 +37,14 @@ impl<T> Default for TaskScope<T> {
 impl<T: Clone> TaskScope<T> {
     /// Opens a scope for the running task and its children; the token closes it.
     pub fn open(&self, cx: &Cx, value: T) -> u64 {
-        let (token, task) = (self.next.get(), address(cx.task()));
+        self.open_in(cx.task(), value)
+    }
+
+    /// Opens a scope for another task and its children.
+    pub fn open_in(&self, own: &Rc<Task>, value: T) -> u64 {
+        let (token, task) = (self.next.get(), address(own));
         self.next.set(token + 1);
-        let entry = Entry { token, _task: Rc::downgrade(cx.task()), value };
+        let entry = Entry { token, _task: Rc::downgrade(own), value };
         self.open.borrow_mut().entry(task).or_default().push(entry);
         self.tasks.borrow_mut().insert(token, task);
         token

@@ -26,6 +26,7 @@ const TABLES: &[&str] = &[
     "workspace",
     "lint",
     "fmt",
+    "run",
     "llm",
     "capabilities",
     "skills",
@@ -76,6 +77,9 @@ const FMT: &[Key] = &[
         set: |m, value| width(value).map(|columns| m.settings.separator_width = Some(columns)),
     },
 ];
+
+const RUN: &[Key] =
+    &[Key { name: "durable", set: |m, value| boolean(value).map(|durable| m.settings.durable = durable) }];
 
 /// Keys that manifests for other versions may have, with their tables.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
@@ -183,9 +187,10 @@ impl<'a> Manifest<'a> {
                 ("check", DeValue::Table(table)) => self.table("check", CHECK, table),
                 ("lint", DeValue::Table(table)) => self.table("lint", LINT, table),
                 ("fmt", DeValue::Table(table)) => self.table("fmt", FMT, table),
+                ("run", DeValue::Table(table)) => self.table("run", RUN, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
                 ("llm", DeValue::Table(_)) => {}
-                (known @ ("check" | "lint" | "fmt" | "asset_roots" | "llm"), _) => {
+                (known @ ("check" | "lint" | "fmt" | "run" | "asset_roots" | "llm"), _) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
                     let help = format!("write a line `[{known}]`, and its keys below");
                     self.report(Diagnostic::error(message).with_label(place, "").with_help(help));

@@ -13,7 +13,7 @@ mod manifest;
 
 pub use manifest::manifest_file;
 
-/// Settings of `[check]`, `[lint]` and `[fmt]`.
+/// Settings of `[check]`, `[lint]`, `[fmt]` and `[run]`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The folder of the manifest; `None` without one.
@@ -36,6 +36,8 @@ pub struct Settings {
     pub separator_width: Option<usize>,
     /// `[check] bundle_root`: templates are looked for here first. Absolute, or relative to the current folder.
     pub bundle_root: Option<PathBuf>,
+    /// `[run] durable`: `harn run` keeps a journal.
+    pub durable: bool,
 }
 
 /// How serious findings of the preflight are.

@@ -76,7 +76,8 @@ builtins! {
     ///
     /// The config has `parameters` (name to type or schema), `handler` (called with one dict of
     /// arguments) or another `executor`, and optionally `returns`, `guidance`, `annotations`,
-    /// `defer_loading`, `namespace` and `compact`.
+    /// `defer_loading`, `namespace` and `compact`. `idempotent: true` or `on_uncertain` (`"fail"`, `"retry"` or `"ask"`) says what
+    /// a durable run does with requests and programs of the handler that were interrupted, unless these say it themselves.
     ///
     /// ```harn
     /// let tools = tool_define(tool_registry(), "add", "Add two numbers", {
@@ -93,6 +94,10 @@ builtins! {
             };
             if let Some(handler) = given("handler").filter(|value| !is_callable(value)) {
                 return wrong("handler", "closure", handler);
+            }
+            let said = |key| given(key).cloned().unwrap_or_default();
+            if let Err(text) = harn_stdlib::Doubts::read(&said("idempotent"), &said("on_uncertain")) {
+                return Err(Error::type_error(format!("tool_define: {text}")));
             }
             if let Some(parameters) = given("parameters")
                 && matches!(parameters.type_name(), "int" | "float" | "bool" | "string")

@@ -8,9 +8,11 @@ use harn_agent::surface::{Finding, Severity};
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, LlmRuntime};
 use harn_prompt::reminder::providers::Selection;
+use harn_stdlib::Doubts;
+use harn_system::Uncertain;
 use harn_value::Value;
 use harn_vm::closure::is_callable;
-use harn_vm::{Cx, Result};
+use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json};
 
 use crate::builtins::failed;
@@ -157,4 +159,23 @@ pub(super) fn handlers(tools: &Value) -> BTreeMap<String, Value> {
         }
     }
     out
+}
+
+/// What tools say about effects of their handlers of which nobody knows whether they happened, by name.
+///
+/// # Errors
+/// A tool says what is not known.
+pub(super) fn doubts(tools: &Value) -> Result<BTreeMap<String, Uncertain>> {
+    let list = if tools.as_list().is_some() { tools.clone() } else { entry(tools, "tools") };
+    let mut out = BTreeMap::new();
+    for tool in list.as_list().into_iter().flat_map(|list| list.iter()) {
+        if harn_agent::registry::is_registry(tool) {
+            out.extend(doubts(tool)?);
+        } else if let Some(name) = text(&entry(tool, "name")) {
+            let said = Doubts::read(&entry(tool, "idempotent"), &entry(tool, "on_uncertain"));
+            let said = said.map_err(|wrong| Error::thrown(format!("tool '{name}': {wrong}")))?;
+            out.extend(said.map(|said| (name, said)));
+        }
+    }
+    Ok(out)
 }

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use harn_agent::config::ToolErrors;
 use harn_agent::tool::Backend;
 use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
-use harn_stdlib::Later;
-use harn_system::SystemExt;
+use harn_stdlib::{Doubts, Later};
+use harn_system::{SystemExt, Uncertain};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::Closure;
+use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Map, Value as Json, json};
 
@@ -19,6 +21,25 @@ use crate::builtins::result_text;
 use crate::command_policy::CommandPolicies;
 use crate::convert::{from_json, to_json};
 use crate::session::Sessions;
+
+/// While this is there, effects in doubt are dealt with as a tool says.
+struct InDoubt {
+    doubts: Rc<Doubts>,
+    token: u64,
+}
+
+impl InDoubt {
+    fn of(doubts: Rc<Doubts>, open: impl FnOnce(&TaskScope<Uncertain>) -> u64) -> InDoubt {
+        let token = open(&doubts.0);
+        InDoubt { doubts, token }
+    }
+}
+
+impl Drop for InDoubt {
+    fn drop(&mut self) {
+        self.doubts.0.close(self.token);
+    }
+}
 
 impl Driver {
     pub(super) async fn run_tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
@@ -33,9 +54,13 @@ impl Driver {
             let mut tasks = Vec::with_capacity(runs.len());
             for run in runs {
                 let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
-                tasks.push(self.cx.spawn(&handler, self.arguments(agent, run, &handler)));
+                let task = self.cx.spawn(&handler, self.arguments(agent, run, &handler));
+                let doubt = self.doubts.get(&run.name);
+                let doubt =
+                    doubt.map(|said| InDoubt::of(self.cx.state(), |scope| scope.open_in(&task, *said)));
+                tasks.push((task, doubt));
             }
-            for task in tasks {
+            for (task, _doubt) in tasks {
                 let result = self.cx.join(&task).await;
                 let duration = self.cx.system().monotonic().saturating_sub(started);
                 replies.push(reply(self.handler_errors(agent, result)?, duration)?);
@@ -90,7 +115,11 @@ impl Driver {
                     let handler = self.handlers.get(&run.name).cloned().unwrap_or_default();
                     let arguments = self.arguments(agent, run, &handler);
                     let deadlines = self.cx.task().deadline_count();
+                    let doubt = self.doubts.get(&run.name);
+                    let doubt =
+                        doubt.map(|said| InDoubt::of(self.cx.state(), |scope| scope.open(&self.cx, *said)));
                     let result = self.cx.call(&handler, arguments).await;
+                    drop(doubt);
                     if result.is_err() && self.cx.task().interrupted_since(deadlines) {
                         // The time of whoever started the loop is over, not that of the tool.
                         return result.map(|_| unavailable(agent, run));

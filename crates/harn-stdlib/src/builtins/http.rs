@@ -15,7 +15,7 @@ builtins! {
     /// Sends a GET request: `{status, headers, body, ok}`.
     ///
     /// `idempotent: true` says that the server takes the request twice without harm: it carries an `Idempotency-Key`, the same on
-    /// each attempt, and a durable run that was interrupted sends it again. `on_uncertain` (`"fail"` or `"retry"`) says only the latter.
+    /// each attempt, and a durable run that was interrupted sends it again. `on_uncertain` (`"fail"`, `"retry"` or `"ask"`) says only the latter.
     ///
     /// Options are `headers`, `query`, `auth`, `timeout_ms`, `retry: {max, backoff_ms}`, `retry_on`,
     /// `retry_methods`, `follow_redirects`, `max_redirects`, `proxy` and `max_response_bytes`

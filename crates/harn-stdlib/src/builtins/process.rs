@@ -12,7 +12,7 @@ use super::host_process::default_shell_path;
 use crate::args::{MaybePath, MaybeText, printed};
 use crate::command_guard::{Later, guard};
 use crate::failures;
-use crate::http::uncertain;
+use crate::http::{Doubts, uncertain};
 use crate::places::resolve;
 
 builtins! {
@@ -24,7 +24,7 @@ builtins! {
     /// A non-zero exit is no error. Standard input is empty; output is decoded as UTF-8. A dict as last argument
     /// holds options: `timeout` (a duration or milliseconds; the program and what it has started are ended then, and
     /// the result has `timed_out: true`) and `max_output_bytes` (64 MiB; more is an error). In a durable run that was
-    /// interrupted while the program ran, `idempotent: true` or `on_uncertain: "retry"` has it run again; else that is an error of
+    /// interrupted while the program ran, `idempotent: true` or `on_uncertain: "retry"` has it run again, `"ask"` asks a person; else that is an error of
     /// category `in_doubt`. What a program leaves running in the background is not waited for.
     ///
     /// ```harn
@@ -139,14 +139,15 @@ impl Limits {
                 }
             }
         }
-        limits.uncertain(builtin)?;
+        Doubts::read(&limits.idempotent.into(), &limits.on_uncertain)
+            .map_err(|text| Error::thrown(format!("{builtin}: {text}")))?;
         Ok(limits)
     }
 
     /// What becomes of a program of which nobody knows how far it came.
-    fn uncertain(&self, builtin: &str) -> Result<Uncertain> {
+    fn uncertain(&self, cx: &Cx, builtin: &str) -> Result<Uncertain> {
         let word = Some(&self.on_uncertain).filter(|word| !word.is_nil());
-        uncertain(builtin, self.idempotent, word)
+        uncertain(cx, builtin, self.idempotent, word)
     }
 }
 
@@ -259,7 +260,7 @@ async fn run(
         dir: Some(dir.to_owned()),
         timeout: limits.timeout,
         max_output: limits.max_output.min(room),
-        uncertain: limits.uncertain(failure)?,
+        uncertain: limits.uncertain(cx, failure)?,
         ..Command::new(program)
     };
     let ran = system.run(command).await.map_err(|error| {

@@ -5,5 +5,6 @@ mod options;
 mod send;
 
 pub(crate) use mock::Mocks;
+pub use options::Doubts;
 pub(crate) use options::{NAMES, Options, uncertain};
 pub(crate) use send::{download, send};

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use harn_system::{SystemExt, Uncertain};
 use harn_value::{Dict, Value, json};
+use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Error, Result};
 
 use crate::args::printed;
@@ -48,19 +49,44 @@ pub(crate) const NAMES: &[&str] = &[
 /// The header by which a server knows a request again.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
+/// What becomes of effects in doubt whose options say nothing: what the tool says whose handler runs.
+#[derive(Default)]
+pub struct Doubts(pub TaskScope<Uncertain>);
+
+impl Doubts {
+    /// The word of an option, or of `idempotent`, as it is written.
+    ///
+    /// # Errors
+    /// What must be there instead.
+    pub fn read(
+        idempotent: &Value,
+        on_uncertain: &Value,
+    ) -> std::result::Result<Option<Uncertain>, &'static str> {
+        let again = match idempotent.as_bool() {
+            None if !idempotent.is_nil() => return Err("idempotent must be true or false"),
+            again => again.unwrap_or(false),
+        };
+        if on_uncertain.is_nil() {
+            return Ok(again.then_some(Uncertain::Retry));
+        }
+        match on_uncertain.as_str().map(|word| word.as_str()) {
+            Some("retry") => Ok(Some(Uncertain::Retry)),
+            Some("fail") => Ok(Some(Uncertain::Fail)),
+            Some("ask") => Ok(Some(Uncertain::Ask)),
+            _ => Err("on_uncertain must be \"retry\", \"fail\" or \"ask\""),
+        }
+    }
+}
+
 /// What becomes of an effect when nobody knows whether it happened, as options say it.
 ///
 /// # Errors
 /// A word that is none of those that there are.
-pub(crate) fn uncertain(builtin: &str, idempotent: bool, word: Option<&Value>) -> Result<Uncertain> {
-    let Some(word) = word else {
-        return Ok(if idempotent { Uncertain::Retry } else { Uncertain::Fail });
-    };
-    match word.as_str().map(|word| word.as_str()) {
-        Some("retry") => Ok(Uncertain::Retry),
-        Some("fail") => Ok(Uncertain::Fail),
-        _ => Err(Error::thrown(format!("{builtin}: on_uncertain must be \"retry\" or \"fail\""))),
-    }
+pub(crate) fn uncertain(cx: &Cx, builtin: &str, idempotent: bool, word: Option<&Value>) -> Result<Uncertain> {
+    let word = word.cloned().unwrap_or_default();
+    let said = Doubts::read(&idempotent.into(), &word);
+    let said = said.map_err(|text| Error::thrown(format!("{builtin}: {text}")))?;
+    Ok(said.or_else(|| cx.state::<Doubts>().0.current(cx)).unwrap_or_default())
 }
 
 /// The options of one call, with their defaults filled in.
@@ -120,7 +146,7 @@ impl Options {
         }
         Ok(Options {
             headers,
-            uncertain: uncertain("http", idempotent, get("on_uncertain"))?,
+            uncertain: uncertain(cx, "http", idempotent, get("on_uncertain"))?,
             query: pairs(get("query").and_then(Value::to_dict).as_deref()),
             body: request_body(cx, options, body)?,
             timeout: timeout.unwrap_or(Duration::from_secs(30)),
