@@ -22,6 +22,12 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Go on with a run that was interrupted.
     Resume(ResumeArgs),
+    /// Answer what a run asks.
+    Answer(AnswerArgs),
+    /// Put a program into the store, for a worker to run.
+    Submit(Box<SubmitArgs>),
+    /// Run what is queued, due or abandoned in the store, until it is stopped.
+    Worker(WorkerArgs),
     /// Show a run again from its journal; nothing happens outside.
     Replay(ReplayArgs),
     /// Begin a new run with the journal of another one, and go on live from there.
@@ -146,11 +152,12 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) durable: bool,
     /// With --durable: the name of the run. Without it, one is drawn.
-    #[arg(long, value_name = "ID", requires = "durable")]
+    #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// With --durable: end the process when the program does nothing but wait for longer than this, as in 500ms, 30s, 5m or
-    /// 2h; `harn resume` goes on when the time has come.
-    #[arg(long, value_name = "TIME", requires = "durable", value_parser = parse_time)]
+    /// With --durable: end the process when the program does nothing but wait for longer than this, as in 500ms, 30s, 5m, 2h
+    /// or never; `harn resume` goes on then. Without it, a run that waits for a person ends at once, and one that sleeps
+    /// after 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_pause)]
     pub(crate) suspend_after: Option<std::time::Duration>,
     /// Arguments for the program, its list `argv`.
     #[arg(last = true, value_name = "ARGS")]
@@ -169,6 +176,64 @@ pub(crate) struct ResumeArgs {
     /// Do effects again of which nobody knows whether they happened.
     #[arg(long)]
     pub(crate) retry_in_doubt: bool,
+    /// The right to write the run, as a worker hands it on: its epoch, and for how many milliseconds it holds.
+    #[arg(long, hide = true, conflicts_with = "all", value_parser = parse_lease)]
+    pub(crate) lease: Option<(u64, i64)>,
+}
+
+/// Arguments of `harn submit`.
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    /// Not before this time: 2026-11-30T08:00:00Z, 2026-11-30T08:00 (UTC), or 30s, 10m, 2h from now.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// Again and again: minute, hour, day, month and weekday as in cron, in UTC, such as "0 3 * * mon-fri"; or @hourly,
+    /// @daily, @weekly, @monthly.
+    #[arg(long, value_name = "CRON")]
+    pub(crate) every: Option<String>,
+}
+
+/// Arguments of `harn worker`.
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    /// How many runs at once.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
+    pub(crate) concurrency: usize,
+    /// End when nothing is left to do.
+    #[arg(long)]
+    pub(crate) drain: bool,
+    /// How long a run is held back when nothing is heard of who works on it.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_lease_time)]
+    pub(crate) lease: std::time::Duration,
+}
+
+/// Arguments of `harn answer`.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// The run.
+    pub(crate) id: String,
+    /// What it asks, as `harn runs show` names it.
+    pub(crate) request: String,
+    /// The answer: JSON, or text.
+    #[arg(conflicts_with_all = ["approve", "reject"], required_unless_present_any = ["approve", "reject"])]
+    pub(crate) value: Option<String>,
+    /// Say yes.
+    #[arg(long, conflicts_with = "reject")]
+    pub(crate) approve: bool,
+    /// Say no.
+    #[arg(long)]
+    pub(crate) reject: bool,
+    /// With --approve or --reject: why.
+    #[arg(long, value_name = "TEXT", conflicts_with = "value")]
+    pub(crate) reason: Option<String>,
+    /// Who answers. Without it, the name of the user.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    /// Write to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `harn replay`.
@@ -617,8 +682,40 @@ fn parse_preflight(text: &str) -> Result<harn_check::PreflightSeverity, String> 
     harn_check::PreflightSeverity::parse(text).ok_or_else(|| "expected error, warning or off".to_owned())
 }
 
-/// Reads a time: a number with its unit behind it.
-fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+/// Reads how many things are done at once.
+fn parse_count(text: &str) -> Result<usize, String> {
+    let wrong = || format!("expected a number from 1 to 1000, got '{text}'");
+    text.parse().ok().filter(|n| (1..=1000).contains(n)).ok_or_else(wrong)
+}
+
+/// Reads for how long a lease holds.
+fn parse_lease_time(text: &str) -> Result<std::time::Duration, String> {
+    let time = parse_time(text)?;
+    let fits = (500..=86_400_000).contains(&time.as_millis());
+    fits.then_some(time).ok_or_else(|| format!("expected a time from 500ms to 24h, got '{text}'"))
+}
+
+/// Reads a lease that is handed on.
+fn parse_lease(text: &str) -> Result<(u64, i64), String> {
+    let parts = text.split_once(':').and_then(|(epoch, ms)| Some((epoch.parse().ok()?, ms.parse().ok()?)));
+    parts.ok_or_else(|| format!("expected EPOCH:MILLISECONDS, got '{text}'"))
+}
+
+/// The command line of this process, in full.
+pub(crate) fn given_command() -> Vec<String> {
+    with_run(std::env::args_os().collect()).iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// Reads a time after which a run is ended that waits.
+fn parse_pause(text: &str) -> Result<std::time::Duration, String> {
+    if text == "never" {
+        return Ok(std::time::Duration::MAX);
+    }
+    parse_time(text).map_err(|error| format!("{error}; `never` is possible, too"))
+}
+
+/// Reads a length of time: a number with its unit behind it.
+pub(crate) fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let wrong = || format!("expected a time such as 500ms, 30s, 5m or 2h, got '{text}'");
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let number: u64 = text[..at].parse().map_err(|_| wrong())?;

@@ -49,9 +49,12 @@ fn main() -> ExitCode {
     }
     let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| start::refuse(&error, &args));
     let code = match cli.command {
-        Command::Run(args) if args.durable => cmd::durable::begin(args),
+        Command::Run(args) if cmd::durable::is_wanted(&args) => cmd::durable::begin(args),
         Command::Run(args) => cmd::run::run(args),
+        Command::Submit(args) => cmd::submit::submit(&args),
+        Command::Worker(args) => cmd::worker::worker(&args),
         Command::Resume(args) => cmd::durable::resume(&args),
+        Command::Answer(args) => cmd::runs::answer(&args),
         Command::Replay(args) => cmd::durable::replay(&args),
         Command::Fork(args) => cmd::durable::fork(args),
         Command::Serve(Serve::Acp(args)) => acp::serve(args),

@@ -3,6 +3,16 @@
 use harn_vm::Interrupt;
 
 use std::sync::atomic::{AtomicU8, Ordering};
+#[cfg(unix)]
+use std::sync::{Mutex, Once, PoisonError};
+
+/// The program that runs now. A process may run several, one after the other.
+#[cfg(unix)]
+static RUNNING: Mutex<Option<Interrupt>> = Mutex::new(None);
+
+/// Signals are watched from the first program on.
+#[cfg(unix)]
+static WATCHED: Once = Once::new();
 
 /// Longest time that a program may take to stop.
 #[cfg(unix)]
@@ -28,8 +38,14 @@ fn end() -> ! {
 /// Stops a program run by `harn run`: prints a line, lets cleanup run for most of a second, then ends the process. A
 /// second signal ends it at once.
 #[cfg(unix)]
-#[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
 pub(crate) fn stop_on_signal(interrupt: Interrupt) {
+    *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
+    WATCHED.call_once(watch_programs);
+}
+
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
+fn watch_programs() {
     watch(move |count, _| {
         if count > 1 {
             // Asked twice: no more patience.
@@ -47,7 +63,10 @@ pub(crate) fn stop_on_signal(interrupt: Interrupt) {
             let _ = told.send(());
         });
         let _ = is_told.recv_timeout(GRACE / 8);
-        interrupt.interrupt();
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(interrupt) = running {
+            interrupt.interrupt();
+        }
     });
 }
 

@@ -1,17 +1,23 @@
 //! Runs with a journal: `harn run --durable`, `harn resume`, `harn replay`, `harn fork`.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
-use harn_journal::{Difference, Entry, Journal, Keeper, Nowhere, Setup, Stop, StoreKeeper, take_lease, wait};
+use harn_check::Settings;
+use harn_journal::{
+    Difference, Entry, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop, StoreKeeper, take_lease,
+    wait,
+};
 use harn_store::{
     Error as StoreError, Fence, NewRun, NewStatus, Run, RunFilter, RunStatus, SqliteStore, Store, Write,
 };
-use harn_system::{Capture, Real, System, SystemExt};
+use harn_system::{Capture, Layer, Real, System, SystemExt};
 use serde_json::{Value, json};
 
-use crate::args::{Cli, Command, ForkArgs, ReplayArgs, ResumeArgs, RunArgs, with_run};
+use crate::args::{Cli, Command, ForkArgs, ReplayArgs, ResumeArgs, RunArgs, given_command, usage_error};
 use crate::cmd::run::{Sink, options, program_of, text};
 use crate::program::{self, End};
 use crate::signal;
@@ -22,10 +28,13 @@ const PAGE: usize = 10_000;
 /// Exit code of a run that was stopped and can go on: that of a temporary failure, in the list of `sysexits`.
 const TO_BE_RESUMED: u8 = 75;
 
-type Failed<T> = Result<T, String>;
+/// How long a run may wait in a process that a worker has started.
+const WORKERS_PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) type Failed<T> = Result<T, String>;
 
 /// The store of the project that the working directory belongs to.
-fn store() -> Failed<Arc<SqliteStore>> {
+pub(super) fn store() -> Failed<Arc<SqliteStore>> {
     let real = Real::new();
     let path = program::state_file(&real);
     if let Some(folder) = path.parent() {
@@ -35,28 +44,28 @@ fn store() -> Failed<Arc<SqliteStore>> {
 }
 
 /// The store of the project, if it has one: who only looks makes none.
-fn known_store(id: &str) -> Failed<Arc<SqliteStore>> {
+pub(super) fn known_store(id: &str) -> Failed<Arc<SqliteStore>> {
     let real = Real::new();
     if real.is_file(&program::state_file(&real)) { store() } else { Err(missing(id)) }
 }
 
-fn missing(id: &str) -> String {
+pub(super) fn missing(id: &str) -> String {
     format!("there is no run '{id}' here: runs are kept in the project that they were started in")
 }
 
 /// The end of a command that has failed.
-fn failed(text: &str) -> u8 {
+pub(super) fn failed(text: &str) -> u8 {
     eprintln!("{}", harn_syntax::printable(text));
     1
 }
 
 /// A name for a run.
-fn drawn() -> String {
+pub(super) fn drawn() -> String {
     format!("{:012x}", Real::new().random_u64() >> 16)
 }
 
 /// Refuses what cannot be the name of a run.
-fn checked(id: &str) -> Failed<()> {
+pub(super) fn checked(id: &str) -> Failed<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if id.is_empty() || id.len() > 64 || !id.chars().all(fits) {
         return Err(format!(
@@ -67,13 +76,13 @@ fn checked(id: &str) -> Failed<()> {
 }
 
 /// A time for people, to the second.
-fn shown_time(ms: i64) -> String {
+pub(super) fn shown_time(ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// What is needed to start the program again.
-fn facts(task: Option<&str>, command: &[String]) -> Value {
+pub(super) fn facts(task: Option<&str>, command: &[String]) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"), "command": command, "task": task,
         "dir": Real::new().work_dir().display().to_string(),
@@ -81,19 +90,43 @@ fn facts(task: Option<&str>, command: &[String]) -> Value {
 }
 
 /// The arguments that a run was begun with.
-fn given(run: &Run) -> Failed<(RunArgs, Value)> {
+pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
     let broken = || format!("run '{}': what it was started with cannot be read", run.id);
     let info: Value = serde_json::from_slice(&run.info).map_err(|_| broken())?;
     let command = info["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let cli = Cli::try_parse_from(command).map_err(|_| broken())?;
-    let Command::Run(mut args) = cli.command else { return Err(broken()) };
+    let mut args = match cli.command {
+        Command::Run(args) => args,
+        // What is written as JSON there is the answer of the command, not the output of the run.
+        Command::Submit(args) => RunArgs { json: false, quiet: false, ..args.run },
+        _ => return Err(broken()),
+    };
     args.task = info["task"].as_str().map(str::to_owned);
     Ok((args, info))
 }
 
 /// The name under which the text of the program is kept.
-fn source_name(args: &RunArgs) -> String {
+pub(super) fn source_name(args: &RunArgs) -> String {
     args.file.as_ref().map_or_else(|| "<inline>".to_owned(), |path| path.display().to_string())
+}
+
+/// Whether a run keeps a journal: as the command line or the project says.
+pub(crate) fn is_wanted(args: &RunArgs) -> bool {
+    let dir = args.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    if args.durable || Settings::find(&Real::new(), dir).0.durable {
+        return true;
+    }
+    for (name, given) in
+        [("--run-id", args.run_id.is_some()), ("--suspend-after", args.suspend_after.is_some())]
+    {
+        if given {
+            usage_error(
+                "run",
+                &format!("{name} needs --durable, or `durable = true` below `[run]` in harn.toml"),
+            );
+        }
+    }
+    false
 }
 
 /// Begins a run with a journal; gives the exit code.
@@ -103,10 +136,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
         Ok(text) => text,
         Err(code) => return code,
     };
-    let command: Vec<String> = with_run(std::env::args_os().collect())
-        .iter()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
+    let command = given_command();
     let id = args.run_id.clone().unwrap_or_else(drawn);
     let begun = checked(&id).and_then(|()| {
         let store = store()?;
@@ -123,7 +153,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
             Write::SourcePut { run: id.clone(), path: source_name(&args), bytes: text.clone().into_bytes() };
         let made = wait(store.write(&fence, vec![Write::RunCreate { run, at_ms }, source]));
         made.map_err(|error| explained(&id, &error))?;
-        Ok(Owned { store, fence, id: id.clone() })
+        Ok(Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS })
     });
     let owned = match begun {
         Ok(owned) => owned,
@@ -136,7 +166,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
 }
 
 /// An error of the store, in terms of runs.
-fn explained(id: &str, error: &StoreError) -> String {
+pub(super) fn explained(id: &str, error: &StoreError) -> String {
     match error {
         StoreError::Exists { .. } => {
             format!(
@@ -154,11 +184,13 @@ struct Owned {
     store: Arc<SqliteStore>,
     fence: Fence,
     id: String,
+    /// How long the run is held back when nothing is heard of this process.
+    lease_ms: i64,
 }
 
 impl Owned {
     fn keeper(&self) -> Box<dyn Keeper> {
-        Box::new(StoreKeeper::new(self.store.clone(), self.fence.clone(), &*self.id))
+        Box::new(StoreKeeper::new(self.store.clone(), self.fence.clone(), &*self.id, self.lease_ms))
     }
 
     /// Says how the run stands, and gives it back.
@@ -202,12 +234,79 @@ impl Owned {
                     Err(text) => failed(&text),
                 }
             }
-            Some(stop) => self.stopped(stop, end),
+            Some(stop) => self.stopped(stop, end, sink),
         }
     }
 
+    /// Gives back a run that does nothing but wait, unless an answer came while it stopped; whether it is given back.
+    fn suspend(&self, due_ms: Option<i64>, pending: &[Pending], note: &str) -> Failed<bool> {
+        let wrong = |error: StoreError| explained(&self.id, &error);
+        loop {
+            let run = wait(self.store.run(&self.id)).map_err(wrong)?.ok_or_else(|| missing(&self.id))?;
+            let asked = wait(self.store.waitpoints(Some(&self.id), false)).map_err(wrong)?;
+            // One that came too late is none.
+            let is_answered = |own: &Pending| {
+                asked.iter().filter(|found| found.asked.request_id == own.id).any(|found| {
+                    let mut new = found.answers.iter().skip(own.had as usize);
+                    new.any(|answer| found.asked.due_ms.is_none_or(|due_ms| answer.at_ms <= due_ms))
+                })
+            };
+            if pending.iter().any(is_answered) {
+                return Ok(false);
+            }
+            let status = NewStatus::Suspended { due_ms, answers: run.answers };
+            let (id, note, at_ms) = (self.id.clone(), note.to_owned(), Real::new().now_ms());
+            let writes = vec![Write::RunStatus { run: id, status, note, at_ms }, Write::Release];
+            match wait(self.store.write(&self.fence, writes)) {
+                // An answer came between the look and the write.
+                Err(StoreError::Conflict { .. }) => {}
+                written => return written.map(|_| true).map_err(wrong),
+            }
+        }
+    }
+
+    /// Gives back a run that cannot go on by itself, with the reason; only who names it goes on with it.
+    fn park(&self, note: &str) {
+        let answers = wait(self.store.run(&self.id)).ok().flatten().map_or(0, |run| run.answers);
+        let status = NewStatus::Suspended { due_ms: None, answers };
+        if self.leave(Some(status), note).is_err() {
+            // Nobody is left to write it when this fails, too; the lease runs out then.
+            drop(self.leave(None, ""));
+        }
+    }
+
+    /// Ends the process of a run that does nothing but wait, and says how to go on.
+    fn suspended(self, due_ms: Option<i64>, pending: &[Pending], sink: &Sink) -> u8 {
+        let id = &self.id;
+        let until = due_ms.map_or(String::new(), |due_ms| format!(" until {}", shown_time(due_ms)));
+        let note = match pending.len() {
+            0 => format!("waits{until}"),
+            1 => format!("waits for an answer{until}"),
+            n => format!("waits for {n} answers{until}"),
+        };
+        match self.suspend(due_ms, pending, &note) {
+            Err(text) => return failed(&text),
+            Ok(false) => {
+                drop(self.leave(None, ""));
+                return resume_one(&self.store, id, false).unwrap_or_else(|text| failed(&text));
+            }
+            Ok(true) => {}
+        }
+        sink.suspended(id, due_ms, pending);
+        let mut text = format!("[harn] run {id} {note}");
+        for Pending { id: request, kind, prompt, .. } in pending {
+            let value = if kind == "question" { "VALUE" } else { "--approve` or `--reject" };
+            let how = value.replace("` or `", &format!("` or `harn answer {id} {request} "));
+            text += &format!("\n  {kind} {request}: {prompt}\n    `harn answer {id} {request} {how}`");
+        }
+        let then = if pending.is_empty() { "" } else { " then" };
+        let separator = if pending.is_empty() { "; " } else { "\n" };
+        eprintln!("{}{separator}`harn resume {id}` goes on with it{then}", harn_syntax::printable(&text));
+        TO_BE_RESUMED
+    }
+
     /// Tells why the run has stopped, and how to go on.
-    fn stopped(self, stop: Stop, end: End) -> u8 {
+    fn stopped(self, stop: Stop, end: End, sink: &Sink) -> u8 {
         let id = &self.id;
         match stop {
             Stop::Interrupted => {
@@ -218,22 +317,12 @@ impl Owned {
                 code
             }
             Stop::Difference(difference) => {
-                drop(self.leave(None, ""));
+                self.park(&Stop::Difference(difference.clone()).to_string());
                 shown_difference(id, &difference)
             }
-            Stop::Suspended(due_ms) => {
-                let at = shown_time(due_ms);
-                let note = format!("waits until {at}");
-                match self.leave(Some(NewStatus::Suspended { due_ms: Some(due_ms), answers: 0 }), &note) {
-                    Ok(()) => {
-                        eprintln!("[harn] run {id} waits until {at}; `harn resume {id}` goes on with it");
-                        TO_BE_RESUMED
-                    }
-                    Err(text) => failed(&text),
-                }
-            }
+            Stop::Suspended { due_ms, pending } => self.suspended(due_ms, &pending, sink),
             stop => {
-                drop(self.leave(None, ""));
+                self.park(&stop.to_string());
                 eprintln!("run '{id}': {stop}; `harn resume {id}` goes on with it");
                 TO_BE_RESUMED
             }
@@ -299,7 +388,15 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
         Err(text) => return failed(&text),
     };
     if let Some(id) = &args.id {
-        return resume_one(&store, id, args.retry_in_doubt).unwrap_or_else(|text| failed(&text));
+        let code = match args.lease {
+            Some((epoch, lease_ms)) => {
+                let fence = Fence { scope: Run::scope(id).into(), epoch };
+                let owned = Owned { store: store.clone(), fence, id: id.clone(), lease_ms };
+                owned.go_on(args.retry_in_doubt, Some(WORKERS_PATIENCE))
+            }
+            None => resume_one(&store, id, args.retry_in_doubt),
+        };
+        return code.unwrap_or_else(|text| failed(&text));
     }
     let now_ms = Real::new().now_ms();
     let filter = RunFilter { status: None, now_ms, before: None };
@@ -336,32 +433,70 @@ fn resume_one(store: &Arc<SqliteStore>, id: &str, retry_in_doubt: bool) -> Faile
         return Err(explained(id, &StoreError::Missing { what: String::new() }));
     }
     let fence = take_lease(&**store, &Real::new(), id).map_err(wrong)?.fence();
-    let owned = Owned { store: store.clone(), fence, id: id.to_owned() };
-    let begun = known(&**store, id).and_then(|known| {
-        if known.run.status.is_end() {
-            let word = known.run.status.word();
-            return Err(format!("run '{id}' has ended ({word}); `harn replay {id}` shows it again"));
-        }
-        let status = NewStatus::Running;
-        let (run, note, at_ms) = (id.to_owned(), String::new(), Real::new().now_ms());
-        let started = wait(store.write(&owned.fence, vec![Write::RunStatus { run, status, note, at_ms }]));
-        started.map(|_| known).map_err(wrong)
-    });
-    let known = match begun {
-        Ok(known) => known,
-        Err(text) => {
-            drop(owned.leave(None, ""));
-            return Err(text);
-        }
-    };
-    let sink = Sink::of(known.args.json, known.args.quiet);
-    let setup = Setup {
-        entries: known.entries,
-        retry_in_doubt,
-        suspend_after: known.args.suspend_after,
-        ..Setup::new(sink.system(), owned.keeper())
-    };
-    Ok(owned.work(known.args, known.text, &sink, setup))
+    Owned { store: store.clone(), fence, id: id.to_owned(), lease_ms: LEASE_MS }.go_on(retry_in_doubt, None)
+}
+
+impl Owned {
+    /// Goes on with the run. `worker`: a worker has set it running; a program that waits for longer is suspended then.
+    fn go_on(self, retry_in_doubt: bool, worker: Option<Duration>) -> Failed<u8> {
+        let id = &*self.id;
+        let wrong = |error: StoreError| explained(id, &error);
+        let begun = known(&*self.store, id).and_then(|known| {
+            if known.run.status.is_end() {
+                let word = known.run.status.word();
+                return Err(format!("run '{id}' has ended ({word}); `harn replay {id}` shows it again"));
+            }
+            if worker.is_none() {
+                let status = NewStatus::Running;
+                let (run, note, at_ms) = (id.to_owned(), String::new(), Real::new().now_ms());
+                let write = Write::RunStatus { run, status, note, at_ms };
+                wait(self.store.write(&self.fence, vec![write])).map_err(wrong)?;
+            }
+            Ok(known)
+        });
+        let known = match begun {
+            Ok(known) => known,
+            Err(text) => {
+                if worker.is_some() {
+                    self.park(&text);
+                } else {
+                    drop(self.leave(None, ""));
+                }
+                return Err(text);
+            }
+        };
+        let sink = Sink::of(known.args.json, known.args.quiet);
+        let system = match worker {
+            Some(_) => Rc::new(Unheard(sink.system())),
+            None => sink.system(),
+        };
+        let setup = Setup {
+            entries: known.entries,
+            retry_in_doubt,
+            suspend_after: known.args.suspend_after.or(worker),
+            ..Setup::new(system, self.keeper())
+        };
+        Ok(self.work(known.args, known.text, &sink, setup))
+    }
+}
+
+/// A system whose output need not be read by anybody: the worker that reads it may be gone, and `harn replay` shows it again.
+struct Unheard(Rc<dyn System>);
+
+impl Layer for Unheard {
+    fn inner(&self) -> &dyn System {
+        &*self.0
+    }
+
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        let _ = self.0.write_out(text);
+        Ok(())
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }
 
 /// Shows a run again; gives the exit code.
@@ -456,7 +591,7 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         Write::SourcePut { run: id.clone(), path, bytes },
     ];
     wait(store.write(&fence, writes)).map_err(wrong)?;
-    let owned = Owned { store, fence, id: id.clone() };
+    let owned = Owned { store, fence, id: id.clone(), lease_ms: LEASE_MS };
     eprintln!("[harn] run {id} goes on from entry {} of run {}", args.at, args.id);
     let sink = Sink::of(known.args.json, known.args.quiet);
     let setup = Setup {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod cron;
 pub(crate) mod demo;
 pub(crate) mod durable;
 pub(crate) mod explain;
@@ -15,7 +16,9 @@ pub(crate) mod ready;
 pub(crate) mod repl;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod submit;
 pub(crate) mod test;
 pub(crate) mod version;
 pub(crate) mod viz;
 pub(crate) mod watch;
+pub(crate) mod worker;

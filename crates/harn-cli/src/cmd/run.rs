@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::rc::Rc;
 
+use harn_journal::Pending;
 use harn_system::{Level, Real, Stream, System, real};
 use harn_vm::Names;
 use rustc_hash::FxHashSet;
@@ -128,6 +129,18 @@ impl Sink {
     /// Shows a warning; the program runs all the same.
     pub(super) fn warn(&self, problem: &Problem) {
         write_err(&problem.draw(Colour::of(Stream::Error).on()));
+    }
+
+    /// Tells tools that a run waits and holds no process.
+    pub(super) fn suspended(&self, id: &str, due_ms: Option<i64>, pending: &[Pending]) {
+        let Sink::Events(events) = self else { return };
+        let pending = pending
+            .iter()
+            .map(|request| json!({"request_id": request.id, "kind": request.kind, "prompt": request.prompt}));
+        let pending: Vec<Value> = pending.collect();
+        let at = due_ms.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).map(|at| at.to_string());
+        // The exit code says it, too.
+        let _ = events.send("suspended", json!({"run_id": id, "due_at": at, "pending": pending}));
     }
 
     /// Shows how the program ended; gives the exit code.

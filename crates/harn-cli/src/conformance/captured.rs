@@ -1,13 +1,16 @@
 //! Runs conformance cases, in whatever way they are to be run.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use harn_journal::{Entry, Journal, Keeper, MemoryKeeper, Nowhere, Setup, Stop, What};
 use harn_runtime::ModelTraffic;
 use harn_system::{Layer, Memory, Real, System, SystemExt};
 use harn_vm::Interrupt;
+use serde_json::Value as Json;
 
 use super::expect::Outcome;
 use crate::program::{self, End, Program, RunOptions, is_error};
@@ -96,6 +99,14 @@ pub(crate) fn run_captured(
     ready: &dyn Fn(&Interrupt),
 ) -> Result<Outcome, String> {
     let case = Case { path, mock, ready };
+    let answers = Some(path.with_extension("answers")).filter(|answers| Real::new().is_file(answers));
+    if let Some(answers) = answers {
+        let inner: Box<dyn System> = match how {
+            How::Memory => Box::new(in_memory(path)),
+            How::Real | How::Journal => Box::new(Real::new()),
+        };
+        return case.with_people(&CaseSystem::over(inner), &answers);
+    }
     match how {
         How::Real => case.run(&CaseSystem::over(Box::new(Real::new())), None),
         How::Memory => case.run(&CaseSystem::over(Box::new(in_memory(path))), None),
@@ -151,10 +162,71 @@ impl Case<'_> {
 
     /// Runs the case with a journal; gives what it came to and the journal.
     fn record(&self, system: &Rc<CaseSystem>, setup: Setup) -> Result<(Outcome, Journal), String> {
+        // Nobody is there to go on with a run that ends its process.
+        let setup = Setup { suspend_after: Some(Duration::MAX), people: false, ..setup };
+        self.record_as_it_is(system, setup)
+    }
+
+    fn record_as_it_is(&self, system: &Rc<CaseSystem>, setup: Setup) -> Result<(Outcome, Journal), String> {
         let journal = Journal::new(setup);
         let outcome = self.run(system, Some(journal.clone()))?;
         journal.settle().map_err(|stop| stop.to_string())?;
         Ok((outcome, journal))
+    }
+
+    /// Runs the case as a durable run: whenever it does nothing but wait it ends, and goes on behind the next line of its
+    /// answers, or behind the time that it waits for. At last it is replayed.
+    fn with_people(&self, system: &Rc<CaseSystem>, answers: &Path) -> Result<Outcome, String> {
+        let text = Real::new().read_text(answers, harn_vm::MAX_SOURCE);
+        let text = text.map_err(|error| format!("cannot read {}: {error}", answers.display()))?;
+        let lines = text.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+            serde_json::from_str::<Json>(line)
+                .map_err(|error| format!("{}: {line}: {error}", answers.display()))
+        });
+        let mut lines = lines.collect::<Result<VecDeque<Json>, String>>()?;
+        let kept = MemoryKeeper::default();
+        let outcome = loop {
+            let setup =
+                Setup { entries: kept.entries(), ..Setup::new(system.clone(), Box::new(kept.clone())) };
+            let (outcome, journal) = self.record_as_it_is(system, setup)?;
+            let due_ms = match journal.stopped() {
+                None | Some(Stop::Interrupted) => break outcome,
+                Some(Stop::Suspended { due_ms, .. }) => due_ms,
+                Some(stop) => return Err(stop.to_string()),
+            };
+            match lines.pop_front() {
+                Some(line) if line["wait"] != true => answered(&kept, &line, System::now_ms(&**system))?,
+                _ => {
+                    let due_ms = due_ms.ok_or("the case waits for an answer, and there is none left")?;
+                    let left = u64::try_from(due_ms.saturating_sub(System::now_ms(&**system))).unwrap_or(0);
+                    if left > 5_000 {
+                        return Err(format!(
+                            "the case waits for {left} ms more, and there is no answer left"
+                        ));
+                    }
+                    let waited = harn_vm::block_on(async {
+                        System::sleep(&**system, Duration::from_millis(left + 1)).await
+                    });
+                    waited.map_err(|error| error.to_string())?;
+                }
+            }
+        };
+        if outcome.error.is_none()
+            && let Some(line) = lines.pop_front()
+        {
+            return Err(format!("the case has ended, and nobody asked for the answer {line}"));
+        }
+        let empty = CaseSystem::over(Box::new(Memory::new()));
+        let setup =
+            Setup { entries: kept.entries(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
+        let (again, journal) = self.record_as_it_is(&empty, setup)?;
+        match journal.stopped() {
+            None | Some(Stop::Interrupted) => {}
+            Some(stop) => return Err(format!("replayed: {stop}")),
+        }
+        // What was printed before an answer is in the output of all parts together.
+        same("replayed", &outcome, &again)?;
+        Ok(outcome)
     }
 
     fn again_and_again(&self) -> Result<Outcome, String> {
@@ -215,6 +287,28 @@ impl Case<'_> {
             _ => ended,
         };
         same(&format!("broken off at entry {at} and resumed"), wanted, &ended)
+    }
+}
+
+/// Gives an answer of a case to the first request that it fits.
+fn answered(kept: &MemoryKeeper, line: &Json, now_ms: i64) -> Result<(), String> {
+    let open = kept.requests();
+    let wanted = line["to"].as_str().unwrap_or_default();
+    let asked: Vec<String> =
+        open.iter().map(|request| format!("{}: {}", request.kind, request.prompt)).collect();
+    let Some(at) = asked.iter().position(|asked| asked.contains(wanted)) else {
+        return Err(format!("nobody asks for the answer {line}; the case asks {asked:?}"));
+    };
+    let mut value = line.clone();
+    if let Some(map) = value.as_object_mut() {
+        map.remove("to");
+        map.remove("by");
+    }
+    let by = line["by"].as_str().unwrap_or("ada");
+    let now_ms = line["at_ms"].as_i64().unwrap_or(now_ms);
+    match kept.answer(&open[at].request_id, &value.to_string(), by, now_ms) {
+        true => Ok(()),
+        false => Err(format!("the answer {line} is not taken")),
     }
 }
 

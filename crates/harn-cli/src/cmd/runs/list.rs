@@ -91,6 +91,7 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
                 "request_id": asked.request_id, "kind": asked.kind, "prompt": asked.prompt,
                 "asked_at": time(asked.asked_ms), "due_at": at(asked.due_ms),
                 "quorum": asked.quorum, "answers": waitpoint.answers.len(),
+                "details": serde_json::from_slice::<Value>(&asked.info).unwrap_or_default(),
             })
         })
         .collect();

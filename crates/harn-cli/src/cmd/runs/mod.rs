@@ -1,5 +1,6 @@
-//! `harn runs`: the runs that the project's store keeps, also while they are worked on.
+//! `harn runs` and `harn answer`: the runs that the project's store keeps, also while they are worked on.
 
+mod answer;
 mod diff;
 mod export;
 mod import;
@@ -12,7 +13,7 @@ use harn_system::{Real, SystemExt};
 use serde_json::{Value, json};
 
 use super::providers::{envelope, fail, print};
-use crate::args::RunsCommand;
+use crate::args::{AnswerArgs, RunsCommand};
 use crate::program;
 
 /// Entries that are read at once.
@@ -56,6 +57,15 @@ pub(crate) fn runs(command: RunsCommand) -> u8 {
         RunsCommand::Export { id, output } => (export::export(&id, output.as_deref()), false),
         RunsCommand::Import { file, id, json } => (import::import(&file, id), json),
     };
+    show(shown, as_json)
+}
+
+/// Answers what a run asks; gives the exit code.
+pub(crate) fn answer(args: &AnswerArgs) -> u8 {
+    show(answer::answer(args), args.json)
+}
+
+fn show(shown: Outcome<Shown>, as_json: bool) -> u8 {
     match shown {
         Ok(Shown { text, data, code }) => {
             print(&if as_json { envelope(&data) } else { text });

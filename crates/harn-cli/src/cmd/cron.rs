@@ -1,0 +1,179 @@
+//! Times that come again, as `cron` writes them: minute, hour, day of the month, month, day of the week. In UTC.
+
+/// Minutes of a day.
+const DAY: i64 = 24 * 60;
+
+/// So many days are looked at: a 29th of February on a certain day of the week comes within 40 years.
+const DAYS: i64 = 366 * 41;
+
+/// Times that come again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    /// Whether both kinds of days are named: then one of them is enough.
+    either: bool,
+}
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+impl Schedule {
+    /// Reads five fields, or one of `@hourly`, `@daily`, `@weekly` and `@monthly`.
+    ///
+    /// # Errors
+    /// What is wrong, and what is expected.
+    pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
+        let plain = match text.trim() {
+            "@hourly" => "0 * * * *",
+            "@daily" => "0 0 * * *",
+            "@weekly" => "0 0 * * 0",
+            "@monthly" => "0 0 1 * *",
+            other => other,
+        };
+        let fields: Vec<&str> = plain.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = fields[..] else {
+            return Err(format!(
+                "'{text}' is no schedule: expected five fields (minute hour day month weekday) such as \"0 3 * * *\", or @hourly, @daily, @weekly or @monthly"
+            ));
+        };
+        let mut weekdays = set("weekday", weekday, 0, 7, &WEEKDAYS)?;
+        // Sunday has two numbers.
+        weekdays |= weekdays >> 7 & 1;
+        let schedule = Schedule {
+            minutes: set("minute", minute, 0, 59, &[])?,
+            hours: set("hour", hour, 0, 23, &[])?,
+            days: set("day", day, 1, 31, &[])?,
+            months: set("month", month, 1, 12, &MONTHS)?,
+            weekdays,
+            either: !day.starts_with('*') && !weekday.starts_with('*'),
+        };
+        match schedule.after(0) {
+            Some(_) => Ok(schedule),
+            None => Err(format!("'{text}' never comes: there is no such day")),
+        }
+    }
+
+    /// The first of its times after one, both in milliseconds since 1970.
+    pub(crate) fn after(&self, ms: i64) -> Option<i64> {
+        let minute = ms.div_euclid(60_000) + 1;
+        let today = minute.div_euclid(DAY);
+        (today..today + DAYS).filter(|day| self.has_day(*day)).find_map(|day| {
+            let first = if day == today { minute.rem_euclid(DAY) } else { 0 };
+            let found = (first..DAY).find(|minute| {
+                self.hours >> (minute / 60) & 1 == 1 && self.minutes >> (minute % 60) & 1 == 1
+            });
+            found.map(|minute| (day * DAY + minute) * 60_000)
+        })
+    }
+
+    /// Whether a day is one of its days, counted from 1970-01-01.
+    fn has_day(&self, day: i64) -> bool {
+        let Ok(at) = jiff::Timestamp::from_second(day * DAY * 60) else { return false };
+        let date = at.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let weekday = self.weekdays >> date.weekday().to_sunday_zero_offset() & 1 == 1;
+        let in_month = self.days >> date.day() & 1 == 1;
+        let fits = if self.either { weekday || in_month } else { weekday && in_month };
+        fits && self.months >> date.month() & 1 == 1
+    }
+}
+
+/// The numbers of a field, as bits.
+fn set(what: &str, field: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String> {
+    let mut bits = 0;
+    for part in field.split(',') {
+        let wrong = || {
+            format!(
+                "'{part}' is no {what}: expected numbers from {low} to {high}, *, a-b, */n or lists of them"
+            )
+        };
+        let number = |text: &str| {
+            let named = names.iter().position(|name| text.eq_ignore_ascii_case(name));
+            let number = match named {
+                // Months are counted from 1, days of the week from 0.
+                Some(at) => u32::try_from(at).ok().map(|at| at + low),
+                None => text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit())),
+            };
+            number.filter(|number| (low..=high).contains(number)).ok_or_else(wrong)
+        };
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => {
+                let step =
+                    step.parse::<u32>().ok().filter(|step| (1..=high).contains(step)).ok_or_else(wrong)?;
+                (range, Some(step))
+            }
+            None => (part, None),
+        };
+        let (first, last) = match range.split_once('-') {
+            _ if range == "*" => (low, high),
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => {
+                let only = number(range)?;
+                (only, if step.is_some() { high } else { only })
+            }
+        };
+        if first > last {
+            return Err(wrong());
+        }
+        for number in (first..=last).step_by(step.unwrap_or(1) as usize) {
+            bits |= 1 << number;
+        }
+    }
+    Ok(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Schedule;
+
+    fn next(schedule: &str, after: &str) -> String {
+        let at: jiff::Timestamp = after.parse().expect("a time");
+        let next = Schedule::parse(schedule).expect("a schedule").after(at.as_millisecond());
+        let next = next.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        next.map_or("never".to_owned(), |at| at.to_string())
+    }
+
+    #[test]
+    fn the_next_time_is_the_first_that_fits() {
+        for (schedule, after, wanted) in [
+            ("0 3 * * *", "2026-03-01T02:59:59Z", "2026-03-01T03:00:00Z"),
+            ("0 3 * * *", "2026-03-01T03:00:00Z", "2026-03-02T03:00:00Z"),
+            ("*/15 * * * *", "2026-03-01T03:44:01Z", "2026-03-01T03:45:00Z"),
+            ("*/15 * * * *", "2026-12-31T23:59:00Z", "2027-01-01T00:00:00Z"),
+            ("30 8-17/3 * * mon-fri", "2026-11-20T17:31:00Z", "2026-11-23T08:30:00Z"),
+            ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
+            ("0 0 13 * 5", "2026-11-01T00:00:00Z", "2026-11-06T00:00:00Z"),
+            ("0 0 * * 7", "2026-11-23T00:00:00Z", "2026-11-29T00:00:00Z"),
+            ("5,10 1 1 jan,JUL *", "2026-01-01T01:05:00Z", "2026-01-01T01:10:00Z"),
+            ("@weekly", "2026-11-23T00:00:00Z", "2026-11-29T00:00:00Z"),
+            ("@monthly", "2026-11-23T00:00:00Z", "2026-12-01T00:00:00Z"),
+        ] {
+            assert_eq!(next(schedule, after), wanted, "{schedule} after {after}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
+        for wrong in [
+            "",
+            "* * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "a * * * *",
+            "5-1 * * * *",
+            "*/0 * * * *",
+            "0 0 31 2 *",
+            "+5 * * * *",
+            "1,, * * * *",
+        ] {
+            assert!(Schedule::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

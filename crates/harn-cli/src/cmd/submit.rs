@@ -1,0 +1,159 @@
+//! `harn submit`: puts a program into the store, for a worker to run.
+
+use harn_journal::{take_lease, wait};
+use harn_store::{Error as StoreError, NewRun, NewStatus, Store, Write};
+use harn_system::{Real, System};
+use serde_json::{Value, json};
+
+use super::cron::Schedule;
+use super::durable::{Failed, checked, drawn, explained, facts, failed, source_name, store};
+use super::providers::{envelope, print};
+use super::run::{Sink, text};
+use crate::args::{SubmitArgs, given_command, usage_error};
+
+/// Submits a program; gives the exit code.
+pub(crate) fn submit(args: &SubmitArgs) -> u8 {
+    if args.run.durable {
+        usage_error("submit", "--durable is not needed: a run that is submitted always keeps a journal");
+    }
+    let text = match text(&args.run, &Sink::of(false, false)) {
+        Ok(text) => text,
+        Err(code) => return code,
+    };
+    match submitted(args, text) {
+        Ok((id, due_ms)) => {
+            let at =
+                jiff::Timestamp::from_millisecond(due_ms).map_or_else(|_| String::new(), |at| at.to_string());
+            let data = json!({"id": id, "due_at": at, "every": args.every});
+            let when =
+                if args.at.is_some() || args.every.is_some() { format!(" for {at}") } else { String::new() };
+            print(&if args.run.json {
+                envelope(&data)
+            } else {
+                format!("run {id} is queued{when}; `harn worker` runs it\n")
+            });
+            0
+        }
+        Err(text) => failed(&text),
+    }
+}
+
+fn submitted(args: &SubmitArgs, text: String) -> Failed<(String, i64)> {
+    let now_ms = Real::new().now_ms();
+    let schedule = args.every.as_deref().map(Schedule::parse).transpose()?;
+    let at = args.at.as_deref().map(|at| time(at, now_ms)).transpose()?;
+    let due_ms = match (at, &schedule) {
+        (Some(at), _) => at,
+        (None, Some(schedule)) => schedule.after(now_ms).ok_or("the schedule has no time")?,
+        (None, None) => now_ms,
+    };
+    let name = args.run.run_id.clone().unwrap_or_else(drawn);
+    checked(&name)?;
+    let mut info = facts(args.run.task.as_deref(), &given_command());
+    let id = match &args.every {
+        Some(every) => {
+            info["every"] = every.as_str().into();
+            info["schedule"] = name.as_str().into();
+            checked(&scheduled(&name, due_ms))?;
+            scheduled(&name, due_ms)
+        }
+        None => name,
+    };
+    let run = NewRun {
+        id: id.clone(),
+        program: source_name(&args.run),
+        args: args.run.args.clone(),
+        status: NewStatus::Queued { due_ms },
+        info: info.to_string().into_bytes(),
+    };
+    let source = (source_name(&args.run), text.into_bytes());
+    let store = store()?;
+    create(&*store, run, vec![source]).map_err(|error| explained(&id, &error))?;
+    Ok((id, due_ms))
+}
+
+/// The name of a run of a schedule.
+fn scheduled(name: &str, due_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(due_ms).unwrap_or(jiff::Timestamp::MAX);
+    format!("{name}-{}", at.strftime("%Y%m%dT%H%MZ"))
+}
+
+/// Makes a run that nobody works on yet.
+fn create(store: &dyn Store, run: NewRun, sources: Vec<(String, Vec<u8>)>) -> Result<(), StoreError> {
+    let fence = take_lease(store, &Real::new(), &run.id)?.fence();
+    let (id, at_ms) = (run.id.clone(), Real::new().now_ms());
+    let sources = sources.into_iter().map(|(path, bytes)| Write::SourcePut { run: id.clone(), path, bytes });
+    let mut writes = vec![Write::RunCreate { run, at_ms }];
+    writes.extend(sources);
+    writes.push(Write::Release);
+    let made = wait(store.write(&fence, writes)).map(drop);
+    if made.is_err() {
+        // Nobody is left to give it back when this fails; it runs out then.
+        let _ = wait(store.write(&fence, vec![Write::Release]));
+    }
+    made
+}
+
+/// Queues the next run of a schedule, once, however often the run that is at hand is begun. Times that have passed meanwhile
+/// are left out.
+///
+/// # Errors
+/// The errors of the store.
+pub(super) fn queue_next(
+    store: &dyn Store,
+    run: &harn_store::Run,
+    fence: &harn_store::Fence,
+) -> Result<Option<String>, StoreError> {
+    let mut info: Value = serde_json::from_slice(&run.info).unwrap_or_default();
+    let every = info["every"].as_str().and_then(|every| Schedule::parse(every).ok());
+    let (Some(schedule), Some(name)) = (every, info["schedule"].as_str().map(str::to_owned)) else {
+        return Ok(None);
+    };
+    let now_ms = Real::new().now_ms();
+    let due_ms = match info["next_due_ms"].as_i64() {
+        Some(due_ms) => due_ms,
+        None => {
+            let Some(due_ms) = schedule.after(now_ms.max(run.created_ms)) else { return Ok(None) };
+            // Written first: whoever begins this run again comes to the same next one.
+            info["next_due_ms"] = due_ms.into();
+            let write =
+                Write::RunInfo { run: run.id.clone(), info: info.to_string().into_bytes(), at_ms: now_ms };
+            wait(store.write(fence, vec![write]))?;
+            due_ms
+        }
+    };
+    let id = scheduled(&name, due_ms);
+    if let Some(map) = info.as_object_mut() {
+        map.remove("next_due_ms");
+    }
+    let next = NewRun {
+        id: id.clone(),
+        program: run.program.clone(),
+        args: run.args.clone(),
+        status: NewStatus::Queued { due_ms },
+        info: info.to_string().into_bytes(),
+    };
+    let sources = wait(store.sources(&run.id))?;
+    let sources = sources.into_iter().map(|source| (source.path, source.bytes)).collect();
+    match create(store, next, sources) {
+        Ok(()) => Ok(Some(id)),
+        // A worker that was here before has made it.
+        Err(StoreError::Exists { .. } | StoreError::Held { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a moment: a time with its zone, a time in UTC without one, or a length of time from now.
+fn time(text: &str, now_ms: i64) -> Failed<i64> {
+    if let Ok(length) = crate::args::parse_time(text) {
+        return Ok(now_ms.saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)));
+    }
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Ok(at.as_millisecond());
+    }
+    let plain = text.parse::<jiff::civil::DateTime>().ok();
+    let at = plain.and_then(|at| at.to_zoned(jiff::tz::TimeZone::UTC).ok());
+    at.map(|at| at.timestamp().as_millisecond()).ok_or_else(|| {
+        format!("'{text}' is no time: expected one such as 2026-11-30T08:00:00Z, 2026-11-30T08:00 (UTC), or 30s, 10m, 2h from now")
+    })
+}

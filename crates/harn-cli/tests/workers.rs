@@ -1,0 +1,212 @@
+//! Workers on one store: what is submitted runs once, whoever is killed or stopped meanwhile.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::{Ran, command, folder, harn_in};
+
+fn submit(folder: &Path, args: &[&str]) -> Ran {
+    let ran = harn_in(folder, &[&["submit"], args].concat());
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    ran
+}
+
+fn runs(folder: &Path) -> Vec<Value> {
+    let ran = harn_in(folder, &["runs", "list", "--limit", "1000", "--json"]);
+    let data: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()));
+    data["data"]["runs"].as_array().cloned().unwrap_or_default()
+}
+
+fn show(folder: &Path, id: &str) -> Value {
+    let ran = harn_in(folder, &["runs", "show", id, "--json"]);
+    serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
+}
+
+/// Waits until something holds of a folder.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain until {what}");
+}
+
+/// A worker in a process group of its own, with the processes of its runs known by their groups.
+fn worker(folder: &Path) -> Child {
+    command(&["worker", "--concurrency", "2", "--lease", "1s"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn drain(folder: &Path) -> Ran {
+    harn_in(folder, &["worker", "--drain"])
+}
+
+#[test]
+fn what_is_submitted_runs_with_its_arguments() {
+    let dir = folder(&[
+        ("main.harn", "println(\"${argv} ${ask_user(\"Who?\")}\")\n"),
+        ("bad.harn", "throw \"no\"\n"),
+    ]);
+    let path = dir.path();
+    let told = submit(path, &["--run-id", "one", "main.harn", "--", "a", "b"]);
+    assert_eq!(told.out, "run one is queued; `harn worker` runs it\n");
+    submit(path, &["--run-id", "two", "bad.harn"]);
+    let later = submit(path, &["--run-id", "later", "--at", "1h", "main.harn", "--json"]);
+    let later: Value = serde_json::from_str(&later.out).unwrap();
+    assert_eq!(later["data"]["id"], "later");
+    assert_eq!(show(path, "one")["status"], "queued");
+    // What it was submitted with runs, whatever becomes of the file.
+    std::fs::write(path.join("main.harn"), "println(\"changed\")\n").unwrap();
+    let ran = drain(path);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.shown());
+    assert_eq!(show(path, "one")["status"], "suspended");
+    assert_eq!(
+        (&show(path, "two")["status"], &show(path, "later")["status"]),
+        (&"failed".into(), &"queued".into())
+    );
+    let request = show(path, "one")["pending"][0]["request_id"].as_str().unwrap().to_owned();
+    assert_eq!(harn_in(path, &["answer", "one", &request, "me"]).code, 0);
+    let ran = drain(path);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "[a, b] me\n"), "{}", ran.shown());
+    assert_eq!(show(path, "one")["status"], "completed");
+    let taken = harn_in(path, &["submit", "--run-id", "one", "main.harn"]);
+    assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
+    for (args, why) in [
+        (["--at", "soon"], "is no time"),
+        (["--every", "* * *"], "is no schedule"),
+        (["--every", "0 0 31 2 *"], "never comes"),
+        (["--run-id", "a b"], "cannot be the name"),
+    ] {
+        let refused = harn_in(path, &["submit", args[0], args[1], "main.harn"]);
+        assert!(refused.code == 1 && refused.err.contains(why), "{}", refused.shown());
+    }
+    let refused = harn_in(path, &["worker", "--concurrency", "0"]);
+    assert!(refused.code == 2 && refused.err.contains("from 1 to 1000"), "{}", refused.shown());
+}
+
+#[test]
+fn a_schedule_queues_its_next_run_once() {
+    let dir = folder(&[("main.harn", "println(\"tick\")\n")]);
+    let path = dir.path();
+    submit(path, &["--run-id", "s", "--at", "2020-01-01T00:00:00Z", "--every", "@daily", "main.harn"]);
+    assert_eq!(show(path, "s-20200101T0000Z")["status"], "queued");
+    assert_eq!(drain(path).out, "tick\n");
+    let all = runs(path);
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!((&all[1]["status"], &all[0]["status"]), (&"completed".into(), &"queued".into()));
+    assert!(all[0]["due_at"].as_str().unwrap().ends_with("T00:00:00Z"), "{all:?}");
+    assert_eq!(drain(path).out, "");
+    assert_eq!(runs(path).len(), 2);
+}
+
+#[test]
+fn a_run_whose_process_dies_is_left_to_people() {
+    let dir = folder(&[("main.harn", "shell(\"kill -9 $PPID\", {idempotent: true})\n")]);
+    let path = dir.path();
+    submit(path, &["--run-id", "r", "main.harn"]);
+    let ran = drain(path);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    let run = show(path, "r");
+    assert_eq!((&run["status"], &run["starts"]), (&"suspended".into(), &3.into()), "{run}\n{}", ran.err);
+    assert!(run["note"].as_str().unwrap().contains("has ended 3 times"), "{run}");
+}
+
+/// Kills the processes that work on runs of a folder; how many there were.
+fn kill_runs(folder: &Path) -> usize {
+    let folder = folder.canonicalize().unwrap();
+    let mut killed = 0;
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let is_run = String::from_utf8_lossy(&line).contains("\0resume\0");
+        if is_run && std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder) {
+            signal(&process.file_name().to_string_lossy(), "KILL");
+            killed += 1;
+        }
+    }
+    killed
+}
+
+/// Sends a signal to a process, if it is still there.
+fn signal(pid: &str, signal: &str) {
+    let _ =
+        std::process::Command::new("kill").args([&format!("-{signal}"), pid]).stderr(Stdio::null()).status();
+}
+
+#[test]
+fn two_workers_share_the_work_and_one_that_is_killed_loses_nothing() {
+    const RUNS: usize = 12;
+    let program = "println(\"begins\")\nappend_file(\"log.txt\", \"${argv[0]}\\n\")\nsleep(60)\nprintln(\"goes on\")\nappend_file(\"log.txt\", \"${argv[0]}\\n\")\n";
+    let dir = folder(&[("main.harn", program), ("log.txt", "")]);
+    let path = dir.path();
+    for n in 0..RUNS {
+        submit(path, &["--run-id", &format!("r{n}"), "main.harn", "--", &n.to_string()]);
+    }
+    let ended = || runs(path).iter().filter(|run| run["status"] == "completed").count();
+    let mut two = [worker(path), worker(path)];
+    let mut killed = 0;
+    for round in 0..3 {
+        until("some runs have ended", || ended() > round * 2);
+        let one = &mut two[round % 2];
+        one.kill().unwrap();
+        one.wait().unwrap();
+        // Every second time the processes of the runs are killed as well; else they end their runs without a worker.
+        killed += if round % 2 == 0 { kill_runs(path) } else { 0 };
+        two[round % 2] = worker(path);
+    }
+    until("all runs have ended", || ended() == RUNS);
+    for mut one in two {
+        one.kill().unwrap();
+        one.wait().unwrap();
+    }
+    let log = std::fs::read_to_string(path.join("log.txt")).unwrap();
+    let mut lines: Vec<usize> = log.lines().map(|line| line.parse().unwrap()).collect();
+    lines.sort_unstable();
+    let wanted: Vec<usize> = (0..RUNS).flat_map(|n| [n, n]).collect();
+    assert_eq!(lines, wanted, "each effect once, {killed} runs killed");
+    assert!(runs(path).iter().all(|run| run["exit_code"] == 0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_was_stopped_cannot_write_over_its_successor() {
+    let program = "append_file(\"pids.txt\", shell(\"echo $PPID\").stdout)\nwhile !file_exists(\"go\") { sleep(20) }\nappend_file(\"log.txt\", \"end\\n\")\n";
+    let dir = folder(&[("main.harn", program), ("log.txt", ""), ("pids.txt", "")]);
+    let path = dir.path();
+    submit(path, &["--run-id", "r", "main.harn"]);
+    let mut first = worker(path);
+    let pids = || std::fs::read_to_string(path.join("pids.txt")).unwrap();
+    until("the run has begun", || pids().ends_with('\n'));
+    let pid = pids().trim().to_owned();
+    signal(&pid, "STOP");
+    signal(&first.id().to_string(), "STOP");
+    // Its lease runs out, and another worker takes the run over from its journal.
+    let mut second = worker(path);
+    until("the run is taken over", || show(path, "r")["starts"] == 2);
+    std::fs::write(path.join("go"), "").unwrap();
+    until("the run has ended", || show(path, "r")["status"] == "completed");
+    let entries = show(path, "r")["entries"].clone();
+    // The first one wakes up: what it does is refused, and nothing changes.
+    signal(&pid, "CONT");
+    signal(&first.id().to_string(), "CONT");
+    until("the process has ended", || {
+        let alive = std::process::Command::new("kill").args(["-0", &pid]).stderr(Stdio::null()).status();
+        !alive.unwrap().success()
+    });
+    for one in [&mut first, &mut second] {
+        one.kill().unwrap();
+        one.wait().unwrap();
+    }
+    assert_eq!(show(path, "r")["entries"], entries);
+    assert_eq!(std::fs::read_to_string(path.join("log.txt")).unwrap(), "end\n", "no effect happens twice");
+    assert_eq!(pids().lines().count(), 1);
+}
