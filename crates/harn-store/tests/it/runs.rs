@@ -360,6 +360,7 @@ pub(crate) async fn an_answer_is_not_missed_by_a_run_that_stops(store: Shared) {
     assert_eq!((run.status, run.due_ms, run.note.as_str()), (RunStatus::Suspended, Some(70), "why"));
     let (run, lease) = store.claim_run("w", 80, 180).await.unwrap().unwrap();
     assert_eq!((run.status, run.starts, run.due_ms, lease.epoch), (RunStatus::Running, 2, None, 3));
+    assert_eq!(run.note, "", "it waits no longer");
     assert_eq!(run.lease, Some(lease));
 }
 
@@ -422,4 +423,33 @@ pub(crate) async fn many_workers_share_the_runs(store: Shared) {
     for run in store.runs(RunFilter::default(), 99).await.unwrap() {
         assert_eq!((run.status, run.starts, run.length), (RunStatus::Completed, 1, 1));
     }
+}
+
+#[test]
+fn a_signature_is_of_one_answer_to_one_request() {
+    let asked = NewWaitpoint {
+        request_id: "q1".to_owned(),
+        kind: "approval".to_owned(),
+        prompt: "pay".to_owned(),
+        info: b"{\"amount\":5}".to_vec(),
+        asked_ms: 1,
+        due_ms: None,
+        quorum: 1,
+    };
+    let signature = asked.signature(b"true", "ann", 7);
+    assert!(signature.starts_with("sha256:") && signature.len() == 71, "{signature}");
+    assert_eq!(
+        NewWaitpoint { asked_ms: 2, quorum: 2, ..asked.clone() }.signature(b"true", "ann", 7),
+        signature
+    );
+    let others = [
+        asked.signature(b"false", "ann", 7),
+        asked.signature(b"true", "bob", 7),
+        asked.signature(b"true", "ann", 8),
+        NewWaitpoint { info: b"{\"amount\":500}".to_vec(), ..asked.clone() }.signature(b"true", "ann", 7),
+        NewWaitpoint { prompt: "pay more".to_owned(), ..asked.clone() }.signature(b"true", "ann", 7),
+        NewWaitpoint { request_id: "q2".to_owned(), ..asked.clone() }.signature(b"true", "ann", 7),
+        NewWaitpoint { kind: "question".to_owned(), ..asked }.signature(b"true", "ann", 7),
+    ];
+    assert!(others.iter().all(|other| *other != signature), "{others:?}");
 }
