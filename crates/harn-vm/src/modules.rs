@@ -40,6 +40,8 @@ pub struct Program {
     pub(crate) steps: Vec<Step>,
     /// Pipelines of the entry file in order of declaration.
     pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
+    /// What the entry file exports.
+    pub(crate) exports: Vec<(Name, Binding)>,
     /// The entry file's syntax tree.
     pub tree: Rc<Tree>,
 }
@@ -143,7 +145,9 @@ pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, Lo
     let mut done = vec![false; loader.files.len()];
     loader.order(0, &mut done, &failures, &compiled, &mut steps);
     let entry = compiled[0].take();
-    Ok(Program { steps, pipelines: entry.map(|c| c.pipelines).unwrap_or_default(), tree })
+    // What is wrong with a re-export is told by the step that imports.
+    let exports = loader.exports(0, &mut Vec::new()).unwrap_or_default();
+    Ok(Program { steps, pipelines: entry.map(|c| c.pipelines).unwrap_or_default(), exports, tree })
 }
 
 impl<'a> Loader<'a> {

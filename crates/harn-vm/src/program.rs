@@ -44,19 +44,27 @@ impl Outcome {
     }
 }
 
-fn root_task(vm: &Vm) -> Rc<Task> {
+pub(crate) fn root_task(vm: &Vm) -> Rc<Task> {
     let task = Task::root(vm.system().clone(), vm.module_globals(0));
     vm.gate().enter(&task);
     task
 }
 
-async fn call(vm: &Rc<Vm>, task: &Rc<Task>, proto: &Rc<Proto>, args: Vec<Value>) -> Result<Value> {
+pub(crate) async fn call(vm: &Rc<Vm>, task: &Rc<Task>, proto: &Rc<Proto>, args: Vec<Value>) -> Result<Value> {
     let callee = Closure::value(proto.clone(), Box::default());
     Fiber::new(vm, task, callee, args).await
 }
 
+/// The error of a step that cannot be run.
+pub(crate) fn fail(vm: &Vm, text: &str, module: u32, span: Span) -> Error {
+    let mut error = Error::runtime(text);
+    let file = vm.source(module).map_or_else(|| "".into(), |(file, _)| file);
+    error.push_trace(TraceEntry { function: "pipeline".to_owned(), file, module, span });
+    error
+}
+
 /// The end of a program: its tasks stop, and generators that are suspended run their cleanup, the youngest first.
-async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>) -> Result<Value> {
+pub(crate) async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>) -> Result<Value> {
     Cx::new(vm.clone(), task.clone()).end_children().await;
     loop {
         if vm.cleanups.pending() {
@@ -91,6 +99,18 @@ impl Program {
         }
     }
 
+    /// Name and code of the pipeline of a name, or the one that runs when none is named; nothing when there is none.
+    pub(crate) fn pipeline(&self, entry: Option<&str>) -> Result<Option<(&str, &Rc<Proto>)>> {
+        let found = match entry {
+            Some(name) => match self.pipelines.iter().find(|(n, _)| n == name) {
+                Some(found) => Some(found),
+                None => return Err(Error::runtime(format!("no pipeline named '{name}'"))),
+            },
+            None => self.pipelines.iter().find(|(n, _)| n == "default").or(self.pipelines.first()),
+        };
+        Ok(found.map(|(name, proto)| (name.as_str(), proto)))
+    }
+
     async fn run_in(
         &self,
         vm: &Rc<Vm>,
@@ -102,27 +122,10 @@ impl Program {
         for step in &self.steps {
             match step {
                 Step::Run(proto) => last = call(vm, task, proto, Vec::new()).await?,
-                Step::Fail { text, module, span } => {
-                    let mut error = Error::runtime(text.clone());
-                    let file = vm.source(*module).map_or_else(|| "".into(), |(file, _)| file);
-                    error.push_trace(TraceEntry {
-                        function: "pipeline".to_owned(),
-                        file,
-                        module: *module,
-                        span: *span,
-                    });
-                    return Err(error);
-                }
+                Step::Fail { text, module, span } => return Err(fail(vm, text, *module, *span)),
             }
         }
-        let pipeline = match entry {
-            Some(name) => match self.pipelines.iter().find(|(n, _)| n == name) {
-                Some(found) => Some(found),
-                None => return Err(Error::runtime(format!("no pipeline named '{name}'"))),
-            },
-            None => self.pipelines.iter().find(|(n, _)| n == "default").or(self.pipelines.first()),
-        };
-        let Some((_, proto)) = pipeline else { return Ok(last) };
+        let Some((_, proto)) = self.pipeline(entry)? else { return Ok(last) };
         let values = proto
             .param_names
             .iter()

@@ -150,6 +150,13 @@ impl Task {
         child
     }
 
+    /// A child that shares the variables, and writes at once: a call by the host.
+    pub(crate) fn beside(self: &Rc<Task>) -> Rc<Task> {
+        let child = self.child(self.globals.clone());
+        *child.output.borrow_mut() = None;
+        child
+    }
+
     /// Puts the limits of another task in the place of those that the owner gave.
     pub(crate) fn take_limits_of(&self, other: &Task) {
         self.deadlines.borrow_mut().clone_from(&other.deadlines.borrow());

@@ -369,6 +369,12 @@ impl Vm {
         }
     }
 
+    /// A function value.
+    pub(crate) fn function(&self, index: u32) -> Value {
+        // SAFETY: as in `new_function`.
+        unsafe { &*self.functions.get() }.get(index as usize).cloned().unwrap_or_default()
+    }
+
     /// The function values; the pointer holds until the next function is added.
     pub(crate) fn functions(&self) -> *const Value {
         // SAFETY: as above.

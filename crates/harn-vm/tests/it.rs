@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod cycles;
+mod embedding;
 mod machine;
 mod native;
 mod soundness;

@@ -1,0 +1,188 @@
+//! A program that was begun and goes on living: its host calls what it exports, again and again, several calls at once.
+
+use std::rc::Rc;
+
+use harn_value::Value;
+
+use crate::builtins;
+use crate::closure::{Closure, Constructor, Variable};
+use crate::compile::Binding;
+use crate::cx::Cx;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fiber::Fiber;
+use crate::modules::{Program, Step};
+use crate::program::{call, end, fail, root_task};
+use crate::task::Task;
+use crate::vm::Vm;
+
+builtins! {
+    /// What a host asks of a program.
+    static HOST: "host";
+
+    /// A list of the next item, nil at the end.
+    State async fn next_item = "__next_item"(cx, iterator: Value) -> "list?" {
+        match cx.iter(&iterator)?.next(&cx).await? {
+            Some(item) => Value::list(vec![item]),
+            None => Value::NIL,
+        }
+    }
+}
+
+/// A program and the variables of its run.
+pub struct Instance {
+    vm: Rc<Vm>,
+    task: Rc<Task>,
+    program: Program,
+}
+
+/// A call of an [`Instance`]. Dropping it does not end the call.
+#[derive(Clone)]
+pub struct Call(Rc<Task>);
+
+/// The value of a name; nothing for types that cannot be called, and for pipelines.
+fn value_of(vm: &Vm, binding: &Binding) -> Option<Value> {
+    match binding {
+        Binding::Function { index } => Some(vm.function(*index)),
+        Binding::Global { module, index, .. } => {
+            let globals = vm.module_globals(*module as usize);
+            // SAFETY: no reference into the vector is held across calls; single-threaded.
+            let value = unsafe { &*globals.get() }.get(*index as usize).cloned()?;
+            let value = Variable::of(&value).map_or(value.clone(), Variable::get);
+            (!value.is_absent()).then_some(value)
+        }
+        Binding::Struct(ty) => Some(Value::foreign(Constructor(ty.clone()))),
+        _ => None,
+    }
+}
+
+impl Instance {
+    /// An instance that has not begun yet. All functions below that wait, and [`Instance::call`], are for the inside of
+    /// [`block_on`](crate::block_on).
+    ///
+    /// ```
+    /// use harn_system::Memory;
+    /// use harn_vm::{Instance, Source, Value, VmBuilder, block_on, load};
+    ///
+    /// let vm = VmBuilder::new(std::rc::Rc::new(Memory::new())).build();
+    /// let text = "var total = 0\nfn add(n) { total = total + n; return total }".to_owned();
+    /// let program = load(&vm, &Source { name: "demo".into(), text, dir: ".".into() });
+    /// let instance = Instance::new(&vm, program.unwrap_or_else(|_| panic!("a valid program")));
+    /// let last = block_on(async {
+    ///     instance.begin().await.unwrap();
+    ///     let add = instance.export("add").unwrap();
+    ///     instance.call(&add, vec![Value::int(2)]).result().await.unwrap();
+    ///     let last = instance.call(&add, vec![Value::int(3)]).result().await.unwrap();
+    ///     instance.end().await.unwrap();
+    ///     last
+    /// });
+    /// assert_eq!(last.unwrap().as_int(), Some(5));
+    /// ```
+    pub fn new(vm: &Rc<Vm>, program: Program) -> Instance {
+        Instance { vm: vm.clone(), task: root_task(vm), program }
+    }
+
+    /// Runs the top level; gives the value of its `return`. Whatever it ends with, [`Instance::end`] comes last.
+    ///
+    /// # Errors
+    /// What the top level throws.
+    pub async fn begin(&self) -> Result<Value> {
+        let mut last = Value::NIL;
+        for step in &self.program.steps {
+            last = match step {
+                Step::Run(proto) => call(&self.vm, &self.task, proto, Vec::new()).await?,
+                Step::Fail { text, module, span } => return Err(fail(&self.vm, text, *module, *span)),
+            };
+        }
+        Ok(last)
+    }
+
+    /// Starts a pipeline, or the one that a run would start: `args` supplies parameters by name (others are nil). Nothing
+    /// when the program has no pipeline and none is named.
+    ///
+    /// # Errors
+    /// There is none of that name, or it has no parameter of a given name.
+    pub fn pipeline(&self, entry: Option<&str>, args: &[(String, Value)]) -> Result<Option<Call>> {
+        let Some((name, proto)) = self.program.pipeline(entry)? else { return Ok(None) };
+        if let Some((unknown, _)) = args.iter().find(|(name, _)| !proto.param_names.contains(name)) {
+            let known =
+                if proto.param_names.is_empty() { "none".to_owned() } else { proto.param_names.join(", ") };
+            return Err(Error::runtime(format!(
+                "pipeline '{name}' has no parameter '{unknown}'; its parameters: {known}"
+            )));
+        }
+        let given = |name: &String| args.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+        let values = proto.param_names.iter().map(|name| given(name).unwrap_or_default()).collect();
+        Ok(Some(self.call(&Closure::value(proto.clone(), Box::default()), values)))
+    }
+
+    /// The machine.
+    pub fn vm(&self) -> &Rc<Vm> {
+        &self.vm
+    }
+
+    /// Names of what the entry file exports, in order of declaration, with what it exports of others.
+    pub fn exports(&self) -> impl Iterator<Item = &str> {
+        let names = self.program.exports.iter();
+        names.filter(|(_, binding)| value_of(&self.vm, binding).is_some()).map(|(name, _)| name.as_str())
+    }
+
+    /// An exported value.
+    pub fn export(&self, name: &str) -> Option<Value> {
+        let (_, binding) = self.program.exports.iter().find(|(own, _)| own == name)?;
+        value_of(&self.vm, binding)
+    }
+
+    /// Calls a function value of the program, or a builtin. The call is a task of its own that shares the variables of the
+    /// program; what it has started and not awaited ends with it.
+    pub fn call(&self, f: &Value, args: Vec<Value>) -> Call {
+        let task = self.task.beside();
+        let fiber = Fiber::new(&self.vm, &task, f.clone(), args);
+        let (vm, running) = (self.vm.clone(), task.clone());
+        vm.live_tasks.set(vm.live_tasks.get() + 1);
+        crate::scheduler::spawn(async move {
+            let result = if running.is_aborted() { Err(Error::new(ErrorKind::Abort)) } else { fiber.await };
+            Cx::new(vm.clone(), running.clone()).end_children().await;
+            vm.live_tasks.set(vm.live_tasks.get() - 1);
+            running.forget();
+            running.finish(result);
+        });
+        Call(task)
+    }
+
+    /// The next item of an iterator, a generator, a stream or a channel: a list of one, or nil at the end.
+    pub fn next(&self, iterator: &Value) -> Call {
+        self.call(&HOST[0].value(), vec![iterator.clone()])
+    }
+
+    /// Ends the program: its tasks stop, generators that are suspended run their cleanup, output is flushed.
+    ///
+    /// # Errors
+    /// What ends a program (`exit`) in cleanup; output that cannot be written.
+    pub async fn end(&self) -> Result<()> {
+        let result = end(&self.vm, &self.task, Ok(Value::NIL)).await;
+        let flushed = self.vm.system.flush();
+        result?;
+        flushed.map_err(|error| Error::output(&error))
+    }
+}
+
+impl Call {
+    /// Waits for the end. The result can be taken once.
+    ///
+    /// # Errors
+    /// What the call throws; an abort error when it was taken before.
+    pub async fn result(&self) -> Result<Value> {
+        self.0.ended().await;
+        self.0.take_result().unwrap_or_else(|| Err(Error::new(ErrorKind::Abort)))
+    }
+
+    /// Requests cancellation: waits end with an error that cleanup may handle.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Stops the call at its next suspension point; its cleanup blocks run, nothing else does.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+}
