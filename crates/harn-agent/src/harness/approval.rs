@@ -107,7 +107,11 @@ impl Patch {
     /// # Errors
     /// When the value is no dict, has another key, or a rule has none of the forms.
     pub fn parse(function: &str, value: &Value) -> Result<Self, HarnessError> {
-        let dict = as_dict(value).ok_or_else(|| HarnessError::Approval(function.to_owned()))?;
+        let dict = as_dict(value).ok_or_else(|| HarnessError::Field {
+            function: function.to_owned(),
+            field: "approval".to_owned(),
+            expected: "a dict {plans?, tools?}",
+        })?;
         if let Some(key) = dict.keys().find(|key| !["plans", "tools"].contains(&key.as_str())) {
             return Err(HarnessError::UnknownKey { function: function.to_owned(), key: key.clone() });
         }

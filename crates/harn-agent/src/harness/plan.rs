@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::HarnessError;
 use super::fields::Fields;
 use super::schema::lower_schema;
-use harn_prompt::value::{as_dict, object, present, sorted};
+use harn_prompt::value::{as_dict, as_foreign, object, present, sorted};
 
 /// The states a plan can be shown in.
 pub const PLAN_STATUSES: [&str; 5] = ["draft", "approved", "executing", "executed", "failed"];
@@ -99,6 +99,10 @@ pub fn define_reference(config: &Value) -> Result<ReferenceSpec, HarnessError> {
     let fields = Fields::of("define_reference", config, &["name", "schema", "ttl_ms", "glimpse"])?;
     let name = fields.name("name")?;
     let schema = fields.get("schema").ok_or_else(|| fields.wrong("schema", "a schema"))?;
+    let is_closure = |value| as_foreign(value).is_some_and(|f| ["closure", "builtin"].contains(&f.type_name));
+    if fields.get("glimpse").is_some_and(|value| !is_closure(value)) {
+        return Err(fields.wrong("glimpse", "a closure"));
+    }
     Ok(ReferenceSpec {
         name,
         schema: lower_schema("define_reference", schema)?,

@@ -80,6 +80,8 @@ pub(crate) fn start(
         if !run.over.get() && !task.is_finished() {
             run.cancelled.set(true);
             run.trace.status.set("cancelled");
+            // Its requests are answered before its cleanup begins: who answers now is told so.
+            run.runtime.approvals.borrow_mut().cancel_run(&run.trace.id);
             task.cancel();
             system.within(GRACE, task.ended()).await;
             task.abort();
