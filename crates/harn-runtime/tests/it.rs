@@ -13,4 +13,5 @@ mod host;
 mod options;
 mod prompts;
 mod roles;
+mod roles_properties;
 mod wire;
