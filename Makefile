@@ -13,7 +13,7 @@ DISPATCH := $(foreach limit,pred succ,-Cllvm-args=-tail-dup-$(limit)-size=1000)
 FAST      = $(strip $(RUSTFLAGS) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server conformance kill replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
+.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-quick fuzz asan snap clean
 
 help: ## list these targets
@@ -51,6 +51,20 @@ test-real-server: ## install model servers written by others, and call them
 
 replays: build ## run all conformance cases with a journal, again from it, and again broken off and resumed
 	target/release/harn test conformance --journal --timeout 300000
+
+# The package is a workspace of its own: nothing else needs Python. PROFILE=dev builds faster, for work on it.
+PYTHON  ?= python3
+PROFILE ?= release
+VENV     = $(abspath $(TARGET))/python/venv
+
+python: ## build the Python package (a wheel in target/python/wheels) and run its tests
+	test -x $(VENV)/bin/maturin -a -x $(VENV)/bin/pytest || { $(PYTHON) -m venv $(VENV) && \
+	  $(VENV)/bin/pip install --quiet 'maturin>=1.16,<2' 'pytest>=8'; }
+	rm -rf $(abspath $(TARGET))/python/wheels
+	cd python && VIRTUAL_ENV=$(VENV) CARGO_TARGET_DIR=$(abspath $(TARGET)) $(VENV)/bin/maturin build --profile $(PROFILE) \
+	  --interpreter $(VENV)/bin/python --out $(abspath $(TARGET))/python/wheels
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps $(abspath $(TARGET))/python/wheels/*.whl
+	cd python && $(VENV)/bin/pytest $(PYTEST)
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
 	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture

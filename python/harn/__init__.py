@@ -1,0 +1,144 @@
+"""Harn for Python: run programs, call their functions, build runtimes of agents."""
+
+from __future__ import annotations
+
+import datetime as _datetime
+import os as _os
+
+from . import _calls, _errors, _harn, _values, _wait
+
+_harn.set_factories(
+    {
+        "adapt": _values.adapt,
+        "dispatch": _calls.dispatch,
+        "duration": lambda ms: _datetime.timedelta(milliseconds=ms),
+        "error": _errors.make_error,
+        "function": _values.Function,
+        "other": _values.Remote,
+        "pair": _values.Pair,
+        "range": range,
+        "record": _values.make_record,
+        "set": _values.make_set,
+        "stream": _values.Stream,
+        "variant": _values.EnumValue,
+    }
+)
+
+from ._errors import (  # noqa: E402
+    HarnCancelled,
+    HarnClosed,
+    HarnError,
+    HarnExit,
+    HarnNameError,
+    HarnRuntimeError,
+    HarnSpecError,
+    HarnSyntaxError,
+    HarnThrown,
+    HarnTimeout,
+    HarnTypeError,
+    HarnValueError,
+    Place,
+)
+from ._program import Program, RunResult, arun, load, run  # noqa: E402
+from ._runtime import AsyncToolContext, EventStream, Runtime, ToolContext, create_runtime  # noqa: E402
+from ._specs import (  # noqa: E402
+    AgentSpec,
+    ChatProgram,
+    Conversation,
+    LayeredPrompt,
+    PlanSpec,
+    ReferenceSpec,
+    RuntimeSpec,
+    Tenant,
+    ToolkitSpec,
+    ToolSpec,
+    augment_prompt_tools,
+    chat_program,
+    define_coordinator,
+    define_executor,
+    define_plan,
+    define_planner,
+    define_reference,
+    define_runtime,
+    define_specialist,
+    define_tenant,
+    define_tool,
+    define_toolkit,
+    layered_prompt,
+    parse_conversation,
+    prompt_explain,
+    runtime_spec_json,
+    runtime_spec_parse,
+    tagged_union,
+)
+from ._values import EnumValue, Function, Pair, Record, Stream  # noqa: E402
+
+__version__ = _harn.__version__
+
+
+def _after_fork() -> None:
+    _calls.pool.forget()
+    _wait.loops.forget()
+
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_after_fork)
+
+__all__ = [
+    "AgentSpec",
+    "AsyncToolContext",
+    "ChatProgram",
+    "Conversation",
+    "EnumValue",
+    "EventStream",
+    "Function",
+    "HarnCancelled",
+    "HarnClosed",
+    "HarnError",
+    "HarnExit",
+    "HarnNameError",
+    "HarnRuntimeError",
+    "HarnSpecError",
+    "HarnSyntaxError",
+    "HarnThrown",
+    "HarnTimeout",
+    "HarnTypeError",
+    "HarnValueError",
+    "LayeredPrompt",
+    "Pair",
+    "Place",
+    "PlanSpec",
+    "Program",
+    "Record",
+    "ReferenceSpec",
+    "RunResult",
+    "Runtime",
+    "RuntimeSpec",
+    "Stream",
+    "Tenant",
+    "ToolContext",
+    "ToolSpec",
+    "ToolkitSpec",
+    "arun",
+    "augment_prompt_tools",
+    "chat_program",
+    "create_runtime",
+    "define_coordinator",
+    "define_executor",
+    "define_plan",
+    "define_planner",
+    "define_reference",
+    "define_runtime",
+    "define_specialist",
+    "define_tenant",
+    "define_tool",
+    "define_toolkit",
+    "layered_prompt",
+    "load",
+    "parse_conversation",
+    "prompt_explain",
+    "run",
+    "runtime_spec_json",
+    "runtime_spec_parse",
+    "tagged_union",
+]
