@@ -16,9 +16,7 @@ class Pool:
     """Threads that call. There is always one for the next call, so that a call may wait for another one."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._jobs: "queue.SimpleQueue[Tuple[Callable[..., None], Tuple[Any, ...]]]" = queue.SimpleQueue()
-        self._idle = 0
+        self.forget()
 
     def submit(self, work: Callable[..., None], *args: Any) -> None:
         with self._lock:
@@ -39,7 +37,9 @@ class Pool:
 
     def forget(self) -> None:
         """After a fork there are no threads."""
-        self.__init__()
+        self._lock = threading.Lock()
+        self._jobs: "queue.SimpleQueue[Tuple[Callable[..., None], Tuple[Any, ...]]]" = queue.SimpleQueue()
+        self._idle = 0
 
 
 pool = Pool()
@@ -69,9 +69,7 @@ def _call(function: Callable[..., Any], args: List[Any], reply: Any) -> None:
 
 
 def _await(awaitable: Any, reply: Any) -> None:
-    loop = loops.current()
-
-    def start() -> None:
+    def start(loop: asyncio.AbstractEventLoop) -> None:
         task = loop.create_task(_finish(awaitable, reply))
 
         def stop() -> None:
@@ -83,7 +81,7 @@ def _await(awaitable: Any, reply: Any) -> None:
 
         reply.on_cancel(stop)
 
-    loop.call_soon_threadsafe(start)
+    loops.run(start)
 
 
 async def _finish(awaitable: Any, reply: Any) -> None:

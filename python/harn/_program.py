@@ -105,10 +105,12 @@ class _Run:
         error.output, error.errors = self.machine.output()
 
     def exited(self, error: HarnExit) -> RunResult:
-        return RunResult(None, *self.machine.output(), max(0, min(error.code, 255)))
+        output, errors = self.machine.output()
+        return RunResult(None, output, errors, max(0, min(error.code, 255)))
 
     def done(self, value: Any) -> RunResult:
-        return RunResult(value, *self.machine.output(), _exit_code(value))
+        output, errors = self.machine.output()
+        return RunResult(value, output, errors, _exit_code(value))
 
 
 def run(

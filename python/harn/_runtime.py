@@ -87,6 +87,8 @@ class EventStream(Stream):
         super().__init__(handle)
         # The run goes on for as long as somebody reads it, even if the runtime is not held any more.
         self._runtime = runtime
+        # The run has begun already.
+        self._enter()
 
 
 class _Members:

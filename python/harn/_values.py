@@ -8,11 +8,11 @@ import enum
 import json
 import types
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
-from typing import Any, Dict, List, Optional, Type
+from typing import Any, Dict, List, Optional, Tuple, Type
 
 from . import _harn
 from ._errors import HarnTypeError, HarnValueError
-from ._wait import loops, wait, wait_async
+from ._wait import loops, running_loop, wait, wait_async
 
 
 class Remote:
@@ -54,11 +54,10 @@ class Stream(Remote):
     ``for`` and ``async for`` take them. Closing it, or letting go of it, ends what makes them.
     """
 
-    __slots__ = ("_pending", "_loop")
+    __slots__ = ("_loop",)
 
     def __init__(self, handle: Any) -> None:
         super().__init__(handle)
-        self._pending: Any = None
         self._loop: Any = None
 
     def __iter__(self) -> "Stream":
@@ -77,17 +76,20 @@ class Stream(Remote):
             raise StopIteration
         return item[0]
 
+    def _enter(self) -> None:
+        """From now on coroutines of handlers run on the event loop of this thread."""
+        loop = None if self._loop is not None else running_loop()
+        if loop is not None:
+            self._loop = loop
+            loops.enter(loop)
+
     def __aiter__(self) -> "Stream":
         return self
 
     async def __anext__(self) -> Any:
         if self._handle is None:
             raise StopAsyncIteration
-        if self._loop is None:
-            import asyncio
-
-            self._loop = asyncio.get_running_loop()
-            loops.enter(self._loop)
+        self._enter()
         try:
             item = await wait_async(self._handle.next())
         except BaseException:
@@ -152,6 +154,11 @@ class EnumValue:
 
     __slots__ = ("type_name", "variant", "fields", "_handle")
 
+    type_name: str
+    variant: str
+    fields: Tuple[Any, ...]
+    _handle: Any
+
     def __init__(self, type_name: str, variant: str, fields: Sequence[Any], handle: Any) -> None:
         for name, value in zip(self.__slots__, (type_name, variant, tuple(fields), handle)):
             object.__setattr__(self, name, value)
@@ -193,6 +200,9 @@ class Record:
     def type_name(self) -> str:
         """The name of the struct."""
         return self._name
+
+    def _to_harn(self) -> Any:
+        return _harn.RecordData(self._name, self._fields, self._origin)
 
     def _asdict(self) -> Dict[str, Any]:
         """The fields."""
@@ -375,13 +385,6 @@ def _pull_async(source: AsyncIterator) -> Any:
             return None
 
     return pull
-
-
-def _record_to_harn(self: Record) -> Any:
-    return _harn.RecordData(self._name, self._fields, self._origin)
-
-
-Record._to_harn = _record_to_harn  # type: ignore[attr-defined]
 
 
 def opaque(value: Any) -> Any:

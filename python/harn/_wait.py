@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
 from ._errors import HarnTimeout
 
@@ -12,14 +12,29 @@ from ._errors import HarnTimeout
 GRACE = 2.0
 
 
+def running_loop() -> Optional[asyncio.AbstractEventLoop]:
+    """The event loop that runs on this thread."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def wait(pending: Any, timeout: Optional[float] = None) -> Any:
     """Waits; a signal or a time limit stops the call."""
+    # A wait inside of a coroutine holds its loop up: coroutines of handlers must not run there.
+    loop = running_loop()
+    if loop is not None:
+        loops.block(loop)
     try:
         done = pending.wait(timeout)
     except BaseException:
         pending.cancel()
         pending.settle_within(GRACE)
         raise
+    finally:
+        if loop is not None:
+            loops.unblock(loop)
     if not done:
         pending.cancel()
         pending.settle_within(GRACE)
@@ -61,38 +76,92 @@ async def wait_async(pending: Any, timeout: Optional[float] = None) -> Any:
     return pending.result()
 
 
+class _Job:
+    """A coroutine that has not begun."""
+
+    __slots__ = ("loop", "start")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, start: Callable[[asyncio.AbstractEventLoop], None]) -> None:
+        self.loop, self.start = loop, start
+
+
 class Loops:
     """On which event loop coroutines of handlers run: the one that waits, else one on a thread of its own."""
 
+    _own: Optional[asyncio.AbstractEventLoop]
+
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """After a fork there are no threads."""
         self._lock = threading.Lock()
         self._waiting: List[asyncio.AbstractEventLoop] = []
-        self._own: Optional[asyncio.AbstractEventLoop] = None
+        self._blocked: List[asyncio.AbstractEventLoop] = []
+        self._jobs: List[_Job] = []
+        self._own = None
 
     def enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A loop waits for a program."""
         with self._lock:
             self._waiting.append(loop)
 
     def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """It does not any more."""
         with self._lock:
-            for at in range(len(self._waiting) - 1, -1, -1):
-                if self._waiting[at] is loop:
-                    del self._waiting[at]
-                    return
+            _remove_last(self._waiting, loop)
 
-    def current(self) -> asyncio.AbstractEventLoop:
+    def block(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The thread of a loop waits without it: what has not begun there begins elsewhere."""
         with self._lock:
-            for loop in reversed(self._waiting):
-                if loop.is_running():
-                    return loop
-            if self._own is None or self._own.is_closed():
-                self._own = asyncio.new_event_loop()
-                threading.Thread(target=self._own.run_forever, name="harn-loop", daemon=True).start()
-            return self._own
+            self._blocked.append(loop)
+            moved = [job for job in self._jobs if job.loop is loop]
+            for job in moved:
+                job.loop = self._background()
+        for job in moved:
+            self._send(job)
 
-    def forget(self) -> None:
-        """After a fork there are no threads."""
-        self.__init__()
+    def unblock(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The loop goes on."""
+        with self._lock:
+            _remove_last(self._blocked, loop)
+
+    def run(self, start: Callable[[asyncio.AbstractEventLoop], None]) -> None:
+        """Calls ``start`` on a loop."""
+        with self._lock:
+            usable = [loop for loop in self._waiting if loop.is_running() and loop not in self._blocked]
+            job = _Job(usable[-1] if usable else self._background(), start)
+            self._jobs.append(job)
+        self._send(job)
+
+    def _send(self, job: _Job) -> None:
+        try:
+            job.loop.call_soon_threadsafe(self._begin, job.loop, job)
+        except RuntimeError:
+            # The loop was closed meanwhile.
+            with self._lock:
+                job.loop = self._background()
+            job.loop.call_soon_threadsafe(self._begin, job.loop, job)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, job: _Job) -> None:
+        with self._lock:
+            if job.loop is not loop or job not in self._jobs:
+                return
+            self._jobs.remove(job)
+        job.start(loop)
+
+    def _background(self) -> asyncio.AbstractEventLoop:
+        if self._own is None or self._own.is_closed():
+            self._own = asyncio.new_event_loop()
+            threading.Thread(target=self._own.run_forever, name="harn-loop", daemon=True).start()
+        return self._own
+
+
+def _remove_last(loops: List[asyncio.AbstractEventLoop], loop: asyncio.AbstractEventLoop) -> None:
+    for at in range(len(loops) - 1, -1, -1):
+        if loops[at] is loop:
+            del loops[at]
+            return
 
 
 loops = Loops()

@@ -76,6 +76,19 @@ def test_coroutines_run_on_the_loop_that_waits():
     assert loops[1] is not loops[0]
 
 
+def test_waiting_inside_of_a_coroutine_holds_up_nothing():
+    @define_tool("nap", input_schema={})
+    async def nap(args, ctx):
+        await asyncio.sleep(0.001)
+        return "rested"
+
+    async def block():
+        rt = runtime(nap)
+        return list(rt.run_specialist("s", script(("nap", {}), ("nap", {}))))
+
+    assert results(asyncio.run(block())) == ["rested", "rested"]
+
+
 def test_the_context_of_handlers():
     seen = {}
 
