@@ -185,13 +185,26 @@ for [made, prompts] in json_parse(RUNS) {
 }
 "#;
 
+/// Everybody is to store a plan, and then to carry it out.
+fn plan_for_all() -> String {
+    let inner = [
+        json!({"tool": "storePlan", "args": {"specName": "P", "planId": "p2", "body": {"actions": [{"kind": "a"}]}}}),
+        json!({"tool": "executePlan", "args": {"planId": "p2"}}),
+    ];
+    let calls = inner.iter().flat_map(|call| {
+        ["a1", "a2", "a3"]
+            .map(|agent| json!({"tool": "call_agent", "args": {"agent": agent, "prompt": call.to_string()}}))
+    });
+    json!({"script": calls.collect::<Vec<Json>>()}).to_string()
+}
+
 #[test]
 fn made_up_specs_keep_the_order_of_events() {
     let mut chance = Chance(2_463_534_242_123_457);
     let mut runs = Vec::new();
     for _ in 0..25 {
         let made = spec(&mut chance);
-        let prompts: Vec<String> = (0..3)
+        let mut prompts: Vec<String> = (0..3)
             .map(|_| {
                 let script = script(&mut chance, 0).to_string();
                 // The agents of these specs have other names.
@@ -200,6 +213,7 @@ fn made_up_specs_keep_the_order_of_events() {
                 })
             })
             .collect();
+        prompts.push(plan_for_all());
         runs.push(json!([made, prompts]));
     }
     let text = MADE_UP.replace("RUNS", &Json::from(Json::from(runs).to_string()).to_string());
@@ -212,7 +226,7 @@ fn made_up_specs_keep_the_order_of_events() {
         seen.extend(events.iter().filter_map(|e| e["type"].as_str().map(str::to_owned)));
         count += 1;
     }
-    assert_eq!(count, 75);
+    assert_eq!(count, 100);
     for kind in ["approval-required", "tool-progress", "data-tool-agent", "plan-status-change", "finish"] {
         assert!(seen.contains(kind), "no run had {kind}: {seen:?}");
     }
