@@ -158,6 +158,8 @@ codes! {
         "Take the answer, and act on it.";
     CLEANUP = "long-running-without-cleanup", "Something is left running, and nothing cancels it.",
         "Call `cancel_handle` in a `defer` or `finally`.";
+    REGISTRY_SIZE = "tool-registry-size", "A registry has more tools than a model in use accepts: its calls fail.",
+        "Give the model fewer tools, or let it look for them with `tool_search`.";
     SUPPRESSION = "suppression", "A comment that allows a finding, without a reason or without such a finding.",
         "Write `// harn-lint: allow RULE: REASON`, or remove the comment.";
     UNUSED_RESULT = "unused-result", "A value is computed and thrown away.",

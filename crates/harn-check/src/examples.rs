@@ -354,6 +354,12 @@ pub const EXAMPLES: &[Example] = &[
         "fn watch(start) {\n  let handle = start({long_running: true})\n  return handle.id\n}\nprintln(watch)\n",
         "fn watch(start, cancel_handle) {\n  let handle = start({long_running: true})\n  defer { cancel_handle(handle) }\n  return handle.id\n}\nprintln(watch)\n",
     ),
+    with(
+        "tool-registry-size",
+        "let options = {provider: \"small\", model: \"m\", tools: [\n  {name: \"look\"},\n  {name: \"read\"},\n  {name: \"write\"},\n]}\nprintln(llm_call(\"Hello\", nil, options).text)\n",
+        "let options = {provider: \"small\", model: \"m\", tools: [\n  {name: \"look\"},\n  {name: \"read\"},\n]}\nprintln(llm_call(\"Hello\", nil, options).text)\n",
+        &[("harn.toml", "[[capabilities.provider.small]]\nmodel_match = \"*\"\nmax_tools = 2\n")],
+    ),
     program(
         "suppression",
         "let n = 1 // harn-lint: allow unused-variable\nprintln(\"done\")\n",

@@ -38,7 +38,7 @@ mod world;
 
 pub use codes::{CODES, CodeDoc, is_certain, is_error};
 pub use examples::{EXAMPLES, Example, example};
-pub use lints::{lint_program, lint_template_file};
+pub use lints::{MaxTools, lint_program, lint_template_file};
 pub use preflight::{Located, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};
 pub use strict::strict_types;

@@ -1,5 +1,7 @@
 //! Every code has an example: one program that it is found in, and one without any finding.
 
+use std::rc::Rc;
+
 use harn_check::{
     CODES, Example, Settings, Source, World, check_program, check_templates, example, lint_program,
     lint_template_file, strict_types,
@@ -23,9 +25,13 @@ fn codes(project: &Project, shown: &Example, text: &str, world: &World<'_>) -> V
         let parsed = harn_syntax::parse(text);
         assert!(parsed.errors.is_empty(), "{}: {:?}", shown.code, parsed.errors);
         let tree = parsed.program;
+        let vm = harn_runtime::vm_builder(Rc::new(harn_system::Real::new())).build();
+        let runtime = harn_runtime::llm_runtime_at(&vm, dir);
+        let max_tools =
+            |provider: Option<&str>, model: Option<&str>| harn_runtime::max_tools(&runtime, provider, model);
         let source = Source { name: "main.harn", dir, text, tree: &tree };
         found.extend(check_program(&source, world).iter().map(|d| d.code.to_owned()));
-        found.extend(lint_program(text, &tree).iter().map(|d| d.code.to_owned()));
+        found.extend(lint_program(text, &tree, &max_tools).iter().map(|d| d.code.to_owned()));
         if shown.code == "W0110" {
             found.extend(strict_types(&tree).iter().map(|d| d.code.to_owned()));
         }

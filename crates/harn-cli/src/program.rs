@@ -273,7 +273,7 @@ impl Program {
             Ok(tree) => {
                 let file = Path::new(&self.source.name);
                 let is_on = |p: &Problem| is_error(p) || !settings.is_disabled(p.diagnostic.code, file);
-                let rules = harn_check::lint_program(&self.source.text, &tree);
+                let rules = harn_check::lint_program(&self.source.text, &tree, &max_tools(self.dir()));
                 let mut found = self.findings(&bare_vm(), &tree);
                 found.extend(rules.into_iter().map(|d| self.problem(d.clone(), d.message)));
                 found.retain(is_on);
@@ -390,6 +390,20 @@ pub(crate) fn bare_vm() -> Rc<Vm> {
 pub(crate) fn session_vm(system: Rc<dyn System>) -> Rc<Vm> {
     let project = project(&*system, Path::new(""));
     given(harn_runtime::vm_builder(system), &RunOptions::default(), &project).build()
+}
+
+/// Which number of tools a route accepts, as a program in a folder is configured. That is read when it is first asked for.
+pub(crate) fn max_tools(dir: &Path) -> impl Fn(Option<&str>, Option<&str>) -> Option<(String, u64)> {
+    let dir = dir.to_owned();
+    let machine = std::cell::OnceCell::new();
+    move |provider, model| {
+        let (_vm, runtime) = machine.get_or_init(|| {
+            let vm = session_vm(Rc::new(Real::new()));
+            let runtime = harn_runtime::llm_runtime_at(&vm, &dir);
+            (vm, runtime)
+        });
+        harn_runtime::max_tools(runtime, provider, model)
+    }
 }
 
 /// Puts in what every program finds: `argv` and `context`.

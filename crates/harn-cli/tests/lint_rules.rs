@@ -1,6 +1,6 @@
 //! The rules of `harn lint` for programs: where they fire, where they do not, and what `--fix` writes.
 
-use crate::common::{folder, harn_in};
+use crate::common::{folder, harn_in, harn_with_env};
 
 /// The rules that fire, with their lines.
 fn rules(text: &str) -> Vec<(String, u64)> {
@@ -178,4 +178,63 @@ fn the_new_mends_keep_the_meaning() {
     let mended = std::fs::read_to_string(folder.path().join("a.harn")).unwrap();
     assert_eq!(mended, "fn f(n) {\n  return n ?? 1\n}\nprintln(f(nil), 2)\n");
     assert_eq!(harn_in(folder.path(), &["a.harn"]).out, "1 2\n");
+}
+
+#[test]
+fn registries_that_are_too_large() {
+    let folder = folder(&[(
+        "harn.toml",
+        "[[capabilities.provider.small]]\nmodel_match = \"tiny\"\nmax_tools = 1\n\
+         [[capabilities.provider.small]]\nmodel_match = \"*\"\nmax_tools = 2\n",
+    )]);
+    let found = |text: &str| -> Vec<(String, u64)> {
+        std::fs::write(folder.path().join("a.harn"), text).unwrap();
+        let args = ["lint", "--json", "a.harn"];
+        let ran =
+            harn_with_env(folder.path(), &args, &[("HARN_LLM_PROVIDER", "small"), ("HARN_LLM_MODEL", "m")]);
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let found = report["data"]["files"][0]["diagnostics"].as_array().unwrap().clone();
+        let rule = found.iter().filter(|d| d["rule"] == "tool-registry-size");
+        rule.map(|d| (d["message"].as_str().unwrap().to_owned(), d["line"].as_u64().unwrap())).collect()
+    };
+    let message = |count: u64, most: u64, route: &str| {
+        format!("tool registry has {count} tools, more than the {most} that {route} accepts")
+    };
+    let define = |name: &str, from: &str| format!("{name} = tool_define({from}, \"t\", \"T\", {{}})\n");
+    let three = "tools: [{name: \"a\"}, {name: \"b\"}, {name: \"c\"}]";
+
+    // Models that the file names, the least of them; else the default model.
+    let call = |options: &str| format!("println(llm_call(\"x\", nil, {{{options}}}).text)\n");
+    assert_eq!(found(&call(three)), [(message(3, 2, "small/m"), 1)]);
+    assert_eq!(found(&call("tools: [{name: \"a\"}, {name: \"b\"}]")), []);
+    assert_eq!(found(&call("tools: [{name: \"a\"}, {name: \"b\"}, ...more]")), []);
+    let tiny = call(&format!("provider: \"small\", model: \"tiny\", {three}"));
+    assert_eq!(
+        found(&(call("provider: \"small\", model: \"m\"") + &tiny)),
+        [(message(3, 1, "small/tiny"), 2)]
+    );
+    assert_eq!(found(&call(&format!("provider: \"openai\", model: \"gpt-4o\", {three}"))), []);
+
+    // One variable, several that hand their registry on, and calls within each other.
+    let grown = format!("var {}{}{}", define("r", "tool_registry()"), define("r", "r"), define("r", "r"));
+    assert_eq!(found(&grown), [(message(3, 2, "small/m"), 3)]);
+    let handed =
+        format!("let {}let {}let {}", define("a", "tool_registry()"), define("b", "a"), define("c", "b"));
+    assert_eq!(found(&handed), [(message(3, 2, "small/m"), 3)]);
+    let within = "tool_define(tool_define(tool_define(tool_registry(), \"a\", \"A\", {}), \"b\", \"B\", {}), \"c\", \"C\", {})";
+    assert_eq!(found(&call(&format!("tools: {within}"))), [(message(3, 2, "small/m"), 1)]);
+
+    // Variables of other functions, a registry that begins anew, one that is not known.
+    let function = |body: &str| format!("fn f() {{\nvar {body}return r\n}}\n");
+    let two = define("r", "tool_registry()") + &define("r", "r");
+    assert_eq!(found(&(function(&two) + &function(&two).replace("fn f", "fn g"))), []);
+    assert_eq!(found(&(format!("var {two}") + &define("r", "tool_registry()"))), []);
+    assert_eq!(
+        found(&format!("fn f(r) {{\n{}{}{}}}\n", define("r", "r"), define("r", "r"), define("r", "r"))),
+        []
+    );
+    assert_eq!(
+        found(&format!("var {two}fn f() {{\n{}}}\n", define("r", "r"))),
+        [(message(3, 2, "small/m"), 4)]
+    );
 }

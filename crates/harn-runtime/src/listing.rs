@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use harn_llm::config::{Config, Provider};
+use harn_llm::options::CallOptions;
 use harn_llm::{Host, LlmRuntime};
 use serde_json::{Value as Json, json};
 
@@ -93,6 +94,15 @@ pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {
     let names = catalog["aliases"].as_array().into_iter().flatten().map(|alias| alias["name"].clone());
     catalog["known_model_names"] = names.collect();
     catalog
+}
+
+/// Returns the route of calls with this provider and model, as `provider/model`, and the number of tools that it accepts; `None`
+/// when there is no limit, or no such route.
+pub fn max_tools(runtime: &LlmRuntime, provider: Option<&str>, model: Option<&str>) -> Option<(String, u64)> {
+    let options = CallOptions::from_json(&json!({"provider": provider, "model": model})).ok()?;
+    let route = runtime.config().choose(&options, runtime.host()).ok()?;
+    let most = runtime.capabilities().lookup(&route.provider, &route.model).max_tools?;
+    Some((format!("{}/{}", route.provider, route.model), u64::try_from(most).ok()?))
 }
 
 /// Checks a provider as `llm_healthcheck` does, and waits for the verdict.

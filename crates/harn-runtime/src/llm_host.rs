@@ -40,7 +40,7 @@ pub(crate) struct LlmState {
 
 /// Returns the model calls of a program, for the command line: fixtures are replayed and recorded there.
 pub fn llm_runtime(vm: &Rc<Vm>) -> Rc<LlmRuntime> {
-    runtime_at(vm, &vm.system().work_dir())
+    llm_runtime_at(vm, &vm.system().work_dir())
 }
 
 /// A call while it is polled: who made it and which model will read its prompts.
@@ -171,12 +171,12 @@ impl LlmState {
 pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
     match cx.state::<LlmState>().runtime.get() {
         Some(runtime) => runtime.clone(),
-        None => runtime_at(cx.vm(), &cx.caller_dir()),
+        None => llm_runtime_at(cx.vm(), &cx.caller_dir()),
     }
 }
 
 /// The model calls of a program whose configuration is looked for from a folder, unless they exist already.
-pub(crate) fn runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
+pub fn llm_runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let state = vm.extension::<LlmState>();
     let make = || {
         let runtime =

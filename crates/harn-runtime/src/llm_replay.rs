@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_system::{System, SystemExt};
 use harn_vm::Vm;
 
-use crate::llm_host::{llm_runtime, runtime_at};
+use crate::llm_host::{llm_runtime, llm_runtime_at};
 
 /// Where the model calls of a program are answered from, and what of them is kept.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ impl ModelTraffic {
     /// # Errors
     /// A sentence: a file cannot be read, written, or a line of it makes no sense.
     pub fn apply(&self, vm: &Rc<Vm>, dir: &Path) -> Result<(), String> {
-        let runtime = runtime_at(vm, dir);
+        let runtime = llm_runtime_at(vm, dir);
         if let Some(path) = &self.replies {
             let (name, text) = read(vm, path)?;
             runtime.replay_fixtures(harn_llm::mock::parse_fixtures(&name, &text)?);

@@ -8,7 +8,7 @@ use harn_prompt::{Assembly, Bucket, Provenance, Reason};
 use harn_vm::Vm;
 use serde_json::Value as Json;
 
-use crate::llm_host::runtime_at;
+use crate::llm_host::llm_runtime_at;
 
 /// A model call as it leaves the program.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct SentCall {
 /// Makes the coming run of a program a rehearsal: model calls need no key, reach no network and get scripted replies or
 /// the mock's default one. `watcher` sees each of them. `dir` is the program's folder, where its project is looked for.
 pub fn rehearse_calls(vm: &Rc<Vm>, dir: &Path, mut watcher: impl FnMut(SentCall) + 'static) {
-    let runtime = runtime_at(vm, dir);
+    let runtime = llm_runtime_at(vm, dir);
     runtime.rehearse();
     runtime.watch_calls(move |prepared| watcher(sent(prepared)));
 }

@@ -21,6 +21,20 @@ pub(crate) fn of_io(cx: &Cx, error: &io::Error, path: Option<&Path>, text: impl 
     })
 }
 
+/// An error about a file whose reason is known by its text alone, as the system words it.
+#[must_use]
+pub fn with_file_facts(error: Error, path: &str, reason: &str) -> Error {
+    let code = reason.strip_suffix(')').and_then(|text| text.rsplit_once("(os error "));
+    let code = code.and_then(|(_, code)| code.parse::<i32>().ok());
+    let kind = code.map_or(io::ErrorKind::Other, |code| io::Error::from_raw_os_error(code).kind());
+    let mut facts = facts(io_category(kind), io_kind(kind));
+    facts.insert("path", path);
+    if let Some(code) = code {
+        facts.insert("code", i64::from(code));
+    }
+    error.with_facts(facts)
+}
+
 /// The facts of an exchange that failed. The address comes without what may be a key.
 pub(crate) fn of_http(kind: HttpErrorKind, url: String) -> Dict {
     let (category, kind) = match kind {

@@ -35,6 +35,7 @@ pub use builtins::{
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use http::Doubts;
+pub use failures::with_file_facts;
 pub use methods::methods;
 pub use modules::{module, module_names};
 pub use yaml::parse as parse_yaml;

@@ -3,6 +3,7 @@
 mod calls;
 mod declared;
 mod program;
+mod registry;
 mod simplify;
 mod suppress;
 mod template_file;
@@ -10,4 +11,5 @@ mod template_file;
 pub(crate) use template_file::diagnostic;
 
 pub use program::lint_program;
+pub use registry::MaxTools;
 pub use template_file::lint_template_file;

@@ -8,11 +8,12 @@ use harn_syntax::visit::{self, Visitor};
 use harn_syntax::{Diagnostic, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::registry::MaxTools;
 use crate::codes::*;
 use crate::scope::names_of;
 
 /// Runs the rules on a program without syntax errors. Findings are in source order.
-pub fn lint_program(text: &str, tree: &Program) -> Vec<Diagnostic> {
+pub fn lint_program(text: &str, tree: &Program, max_tools: &MaxTools<'_>) -> Vec<Diagnostic> {
     let mut uses = Uses::default();
     uses.stmts(&tree.items);
     let mut rules = Rules { text, uses, in_pipeline: false, out: Vec::new() };
@@ -22,6 +23,7 @@ pub fn lint_program(text: &str, tree: &Program) -> Vec<Diagnostic> {
     out.extend(super::simplify::run(text, tree));
     out.extend(super::declared::run(text, tree));
     out.extend(super::calls::run(tree));
+    out.extend(super::registry::run(tree, max_tools));
     super::suppress::apply(text, tree, &mut out);
     out.sort_by_key(|found| found.span.map_or(0, |span| span.start));
     out

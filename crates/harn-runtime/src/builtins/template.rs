@@ -194,18 +194,21 @@ fn json_schema(schema: &Value) -> Value {
 }
 
 fn failed(error: &TemplateError) -> Error {
-    if error.is_sandbox_violation() {
-        Error::category("tool_rejected", error.to_string())
-    } else {
-        Error::thrown(error.to_string())
-    }
+    thrown(error.kind(), error.to_string())
 }
 
 /// A template that could not be had.
 fn unreadable(kind: &ErrorKind) -> Error {
+    thrown(kind, kind.to_string())
+}
+
+fn thrown(kind: &ErrorKind, text: String) -> Error {
     match kind {
-        ErrorKind::Sandbox { .. } => Error::category("tool_rejected", kind.to_string()),
-        _ => Error::thrown(kind.to_string()),
+        ErrorKind::Sandbox { .. } => Error::category("tool_rejected", text),
+        ErrorKind::ReadTemplate { path, message } | ErrorKind::ReadInclude { path, message } => {
+            harn_stdlib::with_file_facts(Error::thrown(text), path, message)
+        }
+        _ => Error::thrown(text),
     }
 }
 

@@ -138,7 +138,7 @@ impl Call {
     }
 }
 
-/// A URL with the values of secret parameters and a password hidden.
+/// A URL with the values of secret parameters and a password hidden. It may be no URL at all.
 pub(super) fn redacted_url(url: &str) -> String {
     let url = without_password(url);
     let Some((base, query)) = url.split_once('?') else { return url };
@@ -158,10 +158,14 @@ pub(super) fn redacted_url(url: &str) -> String {
 
 /// A URL in which the password of `user:password@host` is hidden.
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    match authority.rsplit_once('@').map(|(login, host)| (login.split_once(':'), host)) {
-        Some((Some((user, _)), host)) => format!("{scheme}://{user}:%5Bredacted%5D@{host}{path}"),
+    let (head, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    // What is no port behind a colon may be a password with a slash in it.
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    let cut = !authority.contains('@') && port.bytes().any(|b| !b.is_ascii_digit());
+    let login = if cut { rest } else { authority };
+    match login.rsplit_once('@').map(|(login, _)| (login, login.split_once(':'))) {
+        Some((login, Some((user, _)))) => format!("{head}{user}:%5Bredacted%5D{}", &rest[login.len()..]),
         _ => url.to_owned(),
     }
 }
@@ -201,5 +205,16 @@ mod tests {
             redacted_url("http://a/?b=1&api_key=x&my_token=y"),
             "http://a/?b=1&api_key=%5Bredacted%5D&my_token=%5Bredacted%5D"
         );
+        for (url, shown) in [
+            ("https://ann:pw@a.test/x", "https://ann:%5Bredacted%5D@a.test/x"),
+            ("ftp://ann:p@w@a.test?x=1", "ftp://ann:%5Bredacted%5D@a.test?x=1"),
+            ("ann:pw@a.test/x", "ann:%5Bredacted%5D@a.test/x"),
+            ("http://ann:p/w@a.test/x", "http://ann:%5Bredacted%5D@a.test/x"),
+            ("https://a.test:80/@scope/x", "https://a.test:80/@scope/x"),
+            ("https://a.test/@scope/x", "https://a.test/@scope/x"),
+            ("no address", "no address"),
+        ] {
+            assert_eq!(redacted_url(url), shown);
+        }
     }
 }

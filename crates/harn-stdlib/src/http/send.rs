@@ -107,7 +107,7 @@ impl<'a> Request<'a> {
     fn new(method: &str, url: &str, options: &'a Options) -> Result<Request<'a>> {
         let lower = url.get(..8).unwrap_or(url).to_lowercase();
         if !lower.starts_with("http://") && !lower.starts_with("https://") {
-            let text = format!("http: URL must start with http:// or https://, got '{url}'");
+            let text = format!("http: URL must start with http:// or https://, got '{}'", redacted_url(url));
             return Err(Error::thrown(text));
         }
         let mut url = url.to_owned();
