@@ -12,9 +12,9 @@
 //! The crate knows neither values nor the machine: names of builtins come in as [`Signatures`], embedded modules and
 //! prompts as functions of the [`World`].
 //!
-//! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`.
-//! `scope.rs` leads from the use of a name to its definition, `types/` holds
-//! what types are and which fit, `infer/` tells the type of an expression, `flow.rs` what conditions add to that.
+//! Read `walk.rs` first: it keeps the scopes and calls the checks, of which there is one per file in `checks/`; what they share
+//! is in `pass.rs`. `scope.rs` leads from the use of a name to its definition, `types/` holds what types are and which fit,
+//! `infer/` tells the type of an expression, `flow.rs` what conditions add to that, as `facts.rs`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
@@ -22,15 +22,18 @@
 mod checks;
 mod codes;
 mod examples;
+mod facts;
 mod flow;
 mod imports;
 mod infer;
 mod lints;
+mod pass;
 mod preflight;
 mod scope;
 mod settings;
 mod strict;
 mod suggest;
+mod tell;
 mod told;
 mod types;
 mod walk;
@@ -42,6 +45,7 @@ pub use lints::{MaxTools, lint_program, lint_template_file};
 pub use preflight::{Located, check_templates};
 pub use settings::{PreflightSeverity, RuleFilter, Settings, manifest_file};
 pub use strict::strict_types;
-pub use told::{Told, ToldMember, ToldType, types_of};
+pub use tell::types_of;
+pub use told::{Told, ToldMember, ToldType};
 pub use walk::check_program;
 pub use world::{Signatures, Source, World};

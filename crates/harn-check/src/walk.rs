@@ -2,18 +2,17 @@
 
 use harn_syntax::ast::*;
 use harn_syntax::{Diagnostic, Severity};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
 use crate::checks::{exhaustive, generic, not_executed, operator, stream_emit, stream_result, struct_field};
 use crate::checks::{struct_literal, unreachable, wrong_call};
-use crate::flow::Flow;
-use crate::imports::{Imported, Imports};
-use crate::scope::{Kind, Lookup, Scopes};
-use crate::told::{self, Told};
-use crate::types::{Declared, Ty, Typing};
+use crate::imports::Imports;
+use crate::pass::Pass;
+use crate::scope::{Kind, Lookup};
+use crate::tell;
+use crate::types::{Declared, Typing};
 use crate::world::{Source, World};
 use harn_syntax::visit::{self, Visitor};
 
@@ -29,94 +28,7 @@ pub fn check_program(source: &Source<'_>, world: &World<'_>) -> Vec<Diagnostic> 
     pass.finish()
 }
 
-/// What is known of the values of a variable.
-pub(crate) struct Known {
-    pub(crate) ty: Ty,
-    /// The annotation as written, if there is one.
-    pub(crate) written: Option<String>,
-    /// Nothing but nil was given so far, and no annotation says more.
-    pub(crate) is_open: bool,
-}
-
-/// What the checks see and fill.
-pub(crate) struct Pass<'a> {
-    pub(crate) source: &'a Source<'a>,
-    pub(crate) world: &'a World<'a>,
-    pub(crate) scopes: Scopes<'a>,
-    /// What types mean in this file.
-    pub(crate) typing: Typing<'a>,
-    /// The variables whose type is known, by the place of their name in the declaration.
-    pub(crate) known: FxHashMap<u32, Known>,
-    /// What tests tell beyond that.
-    pub(crate) flow: Flow,
-    /// The values of the blocks that were walked, where they are known.
-    pub(crate) block_types: FxHashMap<*const Block, Ty>,
-    /// The types that were asked for, by the address of the expression.
-    pub(crate) inferred: FxHashMap<*const Expr, Ty>,
-    /// For each function around the node, innermost last, what it must give back.
-    pub(crate) results: Vec<Option<annotation::Result<'a>>>,
-    /// For each function around the node, innermost last, the parameters that are of a bounded type.
-    pub(crate) bounds: Vec<Vec<generic::Bounded<'a>>>,
-    /// Those of the function that is walked next.
-    pub(crate) next_bounds: Vec<generic::Bounded<'a>>,
-    /// For each function around the node, innermost last, whether it is a `gen fn`.
-    pub(crate) streams: Vec<bool>,
-    /// Everything that is declared in the file, at any depth.
-    pub(crate) declared: FxHashSet<&'a str>,
-    /// The structs among it, in order.
-    pub(crate) structs: Vec<&'a str>,
-    /// Names that a pipeline gives another body.
-    pub(crate) overridden: FxHashSet<&'a str>,
-    /// Calls and literals whose name no scope knows; settled at the end.
-    pub(crate) unknown: Vec<call_target::Unknown<'a>>,
-    /// Findings about the arguments of functions that a pipeline may still override.
-    pub(crate) arguments: Vec<(&'a str, Diagnostic)>,
-    /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
-    pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
-    /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
-    opaque: u32,
-    /// What editors are told of types, when they ask.
-    pub(crate) told: Option<Told>,
-    out: Vec<Diagnostic>,
-}
-
 impl<'a> Pass<'a> {
-    pub(crate) fn new(typing: Typing<'a>) -> Self {
-        let Typing { source, world, .. } = typing;
-        Self {
-            source,
-            world,
-            scopes: Scopes::new(source.tree),
-            typing,
-            known: FxHashMap::default(),
-            flow: Flow::default(),
-            block_types: FxHashMap::default(),
-            inferred: FxHashMap::default(),
-            results: Vec::new(),
-            bounds: Vec::new(),
-            next_bounds: Vec::new(),
-            streams: Vec::new(),
-            declared: FxHashSet::default(),
-            structs: Vec::new(),
-            overridden: FxHashSet::default(),
-            unknown: Vec::new(),
-            arguments: Vec::new(),
-            wrong_calls: Vec::new(),
-            opaque: 0,
-            told: None,
-            out: Vec::new(),
-        }
-    }
-
-    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
-        self.out.push(diagnostic);
-    }
-
-    /// Whether names may exist that this file cannot tell.
-    pub(crate) fn is_opaque(&self) -> bool {
-        self.opaque > 0
-    }
-
     pub(crate) fn file(&mut self) {
         let items = &self.source.tree.items;
         if self.source.tree.pipelines().next().is_none() {
@@ -145,51 +57,6 @@ impl<'a> Pass<'a> {
         let place = |d: &Diagnostic| d.span.map_or(0, |span| span.start);
         self.out.sort_by_key(|d| (place(d), d.severity != Severity::Error));
         self.out
-    }
-
-    /// Whether a name that no scope knows is a builtin, and no imported name hides it.
-    pub(crate) fn is_builtin(&self, name: &str) -> bool {
-        self.world.signatures.is_builtin(name)
-            && !self.declared.contains(name)
-            && !self.is_opaque()
-            && self.imported_names().is_some_and(|names| !names.contains_key(name))
-    }
-
-    /// What an imported name stands for.
-    pub(crate) fn imported(&self, name: &str) -> Option<&'a Imported> {
-        self.imported_names()?.get(name)
-    }
-
-    /// The imported names, when all of them can be told.
-    pub(crate) fn imported_names(&self) -> Option<&'a FxHashMap<Name, Imported>> {
-        self.typing.imports.get(self.source, self.world)
-    }
-
-    /// What is known of the variable that a name means here.
-    pub(crate) fn known_at(&self, name: &str) -> Option<&Known> {
-        self.known.get(&self.scopes.definition(name)?)
-    }
-
-    /// The enum that an expression names.
-    pub(crate) fn enum_named(&self, object: &Expr) -> Option<&'a EnumDecl> {
-        let ExprKind::Name(name) = &object.kind else { return None };
-        self.enum_of(name, object.span.start)
-    }
-
-    /// The enum that a name means at a place.
-    pub(crate) fn enum_of(&self, name: &str, offset: u32) -> Option<&'a EnumDecl> {
-        match self.scopes.look_up(name, offset) {
-            Lookup::Is(Kind::Enum(decl)) => Some(decl),
-            Lookup::Missing | Lookup::Is(Kind::Imported)
-                if !self.is_opaque() && !self.declared.contains(name) =>
-            {
-                match &self.imported(name)?.decl()?.kind {
-                    DeclKind::Enum(decl) => Some(decl),
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
     }
 
     /// Walks a block, and keeps what it tells of variables.
@@ -407,7 +274,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
             _ => {}
         }
         visit::walk_stmt(self, stmt);
-        told::statement(self, stmt);
+        tell::statement(self, stmt);
         annotation::statement(self, stmt);
         if let StmtKind::Require { cond, .. } = &stmt.kind {
             self.assume(cond, true);
@@ -417,7 +284,7 @@ impl<'a> Visitor<'a> for Pass<'a> {
     fn expr(&mut self, expr: &'a Expr) {
         self.expression(expr);
         // What is asked for before its parts were walked would be known less well.
-        told::expression(self, expr);
+        tell::expression(self, expr);
     }
 
     fn match_pattern(&mut self, pattern: &'a MatchPattern) {

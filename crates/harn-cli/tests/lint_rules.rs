@@ -1,6 +1,7 @@
 //! The rules of `harn lint` for programs: where they fire, where they do not, and what `--fix` writes.
 
-use crate::common::{folder, harn_in, harn_with_env};
+use crate::common::{folder, harn_in};
+use crate::models::harn_with_env;
 
 /// The rules that fire, with their lines.
 fn rules(text: &str) -> Vec<(String, u64)> {

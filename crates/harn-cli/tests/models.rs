@@ -9,7 +9,7 @@ use crate::common::{Ran, command, finish, folder, harn_in};
 use serde_json::{Value, json};
 
 /// Runs the binary in a folder that is also the home, without keys but with these variables.
-fn harn_with_env(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Ran {
+pub(crate) fn harn_with_env(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Ran {
     let mut command = command(args);
     for name in ["HF_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "HARN_PROVIDERS_CONFIG", "OLLAMA_HOST"] {
         command.env_remove(name);

@@ -6,7 +6,7 @@ use crate::conversation::Conversation;
 use crate::error::LlmError;
 use crate::json::{Object, hash, sha256, str_at};
 use crate::response::Response;
-use crate::runtime::Prepared;
+use crate::runtime::prepared::Prepared;
 use crate::secret::Secret;
 
 /// Writes the log.

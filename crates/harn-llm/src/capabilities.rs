@@ -204,7 +204,7 @@ fn match_glob(pattern: &str, id: &str) -> bool {
     if let Some(middle) = pattern.strip_prefix('*').and_then(|p| p.strip_suffix('*')) {
         return id.contains(middle);
     }
-    crate::config::glob(pattern, id)
+    crate::glob::glob(pattern, id)
 }
 
 /// The line, from 1, that a byte of a text stands on.

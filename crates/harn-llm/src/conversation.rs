@@ -7,7 +7,7 @@
 //! With the list goes what a wire format has written of it (see [`crate::wire`]): a turn writes only what is new.
 
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::error::OptionError;
 use crate::message::{Message, Role, read};
-use crate::wire::Written;
+use crate::wire::written::Written;
 
 /// An append-only list of messages; see the module.
 #[derive(Clone, Default)]
@@ -55,7 +55,16 @@ impl Sums {
 struct Shared {
     messages: RefCell<Vec<Rc<Message>>>,
     written: RefCell<Written>,
+    /// The list that this one went on from, and after how many messages, when nothing was written of it by then: what
+    /// will be written of it serves this one, too.
+    base: RefCell<Option<(Rc<Shared>, usize)>>,
 }
+
+/// A conversation that is forgotten when nobody holds it any more.
+pub struct WeakConversation(Weak<Shared>);
+
+/// Bytes of strings from which on it is worth while to look for an equal conversation, and how many are looked at.
+const WORTH_SHARING: (usize, usize) = (4 << 10, 64);
 
 impl Conversation {
     /// Makes an empty conversation.
@@ -109,11 +118,49 @@ impl Conversation {
             self.shared = Rc::new(self.with(|own| Shared {
                 messages: RefCell::new(own.to_vec()),
                 written: RefCell::new(self.shared.written.borrow().up_to(self.len)),
+                base: RefCell::new(self.base_of_fork()),
             }));
         }
         self.sums.add(self.len, &message);
         self.shared.messages.borrow_mut().push(message);
         self.len += 1;
+    }
+
+    /// What a list that goes on from here can take over later. A base has none itself, so that no chains arise.
+    fn base_of_fork(&self) -> Option<(Rc<Shared>, usize)> {
+        if !self.shared.written.borrow().is_empty() {
+            return None;
+        }
+        match &*self.shared.base.borrow() {
+            None => Some((self.shared.clone(), self.len)),
+            Some((base, len)) => (*len <= self.len).then(|| (base.clone(), *len)),
+        }
+    }
+
+    /// Returns the conversation whose written text this one may begin with, once.
+    pub(crate) fn take_base(&self) -> Option<Conversation> {
+        let (shared, len) = self.shared.base.take()?;
+        Some(Conversation { shared, len, sums: Sums::default() })
+    }
+
+    /// Takes the place of an equal conversation that is known, or becomes known itself: many loops that begin with the same
+    /// long history hold it once, and what is written of it.
+    pub fn share(&mut self, known: &mut Vec<WeakConversation>) {
+        known.retain(|other| other.0.strong_count() > 0);
+        let (least, most) = WORTH_SHARING;
+        if self.sums.strings.1 < least {
+            return;
+        }
+        let others = known.iter().rev().take(most).filter_map(|other| other.0.upgrade());
+        for shared in others {
+            let long = shared.messages.borrow().len() >= self.len;
+            let other = Conversation { shared, len: self.len, sums: self.sums };
+            if long && self.is_prefix_of(&other) {
+                *self = other;
+                return;
+            }
+        }
+        known.push(WeakConversation(Rc::downgrade(&self.shared)));
     }
 
     /// Reads a message dict in the light of the messages before it, and adds it.
@@ -256,6 +303,28 @@ mod tests {
         assert_eq!((b.to_json(), early.to_json().len()), (vec![user("1")], 2));
         assert_eq!((b.tokens_from(0), b.last_user()), (b.get(0).unwrap().tokens(), Some(0)));
         assert_eq!(a.tokens_from(0), a.tokens_from(1) + a.get(0).unwrap().tokens());
+    }
+
+    #[test]
+    fn equal_histories_are_held_once() {
+        let long = |first: &str| [user(first), user(&"x".repeat(5000))];
+        let mut known = Vec::new();
+        let mut shared = |first: &str| {
+            let mut talk = Conversation::from_json(&long(first)).unwrap();
+            talk.share(&mut known);
+            talk
+        };
+        let (mut a, mut b, c) = (shared("1"), shared("1"), shared("2"));
+        assert!(Rc::ptr_eq(&a.shared, &b.shared) && !Rc::ptr_eq(&a.shared, &c.shared));
+        a.push_json(user("a")).unwrap();
+        b.push_json(user("b")).unwrap();
+        assert_eq!((a.to_json()[2].clone(), b.to_json()[2].clone()), (user("a"), user("b")));
+        assert!(Rc::ptr_eq(&a.get(1).unwrap(), &b.get(1).unwrap()));
+        let late = shared("1");
+        assert_eq!((late.len(), late.tokens_from(0)), (2, a.tokens_from(0) - a.get(2).unwrap().tokens()));
+        drop((a, b, c, late));
+        shared("3");
+        assert_eq!(known.len(), 1, "what nobody holds is forgotten");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::config::{Config, Pricing};
 use crate::conversation::Conversation;
 use crate::error::{Category, LlmError};
+use crate::estimate::estimate_tokens;
 use crate::event::{StreamEvent, Usage};
 use crate::json::Object;
 use crate::options::Budget;
@@ -77,21 +78,6 @@ pub fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64) {
     });
     // Keeps a free call from printing as minus zero.
     (ratio, if savings == 0.0 { 0.0 } else { savings })
-}
-
-/// Estimates the tokens of a text.
-pub fn estimate_tokens(text: &str) -> i64 {
-    i64::try_from(text.len().div_ceil(4)).unwrap_or(i64::MAX)
-}
-
-/// Estimates the tokens of a JSON value: its texts and keys, and one for every other scalar.
-pub fn estimate_json(value: &Value) -> i64 {
-    match value {
-        Value::String(text) => estimate_tokens(text),
-        Value::Array(items) => items.iter().map(estimate_json).sum(),
-        Value::Object(map) => map.iter().map(|(key, v)| estimate_tokens(key) + estimate_json(v)).sum(),
-        _ => 1,
-    }
 }
 
 /// Estimates the prompt tokens of a call.

@@ -15,10 +15,13 @@ pub mod capabilities;
 pub mod config;
 pub mod conversation;
 pub mod cost;
+mod dialect;
 pub mod error;
+mod estimate;
 pub mod event;
 pub mod experiment;
 pub mod frame;
+mod glob;
 #[cfg(test)]
 mod growth;
 pub mod host;
@@ -28,10 +31,14 @@ pub mod mock;
 pub mod options;
 pub mod rate_limit;
 pub mod record;
+mod reply_head;
 pub mod request;
 pub mod response;
 pub mod retry;
+mod retry_after;
 pub mod runtime;
+#[cfg(test)]
+mod sample;
 pub mod secret;
 pub mod sigv4;
 pub mod sse;

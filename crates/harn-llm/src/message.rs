@@ -224,7 +224,7 @@ impl Message {
     /// Makes a message that is only text.
     pub fn text_of(role: Role, text: String) -> Message {
         let tokens = ["role", role.as_str(), "content", text.as_str()];
-        let tokens = tokens.iter().map(|part| crate::cost::estimate_tokens(part)).sum();
+        let tokens = tokens.iter().map(|part| crate::estimate::estimate_tokens(part)).sum();
         let bytes = role.as_str().len() + text.len();
         let strings = (if text.is_empty() { 1 } else { 2 }, bytes);
         Message { role, content: vec![ContentBlock::Text(text)], dict: Dict::Text, tokens, strings }
@@ -299,7 +299,7 @@ pub(crate) fn read(value: Value, earlier: &[Rc<Message>]) -> Result<Message, Opt
         Some(Value::Array(_)) => Dict::Blocks,
         _ => Dict::Text,
     };
-    let tokens = crate::cost::estimate_json(&value);
+    let tokens = crate::estimate::estimate_json(&value);
     let mut strings = (0, 0);
     count_strings(&value, &mut strings);
     let mut message = Message { role, content, dict: Dict::Text, tokens, strings };

@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::capabilities::Capabilities;
-use crate::config::Dialect;
 use crate::conversation::Conversation;
+use crate::dialect::Dialect;
 use crate::json::Object;
 use crate::options::{Sampling, Thinking};
 use crate::secret::{Secret, is_secret_header, redact_url};
 use crate::tools::{NativeTools, ToolChoice};
-use crate::wire::WireStyle;
+use crate::wire::style::WireStyle;
 
 /// Where a request goes and how it is authorised.
 #[derive(Clone)]
@@ -199,68 +199,3 @@ pub struct OllamaSettings {
 
 /// Default of [`Request::max_response_bytes`].
 pub const MAX_RESPONSE_BYTES: usize = 64 << 20;
-
-#[cfg(test)]
-pub(crate) mod sample {
-    //! Requests for tests of wire formats.
-    use super::*;
-    use crate::capabilities::CapabilityMatrix;
-    use crate::options::{CallOptions, request_messages};
-
-    /// A request to `provider`/`model` with the given options and a prompt of `hi`.
-    pub(crate) fn request(provider: &str, model: &str, options: Value) -> Request {
-        let o = CallOptions::from_json(&options).unwrap();
-        let caps = CapabilityMatrix::shipped().lookup(provider, model);
-        let config = crate::config::Config::builtin();
-        let table = config.provider(provider).unwrap();
-        let endpoint = table.chat_endpoint().to_string();
-        let style = table.wire();
-        let shape = style.tool_shape();
-        let channel = match caps.structured_output.as_deref().filter(|_| o.output.is_structured()) {
-            Some("native") => OutputChannel::Native,
-            Some("tool_use") => OutputChannel::Tool,
-            Some("format_kw") => OutputChannel::Format,
-            _ => OutputChannel::None,
-        };
-        Request {
-            route: Route {
-                provider: provider.into(),
-                model: model.into(),
-                model_is_default: false,
-                caps,
-                style,
-                dialect: table.dialect(),
-                base_url: table.base_url.clone().unwrap_or_default(),
-                endpoint,
-                completion_endpoint: None,
-                auth: None,
-                key: None,
-                extra_headers: Vec::new(),
-            },
-            system: o.system.clone(),
-            system_hoisted: false,
-            messages: Conversation::from_json(&request_messages(&o, &"hi".into())).unwrap(),
-            tools: o.tools.native(shape),
-            tool_choice: o.tool_choice.clone(),
-            max_tokens: o.max_tokens,
-            sampling: o.sampling.clone(),
-            thinking: o.thinking,
-            interleaved_thinking: o.interleaved_thinking,
-            beta_features: o.beta_features.clone(),
-            cache: o.cache,
-            prefill: o.prefill.clone(),
-            output: OutputPlan {
-                channel,
-                schema: o.output.schema.clone(),
-                strict: o.output.caller_strict,
-                tool_description: "d".into(),
-            },
-            stream: o.stream.unwrap_or(true),
-            timeout: Duration::from_secs(120),
-            idle_timeout: None,
-            max_response_bytes: MAX_RESPONSE_BYTES,
-            overrides: o.overrides(provider).cloned().unwrap_or_default(),
-            ollama: OllamaSettings { num_ctx: 32768, keep_alive: "30m".into(), ..Default::default() },
-        }
-    }
-}

@@ -4,38 +4,6 @@ use std::time::Duration;
 
 use crate::error::{Kind, LlmError};
 
-/// Longest wait a provider can ask for, in milliseconds.
-const MAX_HINT_MS: u64 = 60_000;
-
-/// Reads a `retry-after` value: seconds (fractions allowed) or an HTTP date. Returns milliseconds,
-/// at most a minute; the past is zero.
-pub fn parse_retry_after(hint: &str, now_ms: i64) -> Option<u64> {
-    let hint = hint.trim();
-    if let Ok(seconds) = hint.parse::<f64>() {
-        if seconds.is_nan() {
-            return None;
-        }
-        let ms = (seconds.max(0.0) * 1000.0).round();
-        return Some(if ms >= MAX_HINT_MS as f64 { MAX_HINT_MS } else { ms as u64 });
-    }
-    let date = httpdate::parse_http_date(hint).ok()?;
-    let at = date.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
-    let wait = i128::try_from(at).ok()? - i128::from(now_ms);
-    Some(u64::try_from(wait.max(0)).unwrap_or(MAX_HINT_MS).min(MAX_HINT_MS))
-}
-
-/// Finds a `retry-after:` hint inside the text of an error.
-pub fn hint_in_message(message: &str, now_ms: i64) -> Option<u64> {
-    let lower = message.to_lowercase();
-    let at = lower.find("retry-after:")? + "retry-after:".len();
-    // Lower-casing may change lengths outside ASCII, so the position is looked up again.
-    let tail = message.get(at..).unwrap_or(&lower[at..]);
-    let line = tail.lines().next().unwrap_or_default().trim();
-    let value = line.split([')', ';']).next().unwrap_or_default().trim();
-    let number = value.split_whitespace().next().unwrap_or_default().trim_end_matches(['s', ',']);
-    parse_retry_after(value, now_ms).or_else(|| parse_retry_after(number, now_ms))
-}
-
 /// Returns how long to wait before retry `n` (counted from one).
 pub fn delay(error: &LlmError, n: u32, backoff_ms: u64) -> Duration {
     let factor = 1u64 << (n.saturating_sub(1)).min(4);
@@ -57,24 +25,6 @@ pub fn is_empty_completion(error: &LlmError) -> bool {
 mod tests {
     use super::*;
     use crate::error::Category;
-
-    #[test]
-    fn hints_are_seconds_or_dates() {
-        assert_eq!(parse_retry_after("1.5", 0), Some(1500));
-        assert_eq!(parse_retry_after("-3", 0), Some(0));
-        assert_eq!(parse_retry_after("1e9", 0), Some(60_000));
-        let date = "Wed, 21 Oct 2015 07:28:00 GMT";
-        assert_eq!(parse_retry_after(date, 1_445_412_470_000), Some(10_000));
-        assert_eq!(parse_retry_after(date, 1_445_412_490_000), Some(0));
-        assert_eq!(parse_retry_after("soon", 0), None);
-    }
-
-    #[test]
-    fn hints_hide_in_messages() {
-        assert_eq!(hint_in_message("limit\nretry-after: 2.5", 0), Some(2500));
-        assert_eq!(hint_in_message("x (retry-after: 7)", 0), Some(7000));
-        assert_eq!(hint_in_message("x", 0), None);
-    }
 
     #[test]
     fn backoff_doubles_up_to_sixteen_times() {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::error::OptionError;
 use crate::json::{Object, list_at, present, str_at};
-use crate::wire::WireStyle;
+pub use crate::wire::style::ToolShape;
+use crate::wire::style::WireStyle;
 
 /// A tool as a request needs it; handlers stay with the caller.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,15 +31,6 @@ pub struct ToolDef {
     pub compact: bool,
     /// The MCP server that offers it.
     pub mcp_server: Option<String>,
-}
-
-/// The two shapes in which tool schemas travel and are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolShape {
-    /// `{name, description, input_schema}`.
-    Anthropic,
-    /// `{type: "function", function: {name, description, parameters}}`.
-    OpenAi,
 }
 
 /// Reads the `tools` option: a registry dict, or a list of tool dicts.
@@ -208,7 +200,7 @@ impl NativeTools {
 
     /// Returns the estimated tokens of all of them.
     pub fn tokens(&self) -> i64 {
-        let count = |tool: &Value| crate::cost::estimate_tokens(&tool.to_string());
+        let count = |tool: &Value| crate::estimate::estimate_tokens(&tool.to_string());
         *self.0.tokens.get_or_init(|| self.iter().map(count).sum())
     }
 

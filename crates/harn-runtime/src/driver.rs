@@ -11,7 +11,7 @@ use std::time::Duration;
 use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::{
     AgentEvent, AgentLoop, Answer, Archive, Look, LoopConfig, LoopError, ModelCall, Moment,
-    PermissionQuestion, SkillHook, Step, ToolReply, ToolStatus,
+    PermissionQuestion, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::transcript::extra_events;
 use harn_llm::{Call, Category, Conversation, LlmRuntime};
@@ -115,6 +115,32 @@ pub(crate) async fn run_kept(
     given: &Value,
     keeper: Option<Rc<dyn Keeper>>,
 ) -> Result<Ended> {
+    // In boxes: a loop waits long, and what was only needed to begin it is gone by then.
+    let mut begun = Box::pin(begin(cx, prompt, system, given, keeper)).await?;
+    let Begun { driver, agent, llm, .. } = &mut *begun;
+    driver.drive(agent, llm).await
+}
+
+/// A loop that is about to run, and what holds for its length. What was put in force last ends first.
+struct Begun {
+    agent: AgentLoop,
+    _context: OpenContext,
+    llm: LlmBinding,
+    driver: Driver,
+    _in_force: crate::policy::InForce,
+    _commands: Vec<crate::command_policy::InForce>,
+    _scope: LoopScope,
+    _options: CallOptions,
+}
+
+/// Reads the arguments of a loop, and puts in force what they say.
+async fn begin(
+    cx: &Cx,
+    prompt: &Value,
+    system: &Value,
+    given: &Value,
+    keeper: Option<Rc<dyn Keeper>>,
+) -> Result<Box<Begun>> {
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
@@ -125,9 +151,9 @@ pub(crate) async fn run_kept(
         _ => Map::new(),
     };
     let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
+    let sessions = cx.state::<Sessions>();
     let surface = surface_of(&prompt, system.as_deref(), &options);
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
-    let sessions = cx.state::<Sessions>();
     check_surface(cx, &sessions, &surface)?;
     let reminders = cx.state::<Reminders>();
     let providers;
@@ -163,8 +189,8 @@ pub(crate) async fn run_kept(
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
     let listener = Rc::new(Listener::new(cx, &session));
-    let _scope = LoopScope::open(cx, &session, &config, &tools);
-    let _commands = command_policies(cx, given)?;
+    let scope = LoopScope::open(cx, &session, &config, &tools);
+    let commands = command_policies(cx, given)?;
     let in_force = crate::policy::limit(cx, &mut config, given, &session)?;
     let driver = Driver {
         cx: cx.clone(),
@@ -190,16 +216,25 @@ pub(crate) async fn run_kept(
         keeper,
         told: RefCell::default(),
     };
-    let llm = from_json(&route.unwrap_or_default());
+    let llm = driver.state.route_value(route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
-    let _context = OpenContext::new(cx, llm.clone());
+    let context = OpenContext::new(cx, llm.clone());
     let watch = config.daemon.as_ref().map(|daemon| daemon.watch_paths.clone()).unwrap_or_default();
     let mut agent = AgentLoop::new(config);
     if let Some(snapshot) = resumed {
         agent.restore(&snapshot, kept).map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))?;
     }
     agent.watch_from(rest::observe(cx, &watch)?);
-    driver.drive(agent, &llm).await
+    Ok(Box::new(Begun {
+        agent,
+        _context: context,
+        llm,
+        driver,
+        _in_force: in_force,
+        _commands: commands,
+        _scope: scope,
+        _options: call_options,
+    }))
 }
 
 /// A running loop. Dropping it forgets what only it could ask for, also when the loop is cancelled.
@@ -227,27 +262,28 @@ impl Drop for LoopScope {
 }
 
 impl Driver {
-    async fn drive(&self, mut agent: AgentLoop, llm: &LlmBinding) -> Result<Ended> {
+    async fn drive(&self, agent: &mut AgentLoop, llm: &LlmBinding) -> Result<Ended> {
         let prompts = prompts_for(&self.cx, &self.state, llm);
         let started = self.cx.system().monotonic();
+        // In boxes, but for the model: a loop waits for it most of its time, and its future has room for whatever is not.
         loop {
-            self.hand_over_feedback(&mut agent);
-            self.listener.pass_on(&mut agent);
+            self.hand_over_feedback(agent);
+            self.listener.pass_on(agent);
             agent.set_hooked(self.hooks.watch_calls());
-            let step = self.with_reminders(&mut agent, |agent| agent.next_step(&prompts));
+            let step = self.with_reminders(agent, |agent| agent.next_step(&prompts));
             let step = step.map_err(|e| broken(&e));
-            self.publish(&mut agent).await?;
+            Box::pin(self.publish(agent)).await?;
             let answer = match step? {
                 Step::Finished => break,
-                Step::Compact(archive) => self.write_summary(&agent, &archive).await?,
+                Step::Compact(archive) => Box::pin(self.write_summary(agent, &archive)).await?,
                 Step::MatchSkills(question) => {
-                    Answer::Host(host::ask(&self.cx, "skill", "match", &question).await?)
+                    Answer::Host(Box::pin(host::ask(&self.cx, "skill", "match", &question)).await?)
                 }
                 Step::SearchTools(question) => {
-                    Answer::Host(host::ask(&self.cx, "tool_search", "query", &question).await?)
+                    Answer::Host(Box::pin(host::ask(&self.cx, "tool_search", "query", &question)).await?)
                 }
                 Step::RunSkillHooks(hooks) => {
-                    self.run_skill_hooks(&hooks).await?;
+                    Box::pin(self.run_skill_hooks(&hooks)).await?;
                     Answer::SkillHooks
                 }
                 Step::Recite(context) => {
@@ -261,54 +297,42 @@ impl Driver {
                     Answer::Review(to_json(&self.cx.call(&self.review_turn, [from_json(&turn)]).await?))
                 }
                 Step::Remind(moment) => {
-                    self.remind(&agent, &moment, &prompts).await?;
+                    Box::pin(self.remind(agent, &moment, &prompts)).await?;
                     Answer::Reminded
                 }
                 Step::CallModel(call) => {
                     if let Some(keeper) = &self.keeper {
                         keeper.begins();
                     }
-                    self.call_model(&agent, call).await?
+                    self.call_model(agent, call).await?
                 }
                 Step::Rest(rest) => match &self.keeper {
-                    Some(keeper) => {
-                        Answer::Rested(rest::rest(&self.cx, &**keeper, &self.listener, &agent, &rest).await?)
-                    }
+                    Some(keeper) => Answer::Rested(
+                        Box::pin(rest::rest(&self.cx, &**keeper, &self.listener, agent, &rest)).await?,
+                    ),
                     None => Answer::Rested(Look::default()),
                 },
                 Step::BeforeTool(intent) => {
-                    Answer::BeforeTool(self.hooks.before_tool(&self.cx, &intent).await?)
+                    Answer::BeforeTool(Box::pin(self.hooks.before_tool(&self.cx, &intent)).await?)
                 }
-                Step::Permit(asked) => Answer::Permit(self.permit(&asked).await?),
-                Step::RunTools(runs) => {
-                    let mut replies = self.run_tools(&agent, &runs).await?;
-                    for (run, reply) in runs.iter().zip(&mut replies) {
-                        if reply.status != ToolStatus::Rejected {
-                            let text = std::mem::take(&mut reply.text);
-                            reply.text =
-                                self.hooks.after_tool(&self.cx, &run.name, &run.arguments, text).await?;
-                        }
-                        self.compress(&agent, &run.name, reply).await?;
-                    }
-                    Answer::Tools(replies)
-                }
+                Step::Permit(asked) => Answer::Permit(Box::pin(self.permit(&asked)).await?),
+                Step::RunTools(runs) => Answer::Tools(Box::pin(self.tools(agent, &runs)).await?),
             };
-            self.hand_over_notes(&mut agent);
-            self.listener.pass_on(&mut agent);
+            self.hand_over_notes(agent);
+            self.listener.pass_on(agent);
             let taken = agent.answer(answer, &prompts);
-            self.keep(&agent);
-            session_store::flush(&self.cx, &self.session).await?;
-            self.publish(&mut agent).await?;
+            self.keep(agent);
+            Box::pin(session_store::flush(&self.cx, &self.session)).await?;
+            Box::pin(self.publish(agent)).await?;
             taken.map_err(|e| broken(&e))?;
         }
         self.end_turn().await?;
         if let Some(keeper) = &self.keeper {
             let status = agent.status().map_or("active", |status| status.as_str());
-            keeper.keep(&self.cx, rest::snapshot(&self.cx, &agent, status), agent.is_turn_completed())?;
+            keeper.keep(&self.cx, rest::snapshot(&self.cx, agent, status), agent.is_turn_completed())?;
         }
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
-        let result =
-            self.with_reminders(&mut agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
+        let result = self.with_reminders(agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
         if self.stored.get().is_some() {
             if let Some(summary) = result["transcript"]["summary"].as_str() {
                 self.session.history.borrow_mut().summary = Some(summary.to_owned());
@@ -318,7 +342,7 @@ impl Driver {
         if !agent.config().skills.list.is_empty() {
             self.session.carry_skills(agent.active_skills());
         }
-        session_store::flush(&self.cx, &self.session).await?;
+        Box::pin(session_store::flush(&self.cx, &self.session)).await?;
         self.trace(json!({
             "type": "loop_complete", "status": result["status"], "iterations": result["iterations"],
             "total_duration_ms": duration, "tools_used": result["trace"]["tools_used"],
@@ -326,6 +350,19 @@ impl Driver {
         }));
         let last_visible = agent.last_visible().to_owned();
         Ok(Ended { result, last_visible, out_of_turns: agent.is_out_of_turns() })
+    }
+
+    /// Runs tools, and lets hooks and the program look at what they say.
+    async fn tools(&self, agent: &AgentLoop, runs: &[ToolRun]) -> Result<Vec<ToolReply>> {
+        let mut replies = self.run_tools(agent, runs).await?;
+        for (run, reply) in runs.iter().zip(&mut replies) {
+            if reply.status != ToolStatus::Rejected {
+                let text = std::mem::take(&mut reply.text);
+                reply.text = self.hooks.after_tool(&self.cx, &run.name, &run.arguments, text).await?;
+            }
+            self.compress(agent, &run.name, reply).await?;
+        }
+        Ok(replies)
     }
 
     /// Gives the loop the events that its tools have left for its transcript.

@@ -36,6 +36,8 @@ pub(crate) struct LlmState {
     pub(crate) trace: RefCell<Trace>,
     /// Embedded prompts, parsed once.
     pub(crate) prompts: EmbeddedPrompts,
+    /// What a loop told its templates of its model last: the next one has the same, as a rule.
+    route: RefCell<Option<(Json, Value)>>,
 }
 
 /// Returns the model calls of a program, for the command line: fixtures are replayed and recorded there.
@@ -151,6 +153,16 @@ impl Drop for CallOptions {
 }
 
 impl LlmState {
+    /// What templates are told of a route. Loops with the same one share it.
+    pub(crate) fn route_value(&self, route: Json) -> Value {
+        if let Some((_, value)) = self.route.borrow().as_ref().filter(|(known, _)| *known == route) {
+            return value.clone();
+        }
+        let value = from_json(&route);
+        *self.route.borrow_mut() = Some((route, value.clone()));
+        value
+    }
+
     /// Renders an embedded prompt for a model; the call log hears of it.
     fn render(
         &self,

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use harn_agent::AgentEvent;
 use harn_agent::tool::WeakTools;
 use harn_llm::Conversation;
+use harn_llm::conversation::WeakConversation;
 use harn_value::Value;
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
@@ -208,6 +209,8 @@ pub(crate) struct Sessions {
     running: TaskScope<Rc<Running>>,
     /// Tools that loops are being run with.
     pub(crate) tools: RefCell<Vec<WeakTools>>,
+    /// Histories that loops have begun with.
+    pub(crate) histories: RefCell<Vec<WeakConversation>>,
     /// The registry that `tool_bind` bound outside of loops.
     bound: RefCell<Option<Value>>,
     /// What was told about the tools of loops: code and message.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::frame;
 use crate::source_map::SourceFile;
 use crate::span::Span;
 
@@ -176,16 +175,6 @@ impl Diagnostic {
     pub fn with_fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Self {
         self.fix = Some(Fix { title: title.into(), edits });
         self
-    }
-
-    /// Draws the diagnostic for people, with ANSI colours if `color` is set. Ends in a line feed.
-    pub fn render(&self, file: &SourceFile, color: bool) -> String {
-        frame::render(self, Some(file), color)
-    }
-
-    /// Draws a diagnostic without position, or whose source text is not at hand.
-    pub fn render_plain(&self, color: bool) -> String {
-        frame::render(self, None, color)
     }
 
     /// Returns the diagnostic as JSON: `{severity, code, message, file, span, labels, notes, help, fix}`, where every

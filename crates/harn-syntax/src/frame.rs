@@ -88,8 +88,20 @@ fn same_length(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(instead).collect())
 }
 
+impl Diagnostic {
+    /// Draws the diagnostic for people, with ANSI colours if `color` is set. Ends in a line feed.
+    pub fn render(&self, file: &SourceFile, color: bool) -> String {
+        render(self, Some(file), color)
+    }
+
+    /// Draws a diagnostic without position, or whose source text is not at hand.
+    pub fn render_plain(&self, color: bool) -> String {
+        render(self, None, color)
+    }
+}
+
 /// Draws a diagnostic; without file (or place) only its texts.
-pub(crate) fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> String {
+fn render(diagnostic: &Diagnostic, file: Option<&SourceFile>, color: bool) -> String {
     let paint = Paint { on: color };
     let word = paint.severity(diagnostic.severity, diagnostic.severity.word());
     let mut out = format!("{word}: {}\n", paint.wrap("1", &printable(&diagnostic.message)));

@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 
 use crate::expr::{Expr, Name};
 use crate::loader::{Caller, Loader, Origin};
-use crate::template::{Include, Op, Template};
+use crate::program::{Include, Op};
+use crate::template::Template;
 
 /// A name that a template takes from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]

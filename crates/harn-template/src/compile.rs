@@ -8,11 +8,9 @@ use crate::directive::{self, ForHead, IncludeHead, SectionHead};
 use crate::error::{ErrorKind, Fail};
 use crate::expr::parser::{MAX_NESTING, Parser, Resolver, Within};
 use crate::expr::{Name, is_identifier, reserved_literal};
+use crate::program::{Include, Loop, MAX_TEMPLATE_BYTES, Op, Otherwise, Program, Section, Site, Test, Write};
 use crate::scan::{Piece, Scanner};
 use crate::sections::SectionSpec;
-use crate::template::{
-    Include, Loop, MAX_TEMPLATE_BYTES, Op, Otherwise, Program, Section, Site, Test, Write,
-};
 
 /// Compiles `source`.
 pub(crate) fn compile(source: &str) -> Result<Program, (Site, Fail)> {

@@ -5,7 +5,8 @@ use harn_value::{Dict, List, Ref, Set, Str, Value, View};
 
 use crate::error::{ErrorKind, Fail};
 use crate::expr::{LoopField, Name};
-use crate::template::{Include, Template};
+use crate::program::Include;
+use crate::template::Template;
 
 /// One template being rendered.
 pub(crate) struct Frame<'f> {

@@ -9,7 +9,7 @@ use harn_system::{System, SystemExt};
 use crate::error::ErrorKind;
 use crate::loader::{Assets, Caller, Loaded, Loader, Origin, load_asset};
 use crate::paths::{folder_of, is_project_path, join, project_root, real_path, shortest};
-use crate::template::MAX_TEMPLATE_BYTES;
+use crate::program::MAX_TEMPLATE_BYTES;
 
 /// Reads templates for one module of a program.
 pub struct FsLoader<'a> {

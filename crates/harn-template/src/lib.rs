@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The way of a template: `scan.rs` cuts the text into pieces and applies trim markers, `compile.rs`
-//! turns pieces into the flat instructions of `template.rs` with the help of `directive.rs` and `expr/`,
-//! `render.rs` runs them over the `frame.rs` of each included template. Read `template.rs` first.
+//! turns pieces into the flat instructions of `program.rs` with the help of `directive.rs` and `expr/`,
+//! `render.rs` runs them over the `frame.rs` of each included template. Read `program.rs` first.
 //!
 //! The three tables — [`FILTERS`], [`SECTIONS`], [`ERRORS`] — define what there is; the reference page
 //! is generated from them. The engine knows nothing of the VM and reads nothing by itself: files and
@@ -35,6 +35,7 @@ mod fs_loader;
 mod lint;
 mod loader;
 mod paths;
+mod program;
 mod record;
 mod reference;
 mod render;
@@ -50,11 +51,12 @@ pub use fs_loader::FsLoader;
 pub use lint::{Finding, LintSettings, RULES, RuleDoc, Severity, lint};
 pub use loader::{AssetLoader, Assets, Caller, Loaded, Loader, Origin};
 pub use paths::{absolute_folder, is_project_path, project_root};
+pub use program::MAX_TEMPLATE_BYTES;
 pub use record::{Branch, Rendered, Span, SpanKind};
 pub use reference::reference;
 pub use render::{MAX_INCLUDES, RenderContext};
 pub use sections::{EnvelopeDoc, SECTIONS, SectionSpec};
-pub use template::{MAX_TEMPLATE_BYTES, Template};
+pub use template::Template;
 
 /// The README, so that its example runs.
 #[cfg(doctest)]

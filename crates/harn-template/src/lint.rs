@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::expr::{Comparison, Expr, FilterProblem, Name, Path, Step};
 use crate::loader::Origin;
-use crate::template::{Op, Site, Template};
+use crate::program::{Op, Site};
+use crate::template::Template;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use crate::cache::TemplateCache;
 use crate::error::{ErrorKind, Fail, TemplateError};
 use crate::frame::{Frame, LoopState, Scope};
 use crate::loader::{AssetLoader, Caller, Loader};
+use crate::program::{Include, Op, Otherwise, Site, Test};
 use crate::record::{Branch, Recorder, Rendered, SpanKind, collapse};
-use crate::template::{Include, Op, Otherwise, Site, Template, Test};
+use crate::template::Template;
 
 /// Includes inside includes.
 pub const MAX_INCLUDES: usize = 32;

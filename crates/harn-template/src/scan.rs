@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, Fail};
 use crate::expr::string_length_at;
-use crate::template::Site;
+use crate::program::Site;
 
 /// A piece of a template. Ranges are bytes of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

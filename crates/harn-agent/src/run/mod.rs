@@ -300,7 +300,7 @@ impl AgentLoop {
     /// loop.
     pub fn call(&self, call: &ModelCall) -> harn_llm::Call {
         harn_llm::Call {
-            options: (*call.options).clone(),
+            options: call.options.clone(),
             messages: Some(call.messages.clone().unwrap_or_else(|| self.seen().clone())),
             tools: (!self.config.tools.is_empty()).then(|| self.offered().set.clone()),
             ..harn_llm::Call::default()

@@ -8,20 +8,9 @@ use harn_syntax::ast::{
 
 use crate::codes::{DECLARED_TYPE, RESULT_TYPE};
 use crate::infer::binary;
+use crate::pass::{Known, Pass, Result};
 use crate::scope::{Kind, Lookup};
 use crate::types::{Ty, detail, type_text};
-use crate::walk::{Known, Pass};
-
-/// What a function must give back.
-#[derive(Clone)]
-pub(crate) struct Result<'a> {
-    ty: Ty,
-    written: &'a TypeExpr,
-    /// The block that is the body: its last expression is the result as well.
-    body: *const Block,
-    /// The function is a stream, and this is the type of what it emits.
-    emits: bool,
-}
 
 /// Looks at a statement whose parts have been walked.
 pub(crate) fn statement<'a>(pass: &mut Pass<'a>, stmt: &'a Stmt) {

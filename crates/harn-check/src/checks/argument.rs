@@ -7,9 +7,9 @@ use harn_syntax::ast::{Arg, DeclKind, Expr, FnDecl, Function, Ident, TypeExpr};
 use super::generic;
 use crate::codes::{ARGUMENT_COUNT, ARGUMENT_TYPE, INFERRED_TWICE};
 use crate::infer::Called;
+use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::{Ty, Typing, substitute};
-use crate::walk::Pass;
 
 /// Compares the arguments of a call with the parameters of what is called.
 pub(crate) fn check<'a>(

@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::Target;
 
 use crate::codes::ASSIGN_TO_LET;
+use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
-use crate::walk::Pass;
 
 /// Looks up the variable of an assignment.
 pub(crate) fn check(pass: &mut Pass<'_>, target: &Target) {

@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Decl, DeclKind};
 
 use crate::codes::ATTRIBUTE;
+use crate::pass::Pass;
 use crate::suggest::nearest;
-use crate::walk::Pass;
 
 const KNOWN: [&str; 10] = [
     "acp_skill",

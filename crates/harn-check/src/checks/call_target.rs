@@ -7,30 +7,13 @@ use harn_syntax::habits::{instead_of, name_advice};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT, UNKNOWN_VARIABLE};
+use crate::pass::{Pass, Unknown, What};
 use crate::scope::Lookup;
 use crate::suggest::nearest;
-use crate::walk::Pass;
 use crate::world::Signatures;
 
 /// For how many names a near one is looked for: text that is no program at all may have very many.
 const MAX_SUGGESTIONS: usize = 100;
-
-/// A name that no scope knows.
-pub(crate) struct Unknown<'a> {
-    name: &'a str,
-    span: Span,
-    what: What<'a>,
-}
-
-/// What the name should be.
-enum What<'a> {
-    /// A function; with the functions of the scopes around the call.
-    Function(Vec<&'a str>),
-    /// A variable or anything else that has a value; with the names around it.
-    Variable(Vec<&'a str>),
-    /// A struct.
-    Struct,
-}
 
 /// Names that need no declaration, because values have them or the host provides them.
 fn is_special(name: &str) -> bool {

@@ -5,9 +5,9 @@ use harn_syntax::ast::{Arg, Expr};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{NOT_COVERED, STILL_REACHED};
+use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::Ty;
-use crate::walk::Pass;
 
 /// Looks at the call of a name.
 pub(crate) fn check<'a>(

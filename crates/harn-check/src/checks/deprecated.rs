@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{AttrValue, Attribute, Expr};
 
 use crate::codes::DEPRECATED;
+use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
-use crate::walk::Pass;
 
 /// Looks at the attributes of what is called.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, call: &Expr, found: &Lookup<'a>) {

@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{EnumDecl, Expr, Ident};
 
 use crate::codes::UNKNOWN_VARIANT;
+use crate::pass::Pass;
 use crate::suggest::nearest;
-use crate::walk::Pass;
 
 /// Looks at `object.name` or `object.name(args)`; whether the object is an enum.
 pub(crate) fn check(pass: &mut Pass<'_>, object: &Expr, name: &Ident) -> bool {

@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{EnumDecl, Expr, ExprKind, MatchArm, MatchPattern, MatchPatternKind, VariantField};
 
 use crate::codes::{NOT_EXHAUSTIVE, PATTERN_TYPE};
+use crate::pass::{Known, Pass};
 use crate::types::{Ty, Typing, members, union_tag};
-use crate::walk::{Known, Pass};
 
 /// What the arms of a `match` take together.
 #[derive(Default)]

@@ -5,16 +5,9 @@ use harn_syntax::ast::*;
 use harn_syntax::visit::Visitor;
 
 use crate::codes::{CONSTRAINT_METHOD, NOT_SATISFIED, TYPE_ARGUMENTS, VARIANCE};
+use crate::pass::{Bounded, Pass};
 use crate::scope::Lookup;
 use crate::types::{Bindings, Ty, TypeName, misplaced};
-use crate::walk::Pass;
-
-/// A parameter whose type is a type parameter with a bound.
-pub(crate) struct Bounded<'a> {
-    name: &'a str,
-    param: &'a str,
-    interface: &'a str,
-}
 
 /// Looks at the explicit type arguments of a call.
 pub(crate) fn type_arguments<'a>(

@@ -4,7 +4,7 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Stmt, StmtKind};
 
 use crate::codes::NOT_EXECUTED;
-use crate::walk::Pass;
+use crate::pass::Pass;
 
 /// Reports the first statement that is not executed.
 pub(crate) fn check(pass: &mut Pass<'_>, items: &[Stmt]) {

@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{BinaryOp, Expr, ExprKind, Parallel};
 
 use crate::codes::{ARGUMENT_TYPE, COMPARED_TYPES, OPERAND_TYPE};
+use crate::pass::Pass;
 use crate::types::Ty;
-use crate::walk::Pass;
 
 /// The types that the rules are about.
 const KNOWN: [&str; 7] = ["bool", "dict", "float", "int", "list", "nil", "string"];

@@ -4,7 +4,7 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Stmt, StmtKind};
 
 use crate::codes::{EMIT_OUTSIDE, YIELD_INSIDE};
-use crate::walk::Pass;
+use crate::pass::Pass;
 
 /// Looks at an `emit` or `yield` and the function around it.
 pub(crate) fn check(pass: &mut Pass<'_>, stmt: &Stmt) {

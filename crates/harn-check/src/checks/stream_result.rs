@@ -4,8 +4,8 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Function, TypeKind};
 
 use crate::codes::STREAM_RESULT;
+use crate::pass::Pass;
 use crate::types::type_text;
-use crate::walk::Pass;
 
 /// Types of the language that are no streams. Any other name may be an alias of one.
 const OTHERS: [&str; 17] = [

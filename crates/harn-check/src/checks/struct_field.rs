@@ -4,9 +4,9 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{DeclKind, Expr, Ident};
 
 use crate::codes::UNKNOWN_MEMBER;
+use crate::pass::Pass;
 use crate::suggest::nearest;
 use crate::types::{Ty, TypeName};
-use crate::walk::Pass;
 
 /// Looks at `object.name`, where the object is a struct.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {

@@ -6,10 +6,10 @@ use rustc_hash::FxHashSet;
 
 use super::call_target;
 use crate::codes::{DECLARED_TYPE, STRUCT_FIELD, UNKNOWN_FIELD};
+use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::suggest::nearest;
 use crate::types::{Ty, Typing, substitute, type_text};
-use crate::walk::Pass;
 
 /// Looks at `Name {a: 1}`.
 pub(crate) fn check<'a>(pass: &mut Pass<'a>, name: &'a Ident, items: &'a [DictItem]) {

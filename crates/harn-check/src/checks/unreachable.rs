@@ -4,7 +4,7 @@ use harn_syntax::Diagnostic;
 use harn_syntax::ast::{Block, ExprKind, Stmt, StmtKind};
 
 use crate::codes::UNREACHABLE;
-use crate::walk::Pass;
+use crate::pass::Pass;
 
 /// Reports the first dead statement of a block; returns how many statements are alive.
 pub(crate) fn check(pass: &mut Pass<'_>, stmts: &[Stmt]) -> usize {

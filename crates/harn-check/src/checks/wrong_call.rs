@@ -6,10 +6,10 @@ use harn_syntax::signature::{self, Kinds, Parameter, Signature};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::suggest::nearest;
 use crate::types::Ty;
-use crate::walk::Pass;
 
 /// Looks at the call of a name that no scope knows.
 pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'a [Arg], found: &Lookup<'_>) {

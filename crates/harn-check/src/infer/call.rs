@@ -3,9 +3,9 @@
 use harn_syntax::ast::*;
 
 use super::{enum_type, result};
+use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Bindings, Field, Ty, Typing, bind, substitute};
-use crate::walk::Pass;
 
 /// A function that is called.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use harn_syntax::ast::*;
 
 use super::{present, result};
+use crate::pass::Pass;
 use crate::types::{Ty, Typing, from_table};
-use crate::walk::Pass;
 
 impl<'a> Pass<'a> {
     pub(super) fn method_type(&mut self, object: &'a Expr, name: &str, args: &'a [Arg]) -> Ty {

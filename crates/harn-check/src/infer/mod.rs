@@ -11,9 +11,9 @@ pub(crate) use call::Called;
 
 use harn_syntax::ast::*;
 
+use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, TypeName, Typing, from_table, only, without};
-use crate::walk::Pass;
 
 /// Elements of a literal that are looked at for the type of all of them.
 const MAX_ELEMENTS: usize = 1000;

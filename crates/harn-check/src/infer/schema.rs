@@ -2,9 +2,9 @@
 
 use harn_syntax::ast::*;
 
+use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
 use crate::types::{Field, Ty, TypeName};
-use crate::walk::Pass;
 
 /// How deep a schema literal is read.
 const MAX_DEPTH: u32 = 16;

@@ -95,7 +95,9 @@ impl<'a> Search<'a> {
                 }
                 self.sizes.insert(name, Size { tools, span: value.span, handed_on: false });
             }
-            None => drop(self.sizes.remove(name)),
+            None => {
+                self.sizes.remove(name);
+            }
         }
     }
 
@@ -155,7 +157,9 @@ impl<'a> Visitor<'a> for Search<'a> {
     }
 
     fn function(&mut self, func: &'a Function, _: &'a [TypeParam]) {
-        func.params.iter().for_each(|param| drop(self.sizes.remove(param.name.name.as_str())));
+        for param in &func.params {
+            self.sizes.remove(param.name.name.as_str());
+        }
         visit::walk_function(self, func);
     }
 

@@ -10,7 +10,7 @@ use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_template::{FreeName, FreeNames};
 
 use super::calls::RenderCall;
-use super::templates::Parsed;
+use super::parsed::Parsed;
 use crate::codes::{MISSING_BINDING, UNUSED_BINDING};
 use crate::suggest::nearest;
 

@@ -6,6 +6,7 @@
 
 mod bindings;
 mod calls;
+mod parsed;
 mod templates;
 
 use std::collections::BTreeSet;

@@ -14,19 +14,13 @@ use rustc_hash::FxHashMap;
 
 use super::bindings::Ledger;
 use super::calls::RenderCall;
+use super::parsed::Parsed;
 use super::{File, Located};
 use crate::codes::{TEMPLATE_FILTER, TEMPLATE_INCLUDE, TEMPLATE_MISSING, TEMPLATE_PATH, TEMPLATE_SYNTAX};
 use crate::lints;
 use crate::settings::Settings;
 use crate::suggest::nearest;
 use crate::world::World;
-
-/// A template that parsed.
-pub(crate) struct Parsed {
-    pub(crate) template: Template,
-    /// How diagnostics show it.
-    pub(crate) shown: Rc<SourceFile>,
-}
 
 /// The templates seen so far, and all findings of the preflight.
 pub(crate) struct Templates<'a> {

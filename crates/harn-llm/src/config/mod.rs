@@ -10,6 +10,7 @@ mod policy;
 mod route;
 mod tier;
 
+pub use crate::dialect::Dialect;
 pub use infer::family;
 pub(crate) use policy::decide as routing_decision;
 pub use policy::{is_policy_text, policy_choice};
@@ -21,9 +22,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::glob::glob;
 use crate::host::Host;
 use crate::options::Sampling;
-use crate::wire::WireStyle;
+use crate::wire::style::WireStyle;
 
 /// One layer of configuration: where it came from and its text.
 #[derive(Debug, Clone)]
@@ -80,31 +82,6 @@ pub struct Provider {
     pub default_model: Option<String>,
     /// Environment variables that may name that model.
     pub default_model_env: Option<Vec<String>>,
-}
-
-/// Whose habits a server has beyond its wire format: what it asks for, offers, and does differently.
-#[derive(Debug, Clone, Copy, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Dialect {
-    /// Those of the wire format alone.
-    #[default]
-    Plain,
-    /// Anthropic's own servers.
-    Anthropic,
-    /// OpenAI's own servers, which have the Responses API, too.
-    Openai,
-    /// OpenAI's models at Azure: deployments stand in addresses.
-    Azure,
-    /// Google's cloud: project and location stand in addresses.
-    Vertex,
-    /// Amazon's cloud: requests are signed.
-    Bedrock,
-    /// Ollama, with an endpoint of its own and one like OpenAI's.
-    Ollama,
-    /// OpenRouter, with a word of its own for thinking.
-    Openrouter,
-    /// The mock, which imitates others.
-    Mock,
 }
 
 /// A string or a list of strings.
@@ -414,16 +391,6 @@ pub fn clean_url(value: &str) -> String {
 /// Returns an environment variable that is not blank, trimmed.
 pub fn env(host: &dyn Host, name: &str) -> Option<String> {
     host.env(name).map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
-}
-
-/// Matches the globs of configuration files: `p*`, `*s`, `a*b`, else equality.
-pub fn glob(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((head, tail)) => {
-            text.len() >= head.len() + tail.len() && text.starts_with(head) && text.ends_with(tail)
-        }
-    }
 }
 
 #[cfg(test)]

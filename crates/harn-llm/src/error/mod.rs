@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::event::Usage;
 use crate::json::Object;
-use crate::transport::ReplyHead;
+use crate::reply_head::ReplyHead;
 pub use classify::{classify_message, kind_and_reason};
 use classify::{http_rule, largest_number};
 
@@ -246,7 +246,8 @@ impl LlmError {
         error.kind = rule.kind;
         error.reason = rule.reason;
         error.status = Some(status);
-        error.retry_after_ms = retry_after.and_then(|hint| crate::retry::parse_retry_after(hint, now_ms));
+        error.retry_after_ms =
+            retry_after.and_then(|hint| crate::retry_after::parse_retry_after(hint, now_ms));
         error
     }
 

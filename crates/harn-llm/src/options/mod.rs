@@ -22,6 +22,8 @@ pub use tool_search::{DEFAULT_SEARCH_TOOL, SearchMode, SearchStrategy, SearchVar
 
 use std::time::Duration;
 
+use std::rc::Rc;
+
 use serde_json::Value;
 
 use crate::error::OptionError;
@@ -46,7 +48,7 @@ pub enum ToolFormat {
 #[derive(Debug, Clone)]
 pub struct CallOptions {
     /// The dict as given.
-    pub raw: Value,
+    pub raw: Rc<Value>,
     /// `provider`, unless `auto`.
     pub provider: Option<String>,
     /// Whether `provider` was `auto`.
@@ -123,7 +125,15 @@ impl CallOptions {
     /// # Errors
     /// A value is wrong in a way that the contract names.
     pub fn from_json(options: &Value) -> Result<CallOptions, OptionError> {
-        let o = if options.is_object() { options.clone() } else { Value::Object(Object::new()) };
+        CallOptions::from_shared(&Rc::new(options.clone()))
+    }
+
+    /// As [`CallOptions::from_json`]; the dict is kept as it is, not copied.
+    ///
+    /// # Errors
+    /// As [`CallOptions::from_json`].
+    pub fn from_shared(options: &Rc<Value>) -> Result<CallOptions, OptionError> {
+        let o = if options.is_object() { options.clone() } else { Rc::new(Value::Object(Object::new())) };
         let text = |key: &str| present(&o, key).map(display).filter(|s| !s.is_empty());
         let flag = |key: &str| o.get(key).is_some_and(truthy);
         let provider_text = text("provider");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Block, Response};
-use crate::config::Dialect;
+use crate::dialect::Dialect;
 use crate::error::{Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
 use crate::message::{ToolCall, parse_arguments};

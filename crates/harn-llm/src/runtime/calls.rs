@@ -389,7 +389,7 @@ fn structured_call(
     }
     let options = Value::Object(o);
     let system = present(&options, "system").map(crate::json::display);
-    Ok(Call { prompt: prompt.clone(), system, options, ..Call::default() })
+    Ok(Call { prompt: prompt.clone(), system, options: Rc::new(options), ..Call::default() })
 }
 
 fn success_envelope(finished: &Finished, repaired: bool) -> Value {

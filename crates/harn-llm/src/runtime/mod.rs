@@ -12,6 +12,7 @@ mod health;
 mod layers;
 mod live;
 mod prepare;
+pub(crate) mod prepared;
 mod route;
 mod stream;
 mod summary;
@@ -36,7 +37,7 @@ use crate::transport::{Carrier, Network, Recording, Replaying};
 use attempts::Attempts;
 pub use calls::{Finished, category_of, safe_json};
 pub use completion::Completion;
-pub use prepare::Prepared;
+pub use prepared::Prepared;
 pub use stream::StreamItem;
 
 /// The arguments of a call as scripts give them.
@@ -46,8 +47,8 @@ pub struct Call {
     pub prompt: Value,
     /// The system text; `None` falls back to the option `system`.
     pub system: Option<String>,
-    /// The option dict.
-    pub options: Value,
+    /// The option dict; it is shared with whoever made the call.
+    pub options: Rc<Value>,
     /// The conversation that is sent, instead of what prompt, `messages` and `transcript` say.
     pub messages: Option<Conversation>,
     /// The tools that are offered, instead of what `tools` says.
@@ -58,7 +59,7 @@ impl Call {
     /// Makes a call of a prompt.
     pub fn new(prompt: impl Into<Value>, system: Option<&str>, options: Value) -> Call {
         let system = system.map(str::to_string);
-        Call { prompt: prompt.into(), system, options, messages: None, tools: None }
+        Call { prompt: prompt.into(), system, options: Rc::new(options), messages: None, tools: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::index::{Hits, ToolIndex};
-use crate::cost::estimate_tokens;
+use crate::estimate::estimate_tokens;
 use crate::options::ToolSearch;
 use crate::tools::{ToolDef, ToolShape};
 

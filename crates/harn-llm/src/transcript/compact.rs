@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 
 use super::{Ids, add_asset, event, is_transcript, with_messages};
-use crate::cost::estimate_tokens;
+use crate::estimate::estimate_tokens;
 use crate::json::{display, list_at, present, str_at};
 
 /// How the summary is made.

@@ -18,6 +18,7 @@ use crate::response::ResponseBuilder;
 use crate::secret::Secret;
 use crate::wire::{Body as RequestBody, ReplyReader, WireRequest};
 
+pub use crate::reply_head::ReplyHead;
 pub(crate) use cassette::{Recording, Replaying};
 pub(crate) use network::Network;
 
@@ -43,26 +44,6 @@ pub struct HttpRequest<'a> {
     pub deadline: Duration,
     /// The timeout behind the deadline, for messages.
     pub timeout: Duration,
-}
-
-/// Status line and the headers that matter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplyHead {
-    /// Status code.
-    pub status: u16,
-    /// Reason phrase.
-    pub phrase: String,
-    /// `content-type`, or `unknown`.
-    pub content_type: String,
-    /// `retry-after`.
-    pub retry_after: Option<String>,
-}
-
-impl ReplyHead {
-    /// Returns whether the status is a success.
-    pub fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
 }
 
 /// A reply whose body is still to be read.

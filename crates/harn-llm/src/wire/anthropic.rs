@@ -6,8 +6,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::items::{Units, items, turn_blocks, turn_role, turns};
 use super::node::Node;
-use super::written::{Units, items, turn_blocks, turn_role, turns};
 use super::{
     Body, Decode, Warning, WireRequest, WireStyle, error_member, key, merge_overrides, refused, usage_of,
     wrong_shape,
@@ -429,7 +429,7 @@ impl Decode for Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::sample;
+    use crate::sample;
 
     const SONNET: &str = "claude-sonnet-4-20250514";
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
-use super::written::{Units, items, turn_blocks, turn_role};
 use super::{Body, WireRequest, error_member, key, refused, sent_overrides, system_parts, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
@@ -170,7 +170,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
 mod tests {
     use super::super::node::read_value;
     use super::*;
-    use crate::request::sample;
+    use crate::sample;
 
     #[test]
     fn a_conversation_with_tools() {

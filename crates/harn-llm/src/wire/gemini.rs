@@ -5,8 +5,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;
-use super::written::{Units, items, turn_blocks, turn_role};
 use super::{
     Body, Decode, WireRequest, error_member, key, merge_overrides, refused, system_parts, wrong_shape,
 };
@@ -233,7 +233,7 @@ impl Decode for Decoder {
 mod tests {
     use super::super::node::read_value;
     use super::*;
-    use crate::request::sample;
+    use crate::sample;
 
     #[test]
     fn a_request_in_parts() {

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use super::items::{Units, items};
 use super::node::Node;
 use super::think::ThinkSplitter;
-use super::written::{Units, items};
 use super::{Body, Decode, Warning, WireRequest, WireStyle, key, refused, sent_overrides};
 use crate::error::{CallError, Category, LlmError};
 use crate::event::{StopReason, StreamEvent, Usage};
@@ -361,7 +361,7 @@ pub(super) fn line_error(provider: &str, error: &serde_json::Error, line: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::sample;
+    use crate::sample;
 
     fn chat(options: Value) -> Request {
         let mut request = sample::request("ollama", "llama3.2", options);

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::items::{Units, items};
 use super::node::Node;
 use super::think::{ThinkSplitter, split};
-use super::written::{Units, items};
 use super::{
     Body, Decode, Warning, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape,
 };
@@ -392,7 +392,7 @@ impl Decode for Decoder {
 mod tests {
     use super::super::node::read_value;
     use super::*;
-    use crate::request::sample;
+    use crate::sample;
 
     fn body(provider: &str, model: &str, options: Value) -> Value {
         encode(&sample::request(provider, model, options)).unwrap().body.to_json()

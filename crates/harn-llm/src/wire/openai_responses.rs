@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
+use super::items::{Units, items};
 use super::node::Node;
 use super::openai_chat::reference_names;
-use super::written::{Units, items};
 use super::{Body, Decode, WireRequest, error_member, key, merge_overrides, refused, usage_of, wrong_shape};
 use crate::error::{CallError, LlmError};
 use crate::event::{StopReason, StreamEvent};
@@ -327,7 +327,7 @@ impl Decode for Decoder {
 mod tests {
     use super::super::node::read_value;
     use super::*;
-    use crate::request::sample;
+    use crate::sample;
     use crate::wire::WireStyle;
 
     fn request(options: Value) -> Request {

@@ -296,7 +296,7 @@ pub(crate) fn call(prompt: &Value, system: &Value, options: &CallOptions) -> Cal
     Call {
         prompt: prompt_json(prompt),
         system: text(system),
-        options: options.json.clone(),
+        options: std::rc::Rc::new(options.json.clone()),
         ..Call::default()
     }
 }

@@ -104,7 +104,9 @@ pub(crate) fn loop_config(
     }
     config.offer_skills(&prompts_of(cx)).map_err(thrown)?;
     config.offer_ledger(&prompts_of(cx)).map_err(thrown)?;
-    config.tools.share(&mut cx.state::<Sessions>().tools.borrow_mut());
+    let sessions = cx.state::<Sessions>();
+    config.tools.share(&mut sessions.tools.borrow_mut());
+    config.history.share(&mut sessions.histories.borrow_mut());
     config.search = search(llm, &config)?;
     Ok(config)
 }

@@ -211,7 +211,7 @@ pub(crate) async fn model_call(at: &At, turn: &Rc<Turn>, given: &Value) -> Resul
     options.insert("_system_fragments".to_owned(), fragments.into());
     let llm = llm(at, turn);
     turn.emit(at, event::step_start()).await?;
-    let call = Call { options: Json::Object(options.clone()), ..Call::default() };
+    let call = Call { options: Rc::new(Json::Object(options.clone())), ..Call::default() };
     let (give, take) = unbounded_channel();
     let work = {
         let call = call.clone();

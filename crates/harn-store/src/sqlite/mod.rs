@@ -4,6 +4,7 @@ mod apply;
 mod fault;
 mod journal;
 mod leases;
+mod options;
 mod read;
 mod runs;
 mod schema;
@@ -15,44 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rusqlite::Connection;
 
 use self::fault::Outcome;
+pub use self::options::{Durability, SqliteOptions};
 use self::thread::{Job, Task, Thread};
 use crate::error::{Error, Result};
 use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
 use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
 use crate::store::{Reply, Store};
 use crate::write::{self, Write, Written};
-
-/// What a write that was answered survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// The end of the process, of the system and of the power: each group of writes waits for the disk.
-    #[default]
-    PowerCut,
-    /// The end of the process. After a power cut the file is whole, but its newest writes may be missing.
-    Crash,
-}
-
-/// How a file is used.
-#[derive(Clone, Debug)]
-pub struct SqliteOptions {
-    /// What an answered write survives.
-    pub durability: Durability,
-    /// How long to wait for other processes that write.
-    pub busy_timeout: Duration,
-    /// The largest size of the file in bytes; more is [`Error::Full`]. Without one the disk is the limit.
-    pub max_bytes: Option<u64>,
-}
-
-impl Default for SqliteOptions {
-    fn default() -> Self {
-        Self { durability: Durability::default(), busy_timeout: Duration::from_secs(10), max_bytes: None }
-    }
-}
 
 /// The store in a file. Nothing is opened before the first use; then a thread of its own does the work.
 pub struct SqliteStore {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::fault::{Fault, Outcome};
-use super::{Durability, SqliteOptions};
+use super::options::{Durability, SqliteOptions};
 use crate::error::Error;
 
 /// Says in the file's header that it is ours: "Harn" in ASCII.

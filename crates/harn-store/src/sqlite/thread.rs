@@ -10,7 +10,8 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::fault::Outcome;
-use super::{SqliteOptions, schema};
+use super::options::SqliteOptions;
+use super::schema;
 use crate::error::Result;
 
 /// How many writes share a transaction at most.

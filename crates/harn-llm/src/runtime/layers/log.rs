@@ -110,7 +110,7 @@ impl<P: Provider> Provider for Explained<'_, P> {
                 let mut error = error.at(&route.provider, &route.model);
                 if error.retry_after_ms.is_none() {
                     let now_ms = self.runtime.host.now_ms();
-                    error.retry_after_ms = crate::retry::hint_in_message(&error.message, now_ms);
+                    error.retry_after_ms = crate::retry_after::hint_in_message(&error.message, now_ms);
                 }
                 Err(error)
             }

@@ -1,0 +1,101 @@
+//! What is known of variables at a place, beyond their declarations, and how it is forgotten again.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::types::Ty;
+
+/// A variable by the place of its declaration, and a path of fields into its value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    pub(crate) def: u32,
+    pub(crate) path: String,
+}
+
+/// What is known of a place.
+#[derive(Clone)]
+pub(crate) struct Fact {
+    pub(crate) ty: Ty,
+    /// The kinds that tests have ruled out for a value of type `unknown`, as a set of places in [`KINDS`].
+    pub(crate) ruled_out: u16,
+}
+
+/// The kinds that `type_of` tells apart for the checker, in the order of messages.
+pub(crate) const KINDS: [&str; 9] =
+    ["int", "string", "float", "bool", "nil", "list", "dict", "closure", "bytes"];
+
+/// All that is known beyond declarations.
+#[derive(Default)]
+pub(crate) struct Flow {
+    pub(crate) facts: FxHashMap<Place, Fact>,
+    /// What the facts were before each change.
+    undo: Vec<(Place, Option<Fact>)>,
+    /// The variables that were assigned, in order.
+    pub(crate) touched: Vec<u32>,
+}
+
+/// A moment to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    undo: usize,
+    touched: usize,
+}
+
+impl Flow {
+    /// The present moment.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { undo: self.undo.len(), touched: self.touched.len() }
+    }
+
+    pub(crate) fn set(&mut self, place: Place, fact: Option<Fact>) {
+        let before = match fact {
+            Some(fact) => self.facts.insert(place.clone(), fact),
+            None => self.facts.remove(&place),
+        };
+        self.undo.push((place, before));
+    }
+
+    /// Forgets what was learned since a moment, and everything about variables that were assigned since.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        while self.undo.len() > mark.undo {
+            let Some((place, before)) = self.undo.pop() else { break };
+            match before {
+                Some(fact) => self.facts.insert(place, fact),
+                None => self.facts.remove(&place),
+            };
+        }
+        let touched: FxHashSet<u32> = self.touched[mark.touched..].iter().copied().collect();
+        self.forget(|place| touched.contains(&place.def));
+    }
+
+    pub(crate) fn forget(&mut self, about: impl Fn(&Place) -> bool) {
+        if self.facts.is_empty() {
+            return;
+        }
+        let gone: Vec<Place> = self.facts.keys().filter(|place| about(place)).cloned().collect();
+        gone.into_iter().for_each(|place| self.set(place, None));
+    }
+
+    /// The variables that were assigned since a moment, each once.
+    pub(crate) fn touched_since(&self, mark: Mark) -> Vec<u32> {
+        let mut found: Vec<u32> = self.touched[mark.touched..].to_vec();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The variables of type `unknown` for which some kinds were ruled out, and which are left.
+    pub(crate) fn half_covered(&self) -> Vec<(u32, Vec<&'static str>)> {
+        let all = (1u16 << KINDS.len()) - 1;
+        let mut found: Vec<(u32, Vec<&'static str>)> = self
+            .facts
+            .iter()
+            .filter(|(_, fact)| fact.ty == Ty::Unknown && fact.ruled_out != 0 && fact.ruled_out != all)
+            .map(|(place, fact)| {
+                let left = |at: &usize| fact.ruled_out & (1 << *at) == 0;
+                (place.def, (0..KINDS.len()).filter(left).map(|at| KINDS[at]).collect())
+            })
+            .collect();
+        found.sort();
+        found
+    }
+}

@@ -1,0 +1,181 @@
+//! What the checks of a file see and fill.
+
+use harn_syntax::ast::*;
+use harn_syntax::{Diagnostic, Span};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::facts::Flow;
+use crate::imports::Imported;
+use crate::scope::{Kind, Lookup, Scopes};
+use crate::told::Told;
+use crate::types::{Ty, Typing};
+use crate::world::{Source, World};
+
+/// What a function must give back.
+#[derive(Clone)]
+pub(crate) struct Result<'a> {
+    pub(crate) ty: Ty,
+    pub(crate) written: &'a TypeExpr,
+    /// The block that is the body: its last expression is the result as well.
+    pub(crate) body: *const Block,
+    /// The function is a stream, and this is the type of what it emits.
+    pub(crate) emits: bool,
+}
+
+/// A parameter whose type is a type parameter with a bound.
+pub(crate) struct Bounded<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) param: &'a str,
+    pub(crate) interface: &'a str,
+}
+
+/// A name that no scope knows.
+pub(crate) struct Unknown<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) span: Span,
+    pub(crate) what: What<'a>,
+}
+
+/// What the name should be.
+pub(crate) enum What<'a> {
+    /// A function; with the functions of the scopes around the call.
+    Function(Vec<&'a str>),
+    /// A variable or anything else that has a value; with the names around it.
+    Variable(Vec<&'a str>),
+    /// A struct.
+    Struct,
+}
+
+/// What is known of the values of a variable.
+pub(crate) struct Known {
+    pub(crate) ty: Ty,
+    /// The annotation as written, if there is one.
+    pub(crate) written: Option<String>,
+    /// Nothing but nil was given so far, and no annotation says more.
+    pub(crate) is_open: bool,
+}
+
+/// What the checks see and fill.
+pub(crate) struct Pass<'a> {
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) world: &'a World<'a>,
+    pub(crate) scopes: Scopes<'a>,
+    /// What types mean in this file.
+    pub(crate) typing: Typing<'a>,
+    /// The variables whose type is known, by the place of their name in the declaration.
+    pub(crate) known: FxHashMap<u32, Known>,
+    /// What tests tell beyond that.
+    pub(crate) flow: Flow,
+    /// The values of the blocks that were walked, where they are known.
+    pub(crate) block_types: FxHashMap<*const Block, Ty>,
+    /// The types that were asked for, by the address of the expression.
+    pub(crate) inferred: FxHashMap<*const Expr, Ty>,
+    /// For each function around the node, innermost last, what it must give back.
+    pub(crate) results: Vec<Option<Result<'a>>>,
+    /// For each function around the node, innermost last, the parameters that are of a bounded type.
+    pub(crate) bounds: Vec<Vec<Bounded<'a>>>,
+    /// Those of the function that is walked next.
+    pub(crate) next_bounds: Vec<Bounded<'a>>,
+    /// For each function around the node, innermost last, whether it is a `gen fn`.
+    pub(crate) streams: Vec<bool>,
+    /// Everything that is declared in the file, at any depth.
+    pub(crate) declared: FxHashSet<&'a str>,
+    /// The structs among it, in order.
+    pub(crate) structs: Vec<&'a str>,
+    /// Names that a pipeline gives another body.
+    pub(crate) overridden: FxHashSet<&'a str>,
+    /// Calls and literals whose name no scope knows; settled at the end.
+    pub(crate) unknown: Vec<Unknown<'a>>,
+    /// Findings about the arguments of functions that a pipeline may still override.
+    pub(crate) arguments: Vec<(&'a str, Diagnostic)>,
+    /// Findings about calls of builtins, by name: a file that is imported may declare a function of that name.
+    pub(crate) wrong_calls: Vec<(String, Diagnostic)>,
+    /// More than zero inside pipelines whose parent is not at hand: its names are visible there.
+    pub(crate) opaque: u32,
+    /// What editors are told of types, when they ask.
+    pub(crate) told: Option<Told>,
+    pub(crate) out: Vec<Diagnostic>,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(typing: Typing<'a>) -> Self {
+        let Typing { source, world, .. } = typing;
+        Self {
+            source,
+            world,
+            scopes: Scopes::new(source.tree),
+            typing,
+            known: FxHashMap::default(),
+            flow: Flow::default(),
+            block_types: FxHashMap::default(),
+            inferred: FxHashMap::default(),
+            results: Vec::new(),
+            bounds: Vec::new(),
+            next_bounds: Vec::new(),
+            streams: Vec::new(),
+            declared: FxHashSet::default(),
+            structs: Vec::new(),
+            overridden: FxHashSet::default(),
+            unknown: Vec::new(),
+            arguments: Vec::new(),
+            wrong_calls: Vec::new(),
+            opaque: 0,
+            told: None,
+            out: Vec::new(),
+        }
+    }
+
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        self.out.push(diagnostic);
+    }
+
+    /// Whether names may exist that this file cannot tell.
+    pub(crate) fn is_opaque(&self) -> bool {
+        self.opaque > 0
+    }
+
+    /// Whether a name that no scope knows is a builtin, and no imported name hides it.
+    pub(crate) fn is_builtin(&self, name: &str) -> bool {
+        self.world.signatures.is_builtin(name)
+            && !self.declared.contains(name)
+            && !self.is_opaque()
+            && self.imported_names().is_some_and(|names| !names.contains_key(name))
+    }
+
+    /// What an imported name stands for.
+    pub(crate) fn imported(&self, name: &str) -> Option<&'a Imported> {
+        self.imported_names()?.get(name)
+    }
+
+    /// The imported names, when all of them can be told.
+    pub(crate) fn imported_names(&self) -> Option<&'a FxHashMap<Name, Imported>> {
+        self.typing.imports.get(self.source, self.world)
+    }
+
+    /// What is known of the variable that a name means here.
+    pub(crate) fn known_at(&self, name: &str) -> Option<&Known> {
+        self.known.get(&self.scopes.definition(name)?)
+    }
+
+    /// The enum that an expression names.
+    pub(crate) fn enum_named(&self, object: &Expr) -> Option<&'a EnumDecl> {
+        let ExprKind::Name(name) = &object.kind else { return None };
+        self.enum_of(name, object.span.start)
+    }
+
+    /// The enum that a name means at a place.
+    pub(crate) fn enum_of(&self, name: &str, offset: u32) -> Option<&'a EnumDecl> {
+        match self.scopes.look_up(name, offset) {
+            Lookup::Is(Kind::Enum(decl)) => Some(decl),
+            Lookup::Missing | Lookup::Is(Kind::Imported)
+                if !self.is_opaque() && !self.declared.contains(name) =>
+            {
+                match &self.imported(name)?.decl()?.kind {
+                    DeclKind::Enum(decl) => Some(decl),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A call on its way: what is sent, and what is known of how it came about.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::conversation::Conversation;
+use crate::options::CallOptions;
+use crate::request::Request;
+use crate::tool_vault::SearchPlan;
+
+/// A call ready for its attempts.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// What is sent.
+    pub request: Request,
+    /// The options it came from.
+    pub options: CallOptions,
+    /// What the host knows of how the system text came about; see [`crate::host::SystemText`].
+    pub provenance: Option<Rc<dyn Any>>,
+    /// Names of tools offered in text format; `None` when tools are native or absent.
+    pub text_tools: Option<Vec<String>>,
+    /// What was decided about deferred tools.
+    pub search: SearchPlan,
+    /// The structural experiment applied, for the transcript.
+    pub experiment: Value,
+    /// What a `route_policy` decided, else null.
+    pub routing: Value,
+    /// Silence after which a stream is given up.
+    pub idle_timeout: Duration,
+    /// The messages without the reminders attached to them, when some were, and how many they became.
+    pub(super) unreminded: Option<(Conversation, usize)>,
+    /// Set once a listener has seen text: from then on another attempt would repeat it.
+    pub(super) shown: Option<Rc<Cell<bool>>>,
+    /// Text is shown to people as it arrives, cleaned: see [`crate::LlmRuntime::call_live`].
+    pub(super) live: bool,
+}
+
+impl Prepared {
+    /// Returns whether a listener has seen text of an attempt that then failed.
+    pub(super) fn is_committed(&self) -> bool {
+        self.shown.as_ref().is_some_and(|shown| shown.get())
+    }
+
+    /// The messages that the transcript of the call keeps: what was sent, without reminders. An experiment that wrote
+    /// the messages anew leaves nothing to take them out of.
+    pub(super) fn kept_messages(&self) -> Vec<Value> {
+        let sent = &self.request.messages;
+        match &self.unreminded {
+            Some((own, count)) if self.experiment.is_null() => {
+                own.to_json().into_iter().chain(sent.to_json_from(*count)).collect()
+            }
+            _ => sent.to_json(),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! How a file is used.
+
+use std::time::Duration;
+
+/// What a write that was answered survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of the process, of the system and of the power: each group of writes waits for the disk.
+    #[default]
+    PowerCut,
+    /// The end of the process. After a power cut the file is whole, but its newest writes may be missing.
+    Crash,
+}
+
+/// How a file is used.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// What an answered write survives.
+    pub durability: Durability,
+    /// How long to wait for other processes that write.
+    pub busy_timeout: Duration,
+    /// The largest size of the file in bytes; more is [`Error::Full`]. Without one the disk is the limit.
+    pub max_bytes: Option<u64>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { durability: Durability::default(), busy_timeout: Duration::from_secs(10), max_bytes: None }
+    }
+}
