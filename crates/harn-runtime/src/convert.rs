@@ -59,7 +59,8 @@ pub(crate) fn from_json(json: &Json) -> Value {
 pub(crate) fn options(value: &Value) -> Map<String, Json> {
     let value_of = value;
     match to_json(value) {
-        Json::Object(mut map) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => {
+        json if harn_prompt::value::as_foreign(&json).is_some() => Map::new(),
+        Json::Object(mut map) => {
             for (key, value) in &mut map {
                 if let View::Duration(milliseconds) = entry(value_of, key).view() {
                     *value = duration_option(key, milliseconds);

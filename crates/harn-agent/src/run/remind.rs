@@ -66,7 +66,9 @@ impl AgentLoop {
 
     /// Puts the pending reminders into the options of a call.
     pub(super) fn show_reminders(&mut self, options: &mut Map<String, Json>) {
-        self.state.reminders = mark_fired(&self.state.reminders, self.state.iterations.into());
+        if !pending(&self.state.reminders).is_empty() {
+            self.state.reminders = mark_fired(&self.state.reminders, self.state.iterations.into());
+        }
         let pending = pending(&self.state.reminders);
         self.state.shown = pending.iter().map(|reminder| reminder.id.clone()).collect();
         let fired: Vec<Lifecycle> = self.state.shown.iter().map(|id| Lifecycle::of("fired", id)).collect();

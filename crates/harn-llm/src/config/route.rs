@@ -1,6 +1,6 @@
 //! Which provider, model and key a call uses, and what is missing when there is none.
 
-use super::{Config, env};
+use super::{Config, Dialect, env};
 use crate::error::OptionError;
 use crate::host::Host;
 use crate::options::CallOptions;
@@ -125,7 +125,7 @@ impl Config {
         if let Some(tier) = &options.model_tier {
             match options.provider.as_deref() {
                 // The mock answers for every provider, so no key decides which model it imitates.
-                _ if provider == "mock" => {
+                _ if self.dialect(provider) == Dialect::Mock => {
                     if let Some(alias) = self.tier_alias(tier, None) {
                         return Ok((alias.id.clone(), false));
                     }
@@ -194,13 +194,14 @@ impl Config {
             return Ok(None);
         };
         let envs = table.auth_envs();
-        if table.auth_style() == "none" || envs.is_empty() || matches!(provider, "mock" | "bedrock") {
+        let keyless = matches!(table.dialect(), Dialect::Mock | Dialect::Bedrock);
+        if table.auth_style() == "none" || envs.is_empty() || keyless {
             return Ok(None);
         }
         let found = envs.iter().find_map(|name| {
             env(host, name).map(|value| Key { env: (*name).to_string(), secret: Secret::new(value) })
         });
-        if found.is_some() || provider == "vertex" {
+        if found.is_some() || table.dialect() == Dialect::Vertex {
             return Ok(found);
         }
         let wanted = match envs.as_slice() {

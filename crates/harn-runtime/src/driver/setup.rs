@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use harn_agent::LoopConfig;
 use harn_agent::config::{Format, Search};
 use harn_agent::surface::{Finding, Severity};
+use harn_llm::config::Dialect;
 use harn_llm::tools::ToolShape;
 use harn_llm::{Call, LlmRuntime};
 use harn_prompt::reminder::providers::Selection;
@@ -117,7 +118,7 @@ fn default_format(cx: &Cx, llm: &LlmRuntime, options: &Map<String, Json>, route:
     let word = word.or_else(|| {
         let (provider, model) = (route?["provider"].as_str()?, route?["model"].as_str()?);
         let (config, caps) = (llm.config(), llm.capabilities());
-        if provider == "mock" {
+        if config.dialect(provider) == Dialect::Mock {
             // The mock imitates providers without being one: only a rule that names a format speaks for its model.
             return caps.lookup(provider, model).preferred_tool_format;
         }

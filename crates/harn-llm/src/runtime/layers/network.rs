@@ -34,18 +34,29 @@ pub(super) struct Authorised<'r, P> {
 
 impl<P: Provider> Provider for Authorised<'_, P> {
     async fn answer(&self, prepared: &Prepared, watch: &mut Watch<'_>) -> Result<Response, LlmError> {
-        let runtime = self.runtime;
-        let mut own = prepared.request.route.clone();
-        if own.key.is_none() && !runtime.transport_is_replaying() {
-            runtime.authorise(&mut own).map_err(|e| LlmError::new(Category::Auth, e.0))?;
-            if own.key.is_some() {
-                runtime.adapt_cloud_route(&mut own);
-                let mut authorised = Box::new(prepared.clone());
-                authorised.request.route = own;
-                return self.inner.answer(&authorised, watch).await;
-            }
+        match self.authorised(prepared)? {
+            Some(authorised) => self.inner.answer(&authorised, watch).await,
+            None => self.inner.answer(prepared, watch).await,
         }
-        self.inner.answer(prepared, watch).await
+    }
+}
+
+impl<P> Authorised<'_, P> {
+    /// The request with the key that it lacks, if there is one.
+    fn authorised(&self, prepared: &Prepared) -> Result<Option<Box<Prepared>>, LlmError> {
+        let route = &prepared.request.route;
+        if route.key.is_some() || self.runtime.transport_is_replaying() {
+            return Ok(None);
+        }
+        let mut own = route.clone();
+        self.runtime.authorise(&mut own).map_err(|e| LlmError::new(Category::Auth, e.0))?;
+        if own.key.is_none() {
+            return Ok(None);
+        }
+        self.runtime.adapt_cloud_route(&mut own);
+        let mut authorised = Box::new(prepared.clone());
+        authorised.request.route = own;
+        Ok(Some(authorised))
     }
 }
 
