@@ -34,8 +34,8 @@ pub use builtins::{
     notify_host_with, run_folder, state_place, timestamp_now,
 };
 pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
-pub use http::Doubts;
 pub use failures::with_file_facts;
+pub use http::Doubts;
 pub use methods::methods;
 pub use modules::{module, module_names};
 pub use yaml::parse as parse_yaml;
