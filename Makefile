@@ -13,7 +13,7 @@ DISPATCH := $(foreach limit,pred succ,-Cllvm-args=-tail-dup-$(limit)-size=1000)
 FAST      = $(strip $(RUSTFLAGS) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
+.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-quick fuzz asan snap clean
 
 help: ## list these targets
@@ -65,6 +65,9 @@ python: ## build the Python package (a wheel in target/python/wheels) and run it
 	  --interpreter $(VENV)/bin/python --out $(abspath $(TARGET))/python/wheels
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps $(abspath $(TARGET))/python/wheels/*.whl
 	cd python && $(VENV)/bin/pytest $(PYTEST)
+
+workers: ## two workers share 1,000 runs while they are killed again and again
+	HARN_RUNS=1000 $(CARGO) test --package harn-cli --test it two_workers_share -- --nocapture
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
 	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture
