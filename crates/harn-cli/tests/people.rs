@@ -128,21 +128,23 @@ fn the_time_of_a_request_goes_on_without_a_process() {
 /// Starts a run that stays although it only waits.
 fn waiting(path: &Path) -> std::process::Child {
     let args = ["run", "--durable", "--run-id", "r", "--suspend-after", "never", "main.harn"];
-    let child = command(&args)
+    let mut child = command(&args)
         .current_dir(path)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    for _ in 0..2_000 {
-        let ran = harn_in(path, &["runs", "list", "--json"]);
-        if ran.out.contains("\"request_id\"") {
-            return child;
-        }
+    let asks = (0..2_000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
+        harn_in(path, &["runs", "list", "--json"]).out.contains("\"request_id\"")
+    });
+    if !asks {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        panic!("the run asks nothing");
     }
-    panic!("the run asks nothing");
+    child
 }
 
 #[test]
@@ -311,4 +313,22 @@ fn the_expense_report_is_filed_once() {
         assert!(filed.starts_with("june Ada 14360 sha256:") && filed.lines().count() == 1, "{filed}");
         assert_eq!(harn_in(path, &["replay", "r"]).out, end.out);
     }
+}
+
+/// A file to which somebody else wrote while the run was killed in the middle of an append.
+#[test]
+fn a_file_in_doubt_has_the_category_of_doubt() {
+    let program = "try { append_file(\"log.txt\", \"mine\") } catch e { println(error_category(e)) }\n";
+    let dir = folder(&[("main.harn", program), ("log.txt", "")]);
+    let path = dir.path();
+    // The journal of a run that has begun the append, as an export of it up to there.
+    assert_eq!(durable(path, &["main.harn"]).code, 0);
+    let events = harn_in(path, &["runs", "events", "r", "--json"]);
+    let events: Value = serde_json::from_str(&events.out).unwrap();
+    let begun =
+        events["data"]["events"].as_array().unwrap().iter().find(|event| event["kind"] == "begin").unwrap();
+    let at = begun["seq"].as_u64().unwrap() + 1;
+    std::fs::write(path.join("log.txt"), "theirs").unwrap();
+    let fork = harn_in(path, &["fork", "r", "--at", &at.to_string(), "--run-id", "f"]);
+    assert_eq!((fork.code, fork.out.as_str()), (0, "in_doubt\n"), "{}", fork.shown());
 }

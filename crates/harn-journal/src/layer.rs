@@ -31,7 +31,7 @@ fn shown(path: &Path) -> String {
 
 fn in_doubt(what: &str, path: &Path) -> io::Error {
     io::Error::other(InDoubt(format!(
-        "{what} {}: the run was interrupted in the middle of it, and nobody knows whether it happened",
+        "{what} {}: the run was interrupted in the middle of it, and nobody knows whether it happened; look at the file, or resume with --retry-in-doubt, which does it again",
         path.display()
     )))
 }
@@ -120,6 +120,7 @@ impl Layer for Journal {
             |system, before| match before.map(|before| length(system).checked_sub(before)) {
                 Some(Some(0)) => system.append(path, bytes),
                 Some(Some(more)) if more == bytes.len() as u64 => Ok(()),
+                _ if self.0.retry_in_doubt => system.append(path, bytes),
                 _ => Err(in_doubt("append to", path)),
             },
         )

@@ -3,12 +3,15 @@
 use std::io;
 use std::path::Path;
 
-use harn_system::HttpErrorKind;
+use harn_system::{HttpErrorKind, InDoubt};
 use harn_value::Dict;
 use harn_vm::{Cx, Error};
 
 /// The error of an operation of the operating system: what a ceiling refused, or `text` with its facts.
 pub(crate) fn of_io(cx: &Cx, error: &io::Error, path: Option<&Path>, text: impl FnOnce() -> String) -> Error {
+    if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) {
+        return Error::structured("in_doubt", &error.to_string());
+    }
     cx.refusal(error).unwrap_or_else(|| {
         let mut facts = facts(io_category(error.kind()), io_kind(error.kind()));
         if let Some(path) = path {

@@ -337,3 +337,27 @@ fn a_question_that_nobody_answers_in_time_is_over() {
     assert_eq!(journal.stopped(), None);
     assert_eq!(ask(&replayed(keeper.entries()), "Who?", Duration::from_secs(5)), Some(Ok(None)));
 }
+
+#[test]
+fn an_append_that_somebody_else_has_touched_is_in_doubt_unless_it_may_be_made_twice() {
+    let log = Path::new("/project/log");
+    let append =
+        |system: Rc<dyn System>| async move { system.append(log, b"mine").map_err(|e| e.to_string()) };
+    for again in [false, true] {
+        let (system, ..) = machine();
+        let (journal, keeper) = recorded(&system);
+        run(&journal, append).expect("room");
+        let mut entries = keeper.entries();
+        entries.retain(|entry| !matches!(entry.what, What::Call { .. }));
+        system.append(log, b"theirs").expect("room");
+        let (journal, _) = resumed(&system, entries, again);
+        let answer = run(&journal, append);
+        let text = system.read_text(log, 100).expect("a file");
+        if again {
+            assert_eq!((answer, text.as_str()), (Ok(()), "minetheirsmine"));
+        } else {
+            assert!(answer.expect_err("doubt").contains("--retry-in-doubt"));
+            assert_eq!(text, "minetheirs");
+        }
+    }
+}

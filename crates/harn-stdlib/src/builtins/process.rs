@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harn_system::{Command, Finished, InDoubt, SystemExt, Uncertain};
+use harn_system::{Command, Finished, SystemExt, Uncertain};
 use harn_value::{Dict, Ref, Value, memory};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
@@ -267,9 +267,6 @@ async fn run(
         let kind = error.kind();
         if kind == std::io::ErrorKind::FileTooLarge && room < limits.max_output {
             return memory::check(usize::MAX).err().map_or_else(|| Error::thrown(failure), Error::from);
-        }
-        if error.get_ref().is_some_and(|inner| inner.is::<InDoubt>()) {
-            return Error::structured("in_doubt", &error.to_string());
         }
         let missing = if system.is_dir(dir) { Path::new(&named) } else { dir };
         failures::of_io(cx, &error, Some(missing), || match kind {
