@@ -332,3 +332,48 @@ fn a_file_in_doubt_has_the_category_of_doubt() {
     let fork = harn_in(path, &["fork", "r", "--at", &at.to_string(), "--run-id", "f"]);
     assert_eq!((fork.code, fork.out.as_str()), (0, "in_doubt\n"), "{}", fork.shown());
 }
+
+const TOOLS: &str = r#"
+let body = { n -> shell("echo x >> ran${n}; touch begun${n}; while [ ! -e go ]; do sleep 0.01; done; echo done").stdout.trim() }
+var tools = tool_registry()
+tools = tool_define(tools, "pay", "Pays.", {parameters: {n: {type: "int"}}, idempotent: true, KIND handler: { args -> body(args.n) }})
+tools = tool_define(tools, "other", "Pays.", {parameters: {n: {type: "int"}}, KIND handler: { args -> body(args.n) }})
+llm_mock({tool_calls: [CALLS]})
+llm_mock({text: "end"})
+let r = agent_loop("Pay.", nil, {provider: "mock", tools: tools})
+println("${r.visible_text} ${r.tools.successful}")
+"#;
+
+/// Kills a loop while its tools run programs, and goes on; gives what it printed, and how often each program ran.
+fn killed_in_tools(kind: &str, calls: &str, begun: &[u32]) -> (String, Vec<usize>) {
+    let dir = folder(&[("main.harn", &TOOLS.replace("KIND", kind).replace("CALLS", calls))]);
+    let path = dir.path();
+    let mut child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !begun.iter().all(|n| path.join(format!("begun{n}")).exists()) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::write(path.join("go"), "").unwrap();
+    let resumed = harn_in(path, &["resume", "r"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.shown());
+    let ran = |n: &u32| std::fs::read_to_string(path.join(format!("ran{n}"))).unwrap().lines().count();
+    (resumed.out, begun.iter().map(ran).collect())
+}
+
+#[test]
+fn a_tool_says_what_becomes_of_what_its_handler_does() {
+    let (pay, other) = ("{name: \"pay\", arguments: {n: 1}}", "{name: \"other\", arguments: {n: 2}}");
+    assert_eq!(killed_in_tools("", pay, &[1]), ("end [pay]\n".to_owned(), vec![2]));
+    assert_eq!(killed_in_tools("", other, &[2]), ("end []\n".to_owned(), vec![1]));
+    // Side by side, each as it says.
+    let both = format!("{pay}, {other}");
+    let reading = "annotations: {kind: \"read\", side_effect_level: \"read_only\"},";
+    assert_eq!(killed_in_tools(reading, &both, &[1, 2]), ("end [pay]\n".to_owned(), vec![2, 1]));
+}
