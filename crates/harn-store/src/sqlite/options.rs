@@ -19,7 +19,7 @@ pub struct SqliteOptions {
     pub durability: Durability,
     /// How long to wait for other processes that write.
     pub busy_timeout: Duration,
-    /// The largest size of the file in bytes; more is [`Error::Full`]. Without one the disk is the limit.
+    /// The largest size of the file in bytes; more is [`crate::Error::Full`]. Without one the disk is the limit.
     pub max_bytes: Option<u64>,
 }
 
