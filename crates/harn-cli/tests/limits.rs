@@ -92,3 +92,29 @@ fn lines_of_the_call_log_are_whole() {
         );
     }
 }
+
+/// Each kind of stream is held by a function that it calls: 2,000 times 64 KB would be 128 MB.
+#[test]
+fn streams_that_hold_themselves_are_freed() {
+    let kinds = [
+        "stream.merge(items, [1])",
+        "stream.race(items, [1])",
+        "stream.interleave(items, [1])",
+        "stream.throttle(items, 1000)",
+        "stream.debounce(items, 0)",
+        "stream.broadcast(items, 2)",
+        "queue(f)",
+    ];
+    let programs = kinds.map(|kind| {
+        format!(
+            "fn queue(f) {{\n  let c = channel(\"c\")\n  send(c, f)\n  return iter(c)\n}}\n\
+             fn once() {{\n  var held = nil\n  let big = \"x\".repeat(64000)\n\
+             let f = {{ x -> [held, big, x] }}\n  let items = iter([1, 2, 3]).map(f)\n  held = {kind}\n}}\n\
+             for i in range(2000) {{ once() }}\nprintln(\"flat\")"
+        )
+    });
+    for program in programs {
+        let ran = run(&["--max-memory", "60M"], &program);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "flat\n"), "{program}\n{}", ran.err);
+    }
+}

@@ -1,96 +1,76 @@
 //! The sources behind the `stream` namespace that the iterator methods do not share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use harn_value::Value;
-use harn_vm::iter::{Iter, NextFuture, Source};
+use harn_value::{Foreign, Value};
+use harn_vm::iter::{Iter, Lanes, NextFuture, Source};
 use harn_vm::{Cx, Result};
 
 /// One item of each source in turn.
 pub(crate) struct Rotate {
     /// The next source in turn is in front.
     pub(crate) sources: VecDeque<Iter>,
-    /// Whether a source that has an item at hand goes before one that must be waited for.
-    pub(crate) ready_first: bool,
-}
-
-impl Rotate {
-    /// An item of the first source in turn that has one at hand. `Ok(None)` when none has.
-    fn ready(&mut self) -> Result<Option<Value>> {
-        let mut place = 0;
-        while place < self.sources.len() {
-            match self.sources[place].try_next()? {
-                Some(Some(item)) => {
-                    self.sources.rotate_left(place + 1);
-                    return Ok(Some(item));
-                }
-                Some(None) => drop(self.sources.remove(place)),
-                None => place += 1,
-            }
-        }
-        Ok(None)
-    }
 }
 
 impl Source for Rotate {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
-            loop {
-                if self.ready_first
-                    && let Some(item) = self.ready()?
-                {
-                    return Ok(Some(item));
-                }
-                let Some(source) = self.sources.pop_front() else { return Ok(None) };
+            // A source stays in its place while it is waited for: the wait may be given up.
+            while let Some(source) = self.sources.front() {
                 if let Some(item) = source.next(cx).await? {
-                    self.sources.push_back(source);
+                    self.sources.rotate_left(1);
                     return Ok(Some(item));
                 }
-            }
-        })
-    }
-}
-
-/// All items of the first source that gives one.
-pub(crate) struct Race {
-    pub(crate) sources: VecDeque<Iter>,
-    pub(crate) winner: Option<Iter>,
-}
-
-impl Race {
-    fn ready(&mut self) -> Result<Option<Value>> {
-        for source in &self.sources {
-            if let Some(Some(item)) = source.try_next()? {
-                self.winner = Some(source.clone());
-                return Ok(Some(item));
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl Source for Race {
-    fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
-        Box::pin(async move {
-            if let Some(winner) = &self.winner {
-                return winner.next(cx).await;
-            }
-            if let Some(item) = self.ready()? {
-                self.sources.clear();
-                return Ok(Some(item));
-            }
-            while let Some(source) = self.sources.pop_front() {
-                if let Some(item) = source.next(cx).await? {
-                    self.winner = Some(source);
-                    self.sources.clear();
-                    return Ok(Some(item));
-                }
+                self.sources.pop_front();
             }
             Ok(None)
         })
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        self.sources.iter().for_each(|source| visit(source.as_value()));
+    }
+}
+
+/// The items of all sources, of whichever has one; or (`race`) of the first that has one.
+pub(crate) struct Merge {
+    pub(crate) lanes: Lanes,
+    pub(crate) race: bool,
+}
+
+impl Merge {
+    fn decide(&mut self) {
+        if std::mem::take(&mut self.race) {
+            self.lanes.keep_last();
+        }
+    }
+}
+
+impl Source for Merge {
+    fn try_next(&mut self) -> Result<Option<Option<Value>>> {
+        let found = self.lanes.try_next()?;
+        if matches!(found, Some(Some(_))) {
+            self.decide();
+        }
+        Ok(found)
+    }
+
+    fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
+        Box::pin(async move {
+            let item = self.lanes.next(cx).await?;
+            if item.is_some() {
+                self.decide();
+            }
+            Ok(item)
+        })
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        self.lanes.trace(visit);
     }
 }
 
@@ -98,98 +78,187 @@ impl Source for Race {
 struct Shared {
     items: Iter,
     /// Items that some iterator has not seen yet; each iterator has a queue of its own.
-    queues: Vec<VecDeque<Value>>,
+    queues: RefCell<Vec<VecDeque<Value>>>,
+    /// Whether one of them waits for the source.
+    pulled: Cell<bool>,
+    /// Who waits for the one that does.
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Foreign for Shared {
+    fn type_name(&self) -> &'static str {
+        "broadcast"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<broadcast>");
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        self.address() == other.address()
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(self.items.as_value());
+        if let Ok(queues) = self.queues.try_borrow() {
+            queues.iter().flatten().for_each(visit);
+        }
+    }
+}
+
+/// While it lives, one iterator of a broadcast waits for the source.
+struct Pulling<'a>(&'a Shared);
+
+impl<'a> Pulling<'a> {
+    fn begin(shared: &'a Shared) -> Option<Pulling<'a>> {
+        (!shared.pulled.replace(true)).then(|| Pulling(shared))
+    }
+}
+
+impl Drop for Pulling<'_> {
+    fn drop(&mut self) {
+        self.0.pulled.set(false);
+        self.0.wakers.take().into_iter().for_each(Waker::wake);
+    }
 }
 
 /// One of several iterators over the same source.
 pub(crate) struct Broadcast {
-    shared: Rc<RefCell<Shared>>,
+    /// A [`Shared`].
+    shared: Value,
     place: usize,
 }
 
 impl Broadcast {
     /// `count` sources over `items`.
     pub(crate) fn split(items: Iter, count: usize) -> Vec<Broadcast> {
-        let shared = Rc::new(RefCell::new(Shared { items, queues: vec![VecDeque::new(); count] }));
+        let queues = RefCell::new(vec![VecDeque::new(); count]);
+        let shared = Shared { items, queues, pulled: Cell::new(false), wakers: RefCell::default() };
+        let shared = Value::foreign(shared);
         (0..count).map(|place| Broadcast { shared: shared.clone(), place }).collect()
-    }
-
-    /// Hands an item to the others.
-    fn share(&self, item: &Value) {
-        for (place, queue) in self.shared.borrow_mut().queues.iter_mut().enumerate() {
-            if place != self.place {
-                queue.push_back(item.clone());
-            }
-        }
-    }
-
-    fn waiting(&self) -> Option<Value> {
-        self.shared.borrow_mut().queues[self.place].pop_front()
     }
 }
 
 impl Source for Broadcast {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
-            if let Some(item) = self.waiting() {
-                return Ok(Some(item));
-            }
-            let items = self.shared.borrow().items.clone();
-            let item = items.next(cx).await?;
+            let Some(shared) = self.shared.downcast::<Shared>() else { return Ok(None) };
+            let _pulling = loop {
+                if let Some(item) = shared.queues.borrow_mut()[self.place].pop_front() {
+                    return Ok(Some(item));
+                }
+                if let Some(pulling) = Pulling::begin(shared) {
+                    break pulling;
+                }
+                // Another one waits for the source already: what comes is for this one, too.
+                poll_fn(|context| {
+                    if !shared.pulled.get() {
+                        return Poll::Ready(());
+                    }
+                    shared.wakers.borrow_mut().push(context.waker().clone());
+                    Poll::Pending
+                })
+                .await;
+            };
+            let item = shared.items.next(cx).await?;
             if let Some(item) = &item {
-                self.share(item);
+                for (place, queue) in shared.queues.borrow_mut().iter_mut().enumerate() {
+                    if place != self.place {
+                        queue.push_back(item.clone());
+                    }
+                }
             }
             Ok(item)
         })
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(&self.shared);
     }
 }
 
 /// At least `gap` between items.
 pub(crate) struct Throttle {
-    pub(crate) items: Iter,
-    pub(crate) gap: Duration,
+    items: Iter,
+    gap: Duration,
     /// When the last item was given, by the host's monotonic clock.
-    pub(crate) last: Option<Duration>,
+    last: Option<Duration>,
+    /// An item whose time has not come yet.
+    held: Option<Value>,
+}
+
+impl Throttle {
+    pub(crate) fn new(items: Iter, gap: Duration) -> Throttle {
+        Throttle { items, gap, last: None, held: None }
+    }
 }
 
 impl Source for Throttle {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
-            let Some(item) = self.items.next(cx).await? else { return Ok(None) };
-            if let Some(last) = self.last {
+            if self.held.is_none() {
+                self.held = self.items.next(cx).await?;
+            }
+            if let (Some(last), Some(_)) = (self.last, &self.held) {
                 let wait = (last + self.gap).saturating_sub(cx.system().monotonic());
                 if !wait.is_zero() {
                     cx.sleep(wait).await?;
                 }
             }
             self.last = Some(cx.system().monotonic());
-            Ok(Some(item))
+            Ok(self.held.take())
         })
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(self.items.as_value());
+        self.held.iter().for_each(visit);
     }
 }
 
 /// The latest of items that come close together.
 pub(crate) struct Debounce {
-    pub(crate) items: Iter,
-    pub(crate) window: Duration,
+    items: Iter,
+    window: Duration,
+    /// The latest item so far, and when its window ends.
+    held: Option<(Value, Duration)>,
+}
+
+impl Debounce {
+    pub(crate) fn new(items: Iter, window: Duration) -> Debounce {
+        Debounce { items, window, held: None }
+    }
 }
 
 impl Source for Debounce {
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
-            let Some(mut latest) = self.items.next(cx).await? else { return Ok(None) };
-            if !self.window.is_zero() {
-                cx.sleep(self.window).await?;
+            if self.held.is_none() {
+                let Some(first) = self.items.next(cx).await? else { return Ok(None) };
+                self.held = Some((first, cx.system().monotonic().saturating_add(self.window)));
+            }
+            if let Some((_, end)) = self.held {
+                let wait = end.saturating_sub(cx.system().monotonic());
+                if !wait.is_zero() {
+                    cx.sleep(wait).await?;
+                }
             }
             let mut dropped = 0u32;
             while let Some(Some(newer)) = self.items.try_next()? {
-                latest = newer;
+                if let Some((latest, _)) = &mut self.held {
+                    *latest = newer;
+                }
                 dropped = dropped.wrapping_add(1);
                 if dropped.is_multiple_of(1024) {
                     cx.check()?;
                 }
             }
-            Ok(Some(latest))
+            Ok(self.held.take().map(|(latest, _)| latest))
         })
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(self.items.as_value());
+        self.held.iter().for_each(|(latest, _)| visit(latest));
     }
 }

@@ -219,11 +219,6 @@ impl Channel {
     pub(crate) fn failed(&self) -> Result<()> {
         self.0.failure.take().map_or(Ok(()), Err)
     }
-
-    /// An iterator's source.
-    pub(crate) fn source(&self) -> Box<dyn Source> {
-        Box::new(ChannelSource(self.clone()))
-    }
 }
 
 impl Sender {
@@ -320,14 +315,27 @@ impl Foreign for Channel {
     }
 }
 
-struct ChannelSource(Channel);
+/// An iterator's source. It holds the channel's value, not the queue itself: what the queue holds can be traced then.
+pub(crate) struct ChannelSource(Value);
+
+impl ChannelSource {
+    /// A source of what is sent to the channel that `value` is; `None` when it is none.
+    pub(crate) fn of(value: &Value) -> Option<Box<ChannelSource>> {
+        value.downcast::<Channel>().is_some().then(|| Box::new(ChannelSource(value.clone())))
+    }
+
+    fn channel(&self) -> &Channel {
+        // SAFETY: `of` is the only maker.
+        unsafe { self.0.downcast_unchecked::<Channel>() }
+    }
+}
 
 impl Source for ChannelSource {
     fn try_next(&mut self) -> Result<Option<Option<Value>>> {
-        Ok(match self.0.try_receive() {
+        Ok(match self.channel().try_receive() {
             Received::Item(value) => Some(Some(value)),
             Received::Closed => {
-                self.0.failed()?;
+                self.channel().failed()?;
                 Some(None)
             }
             Received::Empty => None,
@@ -335,7 +343,11 @@ impl Source for ChannelSource {
     }
 
     fn next<'a>(&'a mut self, _cx: &'a Cx) -> NextFuture<'a> {
-        Box::pin(async { self.0.receive_or_fail().await })
+        Box::pin(async { self.channel().receive_or_fail().await })
+    }
+
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        visit(&self.0);
     }
 }
 

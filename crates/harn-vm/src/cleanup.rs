@@ -5,20 +5,30 @@
 //! generator hands its stack to the [`Cleanups`] of its VM, and fibers look there between two instructions
 //! (`Op::Settle`, the end of a loop, a return) and before they poll, wait or end. A fiber runs the blocks as it runs a
 //! generator, on the stack that was handed over: they may wait, and cleanup that drops further generators needs no
-//! Rust stack.
+//! Rust stack. An iterator that waits on a stack of its own ([`Lanes`](crate::iter::Lanes)) is treated alike.
 //!
 //! Invariant: the list belongs to one VM. A generator finds it through a weak reference, because values may outlive
 //! the VM, and its functions with it: then nothing of the stack may be looked at any more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Weak;
 
 use crate::coroutine::Coroutine;
 use crate::generator::Generator;
+use crate::iter::lanes::Slot;
 
 /// Stacks of dropped generators, in the order in which they were dropped.
 #[allow(clippy::vec_box, reason = "coroutines move between owners as boxes")]
 pub(crate) type Queue = VecDeque<Box<Coroutine>>;
+
+/// What is suspended and may have cleanup blocks.
+enum Suspended {
+    /// The pointer is valid: a generator takes itself out when it is dropped.
+    Generator(*const Generator),
+    /// The stack of an iterator that waits beside others.
+    Lane(Weak<Slot>),
+}
 
 /// Generators of one VM whose cleanup blocks have to run.
 #[derive(Default)]
@@ -26,9 +36,8 @@ pub(crate) struct Cleanups {
     /// Length of `queue`, where the interpreter finds it quickly.
     pending: Cell<usize>,
     queue: RefCell<Queue>,
-    /// Generators that are alive and have cleanup blocks, by number, which is their age. The pointers are valid:
-    /// a generator takes itself out when it is dropped.
-    alive: RefCell<BTreeMap<u64, *const Generator>>,
+    /// What is alive and may have cleanup blocks, by number, which is its age.
+    alive: RefCell<BTreeMap<u64, Suspended>>,
     next: Cell<u64>,
 }
 
@@ -48,7 +57,18 @@ impl Cleanups {
 
     /// Remembers a generator, which stays where it is.
     pub(crate) fn remember(&self, number: u64, generator: &Generator) {
-        self.alive.borrow_mut().insert(number, &raw const *generator);
+        self.alive.borrow_mut().insert(number, Suspended::Generator(&raw const *generator));
+    }
+
+    /// Remembers a stack that waits beside others.
+    pub(crate) fn remember_lane(&self, number: u64, slot: Weak<Slot>) {
+        self.alive.borrow_mut().insert(number, Suspended::Lane(slot));
+    }
+
+    /// A stack that waited beside others has ended, or is given up: then `rest` runs its cleanup blocks.
+    pub(crate) fn lane_ended(&self, number: u64, rest: Option<Box<Coroutine>>) {
+        self.alive.borrow_mut().remove(&number);
+        rest.into_iter().for_each(|rest| self.add(rest));
     }
 
     /// A generator is dropped; `rest` is its stack if it was suspended.
@@ -79,15 +99,20 @@ impl Cleanups {
         self.pending.set(queue.len());
     }
 
-    /// At the end of the program: the youngest generator that is still suspended is treated as dropped. False when
-    /// there is none.
+    /// At the end of the program: the youngest of what is still suspended is treated as dropped. False when there is
+    /// nothing.
     pub(crate) fn abandon_youngest(&self) -> bool {
-        let Some((_, generator)) = self.alive.borrow_mut().pop_last() else { return false };
-        // SAFETY: it would have taken itself out of the list when it was dropped.
-        if let Some(rest) = unsafe { &*generator }.end()
-            && rest.has_cleanup()
-        {
-            self.add(rest);
+        let Some((_, youngest)) = self.alive.borrow_mut().pop_last() else { return false };
+        match youngest {
+            Suspended::Generator(generator) => {
+                // SAFETY: it would have taken itself out of the list when it was dropped.
+                let rest = unsafe { &*generator }.end();
+                rest.filter(|co| co.has_cleanup()).into_iter().for_each(|rest| self.add(rest));
+            }
+            Suspended::Lane(slot) => {
+                let fiber = slot.upgrade().and_then(|slot| slot.take());
+                fiber.and_then(|fiber| fiber.give_up()).into_iter().for_each(|rest| self.add(rest));
+            }
         }
         true
     }

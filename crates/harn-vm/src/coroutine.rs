@@ -105,6 +105,21 @@ impl Coroutine {
         co
     }
 
+    /// A stack whose first call is a native function's.
+    pub(crate) fn for_native(future: NativeFuture, registers: usize) -> Coroutine {
+        let mut co = Coroutine::new(registers + 8);
+        // An entry of no registers, whose only job is to receive the result.
+        co.frames.push(Frame {
+            proto: std::ptr::null(),
+            closure: std::ptr::null(),
+            pc: std::ptr::null(),
+            base: 1,
+            flags: NATIVE | ENTRY,
+        });
+        co.natives.push(Native::Future(future));
+        co
+    }
+
     /// The values on it; what its native functions hold is left out.
     pub(crate) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         self.stack.iter().for_each(&mut *visit);

@@ -28,6 +28,7 @@ use crate::failures::Failures;
 use crate::generator::Generator;
 use crate::held::Held;
 use crate::interp::Event;
+use crate::iter::Iter;
 use crate::native;
 use crate::task::Task;
 use crate::vm::Vm;
@@ -55,9 +56,9 @@ pub(crate) struct Fiber {
     pub(crate) fuel: u32,
     /// Generators of the VM that were dropped half-way.
     pub(crate) cleanups: Rc<Cleanups>,
-    /// Module variables, by module. Invariant: the tables are as long as those of the VM.
     /// What is left of the slice, when it was cut short to collect cycles.
     cut_short: Option<u32>,
+    /// Module variables, by module. Invariant: the tables are as long as those of the VM.
     pub(crate) globals: Vec<*mut Vec<Value>>,
     /// The VM's functions. Invariant: this and `globals` belong to `version`, which is the VM's while the
     /// fiber is polled: nothing is compiled then, and a poll begins with a look at the version.
@@ -72,6 +73,8 @@ pub(crate) struct Fiber {
     timer: Option<(Duration, Waiting<'static, ()>)>,
     /// The call that starts the fiber.
     start: Option<(Value, Vec<Value>)>,
+    /// Whether another fiber polls this one beside others: it lets them run when it has run for long.
+    beside_others: bool,
     /// An error that the code on top is to get.
     thrown: Option<Error>,
     /// Its result, while cleanup still runs.
@@ -103,9 +106,51 @@ impl Fiber {
             interruptions: 0,
             timer: None,
             start: Some((callee, args)),
+            beside_others: false,
             thrown: None,
             ended: None,
         }
+    }
+
+    /// A fiber that pulls one item for the task of `cx`; its result is [`Value::ABSENT`] at the end.
+    pub(crate) fn for_pull(cx: &Cx, iter: Iter) -> Fiber {
+        let mut fiber = Fiber::new(cx.vm(), cx.task(), Value::NIL, Vec::new());
+        fiber.start = None;
+        fiber.beside_others = true;
+        let cx = fiber.cx.clone();
+        let pull = async move { Ok(iter.next(&cx).await?.unwrap_or(Value::ABSENT)) };
+        *fiber.co = Coroutine::for_native(Box::pin(pull), 0);
+        fiber
+    }
+
+    /// Whether a fiber that pulls an item does nothing but wait for a source: no function of the program is in progress,
+    /// and it may be dropped without losing anything.
+    pub(crate) fn only_waits(&self) -> bool {
+        let reply = self.cx.0.link.reply.take();
+        let nothing = reply.is_none();
+        self.cx.0.link.reply.set(reply);
+        nothing && self.outer.is_empty() && self.co.frames.len() == 1 && self.thrown.is_none()
+    }
+
+    /// Whether the fiber that polls this one looks after interruptions of the wait: it gives the wait up without a loss,
+    /// while an error here would end the source.
+    fn leaves_waiting(&self) -> bool {
+        self.beside_others && self.only_waits()
+    }
+
+    /// Ends a fiber that waits: the stack on which its cleanup blocks run, if there are any.
+    pub(crate) fn give_up(mut self: Box<Fiber>) -> Option<Box<Coroutine>> {
+        let has_cleanup = self.outer.iter().chain([&self.co]).any(|co| co.has_cleanup());
+        if has_cleanup {
+            self.thrown = Some(Error::new(ErrorKind::Abort));
+            return Some(Box::new(Coroutine::for_native(Box::into_pin(self), 0)));
+        }
+        for co in self.outer.iter().chain([&self.co]) {
+            if let Some(generator) = co.owner.downcast::<Generator>() {
+                generator.done.set(true);
+            }
+        }
+        None
     }
 
     /// A fiber that runs the cleanup blocks of dropped generators, and nothing else.
@@ -133,18 +178,9 @@ impl Fiber {
     }
 
     fn begin(&mut self, callee: Value, args: Vec<Value>) {
-        // An entry of no registers whose only job is to receive the result of the call.
-        *self.co = Coroutine::new(args.len() + 8);
-        self.co.frames.push(Frame {
-            proto: std::ptr::null(),
-            closure: std::ptr::null(),
-            pc: std::ptr::null(),
-            base: 1,
-            flags: NATIVE | ENTRY,
-        });
-        let call = async move |cx: Cx| cx.call(&callee, args).await;
-        let cx = self.cx.clone();
-        self.co.natives.push(Native::Future(Box::pin(call(cx))));
+        let (cx, count) = (self.cx.clone(), args.len());
+        let call = async move { cx.call(&callee, args).await };
+        *self.co = Coroutine::for_native(Box::pin(call), count);
     }
 
     /// As [`Fiber::run_step`]; native code that was stopped or has failed ends with an error at its call.
@@ -174,9 +210,14 @@ impl Fiber {
     /// Whoever catches what interrupts it, again and again, must not keep others from running.
     fn after_interruption(&self, step: Step) -> Step {
         match step {
-            Step::Continue if self.cx.vm().live_tasks.get() > 0 => Step::Yielded,
+            Step::Continue if self.others_run() => Step::Yielded,
             step => step,
         }
+    }
+
+    /// Whether something else can run while this fiber does not.
+    fn others_run(&self) -> bool {
+        self.beside_others || self.cx.vm().live_tasks.get() > 0
     }
 
     /// Advances by one run of the interpreter or one poll of a native function.
@@ -267,7 +308,7 @@ impl Fiber {
                 None => match memory::settle()
                     .map_err(Error::from)
                     .err()
-                    .or_else(|| self.cx.task().interruption())
+                    .or_else(|| if self.leaves_waiting() { None } else { self.cx.task().interruption() })
                 {
                     Some(error) => {
                         self.pop_native();
@@ -517,6 +558,10 @@ impl Fiber {
         co.delivery = Delivery::Nowhere(Interlude { reply: self.cx.0.link.reply.take(), next });
         let below = std::mem::replace(&mut self.co, co);
         self.outer.push(below);
+        // A native function on top drives another fiber, which has been told to end.
+        if self.co.frames.last().is_some_and(|frame| frame.flags & NATIVE != 0) {
+            return Some(Step::Continue);
+        }
         Some(self.unwind(Error::new(ErrorKind::Abort)))
     }
 
@@ -659,7 +704,7 @@ impl Fiber {
             let step = self.unwind(error);
             return self.after_interruption(step);
         }
-        if vm.live_tasks.get() > 0 { Step::Yielded } else { Step::Continue }
+        if self.others_run() { Step::Yielded } else { Step::Continue }
     }
 
     /// The fiber's result, unless dropped generators have cleanup to run first.
@@ -707,9 +752,10 @@ impl Future for Fiber {
         if this.version != this.cx.vm().version.get() {
             this.refresh_tables();
         }
-        this.cx.vm().polling.set(true);
+        // A fiber may be polled by a native function of another one.
+        let before = this.cx.vm().polling.replace(true);
         let result = this.advance(context);
-        this.cx.vm().polling.set(false);
+        this.cx.vm().polling.set(before);
         result
     }
 }
@@ -739,6 +785,9 @@ impl Fiber {
                 Step::Wait => {
                     if this.may_clean_up() {
                         continue;
+                    }
+                    if this.leaves_waiting() {
+                        return Poll::Pending;
                     }
                     let _calm = native::Calm::new();
                     if is_root {

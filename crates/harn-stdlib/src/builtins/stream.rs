@@ -1,19 +1,19 @@
 //! The namespace `stream`: operators over anything that can be iterated. They give lazy iterators; the
 //! sinks `collect`, `fold` and `first` give values.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use harn_value::{Value, View};
 use harn_vm::builtin::Rest;
 use harn_vm::closure::is_callable;
 use harn_vm::iter::drain::room_for_one;
-use harn_vm::iter::{Iter, Source, Stage};
+use harn_vm::iter::{Iter, Lanes, Source, Stage};
 use harn_vm::{CallLoop, Error, Result, builtins};
 
 use crate::args::{Given, size};
 use crate::methods::Reduce;
-use crate::streams::{Broadcast, Debounce, Race, Rotate, Throttle};
+use crate::streams::{Broadcast, Debounce, Merge, Rotate, Throttle};
 
 builtins! {
     /// Stream operators.
@@ -141,11 +141,13 @@ builtins! {
 
     /// Makes an iterator over the items of all sources, whichever is ready, in fair rotation.
     ///
+    /// A source that has nothing to say does not keep the others waiting.
+    ///
     /// ```harn
     /// println(stream.merge([1, 3], [2, 4]).to_list()) // -> [1, 2, 3, 4]
     /// ```
     Pure fn merge = "stream.merge"(cx, sources: Rest) -> "iter" {
-        lazy(Rotate { sources: all("stream.merge", 1, "at least one stream", &sources)?, ready_first: true })
+        lazy(Merge { lanes: lanes("stream.merge", &sources)?, race: false })
     }
 
     /// Makes an iterator that takes one item of every source in turn, waiting for each.
@@ -155,17 +157,18 @@ builtins! {
     /// ```
     Pure fn interleave = "stream.interleave"(cx, sources: Rest) -> "iter" {
         let sources = all("stream.interleave", 2, "at least two streams", &sources)?;
-        lazy(Rotate { sources, ready_first: false })
+        lazy(Rotate { sources })
     }
 
     /// Makes an iterator over all items of the first source that gives one.
+    ///
+    /// All are waited for at once; the cleanup blocks of the others run when it is known who is first.
     ///
     /// ```harn
     /// println(stream.race([], [1, 2], [3]).to_list()) // -> [1, 2]
     /// ```
     Pure fn race = "stream.race"(cx, sources: Rest) -> "iter" {
-        let sources = all("stream.race", 1, "at least one stream", &sources)?;
-        lazy(Race { sources, winner: None })
+        lazy(Merge { lanes: lanes("stream.race", &sources)?, race: true })
     }
 
     /// Makes a list of `n` iterators, each of which sees every item.
@@ -198,7 +201,7 @@ builtins! {
             return Err(Error::type_error("stream.throttle: argument 2 must be a positive finite number"));
         }
         let gap = Duration::from_millis((1000.0 / per_second).ceil().min(1e12) as u64);
-        lazy(Throttle { items, gap, last: None })
+        lazy(Throttle::new(items, gap))
     }
 
     /// Makes an iterator that waits `window_ms` after an item and drops all but the latest that came.
@@ -213,7 +216,7 @@ builtins! {
             View::Float(ms) => ms.max(0.0) as u64,
             _ => 0,
         };
-        lazy(Debounce { items, window: Duration::from_millis(window) })
+        lazy(Debounce::new(items, Duration::from_millis(window)))
     }
 }
 
@@ -244,6 +247,17 @@ fn all(name: &str, least: usize, expected: &str, sources: &Rest) -> Result<VecDe
         return Err(Error::type_error(format!("{name}: expected {expected}")));
     }
     sources.0.iter().map(Iter::over).collect()
+}
+
+/// As [`all`]. What is waited for beside itself (an iterator or a generator that is given twice) counts once.
+fn lanes(name: &str, sources: &Rest) -> Result<Lanes> {
+    let all = all(name, 1, "at least one stream", sources)?;
+    let mut known = HashSet::new();
+    let first = all
+        .into_iter()
+        .zip(&sources.0)
+        .filter(|(_, value)| value.as_foreign().is_none_or(|source| known.insert(source.address())));
+    Ok(Lanes::new(first.map(|(iter, _)| iter)))
 }
 
 fn cap(options: &Value) -> Result<usize> {

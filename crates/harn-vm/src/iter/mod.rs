@@ -17,10 +17,12 @@ use crate::error::{Error, Result};
 use crate::generator::Generator;
 
 pub mod drain;
+pub(crate) mod lanes;
 mod pull;
 mod source;
 mod stage;
 
+pub use lanes::Lanes;
 pub(crate) use pull::{Pull, Pulled};
 use source::Items;
 pub use source::{NextFuture, Source};
@@ -100,7 +102,8 @@ impl Iter {
         }))
     }
 
-    pub(crate) fn as_value(&self) -> &Value {
+    /// The value of the program that it is.
+    pub fn as_value(&self) -> &Value {
         &self.0
     }
 
@@ -130,8 +133,8 @@ impl Iter {
                     Iter(value.clone())
                 } else if value.downcast::<Generator>().is_some() {
                     Iter::new(Items::Generator(value.clone()))
-                } else if let Some(channel) = value.downcast::<crate::channel::Channel>() {
-                    Iter::new(Items::Source(channel.source()))
+                } else if let Some(source) = crate::channel::ChannelSource::of(value) {
+                    Iter::new(Items::Source(source))
                 } else if let Some(stream) = value.downcast::<crate::channel::StreamValue>() {
                     stream.0.clone()
                 } else {

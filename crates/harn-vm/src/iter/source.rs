@@ -28,6 +28,11 @@ pub trait Source {
 
     /// The next item. A future that is dropped half-way must lose no item.
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a>;
+
+    /// Visits the values that the source holds, as [`Foreign::trace`](harn_value::Foreign::trace) does.
+    fn trace(&self, visit: &mut dyn FnMut(&Value)) {
+        let _ = visit;
+    }
 }
 
 /// Items of a value that is at hand, or of something that is pulled.
@@ -96,7 +101,7 @@ impl Items {
         })
     }
 
-    /// Visits the values that are held. A source of another crate does not say what it holds.
+    /// Visits the values that are held.
     pub(super) fn trace(&self, visit: &mut dyn FnMut(&Value)) {
         match self {
             Items::List(list, ..) => lend(list, visit),
@@ -104,7 +109,8 @@ impl Items {
             Items::Dict(dict, ..) => lend(dict, visit),
             Items::Generator(generator) => visit(generator),
             Items::Shared(iter) => visit(iter.as_value()),
-            Items::Text(..) | Items::Range(_) | Items::Source(_) | Items::OnLoan | Items::Done => {}
+            Items::Source(source) => source.trace(visit),
+            Items::Text(..) | Items::Range(_) | Items::OnLoan | Items::Done => {}
         }
     }
 
