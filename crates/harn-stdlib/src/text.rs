@@ -9,6 +9,19 @@ use crate::args::{room_for, room_for_bytes};
 
 /// The pieces between separators; an empty separator gives the characters with `""` at both ends.
 pub(crate) fn split(text: &str, separator: &str) -> Result<Vec<Value>> {
+    if let [byte] = separator.as_bytes() {
+        let count = memchr::memchr_iter(*byte, text.as_bytes()).count() + 1;
+        room_for(count)?;
+        let mut pieces = Vec::with_capacity(count);
+        let mut from = 0;
+        // A byte of its own is no part of another character.
+        for at in memchr::memchr_iter(*byte, text.as_bytes()) {
+            pieces.push(Value::str(&text[from..at]));
+            from = at + 1;
+        }
+        pieces.push(Value::str(&text[from..]));
+        return Ok(pieces);
+    }
     room_for(if separator.is_empty() { text.len() } else { 0 })?;
     Ok(text.split(separator).map(Value::str).collect())
 }
