@@ -42,28 +42,12 @@ pub(crate) struct Merge {
     pub(crate) race: bool,
 }
 
-impl Merge {
-    fn decide(&mut self) {
-        if std::mem::take(&mut self.race) {
-            self.lanes.keep_last();
-        }
-    }
-}
-
 impl Source for Merge {
-    fn try_next(&mut self) -> Result<Option<Option<Value>>> {
-        let found = self.lanes.try_next()?;
-        if matches!(found, Some(Some(_))) {
-            self.decide();
-        }
-        Ok(found)
-    }
-
     fn next<'a>(&'a mut self, cx: &'a Cx) -> NextFuture<'a> {
         Box::pin(async move {
             let item = self.lanes.next(cx).await?;
-            if item.is_some() {
-                self.decide();
+            if item.is_some() && std::mem::take(&mut self.race) {
+                self.lanes.keep_last();
             }
             Ok(item)
         })

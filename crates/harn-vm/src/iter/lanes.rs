@@ -37,10 +37,6 @@ impl Lane {
         Lane { iter, slot: Rc::default(), listed: None }
     }
 
-    fn is_idle(&self) -> bool {
-        self.slot.borrow().is_none()
-    }
-
     /// The next item. `Pending` wakes whoever polled when there may be more to say.
     fn poll(&mut self, cx: &Cx, context: &mut Context<'_>) -> Poll<Result<Option<Value>>> {
         let mut fiber = match self.slot.take() {
@@ -104,27 +100,6 @@ impl Lanes {
     /// Waits for these; they take turns, in this order.
     pub fn new(iters: impl IntoIterator<Item = Iter>) -> Lanes {
         Lanes(iters.into_iter().map(Lane::new).collect())
-    }
-
-    /// The next item, if the one whose turn it is has it at hand; see [`Source::try_next`](super::Source::try_next).
-    ///
-    /// # Errors
-    /// What the iterator throws.
-    pub fn try_next(&mut self) -> Result<Option<Option<Value>>> {
-        while let Some(lane) = self.0.front() {
-            if !lane.is_idle() {
-                return Ok(None);
-            }
-            match lane.iter.try_next()? {
-                Some(Some(item)) => {
-                    self.0.rotate_left(1);
-                    return Ok(Some(Some(item)));
-                }
-                Some(None) => drop(self.0.pop_front()),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(None))
     }
 
     /// The next item: of the iterator whose turn it is, or the next in turn that does not have to wait. `None` when
