@@ -3,7 +3,8 @@
 //! Large blocks are the system allocator's (see `LARGE`).
 //!
 //! mimalloc asks the system for huge pages. They make programs with much data up to a quarter faster, but a program
-//! of one line would take 12 MiB instead of 7. So they are off until something large is allocated.
+//! of one line would take 12 MiB instead of 7. So they are off until something large is allocated. Large blocks of the
+//! system allocator get them, too (see `HUGE`).
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,11 @@ use mimalloc::MiMalloc;
 /// large blocks by moving pages instead of copying them to fresh ones: a list or text that grows by doubling would
 /// otherwise have the kernel clear three times the memory that it ends with.
 const LARGE: usize = 1 << 20;
+
+/// Blocks that are asked for with this size or more are to lie in huge pages: the kernel hands out 2 MiB at a time then, not
+/// 4 KiB. Blocks that grow to it are not: they have room that may never be used, and would be cleared all the same.
+#[cfg(all(target_os = "linux", not(feature = "system-allocator")))]
+const HUGE: usize = 4 << 20;
 
 static SMALL: AtomicBool = AtomicBool::new(true);
 
@@ -57,6 +63,32 @@ fn huge_pages(on: bool) {
 #[cfg(not(target_os = "linux"))]
 fn huge_pages(_on: bool) {}
 
+/// Asks for huge pages for a block of the system allocator that `size` was asked for, if it is there and large enough.
+#[cfg(all(target_os = "linux", not(feature = "system-allocator")))]
+#[inline]
+unsafe fn in_huge_pages(at: *mut u8, size: usize) -> *mut u8 {
+    const PAGE: usize = 4096;
+    if size >= HUGE && !at.is_null() {
+        // The whole mapping of the block: the kernel splits one of which only a part is to have them, and the allocator
+        // could not grow it in place any more.
+        // SAFETY: the block is the system allocator's. The advice changes nothing of what is in memory, and the kernel
+        // refuses it for a range that does not begin with a page.
+        unsafe {
+            let end = at.add(libc::malloc_usable_size(at.cast()));
+            let start = at.map_addr(|address| address & !(PAGE - 1));
+            libc::madvise(start.cast(), end.addr() - start.addr(), libc::MADV_HUGEPAGE);
+        }
+    }
+    at
+}
+
+/// Elsewhere they are the system's business.
+#[cfg(not(all(target_os = "linux", not(feature = "system-allocator"))))]
+#[inline]
+unsafe fn in_huge_pages(at: *mut u8, _size: usize) -> *mut u8 {
+    at
+}
+
 /// mimalloc that tells [`harn_value::memory`] what each thread takes and gives back.
 pub(crate) struct Counting;
 
@@ -70,7 +102,7 @@ unsafe impl GlobalAlloc for Counting {
         if layout.size() >= LARGE {
             grown();
             // SAFETY: the caller's contract is that of both allocators.
-            return unsafe { System.alloc(layout) };
+            return unsafe { in_huge_pages(System.alloc(layout), layout.size()) };
         }
         // SAFETY: as above.
         unsafe { MiMalloc.alloc(layout) }
@@ -82,7 +114,7 @@ unsafe impl GlobalAlloc for Counting {
         if layout.size() >= LARGE {
             grown();
             // SAFETY: as above.
-            return unsafe { System.alloc_zeroed(layout) };
+            return unsafe { in_huge_pages(System.alloc_zeroed(layout), layout.size()) };
         }
         // SAFETY: as above.
         unsafe { MiMalloc.alloc_zeroed(layout) }
