@@ -43,7 +43,8 @@ builtins! {
     /// let r = agent_loop("2 + 3?", nil, {provider: "mock", tools: tools})
     /// println("${r.status}: ${r.visible_text} ${r.tools_used}") // -> done: It is 5. [add]
     /// ```
-    Llm async fn agent_loop(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn agent_loop(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
+        super::llm::check_system("agent_loop", &system)?;
         driver::run(&cx, &prompt, &system, &options).await?
     }
 
@@ -55,7 +56,7 @@ builtins! {
     /// agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
     /// println(seen) // -> [turn_start, agent_message_chunk]
     /// ```
-    State fn agent_subscribe(cx, session_id: Value as "any?", callback: Value as "any?") -> "nil" {
+    State fn agent_subscribe(cx, session_id: Value as "!string", callback: Value as "!closure") -> "nil" {
         let Some(session) = session_id.as_str() else {
             return Err(thrown("agent_subscribe(session_id, callback): session_id must be a string"));
         };
@@ -72,7 +73,7 @@ builtins! {
     /// agent_loop("Hi", nil, {provider: "mock", session_id: "s"})
     /// println(llm_mock_calls()[0].messages[1].content.contains("Be quick.")) // -> true
     /// ```
-    State fn agent_inject_feedback(cx, session_id: Value as "any?", kind: Value as "any?", content: Value as "any?") -> "nil" {
+    State fn agent_inject_feedback(cx, session_id: Value as "!string", kind: Value as "!string", content: Value as "!string") -> "nil" {
         let (Some(session), Some(kind)) = (session_id.as_str(), kind.as_str()) else {
             return Err(thrown("agent_inject_feedback(session_id, kind, content): session_id and kind must be strings"));
         };
@@ -93,7 +94,7 @@ builtins! {
     /// ```harn
     /// println(agent("scout", {provider: "mock"})) // -> {_type: agent, name: scout, provider: mock}
     /// ```
-    Pure fn agent(cx, name: Text, config: Value as "any?") -> "dict" {
+    Pure fn agent(cx, name: Text, config: Value as "dict?") -> "dict" {
         let mut dict = config.to_dict().map(|d| (*d).clone()).unwrap_or_default();
         dict.insert("_type", "agent");
         dict.insert("name", &*name);
@@ -105,7 +106,7 @@ builtins! {
     /// ```harn
     /// println(agent_name(agent("scout", {}))) // -> scout
     /// ```
-    Pure fn agent_name(cx, agent: Value as "any?") -> "string" {
+    Pure fn agent_name(cx, agent: Value as "!dict") -> "string" {
         checked("agent_name", &agent)?;
         entry(&agent, "name")
     }
@@ -116,7 +117,7 @@ builtins! {
     /// let c = agent_config(agent("scout", {system: "Look.", provider: "mock"}), "Find it.")
     /// println(agent_loop(c.prompt, c.system, c.options).status) // -> done
     /// ```
-    Pure fn agent_config(cx, agent: Value as "any?", prompt: Value as "any?") -> "dict" {
+    Pure fn agent_config(cx, agent: Value as "!dict", prompt: Value as "any?") -> "dict" {
         checked("agent_config", &agent)?;
         let mut options = Dict::new();
         for key in CONFIG_OPTIONS {

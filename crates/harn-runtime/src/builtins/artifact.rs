@@ -19,7 +19,7 @@ builtins! {
     /// let a = artifact({kind: "file", title: "main.rs", text: "fn main() {}"})
     /// println([a.kind, a.priority, a.estimated_tokens]) // -> [workspace_file, 70, 3]
     /// ```
-    Random fn artifact(cx, fields: Value as "any?") -> "dict" {
+    Random fn artifact(cx, fields: Value as "dict?") -> "dict" {
         make(cx, "artifact", &to_json(&fields))?
     }
 
@@ -29,7 +29,7 @@ builtins! {
     /// let a = artifact({id: "a"})
     /// println(artifact_derive(a, "summary", {text: "Short."}).lineage) // -> [a]
     /// ```
-    Random fn artifact_derive(cx, parent: Value as "any?", kind: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_derive(cx, parent: Value as "dict?", kind: Value as "string?", extra: Value as "dict?") -> "dict" {
         let kind = text(&kind).ok_or_else(|| thrown("artifact_derive: kind is required"))?;
         let made = pure::derive(&to_json(&parent), &kind, &to_json(&extra), &timestamp_now(cx), &|| new_id(cx.vm()));
         from_json(&named("artifact_derive", made)?)
@@ -41,7 +41,7 @@ builtins! {
     /// let list = [artifact({id: "a", kind: "note"}), artifact({id: "b", kind: "plan"})]
     /// println(artifact_select(list, {max_artifacts: 1}).map({ a -> a.id })) // -> [b]
     /// ```
-    Pure fn artifact_select(cx, artifacts: Value as "any?", policy: Value as "any?") -> "list<dict>" {
+    Pure fn artifact_select(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "list<dict>" {
         let (list, policy) = selection("artifact_select", &artifacts, &policy)?;
         from_json(&pure::select(&list, &policy).into())
     }
@@ -53,7 +53,7 @@ builtins! {
     /// let list = [artifact({id: "a", text: "same"}), artifact({id: "b", text: "same"})]
     /// println(select_artifacts_adaptive(list).count()) // -> 1
     /// ```
-    Pure fn select_artifacts_adaptive(cx, artifacts: Value as "any?", policy: Value as "any?") -> "list<dict>" {
+    Pure fn select_artifacts_adaptive(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "list<dict>" {
         let (list, policy) = selection("select_artifacts_adaptive", &artifacts, &policy)?;
         from_json(&pure::select_adaptive(&list, &policy).into())
     }
@@ -63,7 +63,7 @@ builtins! {
     /// ```harn
     /// println(artifact_context([artifact({title: "Note", text: "Hi", priority: 1})]).split("\n")[1]) // -> <title>Note</title>
     /// ```
-    Pure fn artifact_context(cx, artifacts: Value as "any?", policy: Value as "any?") -> "string" {
+    Pure fn artifact_context(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "string" {
         let (list, policy) = selection("artifact_context", &artifacts, &policy)?;
         pure::context(&list, &policy)
     }
@@ -73,7 +73,7 @@ builtins! {
     /// ```harn
     /// println(artifact_workspace_file("a.txt", "Hi").title) // -> a.txt
     /// ```
-    Random fn artifact_workspace_file(cx, path: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_workspace_file(cx, path: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
         let path = required("artifact_workspace_file", "path", &path)?;
         let fields = json!({"title": path, "text": shown(&text), "source": path, "metadata": {"path": path}});
         build(cx, "artifact_workspace_file", "workspace_file", fields, &extra)?
@@ -84,7 +84,7 @@ builtins! {
     /// ```harn
     /// println(artifact_workspace_snapshot(["a", "b"], "two files").data.paths) // -> [a, b]
     /// ```
-    Random fn artifact_workspace_snapshot(cx, paths: Value as "any?", summary: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_workspace_snapshot(cx, paths: Value as "!list", summary: Value as "text?", extra: Value as "dict?") -> "dict" {
         let Json::Array(paths) = to_json(&paths) else {
             return Err(thrown("artifact_workspace_snapshot: paths must be a list"));
         };
@@ -97,7 +97,7 @@ builtins! {
     /// ```harn
     /// println(artifact_editor_selection("a.txt", "Hi").kind) // -> editor_selection
     /// ```
-    Random fn artifact_editor_selection(cx, path: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_editor_selection(cx, path: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
         let path = required("artifact_editor_selection", "path", &path)?;
         let fields = json!({"title": path, "text": shown(&text), "source": path, "metadata": {"path": path}});
         build(cx, "artifact_editor_selection", "editor_selection", fields, &extra)?
@@ -108,7 +108,7 @@ builtins! {
     /// ```harn
     /// println(artifact_verification_result("unit tests", "12 passed").priority) // -> 100
     /// ```
-    Random fn artifact_verification_result(cx, title: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_verification_result(cx, title: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
         let title = required("artifact_verification_result", "title", &title)?;
         build(cx, "artifact_verification_result", "verification_result", json!({"title": title, "text": shown(&text)}), &extra)?
     }
@@ -118,7 +118,7 @@ builtins! {
     /// ```harn
     /// println(artifact_test_result("unit", "12 passed").kind) // -> test_result
     /// ```
-    Random fn artifact_test_result(cx, title: Value as "any?", text: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_test_result(cx, title: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
         let title = required("artifact_test_result", "title", &title)?;
         build(cx, "artifact_test_result", "test_result", json!({"title": title, "text": shown(&text)}), &extra)?
     }
@@ -128,7 +128,7 @@ builtins! {
     /// ```harn
     /// println(artifact_command_result("ls", {stdout: "a", stderr: "", status: 0}).text) // -> a
     /// ```
-    Random fn artifact_command_result(cx, command: Value as "any?", output: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_command_result(cx, command: Value as "text?", output: Value as "any?", extra: Value as "dict?") -> "dict" {
         let command = required("artifact_command_result", "command", &command)?;
         let given = to_json(&output);
         let text = match &given {
@@ -149,7 +149,7 @@ builtins! {
     /// ```harn
     /// println(artifact_diff("a.txt", "one\ntwo", "one\n2").text.split("\n").last()) // -> +2
     /// ```
-    Random fn artifact_diff(cx, path: Value as "any?", before: Value as "any?", after: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_diff(cx, path: Value as "text?", before: Value as "text?", after: Value as "text?", extra: Value as "dict?") -> "dict" {
         let path = required("artifact_diff", "path", &path)?;
         let (before, after) = (text(&before).unwrap_or_default(), text(&after).unwrap_or_default());
         let fields = json!({
@@ -165,7 +165,7 @@ builtins! {
     /// ```harn
     /// println(artifact_git_diff("diff --git a/x b/x\n+++ b/x").metadata.changed_paths) // -> [x]
     /// ```
-    Random fn artifact_git_diff(cx, text: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_git_diff(cx, text: Value as "text?", extra: Value as "dict?") -> "dict" {
         let shown = required("artifact_git_diff", "text", &text)?;
         let paths: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("+++ b/")).collect();
         let fields = json!({"title": "git diff", "text": shown, "source": "git", "metadata": {"changed_paths": paths}});
@@ -178,7 +178,7 @@ builtins! {
     /// let d = artifact_diff("a.txt", "1", "2")
     /// println(artifact_diff_review(d, "Looks good.").lineage == [d.id]) // -> true
     /// ```
-    Random fn artifact_diff_review(cx, diff: Value as "any?", summary: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_diff_review(cx, diff: Value as "!dict", summary: Value as "text?", extra: Value as "dict?") -> "dict" {
         derived(cx, "artifact_diff_review", "diff_review", "diff review", &diff, &summary, &extra)?
     }
 
@@ -189,7 +189,7 @@ builtins! {
     /// let r = artifact_diff_review(d, "Looks good.")
     /// println(artifact_review_decision(r, "accept").lineage == [d.id, r.id]) // -> true
     /// ```
-    Random fn artifact_review_decision(cx, review: Value as "any?", decision: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_review_decision(cx, review: Value as "!dict", decision: Value as "text?", extra: Value as "dict?") -> "dict" {
         derived(cx, "artifact_review_decision", "review_decision", "review decision", &review, &decision, &extra)?
     }
 
@@ -198,7 +198,7 @@ builtins! {
     /// ```harn
     /// println(artifact_patch_proposal("a.txt", "+x").kind) // -> patch_proposal
     /// ```
-    Random fn artifact_patch_proposal(cx, path: Value as "any?", patch: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_patch_proposal(cx, path: Value as "text?", patch: Value as "text?", extra: Value as "dict?") -> "dict" {
         let path = required("artifact_patch_proposal", "path", &path)?;
         let fields = json!({"title": path, "text": shown(&patch), "source": path, "metadata": {"path": path}});
         build(cx, "artifact_patch_proposal", "patch_proposal", fields, &extra)?
@@ -209,7 +209,7 @@ builtins! {
     /// ```harn
     /// println(artifact_verification_bundle("release", [{ok: true}]).data.checks) // -> [{ok: true}]
     /// ```
-    Random fn artifact_verification_bundle(cx, title: Value as "any?", checks: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_verification_bundle(cx, title: Value as "text?", checks: Value as "any?", extra: Value as "dict?") -> "dict" {
         let title = required("artifact_verification_bundle", "title", &title)?;
         let checks = to_json(&checks);
         let fields = json!({"title": title, "text": checks.to_string(), "data": {"checks": checks}});
@@ -222,7 +222,7 @@ builtins! {
     /// let p = artifact_patch_proposal("a.txt", "+x")
     /// println(artifact_apply_intent(p, "apply").lineage == [p.id]) // -> true
     /// ```
-    Random fn artifact_apply_intent(cx, target: Value as "any?", intent: Value as "any?", extra: Value as "any?") -> "dict" {
+    Random fn artifact_apply_intent(cx, target: Value as "!dict", intent: Value as "text?", extra: Value as "dict?") -> "dict" {
         derived(cx, "artifact_apply_intent", "apply_intent", "apply intent", &target, &intent, &extra)?
     }
 
@@ -232,7 +232,7 @@ builtins! {
     /// let h = handoff({source_persona: "scout", target_persona_or_human: "Ada", task: "Decide", reason: "Two ways"})
     /// println(h.target_persona_or_human.label) // -> Ada
     /// ```
-    Random fn handoff(cx, fields: Value as "any?") -> "dict" {
+    Random fn handoff(cx, fields: Value as "!dict") -> "dict" {
         from_json(&named("handoff", handoff_of(cx, &fields)).map_err(|error| trim(error, "handoff: "))?)
     }
 
@@ -242,7 +242,7 @@ builtins! {
     /// let h = handoff({source_persona: "scout", target_persona_or_human: "Ada", task: "Decide", reason: "Two ways"})
     /// println(handoff_context(h).split("\n")[2]) // -> <target>Ada</target>
     /// ```
-    Random fn handoff_context(cx, handoff: Value as "any?") -> "string" {
+    Random fn handoff_context(cx, handoff: Value as "!dict") -> "string" {
         handoffs::context(&named("handoff", handoff_of(cx, &handoff)).map_err(|error| trim(error, "handoff: "))?)
     }
 
@@ -252,7 +252,7 @@ builtins! {
     /// let p = plan_artifact({tasks: ["look", {task: "mend", status: "active"}]})
     /// println(p.steps.map({ s -> s.status })) // -> [pending, in_progress]
     /// ```
-    Pure fn plan_artifact(cx, input: Value as "any?") -> "dict" {
+    Pure fn plan_artifact(cx, input: Value as "dict | string | list?") -> "dict" {
         from_json(&named("plan_artifact", plans::plan(&to_json(&input)))?)
     }
 
@@ -261,7 +261,7 @@ builtins! {
     /// ```harn
     /// println(plan_entries(plan_artifact({steps: ["look"]}))) // -> [{content: look, status: pending}]
     /// ```
-    Pure fn plan_entries(cx, plan: Value as "any?") -> "list<dict>" {
+    Pure fn plan_entries(cx, plan: Value as "dict | string | list?") -> "list<dict>" {
         let plan = named("plan_entries", plans::plan(&to_json(&plan)))?;
         from_json(&plans::entries(&plan).into())
     }
@@ -271,7 +271,7 @@ builtins! {
     /// ```harn
     /// println(plan_markdown(plan_artifact({steps: [{step: "look", status: "done"}]})).split("\n").last()) // -> - [x] look
     /// ```
-    Pure fn plan_markdown(cx, plan: Value as "any?") -> "string" {
+    Pure fn plan_markdown(cx, plan: Value as "dict | string | list?") -> "string" {
         plans::markdown(&named("plan_markdown", plans::plan(&to_json(&plan)))?)
     }
 
@@ -280,7 +280,7 @@ builtins! {
     /// ```harn
     /// println(plan_approved(plan_artifact({}), {approved: true, reviewers: ["Ada"]}).approval.state) // -> approved
     /// ```
-    Pure fn plan_approved(cx, plan: Value as "any?", record: Value as "any?") -> "dict" {
+    Pure fn plan_approved(cx, plan: Value as "dict | string | list?", record: Value as "!dict") -> "dict" {
         let plan = named("plan_approved", plans::plan(&to_json(&plan)))?;
         let record = to_json(&record);
         if !record.is_object() {

@@ -23,7 +23,7 @@ builtins! {
     /// println("${d.status} ${d.daemon_state}") // -> running idle
     /// daemon_stop(d)
     /// ```
-    Llm async fn daemon_spawn(cx, config: Maybe as "any?") -> "dict" {
+    Llm async fn daemon_spawn(cx, config: Maybe as "!dict") -> "dict" {
         daemon::spawn(&cx, &config.0.unwrap_or_default()).await?.handle()
     }
 
@@ -35,7 +35,7 @@ builtins! {
     /// println(daemon_trigger(d, {file: "a.rs"}).inflight_event.payload) // -> {file: a.rs}
     /// daemon_stop(d)
     /// ```
-    Fs fn daemon_trigger(cx, daemon: Maybe as "any?", event: Maybe as "any?") -> "dict" {
+    Fs fn daemon_trigger(cx, daemon: Maybe as "!dict | string", event: Maybe as "any?") -> "dict" {
         let Some(handle) = daemon.0.filter(|handle| !handle.is_nil()) else {
             return Err(thrown("daemon_trigger: missing daemon handle"));
         };
@@ -54,7 +54,7 @@ builtins! {
     /// println(daemon_snapshot(d).pending_event_count) // -> 0
     /// daemon_stop(d)
     /// ```
-    State fn daemon_snapshot(cx, daemon: Maybe as "any?") -> "dict" {
+    State fn daemon_snapshot(cx, daemon: Maybe as "!dict | string") -> "dict" {
         known(cx, &daemon.0.unwrap_or_default())?.snapshot()
     }
 
@@ -65,7 +65,7 @@ builtins! {
     /// let d = daemon_spawn({task: "Watch.", provider: "mock", persist_path: "${temp_dir()}/watcher"})
     /// println(daemon_stop(d).status) // -> stopped
     /// ```
-    Fs async fn daemon_stop(cx, daemon: Maybe as "any?") -> "dict" {
+    Fs async fn daemon_stop(cx, daemon: Maybe as "!dict | string") -> "dict" {
         let daemon = known(&cx, &daemon.0.unwrap_or_default())?;
         daemon.stop(&cx).await?;
         daemon.handle()
@@ -78,7 +78,7 @@ builtins! {
     /// daemon_stop(d)
     /// println(daemon_resume("${temp_dir()}/watcher").id == d.id) // -> true
     /// ```
-    Llm async fn daemon_resume(cx, path: Maybe as "any?") -> "dict" {
+    Llm async fn daemon_resume(cx, path: Maybe as "!dict | string") -> "dict" {
         let path = path.0.unwrap_or_default();
         let Some(path) = path.as_str().map(|path| path.to_string()).filter(|path| !path.trim().is_empty()) else {
             return Err(thrown("daemon_resume: `path` must be a non-empty string"));

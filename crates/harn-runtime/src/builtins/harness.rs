@@ -27,7 +27,7 @@ builtins! {
     /// println(p.text.lines()[0]) // -> # Identity
     /// println(p.cache_key.count()) // -> 64
     /// ```
-    Pure fn layered_prompt(cx, layers: Value as "any?") -> "LayeredPrompt" {
+    Pure fn layered_prompt(cx, layers: Value as "!dict") -> "LayeredPrompt" {
         record("LayeredPrompt", &harn_prompt::layered_prompt(&shown(&layers)).or_throw()?.to_json())
     }
 
@@ -107,7 +107,7 @@ builtins! {
     /// ```harn
     /// println(define_tenant("acme", "v1")) // -> Tenant {resource_id: acme, version: v1}
     /// ```
-    Pure fn define_tenant(cx, resource_id: Value as "any?", version: Value as "any?") -> "Tenant" {
+    Pure fn define_tenant(cx, resource_id: Value as "!string | dict", version: Value as "any?") -> "Tenant" {
         let config = match resource_id.to_dict() {
             Some(_) if version.is_nil() => to_json(&resource_id),
             _ => json!({"resource_id": to_json(&resource_id), "version": to_json(&version)}),
@@ -153,7 +153,7 @@ builtins! {
     /// let one = { kind -> {type: "object", properties: {kind: {const: kind}}} }
     /// println(tagged_union([one("a"), one("b")]).oneOf.count()) // -> 2
     /// ```
-    Pure fn tagged_union(cx, schemas: Value as "any?", discriminator: Text = "kind") -> "dict" {
+    Pure fn tagged_union(cx, schemas: Value as "!list", discriminator: Text = "kind") -> "dict" {
         let schemas = to_json(&schemas);
         from_json(&pure::tagged_union(schemas.as_array().map_or(&[], Vec::as_slice), &discriminator).or_throw()?)
     }
@@ -165,7 +165,7 @@ builtins! {
     /// let spec = define_runtime({tenant: define_tenant("acme", "v1"), agents: [scout]})
     /// println("${spec.tenant.resource_id} ${spec.agents[0].name}") // -> acme scout
     /// ```
-    Pure fn define_runtime(cx, config: Value as "any?") -> "RuntimeSpec" {
+    Pure fn define_runtime(cx, config: Value as "!dict?") -> "RuntimeSpec" {
         let spec = pure::define_runtime(&plain(&config), &descriptions(cx)?).or_throw()?;
         runtime_record(&spec, &config)
     }

@@ -37,7 +37,7 @@ builtins! {
     /// host_mock("hitl", "question", {answer: "7"})
     /// println(ask_user("How many?", {default: 1}) + 1) // -> 8
     /// ```
-    Random async fn ask_user(cx, prompt: Value as "any?", options: Value as "any?") -> "any" {
+    Random async fn ask_user(cx, prompt: Value as "!string", options: Value as "!dict?") -> "any" {
         let prompt = string_at("ask_user", &prompt, 1)?;
         let given = self::options("ask_user", &options, &["schema", "timeout", "default"])?;
         let timeout = time_limit("ask_user", &options, "timeout")?;
@@ -65,7 +65,7 @@ builtins! {
     /// host_mock("hitl", "approval", {approved: true, reviewer: "ada"})
     /// println(request_approval("deploy", {args: {to: "production"}}).reviewers) // -> [ada]
     /// ```
-    Random async fn request_approval(cx, action: Value as "any?", options: Value as "any?") -> "dict" {
+    Random async fn request_approval(cx, action: Value as "!string", options: Value as "!dict?") -> "dict" {
         let action = string_at("request_approval", &action, 1)?;
         let given = self::options("request_approval", &options, &APPROVAL_OPTIONS)?;
         let quorum = match given.get("quorum") {
@@ -97,7 +97,7 @@ builtins! {
     /// host_mock("hitl", "dual_control", [{approved: true, reviewer: "ada"}, {approved: true, reviewer: "bob"}])
     /// println(dual_control(2, 3, { -> "wiped" }, ["ada", "bob", "eve"])) // -> wiped
     /// ```
-    Random async fn dual_control(cx, n: Value as "any?", m: Value as "any?", action: Value as "any?", approvers: Value as "any?") -> "any" {
+    Random async fn dual_control(cx, n: Value as "!int", m: Value as "!int", action: Value as "!closure", approvers: Value as "!list?") -> "any" {
         let (n, m) = (positive_at("dual_control", &n, 1)?, positive_at("dual_control", &m, 2)?);
         if n > m {
             return Err(thrown("dual_control: n must be less than or equal to m"));
@@ -132,7 +132,7 @@ builtins! {
     /// ```harn
     /// println(escalate_to("legal", "a contract").status) // -> pending
     /// ```
-    Random async fn escalate_to(cx, role: Value as "any?", reason: Value as "any?") -> "dict" {
+    Random async fn escalate_to(cx, role: Value as "!string", reason: Value as "!string") -> "dict" {
         let role = string_at("escalate_to", &role, 1)?;
         let reason = string_at("escalate_to", &reason, 2)?;
         let timeout = time_limit("escalate_to", &Value::NIL, "deadline")?;
@@ -168,7 +168,7 @@ builtins! {
     /// ```harn
     /// println(hitl_pending()) // -> []
     /// ```
-    State fn hitl_pending(cx, filters: Value as "any?") -> "list<dict>" {
+    State fn hitl_pending(cx, filters: Value as "!dict?") -> "list<dict>" {
         let given = options("hitl_pending", &filters, &["since", "until", "kinds", "agent", "limit"])?;
         let time = |key: &str| match given.get(key) {
             None | Some(Json::Null) => Ok(None),

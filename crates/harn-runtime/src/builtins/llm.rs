@@ -3,9 +3,10 @@
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, CallError};
 use harn_value::{Dict, Value};
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{Text, kind};
 use harn_vm::channel::{Channel, Sender};
 use harn_vm::closure::Partial;
+use harn_vm::signature::Kinds;
 use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::{Map, Value as Json};
 
@@ -27,7 +28,7 @@ builtins! {
     /// llm_mock({text: "Paris."})
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
-    Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
         call_once(&cx, &prompt, &system, &options).await?
     }
 
@@ -38,8 +39,9 @@ builtins! {
     /// let r = llm_call_safe("Hi", nil, {provider: "mock"})
     /// println("${r.ok} ${r.error.category}") // -> false rate_limit
     /// ```
-    Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
         let given = options;
+        check_system("llm_call_safe", &system)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &given));
         let call = call(&prompt, &system, &options);
         let result = match live::listener("llm_call_safe", &given)? {
@@ -56,7 +58,7 @@ builtins! {
     /// let schema = {type: "object", properties: {answer: {type: "integer"}}, required: ["answer"]}
     /// println(llm_call_structured("The answer?", schema, {provider: "mock"}).answer) // -> 42
     /// ```
-    Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "any" {
+    Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "dict?") -> "any" {
         live::refuse("llm_call_structured", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
@@ -76,7 +78,7 @@ builtins! {
     /// let r = llm_call_structured_safe("x", {type: "object"}, {provider: "mock", retries: 0})
     /// println("${r.ok} ${r.error.category}") // -> false schema_validation
     /// ```
-    Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "dict?") -> "dict" {
         live::refuse("llm_call_structured_safe", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
@@ -91,7 +93,7 @@ builtins! {
     /// let r = llm_call_structured_result("x", {type: "object"}, {provider: "mock"})
     /// println("${r.ok} ${r.data} ${r.extracted_json} ${r.attempts}") // -> true {a: 1} true 1
     /// ```
-    Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "dict?") -> "dict" {
         live::refuse("llm_call_structured_result", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
@@ -104,8 +106,9 @@ builtins! {
     /// ```harn
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars
     /// ```
-    Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "any?", system: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "text?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
         live::refuse("llm_completion", &options)?;
+        check_system("llm_completion", &system)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let completion = Completion {
             prefix: prefix.to_string(),
@@ -128,7 +131,7 @@ builtins! {
     /// for chunk in llm_stream("Count", nil, {provider: "mock"}) { print("[${chunk}]") }
     /// println("") // -> [one ][two]
     /// ```
-    Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "any?", options: Value as "any?") -> "channel<string>" {
+    Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "channel<string>" {
         live::refuse("llm_stream", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         check_system("llm_stream", &system)?;
@@ -167,7 +170,7 @@ builtins! {
     /// let caller = default_llm_caller({provider: "mock", handlers: [loud]})
     /// println(caller({prompt: "hi"}).text) // -> Mock response to 1-word prompt: HI
     /// ```
-    Llm fn default_llm_caller(cx, options: Value as "any?") -> "closure" {
+    Llm fn default_llm_caller(cx, options: Value as "dict?") -> "closure" {
         let mut defaults = dict(&options);
         let handlers = match defaults.remove("handlers") {
             None => Value::list(Vec::new()),
@@ -207,7 +210,7 @@ builtins! {
     /// ```harn
     /// println(with_rate_limit("mock", { -> 7 })) // -> 7
     /// ```
-    Llm async fn with_rate_limit(cx, provider: Value as "any?", body: Value as "any?", options: Value as "any?") -> "any" {
+    Llm async fn with_rate_limit(cx, provider: Value as "!string", body: Value as "!closure", options: Value as "{max_retries?: int, backoff_ms?: int}?") -> "any" {
         let provider = match provider.as_str() {
             Some(name) if !name.trim().is_empty() => name.to_string(),
             _ => return Err(Error::runtime("with_rate_limit: provider name is required")),
@@ -246,7 +249,7 @@ builtins! {
     /// let r = llm_healthcheck("nobody")
     /// println("${r.valid} ${r.metadata.reason}") // -> false unknown_provider
     /// ```
-    Net async fn llm_healthcheck(cx, provider: Value as "any?", options: Value as "any?") -> "dict" {
+    Net async fn llm_healthcheck(cx, provider: Value as "string | dict?", options: Value as "string | dict?") -> "dict" {
         let (name, settings) = match provider.to_dict() {
             Some(dict) => (dict.get_str("provider").map(Value::to_string), to_json(&dict.into())),
             None => (text(&provider), Json::Null),
@@ -280,15 +283,18 @@ pub(crate) async fn call_once(cx: &Cx, prompt: &Value, system: &Value, given: &V
     Ok(from_json(&result))
 }
 
-/// Refuses options in the place of the system text: the dict would be shown to the model, and none of them would count.
-fn check_system(name: &str, system: &Value) -> Result<()> {
-    if system.to_dict().is_none() {
+/// Refuses what is no text in the place of the system text. Options put there would be shown to the model, and none of
+/// them would count.
+pub(crate) fn check_system(name: &str, system: &Value) -> Result<()> {
+    if system.is_nil() || Kinds::TEXT.meets(kind(system)) {
         return Ok(());
     }
-    Err(thrown(format!(
-        "{name}: system must be a string, got {}; options are the third argument: {name}(prompt, nil, {{...}})",
-        system.type_name()
-    )))
+    let got = system.type_name();
+    let hint = match system.to_dict() {
+        Some(_) => format!("; options are the third argument: {name}(prompt, nil, {{...}})"),
+        None => String::new(),
+    };
+    Err(thrown(format!("{name}: system must be a string, got {got}{hint}")))
 }
 
 /// The call that three arguments describe.

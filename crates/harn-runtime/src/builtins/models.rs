@@ -16,7 +16,7 @@ builtins! {
     /// ```harn
     /// println(provider_capabilities("anthropic", "claude-opus-4-7").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities(cx, provider: Value as "any?", model: Value as "any?") -> "dict" {
+    Llm fn provider_capabilities(cx, provider: Value as "text?", model: Value as "string?") -> "dict" {
         let provider = text(&provider).filter(|name| !name.trim().is_empty());
         let provider = provider.ok_or_else(|| thrown("provider_capabilities: provider name is required"))?;
         from_json(&runtime(cx).capabilities_json(&provider, &text(&model).unwrap_or_default()))
@@ -29,7 +29,7 @@ builtins! {
     /// provider_capabilities_install("[[provider.mine]]\nmodel_match = \"*\"\nnative_tools = true\n")
     /// println(provider_capabilities("mine", "m").native_tools) // -> true
     /// ```
-    Llm fn provider_capabilities_install(cx, source: Value as "any?") -> "bool" {
+    Llm fn provider_capabilities_install(cx, source: Value as "!string") -> "bool" {
         let Some(source) = source.as_str() else {
             return Err(thrown("provider_capabilities_install: TOML source string required"));
         };
@@ -54,7 +54,7 @@ builtins! {
     /// provider_register("mine")
     /// println(llm_providers().contains("mine")) // -> true
     /// ```
-    Llm fn provider_register(cx, name: Value as "any?") -> "bool" {
+    Llm fn provider_register(cx, name: Value as "!string") -> "bool" {
         match name.as_str() {
             Some(name) if !name.trim().is_empty() => runtime(cx).register_provider(name),
             _ => return Err(Error::runtime("provider_register: name is required")),
@@ -96,7 +96,7 @@ builtins! {
     /// println(llm_config("openai").auth_envs) // -> [OPENAI_API_KEY]
     /// println(llm_config("nobody")) // -> nil
     /// ```
-    Env fn llm_config(cx, provider: Value as "any?") -> "dict | nil" {
+    Env fn llm_config(cx, provider: Value as "string?") -> "dict | nil" {
         let runtime = runtime(cx);
         let name = text(&provider);
         from_json(&runtime.config().config_json(name.as_deref(), runtime.host()))
@@ -137,7 +137,7 @@ builtins! {
     /// ```harn
     /// println(llm_pick_model("frontier").provider) // -> anthropic
     /// ```
-    Env fn llm_pick_model(cx, target: Text, options: Value as "any?") -> "dict" {
+    Env fn llm_pick_model(cx, target: Text, options: Value as "{provider?: string}?") -> "dict" {
         let runtime = runtime(cx);
         let provider = text(&entry(&options, "provider"));
         from_json(&runtime.config().pick_model_json(&target, provider.as_deref(), runtime.host()))
@@ -190,7 +190,7 @@ builtins! {
     /// llm_rate_limit("mock", {rpm: 60})
     /// println(llm_rate_limit("mock")) // -> 60
     /// ```
-    Llm fn llm_rate_limit(cx, provider: Value as "any?", limit: Value as "any?") -> "any" {
+    Llm fn llm_rate_limit(cx, provider: Value as "!string", limit: Value as "!int | dict?") -> "any" {
         let provider = match provider.as_str() {
             Some(name) if !name.trim().is_empty() => name.to_string(),
             _ => return Err(Error::runtime("llm_rate_limit: provider name is required")),
@@ -239,7 +239,7 @@ builtins! {
     /// ```harn
     /// println(llm_cost("gpt-4o-mini", 1000, 500)) // -> 0.00045
     /// ```
-    Llm fn llm_cost(cx, model: Text, input_tokens: Value as "any?", output_tokens: Value as "any?") -> "float" {
+    Llm fn llm_cost(cx, model: Text, input_tokens: Value as "int?", output_tokens: Value as "int?") -> "float" {
         runtime(cx).cost(&model, input_tokens.as_int().unwrap_or(0), output_tokens.as_int().unwrap_or(0))
     }
 
@@ -268,7 +268,7 @@ builtins! {
     /// llm_budget(0.5)
     /// println(llm_budget_remaining()) // -> 0.5
     /// ```
-    Llm fn llm_budget(cx, max_usd: Value as "any?") -> "nil" {
+    Llm fn llm_budget(cx, max_usd: Value as "!int | float") -> "nil" {
         let Some(usd) = max_usd.as_number() else {
             return Err(thrown("llm_budget: requires a numeric argument"));
         };

@@ -26,7 +26,7 @@ builtins! {
     /// println(e.system == "You help.\n\nTick items.") // -> true
     /// println(e.fragments[1].reason) // -> tool(s) present: todo
     /// ```
-    Pure fn prompt_explain(cx, options: Value as "any?") -> "dict" {
+    Pure fn prompt_explain(cx, options: Value as "!dict?") -> "dict" {
         let options = match options.to_dict() {
             Some(_) => Json::Object(crate::convert::options(&options)),
             None => to_json(&options),
@@ -44,7 +44,7 @@ builtins! {
     /// let list = agent_build_turn_system_fragments(nil, {system: "Base.", persistent: true}, 0)
     /// println(list.map({ f -> f.id })) // -> [primary:system, primary:loop_contract]
     /// ```
-    Pure async fn agent_build_turn_system_fragments(cx, session: Value as "any?", options: Value as "any?", iteration: Value as "any?") -> "list<dict>" {
+    Pure async fn agent_build_turn_system_fragments(cx, session: Value as "dict?", options: Value as "dict?", iteration: Value as "int?") -> "list<dict>" {
         let list = turn(&cx, &session, &options, &iteration).await?;
         list.iter().map(|f| from_json(&f.to_json())).collect::<Vec<Value>>()
     }
@@ -54,7 +54,7 @@ builtins! {
     /// ```harn
     /// println(agent_build_turn_system(nil, {system: "Base."}, 0)) // -> Base.
     /// ```
-    Pure async fn agent_build_turn_system(cx, session: Value as "any?", options: Value as "any?", iteration: Value as "any?") -> "string" {
+    Pure async fn agent_build_turn_system(cx, session: Value as "dict?", options: Value as "dict?", iteration: Value as "int?") -> "string" {
         let list = turn(&cx, &session, &options, &iteration).await?;
         let bodies: Vec<&str> = list.iter().map(|f| f.body.trim()).collect();
         bodies.join("\n\n")
@@ -66,7 +66,7 @@ builtins! {
     /// let p = project_context_profile(".", {fingerprint: {languages: ["rust"]}, credentials: []})
     /// println(p.profile_ids.contains("rust")) // -> true
     /// ```
-    Fs fn project_context_profile(cx, path: Value as "any?" = ".", options: Value as "any?") -> "dict" {
+    Fs fn project_context_profile(cx, path: Value as "string?" = ".", options: Value as "!dict?") -> "dict" {
         let given = to_json(&options);
         harn_agent::profile::check_options(&given).or_throw()?;
         let options = crate::convert::options(&options);
@@ -108,7 +108,7 @@ builtins! {
     /// ```harn
     /// println(render_always_on_catalog([])) // -> (none)
     /// ```
-    Pure fn render_always_on_catalog(cx, skills: Value as "any?", budget: i64 = 2000) -> "string" {
+    Pure fn render_always_on_catalog(cx, skills: Value as "!list | dict", budget: i64 = 2000) -> "string" {
         let entries = catalog(&skills)?;
         let budget = usize::try_from(budget).unwrap_or(0);
         harn_prompt::turn::skill_catalog_text(&entries, budget, &prompts_of(cx)).or_throw()

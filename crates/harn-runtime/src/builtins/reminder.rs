@@ -18,7 +18,7 @@ builtins! {
     /// let e = transcript_reminder_event({body: "Be brief.", ttl_turns: 2})
     /// println("${e.kind} ${e.text} ${e.reminder.ttl_turns}") // -> system_reminder Be brief. 2
     /// ```
-    Random fn transcript_reminder_event(cx, options: Value as "any?") -> "dict" {
+    Random fn transcript_reminder_event(cx, options: Value as "!dict") -> "dict" {
         let Some(mut reminder) = Reminder::from_record(&to_json(&options)) else {
             return Err(thrown("transcript_reminder_event: body must be a non-blank string"));
         };
@@ -42,7 +42,7 @@ builtins! {
     /// println(llm_mock_calls()[0].system.contains("Turn 1.")) // -> true
     /// clear_reminder_providers()
     /// ```
-    State fn register_reminder_provider(cx, provider: Value as "any?") -> "nil" {
+    State fn register_reminder_provider(cx, provider: Value as "!dict") -> "nil" {
         cx.state::<Reminders>().register(Provider::parse(&provider).or_throw()?);
     }
 
@@ -63,7 +63,7 @@ builtins! {
     /// llm_call("Hi", "Be kind.", {provider: "mock", session_id: "s"})
     /// println(llm_mock_calls()[0].system.contains("Tests are red.")) // -> true
     /// ```
-    Random fn agent_session_remind(cx, session_id: Value as "any?", options: Value as "any?") -> "string" {
+    Random fn agent_session_remind(cx, session_id: Value as "!string", options: Value as "!dict | string") -> "string" {
         let session_id = session("agent_session_remind(session_id, options)", &session_id)?;
         let (function, id) = ("agent_session_remind", new_id(cx.vm()));
         let reminder =
@@ -78,7 +78,7 @@ builtins! {
     /// agent_session_remind("s", {body: "Tests are red.", tags: ["tests"]})
     /// println(agent_session_clear_reminders("s", {tag: "tests"})) // -> 1
     /// ```
-    State fn agent_session_clear_reminders(cx, session_id: Value as "any?", selector: Value as "any?") -> "int" {
+    State fn agent_session_clear_reminders(cx, session_id: Value as "!string", selector: Value as "!dict | string?") -> "int" {
         let session_id = session("agent_session_clear_reminders(session_id, selector)", &session_id)?;
         cx.state::<Reminders>().clear(cx.vm(), &session_id, &to_json(&selector)).or_throw()?
     }
@@ -94,7 +94,7 @@ builtins! {
     /// let r = transcript.inject_reminder(transcript(), {body: "Be brief.", ttl_turns: 2})
     /// println(transcript_events_by_kind(r.transcript, "system_reminder")[0].text) // -> Be brief.
     /// ```
-    Random fn inject_reminder(cx, this: Value, transcript: Value as "any?", options: Value as "any?") -> "dict" {
+    Random fn inject_reminder(cx, this: Value, transcript: Value as "!dict", options: Value as "!dict") -> "dict" {
         of_transcript(&this, "inject_reminder")?;
         let injected = pure::inject_reminder(&to_json(&transcript), &to_json(&options), &new_id(cx.vm())).or_throw()?;
         from_json(&injected.to_json())
@@ -106,7 +106,7 @@ builtins! {
     /// let r = transcript.inject_reminder(transcript(), {body: "Be brief.", tags: ["style"]})
     /// println(transcript.clear_reminders(r.transcript, {tag: "style"}).removed_count) // -> 1
     /// ```
-    Pure fn clear_reminders(cx, this: Value, transcript: Value as "any?", selector: Value as "any?") -> "dict" {
+    Pure fn clear_reminders(cx, this: Value, transcript: Value as "!dict", selector: Value as "!dict | string?") -> "dict" {
         of_transcript(&this, "clear_reminders")?;
         let cleared = pure::clear_reminders(&to_json(&transcript), &to_json(&selector)).or_throw()?;
         let mut out = Dict::new();

@@ -26,7 +26,7 @@ builtins! {
     /// agent_loop("My name is Ada.", nil, {provider: "mock", session_id: s})
     /// println(agent_session_length(s)) // -> 2
     /// ```
-    Random async fn agent_session_open(cx, id: Value as "any?", options: Value as "{persist?: bool}?") -> "string" {
+    Random async fn agent_session_open(cx, id: Value as "!string?", options: Value as "{persist?: bool}?") -> "string" {
         let id_given = !id.is_nil();
         let id = match id.as_str() {
             Some(id) => id.to_string(),
@@ -46,7 +46,7 @@ builtins! {
     /// ```harn
     /// println(agent_session_exists("nobody")) // -> false
     /// ```
-    State fn agent_session_exists(cx, id: Value as "any?") -> "bool" {
+    State fn agent_session_exists(cx, id: Value as "!string") -> "bool" {
         let id = named("agent_session_exists", &id)?;
         cx.state::<Sessions>().known(&id).is_some()
     }
@@ -56,7 +56,7 @@ builtins! {
     /// ```harn
     /// println(agent_session_length(agent_session_open("new"))) // -> 0
     /// ```
-    State fn agent_session_length(cx, id: Value as "any?") -> "int" {
+    State fn agent_session_length(cx, id: Value as "!string") -> "int" {
         known(cx, "agent_session_length", &id)?.history.borrow().messages.len()
     }
 
@@ -68,7 +68,7 @@ builtins! {
     /// agent_session_inject(s, {role: "user", content: "Hi"})
     /// println(agent_session_snapshot(s).messages) // -> [{content: Hi, role: user}]
     /// ```
-    Random fn agent_session_snapshot(cx, id: Value as "any?") -> "dict | nil" {
+    Random fn agent_session_snapshot(cx, id: Value as "!string") -> "dict | nil" {
         let id = named("agent_session_snapshot", &id)?;
         let session = cx.state::<Sessions>().known(&id);
         session.map(|session| from_json(&session.snapshot(&|| new_id(cx.vm()))))
@@ -80,7 +80,7 @@ builtins! {
     /// let s = agent_session_open("root")
     /// println(agent_session_ancestry(agent_session_fork(s, "copy")).root_id) // -> root
     /// ```
-    State fn agent_session_ancestry(cx, id: Value as "any?") -> "dict | nil" {
+    State fn agent_session_ancestry(cx, id: Value as "!string") -> "dict | nil" {
         let id = named("agent_session_ancestry", &id)?;
         let sessions = cx.state::<Sessions>();
         sessions.known(&id).map(|session| {
@@ -102,7 +102,7 @@ builtins! {
     /// agent_session_reset(s)
     /// println(agent_session_length(s)) // -> 0
     /// ```
-    State async fn agent_session_reset(cx, id: Value as "any?") -> "nil" {
+    State async fn agent_session_reset(cx, id: Value as "!string") -> "nil" {
         let session = known(&cx, "agent_session_reset", &id)?;
         {
             let mut history = session.history.borrow_mut();
@@ -119,7 +119,7 @@ builtins! {
     /// let s = agent_session_open("s")
     /// println(agent_session_fork(s, "other")) // -> other
     /// ```
-    Random async fn agent_session_fork(cx, src: Value as "any?", dst: Value as "any?") -> "string" {
+    Random async fn agent_session_fork(cx, src: Value as "!string", dst: Value as "!string?") -> "string" {
         fork(&cx, "agent_session_fork", &src, None, &dst).await?
     }
 
@@ -130,7 +130,7 @@ builtins! {
     /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
     /// println(agent_session_length(agent_session_fork_at(s, 2))) // -> 2
     /// ```
-    Random async fn agent_session_fork_at(cx, src: Value as "any?", keep_first: Value as "any?", dst: Value as "any?") -> "string" {
+    Random async fn agent_session_fork_at(cx, src: Value as "!string", keep_first: Value as "!int", dst: Value as "!string?") -> "string" {
         let keep = size("agent_session_fork_at", "keep_first", &keep_first)?;
         fork(&cx, "agent_session_fork_at", &src, Some(keep), &dst).await?
     }
@@ -142,7 +142,7 @@ builtins! {
     /// for text in ["a", "b", "c"] { agent_session_inject(s, {role: "user", content: text}) }
     /// println(agent_session_trim(s, 1)) // -> 1
     /// ```
-    State async fn agent_session_trim(cx, id: Value as "any?", keep_last: Value as "any?") -> "int" {
+    State async fn agent_session_trim(cx, id: Value as "!string", keep_last: Value as "!int") -> "int" {
         let session = known(&cx, "agent_session_trim", &id)?;
         let keep = size("agent_session_trim", "keep_last", &keep_last)?;
         let left = {
@@ -164,7 +164,7 @@ builtins! {
     /// agent_session_inject(s, {role: "assistant", content: "Hello."})
     /// println(agent_session_length(s)) // -> 1
     /// ```
-    State async fn agent_session_inject(cx, id: Value as "any?", message: Value as "any?") -> "nil" {
+    State async fn agent_session_inject(cx, id: Value as "!string", message: Value as "!dict") -> "nil" {
         let function = "agent_session_inject";
         let session = known(&cx, function, &id)?;
         if message.is_nil() {
@@ -191,7 +191,7 @@ builtins! {
     /// for n in 1 to 6 { agent_session_inject(s, {role: "user", content: "message ${n}"}) }
     /// println(agent_session_compact(s, {keep_last: 2, compact_strategy: "truncate"})) // -> 3
     /// ```
-    Llm async fn agent_session_compact(cx, id: Value as "any?", opts: Value as "any?") -> "int" {
+    Llm async fn agent_session_compact(cx, id: Value as "!string", opts: Value as "!dict?") -> "int" {
         let session = known(&cx, "agent_session_compact", &id)?;
         let left = crate::compact::session(&cx, &session, &opts).await?;
         session_store::flush(&cx, &session).await?;
@@ -204,7 +204,7 @@ builtins! {
     /// agent_session_close(agent_session_open("s"))
     /// println(agent_session_exists("s")) // -> false
     /// ```
-    State fn agent_session_close(cx, id: Value as "any?") -> "nil" {
+    State fn agent_session_close(cx, id: Value as "!string") -> "nil" {
         let session = known(cx, "agent_session_close", &id)?;
         cx.state::<Sessions>().close(&session.id);
         session.stored.take();

@@ -49,7 +49,7 @@ builtins! {
     /// ```harn
     /// println(skill_count(skill_registry())) // -> 0
     /// ```
-    Pure fn skill_count(cx, skills: Value as "any?") -> "int" {
+    Pure fn skill_count(cx, skills: Value as "!dict") -> "int" {
         skills::entries("skill_count", &skills).or_throw()?.len()
     }
 
@@ -69,7 +69,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "s", {on_activate: { -> 1 }})
     /// println(skill_list(skills)) // -> [{description: , name: s}]
     /// ```
-    Pure fn skill_list(cx, skills: Value as "any?") -> "list<dict>" {
+    Pure fn skill_list(cx, skills: Value as "!dict") -> "list<dict>" {
         skills::list(&skills, is_callable).or_throw()?
     }
 
@@ -79,7 +79,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "a", {})
     /// println(skill_count(skill_select(skills, ["a", "b"]))) // -> 1
     /// ```
-    Pure fn skill_select(cx, skills: Value as "any?", names: Value as "any?") -> "dict" {
+    Pure fn skill_select(cx, skills: Value as "!dict", names: Value as "!list") -> "dict" {
         skills::select(&skills, &names).or_throw()?
     }
 
@@ -98,7 +98,7 @@ builtins! {
     /// ```harn
     /// println(skill_describe(skill_registry()).lines()) // -> [Available skills:, (none)]
     /// ```
-    Pure fn skill_describe(cx, skills: Value as "any?") -> "string" {
+    Pure fn skill_describe(cx, skills: Value as "!dict") -> "string" {
         skills::describe(&skills).or_throw()
     }
 
@@ -108,7 +108,7 @@ builtins! {
     /// let skills = skill_define(skill_registry(), "ship", {namespace: "ops", short: "Ship it"})
     /// println(skills_catalog_entries(skills)[0].name) // -> ops/ship
     /// ```
-    Pure fn skills_catalog_entries(cx, skills: Value as "any?") -> "list<dict>" {
+    Pure fn skills_catalog_entries(cx, skills: Value as "!dict") -> "list<dict>" {
         let entries = skills::catalog("skills_catalog_entries", &skills).or_throw()?;
         entries
             .into_iter()
@@ -129,7 +129,7 @@ builtins! {
     /// ```harn
     /// println(skill_render("Deploy $1 to $2.", ["api", "staging"])) // -> Deploy api to staging.
     /// ```
-    Env fn skill_render(cx, skill: Value as "any?", args: Value as "any?") -> "string" {
+    Env fn skill_render(cx, skill: Value as "!dict", args: Value as "any?") -> "string" {
         let body = match skill.as_str() {
             Some(body) => body.to_string(),
             None if skill.to_dict().is_some() => {
@@ -163,7 +163,7 @@ builtins! {
     /// ```harn
     /// println(unwrap_err(try { load_skill("deploy") })) // -> load_skill: skill 'deploy' not found
     /// ```
-    State fn load_skill(cx, name: Value as "any?") -> "string" {
+    State fn load_skill(cx, name: Value as "!string") -> "string" {
         let Some(name) = name.as_str().filter(|name| !name.trim().is_empty()) else {
             return Err(thrown("load_skill: requires a non-empty skill name"));
         };

@@ -24,7 +24,7 @@ builtins! {
     /// let text = render("std/agent/prompts/default_nudge.harn.prompt", {done_sentinel: "##DONE##"})
     /// println(text.contains("You have not output ##DONE## yet")) // -> true
     /// ```
-    Fs fn render(cx, path: Value as "any?", bindings: Value as "any?") -> "string" {
+    Fs fn render(cx, path: Value as "!string", bindings: Value as "!dict?") -> "string" {
         file(cx, "render", &path, &bindings)
     }
 
@@ -34,7 +34,7 @@ builtins! {
     /// let text = render_prompt("std/agent/prompts/progress_nudge.harn.prompt", {progress_tool: "report"})
     /// println(text.contains("`report`")) // -> true
     /// ```
-    Fs fn render_prompt(cx, path: Value as "any?", bindings: Value as "any?") -> "string" {
+    Fs fn render_prompt(cx, path: Value as "!string", bindings: Value as "!dict?") -> "string" {
         file(cx, "render_prompt", &path, &bindings)
     }
 
@@ -44,7 +44,7 @@ builtins! {
     /// println(render_string("Hello {{ name | upper }}!", {name: "Ada"})) // -> Hello ADA!
     /// println(render_string("{{ for x in xs }}[{{ x }}]{{ end }}", {xs: [1, 2]})) // -> [1][2]
     /// ```
-    Fs fn render_string(cx, template: Value as "any?", bindings: Value as "any?") -> "string" {
+    Fs fn render_string(cx, template: Value as "text", bindings: Value as "!dict?") -> "string" {
         let text = template.to_string();
         let bindings = checked("render_string", &bindings)?;
         let reader = cx.system();
@@ -60,7 +60,7 @@ builtins! {
     /// println("${r.prompt_id} ${r.template_uri}") // -> prompt-1 std://agent/prompts/progress_nudge.harn.prompt
     /// println(r.spans.any({ s -> s.kind == "expr" && s.bound_value == "report" })) // -> true
     /// ```
-    Fs fn render_with_provenance(cx, path: Value as "any?", bindings: Value as "any?") -> "dict" {
+    Fs fn render_with_provenance(cx, path: Value as "!string", bindings: Value as "!dict?") -> "dict" {
         let bindings = checked("render_with_provenance", &bindings)?;
         let reader = cx.system();
         let loader = loader(cx, &*reader);
@@ -80,7 +80,7 @@ builtins! {
     /// println(prompt_mark_rendered("prompt-1")) // -> 1
     /// println(prompt_mark_rendered("prompt-1")) // -> 2
     /// ```
-    State fn prompt_mark_rendered(cx, prompt_id: Value as "any?") -> "int" {
+    State fn prompt_mark_rendered(cx, prompt_id: Value as "!string") -> "int" {
         let Some(id) = prompt_id.as_str() else {
             return Err(Error::type_error("prompt_mark_rendered: prompt_id must be a string"));
         };

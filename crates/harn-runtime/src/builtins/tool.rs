@@ -136,7 +136,7 @@ builtins! {
     /// let r = find({to: "Oslo"})
     /// println("${r.status} ${r.name} ${r.args} ${r.side_effect_level}") // -> dry_run find_a_flight {to: Oslo} network
     /// ```
-    State fn tool_synthesize(cx, config: Value as "any?") -> "closure" {
+    State fn tool_synthesize(cx, config: Value as "!dict") -> "closure" {
         let spec = synthesis::specification(&to_json(&config)).or_throw()?;
         let id = text(&entry(&from_json(&Json::Object(spec.clone())), "id")).unwrap_or_default();
         let known = cx.state::<Synthesized>();
@@ -202,7 +202,7 @@ builtins! {
     /// let tools = tool_define(tool_registry(), "look", "Look", {parameters: {path: "string"}, handler: { args -> "seen" }})
     /// println(tool_surface_validate(tools).diagnostics[0].message) // -> active tool 'look' has no ToolAnnotations
     /// ```
-    State fn tool_surface_validate(cx, surface: Value as "any?", options: Value as "dict?") -> "dict" {
+    State fn tool_surface_validate(cx, surface: Value as "dict | list?", options: Value as "dict?") -> "dict" {
         let mut parts = match to_json(&surface) {
             Json::Null => {
                 let tools = cx.state::<Sessions>().tools(cx).map(|tools| to_json(&tools)).unwrap_or_default();
@@ -381,7 +381,7 @@ builtins! {
     /// tool_bind(tool_registry())
     /// println(try { tool_ref("read") }) // -> Result.Err(tool_ref: unknown tool "read". Registered tools: (none registered))
     /// ```
-    State fn tool_ref(cx, name: Value as "any?") -> "string" {
+    State fn tool_ref(cx, name: Value as "!string") -> "string" {
         bound(cx, "tool_ref", &name)?;
         name.to_string()
     }
@@ -392,7 +392,7 @@ builtins! {
     /// tool_bind(tool_define(tool_registry(), "read", "Read a file", {handler: nil}))
     /// println(tool_def("read").description) // -> Read a file
     /// ```
-    State fn tool_def(cx, name: Value as "any?") -> "dict" {
+    State fn tool_def(cx, name: Value as "!string") -> "dict" {
         registry::public_entry(&bound(cx, "tool_def", &name)?)
     }
 

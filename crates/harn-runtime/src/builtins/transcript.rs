@@ -19,7 +19,7 @@ builtins! {
     /// ```harn
     /// println(transcript_messages(transcript())) // -> []
     /// ```
-    Random fn transcript(cx, metadata: Value as "any?") -> "dict" {
+    Random fn transcript(cx, metadata: Value as "dict?") -> "dict" {
         let metadata = (!metadata.is_nil()).then(|| to_json(&metadata));
         from_json(&pure::empty(metadata, &|| new_id(cx.vm())))
     }
@@ -38,7 +38,7 @@ builtins! {
     /// ```harn
     /// println(transcript_stats(transcript_from_messages([{role: "user", content: "Hi"}])).message_count) // -> 1
     /// ```
-    Random fn transcript_from_messages(cx, messages: Value as "any?") -> "dict" {
+    Random fn transcript_from_messages(cx, messages: Value as "!list") -> "dict" {
         made(pure::from_messages(&to_json(&messages), &|| new_id(cx.vm())))?
     }
 
@@ -48,7 +48,7 @@ builtins! {
     /// let t = add_user(transcript(), "Hi")
     /// println(transcript_messages(t)[0].content) // -> Hi
     /// ```
-    Pure fn transcript_messages(cx, transcript: Value as "any?") -> "list<dict>" {
+    Pure fn transcript_messages(cx, transcript: Value as "!dict") -> "list<dict>" {
         made(pure::field("transcript_messages", &to_json(&transcript), "messages"))?
     }
 
@@ -57,7 +57,7 @@ builtins! {
     /// ```harn
     /// println(transcript_events(add_user(transcript(), "Hi"))[0].kind) // -> message
     /// ```
-    Pure fn transcript_events(cx, transcript: Value as "any?") -> "list<dict>" {
+    Pure fn transcript_events(cx, transcript: Value as "!dict") -> "list<dict>" {
         made(pure::field("transcript_events", &to_json(&transcript), "events"))?
     }
 
@@ -66,7 +66,7 @@ builtins! {
     /// ```harn
     /// println(transcript_assets(transcript())) // -> []
     /// ```
-    Pure fn transcript_assets(cx, transcript: Value as "any?") -> "list<dict>" {
+    Pure fn transcript_assets(cx, transcript: Value as "!dict") -> "list<dict>" {
         made(pure::field("transcript_assets", &to_json(&transcript), "assets"))?
     }
 
@@ -75,7 +75,7 @@ builtins! {
     /// ```harn
     /// println(transcript_summary(transcript())) // -> nil
     /// ```
-    Pure fn transcript_summary(cx, transcript: Value as "any?") -> "string | nil" {
+    Pure fn transcript_summary(cx, transcript: Value as "!dict") -> "string | nil" {
         made(pure::field("transcript_summary", &to_json(&transcript), "summary"))?
     }
 
@@ -84,7 +84,7 @@ builtins! {
     /// ```harn
     /// println(transcript_id(transcript()).count()) // -> 36
     /// ```
-    Pure fn transcript_id(cx, transcript: Value as "any?") -> "string" {
+    Pure fn transcript_id(cx, transcript: Value as "!dict") -> "string" {
         made(pure::field("transcript_id", &to_json(&transcript), "id"))?
     }
 
@@ -102,7 +102,7 @@ builtins! {
     /// ```harn
     /// println(transcript_stats(nil).message_count) // -> 0
     /// ```
-    Pure fn transcript_stats(cx, transcript: Value as "any?") -> "dict" {
+    Pure fn transcript_stats(cx, transcript: Value as "dict?") -> "dict" {
         from_json(&pure::stats(&to_json(&transcript)))
     }
 
@@ -112,7 +112,7 @@ builtins! {
     /// let t = transcript_add_asset(transcript(), {id: "a", kind: "image"})
     /// println(transcript_assets(t)[0].kind) // -> image
     /// ```
-    Random fn transcript_add_asset(cx, transcript: Value as "any?", asset: Value as "any?") -> "dict" {
+    Random fn transcript_add_asset(cx, transcript: Value as "!dict", asset: Value as "!dict") -> "dict" {
         made(pure::add_asset(&to_json(&transcript), &to_json(&asset), &|| new_id(cx.vm())))?
     }
 
@@ -121,7 +121,7 @@ builtins! {
     /// ```harn
     /// println(transcript_render_visible(add_user(transcript(), "Hi"))) // -> user: Hi
     /// ```
-    Pure fn transcript_render_visible(cx, transcript: Value as "any?") -> "string" {
+    Pure fn transcript_render_visible(cx, transcript: Value as "!dict") -> "string" {
         pure::render_visible(&checked("transcript_render_visible", &transcript)?)
     }
 
@@ -130,7 +130,7 @@ builtins! {
     /// ```harn
     /// println(transcript_render_full(add_user(transcript(), "Hi"))) // -> [public] user: Hi
     /// ```
-    Pure fn transcript_render_full(cx, transcript: Value as "any?") -> "string" {
+    Pure fn transcript_render_full(cx, transcript: Value as "!dict") -> "string" {
         pure::render_full(&checked("transcript_render_full", &transcript)?)
     }
 
@@ -139,7 +139,7 @@ builtins! {
     /// ```harn
     /// println(json_parse(transcript_export(transcript())).version) // -> 2
     /// ```
-    Pure fn transcript_export(cx, transcript: Value as "any?") -> "string" {
+    Pure fn transcript_export(cx, transcript: Value as "!dict") -> "string" {
         pure::export(&checked("transcript_export", &transcript)?)
     }
 
@@ -157,7 +157,7 @@ builtins! {
     /// ```harn
     /// println(transcript_fork(transcript()).state) // -> forked
     /// ```
-    Random fn transcript_fork(cx, transcript: Value as "any?", options: Value as "any?") -> "dict" {
+    Random fn transcript_fork(cx, transcript: Value as "!dict", options: Value as "dict?") -> "dict" {
         made(pure::fork(&to_json(&transcript), &to_json(&options), &|| new_id(cx.vm())))?
     }
 
@@ -166,7 +166,7 @@ builtins! {
     /// ```harn
     /// println(transcript_reset().state) // -> active
     /// ```
-    Random fn transcript_reset(cx, options: Value as "any?") -> "dict" {
+    Random fn transcript_reset(cx, options: Value as "dict?") -> "dict" {
         from_json(&pure::reset(&to_json(&options), &|| new_id(cx.vm())))
     }
 
@@ -175,7 +175,7 @@ builtins! {
     /// ```harn
     /// println(transcript_archive(transcript()).state) // -> archived
     /// ```
-    Random fn transcript_archive(cx, transcript: Value as "any?") -> "dict" {
+    Random fn transcript_archive(cx, transcript: Value as "!dict") -> "dict" {
         made(pure::archive(&to_json(&transcript), &|| new_id(cx.vm())))?
     }
 
@@ -184,7 +184,7 @@ builtins! {
     /// ```harn
     /// println(transcript_abandon(transcript()).state) // -> abandoned
     /// ```
-    Random fn transcript_abandon(cx, transcript: Value as "any?") -> "dict" {
+    Random fn transcript_abandon(cx, transcript: Value as "!dict") -> "dict" {
         made(pure::abandon(&to_json(&transcript), &|| new_id(cx.vm())))?
     }
 
@@ -193,7 +193,7 @@ builtins! {
     /// ```harn
     /// println(transcript_resume(transcript_archive(transcript())).state) // -> active
     /// ```
-    Random fn transcript_resume(cx, transcript: Value as "any?") -> "dict" {
+    Random fn transcript_resume(cx, transcript: Value as "!dict") -> "dict" {
         made(pure::resume(&to_json(&transcript), &|| new_id(cx.vm())))?
     }
 
@@ -211,7 +211,7 @@ builtins! {
     /// ```harn
     /// println(add_user([], "Hi")) // -> [{content: Hi, role: user}]
     /// ```
-    Random fn add_user(cx, to: Value as "any?", content: Value as "any?") -> "any" {
+    Random fn add_user(cx, to: Value as "!dict | list?", content: Value as "any?") -> "any" {
         add(cx, "add_user", &to, "user", &content)?
     }
 
@@ -220,7 +220,7 @@ builtins! {
     /// ```harn
     /// println(add_assistant([], "Hello")) // -> [{content: Hello, role: assistant}]
     /// ```
-    Random fn add_assistant(cx, to: Value as "any?", content: Value as "any?") -> "any" {
+    Random fn add_assistant(cx, to: Value as "!dict | list?", content: Value as "any?") -> "any" {
         add(cx, "add_assistant", &to, "assistant", &content)?
     }
 
@@ -229,7 +229,7 @@ builtins! {
     /// ```harn
     /// println(add_system([], "Be brief.")) // -> [{content: Be brief., role: system}]
     /// ```
-    Random fn add_system(cx, to: Value as "any?", content: Value as "any?") -> "any" {
+    Random fn add_system(cx, to: Value as "!dict | list?", content: Value as "any?") -> "any" {
         add(cx, "add_system", &to, "system", &content)?
     }
 
@@ -250,7 +250,7 @@ builtins! {
     /// let t = transcript_summarize(add_user(transcript(), "Hi"), {provider: "mock"})
     /// println(transcript_summary(t)) // -> They said hi.
     /// ```
-    Llm async fn transcript_summarize(cx, transcript: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn transcript_summarize(cx, transcript: Value as "!dict", options: Value as "dict?") -> "dict" {
         let options = Json::Object(crate::convert::options(&options));
         let runtime = runtime(&cx);
         let result = runtime.transcript_summarize(&to_json(&transcript), &options).await;
@@ -265,7 +265,7 @@ builtins! {
     /// let c = transcript_compact(t, {keep_last: 1, strategy: "truncate"})
     /// println(transcript_messages(c).count()) // -> 2
     /// ```
-    Llm async fn transcript_compact(cx, transcript: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn transcript_compact(cx, transcript: Value as "!dict", options: Value as "dict?") -> "dict" {
         let options = Json::Object(crate::convert::options(&options));
         let runtime = runtime(&cx);
         let render = |path: &str, bindings: &Json| -> std::result::Result<String, String> {
@@ -288,7 +288,7 @@ builtins! {
     /// let short = transcript_auto_compact(list, {keep_last: 1, compact_callback: { old -> "${old.count()} gone" }})
     /// println(short[0].content.lines()) // -> [[auto-compacted 4 older messages], 4 gone]
     /// ```
-    Llm async fn transcript_auto_compact(cx, messages: Value as "any?", options: Value as "any?") -> "list<dict>" {
+    Llm async fn transcript_auto_compact(cx, messages: Value as "!list", options: Value as "dict?") -> "list<dict>" {
         crate::compact::list(&cx, &messages, &options).await?
     }
 
@@ -297,7 +297,7 @@ builtins! {
     /// ```harn
     /// println(estimate_tokens([{role: "user", content: "12345678"}])) // -> 2
     /// ```
-    Pure fn estimate_tokens(cx, messages: Value as "any?") -> "int" {
+    Pure fn estimate_tokens(cx, messages: Value as "list?") -> "int" {
         let messages = to_json(&messages);
         let bytes: usize = messages.as_array().into_iter().flatten().map(content_bytes).sum();
         bytes / 4

@@ -51,7 +51,7 @@ builtins! {
     /// let done = wait_agent(worker)
     /// println("${worker.status} ${done.status} ${done.result.result.visible_text}") // -> running completed A summary.
     /// ```
-    Llm async fn spawn_agent(cx, config: Maybe as "any?") -> "dict" {
+    Llm async fn spawn_agent(cx, config: Maybe as "!dict") -> "dict" {
         let worker = spawn(&cx, config.0).await?;
         tell_updates(&cx, &worker).await;
         if worker.1 {
@@ -70,7 +70,7 @@ builtins! {
     /// let workers = ["a", "b"].map({ task -> spawn_agent({task: task, node: node}) })
     /// println(wait_agent(workers).map({ w -> w.status })) // -> [completed, completed]
     /// ```
-    State async fn wait_agent(cx, worker: Maybe as "any?") -> "dict | list" {
+    State async fn wait_agent(cx, worker: Maybe as "!dict | string | list") -> "dict | list" {
         let Some(given) = worker.0.filter(|given| !given.is_nil()) else {
             return Err(thrown("wait_agent: missing worker handle"));
         };
@@ -96,7 +96,7 @@ builtins! {
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
     /// println(wait_agent(send_input(w, "Two")).history) // -> [One, Two]
     /// ```
-    Llm async fn send_input(cx, worker: Maybe as "any?", task: Maybe as "any?") -> "dict" {
+    Llm async fn send_input(cx, worker: Maybe as "!dict | string", task: Maybe as "!string") -> "dict" {
         let (Some(given), Some(task)) = (worker.0.filter(|w| !w.is_nil()), task.0.filter(|t| t.as_str().is_some()))
         else {
             return Err(thrown("send_input: requires worker handle and task text"));
@@ -118,7 +118,7 @@ builtins! {
     /// sleep(10)
     /// println(list_agents()[0].history) // -> [Watch, {"file":"a.rs"}]
     /// ```
-    Llm async fn worker_trigger(cx, worker: Maybe as "any?", payload: Maybe as "any?") -> "dict" {
+    Llm async fn worker_trigger(cx, worker: Maybe as "!dict | string", payload: Maybe as "any?") -> "dict" {
         let Some(given) = worker.0.filter(|w| !w.is_nil()) else {
             return Err(thrown("worker_trigger: missing worker handle"));
         };
@@ -136,7 +136,7 @@ builtins! {
     /// let w = spawn_agent({task: "One", wait: true, node: {mode: "llm", model_policy: {provider: "mock"}}})
     /// println(resume_agent(w.snapshot_path).status) // -> completed
     /// ```
-    Llm async fn resume_agent(cx, id_or_path: Maybe as "any?") -> "dict" {
+    Llm async fn resume_agent(cx, id_or_path: Maybe as "!dict | string") -> "dict" {
         let reference = id_or_path.0.unwrap_or_default();
         let by_id = entry(&reference, "id");
         let reference = if by_id.is_nil() { reference } else { by_id };
@@ -159,7 +159,7 @@ builtins! {
     /// let closed = close_agent(w)
     /// println("${closed.status}: ${closed.error}") // -> cancelled: worker cancelled
     /// ```
-    Fs async fn close_agent(cx, worker: Maybe as "any?") -> "dict" {
+    Fs async fn close_agent(cx, worker: Maybe as "!dict | string") -> "dict" {
         let Some(given) = worker.0.filter(|given| !given.is_nil()) else {
             return Err(thrown("close_agent: missing worker handle"));
         };
@@ -189,7 +189,7 @@ builtins! {
     /// let r = sub_agent_run("Find the entry point.", {provider: "mock", returns: {schema: schema}})
     /// println("${r.ok} ${r.data.paths}") // -> true [main.rs]
     /// ```
-    Llm async fn sub_agent_run(cx, task: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn sub_agent_run(cx, task: Value as "!string", options: Value as "!dict?") -> "dict" {
         let Some(task) = task.as_str().map(|task| task.to_string()).filter(|task| !task.trim().is_empty()) else {
             return Err(thrown("sub_agent_run: task is required"));
         };

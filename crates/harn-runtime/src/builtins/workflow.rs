@@ -27,7 +27,7 @@ builtins! {
     /// let r = workflow_execute("Write a haiku", g, [], {persist_path: "write-run.json"})
     /// println([r.status, r.artifacts[0].text, r.run.stages[0].outcome]) // -> [completed, A haiku., success]
     /// ```
-    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "any?", artifacts: Value as "any?", options: Value as "any?") -> "dict" {
+    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!dict", artifacts: Value as "!list?", options: Value as "!dict?") -> "dict" {
         workflow::execute(&cx, &task, &graph, &artifacts, &options).await?
     }
 
@@ -41,7 +41,7 @@ builtins! {
     /// ```harn
     /// println(run_record({workflow_id: "w"}).status) // -> completed
     /// ```
-    Random fn run_record(cx, run: Value as "any?") -> "dict" {
+    Random fn run_record(cx, run: Value as "dict?") -> "dict" {
         from_json(&record(cx, "run_record", &run)?)
     }
 
@@ -50,7 +50,7 @@ builtins! {
     /// ```harn
     /// println(run_record_save({id: "r", workflow_id: "w"}, "run.json").run.persisted_path) // -> run.json
     /// ```
-    Fs fn run_record_save(cx, run: Value as "any?", path: Value as "any?") -> "dict" {
+    Fs fn run_record_save(cx, run: Value as "dict?", path: Value as "string?") -> "dict" {
         let mut run = record(cx, "run_record_save", &run)?;
         let chosen = text(&path).or_else(|| run["persisted_path"].as_str().map(str::to_owned));
         let path = chosen.unwrap_or_else(|| {
@@ -71,7 +71,7 @@ builtins! {
     /// run_record_save({id: "r", workflow_id: "w"}, "run.json")
     /// println(run_record_load("run.json").id) // -> r
     /// ```
-    Fs fn run_record_load(cx, path: Value as "any?") -> "dict" {
+    Fs fn run_record_load(cx, path: Value as "!string") -> "dict" {
         from_json(&load(cx, "run_record_load", &path)?)
     }
 
@@ -81,7 +81,7 @@ builtins! {
     /// run_record_save({id: "r", workflow_id: "w"}, "run.json")
     /// println(load_run_tree("run.json").children) // -> []
     /// ```
-    Fs fn load_run_tree(cx, path: Value as "any?") -> "dict" {
+    Fs fn load_run_tree(cx, path: Value as "!string") -> "dict" {
         let run = load(cx, "load_run_tree", &path)?;
         from_json(&tree(cx, run, &mut Vec::new()))
     }
@@ -91,7 +91,7 @@ builtins! {
     /// ```harn
     /// println(run_record_fixture({id: "r", workflow_id: "w", status: "completed"}).expected_status) // -> completed
     /// ```
-    Random fn run_record_fixture(cx, run: Value as "any?") -> "dict" {
+    Random fn run_record_fixture(cx, run: Value as "dict?") -> "dict" {
         let run = record(cx, "run_record_fixture", &run)?;
         from_json(&pure::fixture(&run, &timestamp_now(cx)))
     }
@@ -102,7 +102,7 @@ builtins! {
     /// let f = run_record_fixture({workflow_id: "w", status: "completed"})
     /// println(run_record_eval({workflow_id: "w", status: "failed"}, f).failures) // -> [run status: expected completed, got failed]
     /// ```
-    Random fn run_record_eval(cx, run: Value as "any?", fixture: Value as "any?") -> "dict" {
+    Random fn run_record_eval(cx, run: Value as "dict?", fixture: Value as "dict?") -> "dict" {
         let run = record(cx, "run_record_eval", &run)?;
         let fixture = if fixture.is_nil() { run["replay_fixture"].clone() } else { to_json(&fixture) };
         from_json(&pure::evaluate(&run, &checked("run_record_eval", fixture)?))
@@ -114,7 +114,7 @@ builtins! {
     /// let d = run_record_diff({workflow_id: "w"}, {workflow_id: "w", status: "failed"})
     /// println([d.identical, d.status_changed]) // -> [false, true]
     /// ```
-    Random fn run_record_diff(cx, left: Value as "any?", right: Value as "any?") -> "dict" {
+    Random fn run_record_diff(cx, left: Value as "dict?", right: Value as "dict?") -> "dict" {
         let (left, right) = (record(cx, "run_record_diff", &left)?, record(cx, "run_record_diff", &right)?);
         from_json(&pure::diff(&left, &right))
     }
@@ -125,7 +125,7 @@ builtins! {
     /// let r = run_record_eval_suite([{run: {id: "r", workflow_id: "w"}, label: "one"}])
     /// println([r.pass, r.total, r.cases[0].label]) // -> [true, 1, one]
     /// ```
-    Fs fn run_record_eval_suite(cx, cases: Value as "any?") -> "dict" {
+    Fs fn run_record_eval_suite(cx, cases: Value as "!list") -> "dict" {
         let Json::Array(given) = to_json(&cases) else {
             return Err(thrown("run_record_eval_suite: cases must be a list"));
         };
@@ -150,7 +150,7 @@ builtins! {
     /// ```harn
     /// println(eval_metric("recall", 0.9)) // -> {metadata: {}, name: recall, value: 0.9}
     /// ```
-    State fn eval_metric(cx, name: Value as "any?", value: Value as "any?", metadata: Value as "any?") -> "dict" {
+    State fn eval_metric(cx, name: Value as "!string", value: Value as "!int | float", metadata: Value as "!dict?") -> "dict" {
         let (name, value, metadata) = (to_json(&name), to_json(&value), to_json(&metadata));
         if name.as_str().is_none_or(str::is_empty) {
             return Err(thrown("eval_metric: name must be a string that is not empty"));
@@ -182,7 +182,7 @@ builtins! {
     /// ```harn
     /// println(eval_suite_manifest({id: "s", cases: [{run_path: "a.json"}]}).cases[0].label) // -> a.json
     /// ```
-    Pure fn eval_suite_manifest(cx, manifest: Value as "any?") -> "dict" {
+    Pure fn eval_suite_manifest(cx, manifest: Value as "dict?") -> "dict" {
         from_json(&suite_manifest("eval_suite_manifest", &to_json(&manifest))?)
     }
 
@@ -192,7 +192,7 @@ builtins! {
     /// run_record_save({id: "r", workflow_id: "w"}, "suite/run.json")
     /// println(eval_suite_run({id: "s", base_dir: "suite", cases: [{run_path: "run.json"}]}).passed) // -> 1
     /// ```
-    Fs fn eval_suite_run(cx, manifest: Value as "any?") -> "dict" {
+    Fs fn eval_suite_run(cx, manifest: Value as "dict?") -> "dict" {
         let manifest = suite_manifest("eval_suite_run", &to_json(&manifest))?;
         let base = manifest["base_dir"].as_str().unwrap_or_default();
         let below = |path: &str| std::path::Path::new(base).join(path).display().to_string();
