@@ -5,6 +5,7 @@ use smol_str::SmolStr;
 use crate::diagnostic::Diagnostic;
 use crate::source_map::line_column;
 use crate::span::Span;
+use crate::token::TokenKind;
 use crate::{brackets, habits};
 
 /// An error found while reading a source text.
@@ -270,13 +271,19 @@ impl SyntaxError {
         }
     }
 
+    /// Whether a name was wanted where a word of the language stands.
+    fn is_word_for_a_name(&self, text: &str) -> bool {
+        let wanted = matches!(&self.kind, SyntaxErrorKind::Expected { what, .. } if what.ends_with("name"));
+        wanted && TokenKind::is_keyword_text(text)
+    }
+
     /// The token found, as people see it in the text.
     fn found(&self, found: &str, source: &str) -> String {
         let text = self.span.slice(source);
         match found {
             "\\n" => "the end of the line".to_owned(),
             _ if found.contains(' ') && !found.contains('(') => found.to_owned(),
-            _ if found.ends_with("(reserved keyword)") => {
+            _ if found.ends_with("(reserved keyword)") || self.is_word_for_a_name(text) => {
                 format!("`{text}`, which is a word of the language")
             }
             _ if text.is_empty() => "the end of the text".to_owned(),

@@ -291,6 +291,12 @@ impl TokenKind {
         (Self::Break as u8..=Self::Yield as u8).contains(&(self as u8))
     }
 
+    /// Tells whether a text is one of the reserved words.
+    pub fn is_keyword_text(text: &str) -> bool {
+        let mut tokens = <Self as logos::Logos>::lexer(text);
+        matches!(tokens.next(), Some(Ok(kind)) if kind.is_keyword()) && tokens.span().end == text.len()
+    }
+
     /// Tells whether this may be used as a member name, dict key or field name.
     pub fn is_word(self) -> bool {
         self == Self::Ident || self.is_keyword()

@@ -98,6 +98,11 @@ const FORMS: &[(&str, Mend, &str)] = &[
     (r"\b(?:elif|elsif|elseif)\s+(.+?)\s*(?::|then)?\s*$", By("else if $1"), "write `else if`"),
     (r"\b(?:elif|elsif|elseif)\s+(.+?)\s*\{", By("else if $1 {"), "write `else if`"),
     (
+        r"\b(?:fn|function)\s*\*\s*(\w+)",
+        By("gen fn $1"),
+        "a function that gives value after value is a `gen fn`; it gives them with `emit`",
+    ),
+    (
         r"\b(?:def|func|fun|function|sub)\s+(\w+)\s*\(([^)]*)\)\s*(?:->\s*[\w\[\]]+\s*)?:?\s*$",
         By("fn $1($2) {"),
         "a function is declared with `fn`",
@@ -143,6 +148,11 @@ const FORMS: &[(&str, Mend, &str)] = &[
         r"\b(if|while)\s+let\s+Some\((\w+)\)\s*=\s*([^{]+?)\s*\{",
         With(some_or_nil),
         "what may be missing is nil",
+    ),
+    (
+        r"\b(if|while)\s+(?:let|var|const)\s+(\w+)\s*=\s*([^{=][^{]*?)\s*\{",
+        With(some_or_nil),
+        "a name is made by a statement of its own",
     ),
     (r"^(\s*)(if|while)\s*\((.+)\)\s*:\s*$", By("$1$2 $3 {"), "a block stands in braces"),
     (
