@@ -49,6 +49,16 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Make the current folder, or one with a name, a project; what is there stays.
     Init(InitArgs),
+    /// Install what the manifest's [dependencies] ask for.
+    Install(InstallArgs),
+    /// Add a dependency to the manifest and install it.
+    Add(AddArgs),
+    /// Take a dependency out of the manifest.
+    Remove(RemoveArgs),
+    /// Look dependencies up anew: the newest commits of branches, and where tags point now.
+    Update(UpdateArgs),
+    /// Write harn.lock without installing anything.
+    Lock(LockArgs),
     /// Run a test suite.
     Test(TestArgs),
     /// Look for errors without running anything.
@@ -458,6 +468,64 @@ pub(crate) struct InitArgs {
     /// What it begins with (default: basic).
     #[arg(long, value_enum)]
     pub(crate) template: Option<Template>,
+}
+
+/// Arguments of `harn install`.
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// Fail if harn.lock would have to change.
+    #[arg(long, visible_alias = "frozen")]
+    pub(crate) locked: bool,
+    /// Ask no repository: everything comes from the cache.
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+/// Arguments of `harn lock`.
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// Fail if harn.lock would have to change.
+    #[arg(long, visible_alias = "frozen")]
+    pub(crate) locked: bool,
+    /// Ask no repository: everything comes from the cache.
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+/// Arguments of `harn add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// A folder, a `.harn` file, or the address of a git repository.
+    pub(crate) source: String,
+    /// The name that imports use (default: the last part of the source).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) alias: Option<String>,
+    /// The tag or commit of the repository.
+    #[arg(long, visible_alias = "tag", value_name = "REV", conflicts_with = "branch")]
+    pub(crate) rev: Option<String>,
+    /// The branch of the repository (default: its main one).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) branch: Option<String>,
+    /// The name that the package itself must have.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) package: Option<String>,
+}
+
+/// Arguments of `harn remove`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The name of the dependency.
+    pub(crate) alias: String,
+}
+
+/// Arguments of `harn update`.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// The dependency to look up (default: all).
+    pub(crate) alias: Option<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "alias")]
+    pub(crate) all: bool,
 }
 
 /// Arguments of `harn watch`.

@@ -47,3 +47,13 @@ fn a_misspelt_subcommand_is_suggested() {
     assert!(ran.code == 2 && ran.err.contains("takes one name, got `split` and `join`\n"), "{}", ran.err);
     assert!(!harn(&["explain", "--help"]).out.contains("SURPLUS"));
 }
+
+#[test]
+fn modules() {
+    let ran = harn(&["explain", "std/path"]);
+    assert_eq!(ran.code, 0, "{}", ran.shown());
+    assert!(ran.out.starts_with("std/path    module\n\n"), "{}", ran.out);
+    assert!(ran.out.contains("\nfn list_files(dir)\n    Names of the files in a directory.\n"), "{}", ran.out);
+    let ran = harn(&["explain", "std/pth"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, "error: there is no module `std/pth` (did you mean `std/path`?)\n"));
+}

@@ -27,6 +27,7 @@ mod lint;
 mod lint_rules;
 mod llm_scope;
 mod models;
+mod packages;
 mod paths;
 mod people;
 mod project;

@@ -113,7 +113,7 @@ bad = { id = "m" }
 
 #[test]
 fn a_manifest_in_order_gives_no_findings() {
-    let manifest = "[package]\nname = \"x\"\n[dependencies]\nd = { path = \"../d\" }\n[exports]\nlib = \"a.harn\"\n[check]\nstrict = true\npreflight-severity = \"warn\"\ndisable_rules = [\"W0100\"]\n[lint]\ndisabled = [\"template-parse:old/**\"]\n[asset_roots]\nparts = \"parts\"\n[llm]\ndefault_provider = \"mock\"\n[capabilities]\n[my-tool]\nx = 1\n";
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\n[exports]\nlib = \"a.harn\"\n[check]\nstrict = true\npreflight-severity = \"warn\"\ndisable_rules = [\"W0100\"]\n[lint]\ndisabled = [\"template-parse:old/**\"]\n[asset_roots]\nparts = \"parts\"\n[llm]\ndefault_provider = \"mock\"\n[capabilities]\n[my-tool]\nx = 1\n";
     let folder = folder(&[("harn.toml", manifest), ("a.harn", "println(1)\n")]);
     for command in ["lint", "check"] {
         let ran = harn_in(folder.path(), &[command, "."]);

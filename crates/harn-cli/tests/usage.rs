@@ -115,3 +115,14 @@ fn completions_know_the_commands() {
         }
     }
 }
+
+#[test]
+fn a_list_of_builtins_that_is_empty_is_refused() {
+    for option in ["--allow", "--deny"] {
+        for list in ["", ","] {
+            let ran = harn(&["run", option, list, "-e", "println(1)"]);
+            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.shown());
+            assert!(ran.err.contains(&format!("`{option}` names no builtin")), "{}", ran.err);
+        }
+    }
+}

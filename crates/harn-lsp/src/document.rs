@@ -95,29 +95,7 @@ impl Document {
 
     /// The comment lines right above a place, without their signs.
     pub(crate) fn comments_above(&self, start: u32) -> String {
-        let mut lines: Vec<&str> = Vec::new();
-        let mut end = self.lines.start(self.lines.line(start), &self.text) as usize;
-        while end > 0 {
-            let head = &self.text[..end - 1];
-            let begin = head.rfind('\n').map_or(0, |at| at + 1);
-            let line = head[begin..].trim();
-            let Some(comment) = line.strip_prefix("//") else { break };
-            lines.push(comment.trim_start_matches('/').trim());
-            end = begin;
-        }
-        if !lines.is_empty() {
-            lines.reverse();
-            return lines.join("\n");
-        }
-        // A block comment that ends on the line above.
-        let head = self.text[..end].trim_end();
-        if !head.ends_with("*/") || self.text[head.len()..start as usize].matches('\n').count() > 1 {
-            return String::new();
-        }
-        let Some(open) = head.rfind("/*") else { return String::new() };
-        let inner = head[open + 2..head.len() - 2].trim_start_matches('*');
-        let strip = |line: &str| line.trim().trim_start_matches('*').trim().to_owned();
-        inner.lines().map(strip).collect::<Vec<_>>().join("\n").trim().to_owned()
+        harn_syntax::doc::comment_above(&self.text, start as usize)
     }
 }
 
@@ -177,16 +155,5 @@ mod tests {
         assert_eq!(path_of(&"untitled:x".parse().expect("an address")), None);
         let drive: Uri = "file:///c%3A/x.harn".parse().expect("an address");
         assert_eq!(path_of(&drive), Some(PathBuf::from("c:/x.harn")));
-    }
-
-    #[test]
-    fn comments_above_a_declaration() {
-        let text = "// one\n// two\nfn f() { }\n\n/** three */\nfn g() { }\n// far\n\nfn h() { }";
-        let document =
-            Document::new(PathBuf::from("a.harn"), "file:///a.harn".parse().expect("uri"), text.to_owned());
-        let at = |word: &str| text.find(word).expect("the word") as u32;
-        assert_eq!(document.comments_above(at("fn f")), "one\ntwo");
-        assert_eq!(document.comments_above(at("fn g")), "three");
-        assert_eq!(document.comments_above(at("fn h")), "");
     }
 }

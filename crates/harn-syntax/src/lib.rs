@@ -16,6 +16,7 @@
 pub mod ast;
 mod brackets;
 pub mod diagnostic;
+pub mod doc;
 pub mod error;
 mod frame;
 pub mod habits;

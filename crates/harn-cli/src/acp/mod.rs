@@ -35,7 +35,8 @@ const NOTIFICATIONS: [&str; 4] = ["session/input", "user_message", "agent/user_m
 
 /// Serves a program; gives the exit code.
 pub(crate) fn serve(args: AcpArgs) -> u8 {
-    let text = match program::read_text(&args.file) {
+    let packages = crate::cmd::packages::ready(args.file.parent().into_iter());
+    let text = match packages.and_then(|()| program::read_text(&args.file)) {
         Ok(text) => text,
         Err(why) => {
             eprintln!("{}", harn_syntax::printable(&why));

@@ -21,6 +21,10 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
             return 1;
         }
     };
+    if let Err(text) = super::packages::ready(paths.iter().filter_map(|path| path.parent())) {
+        eprintln!("error: {}", harn_syntax::printable(&text));
+        return 1;
+    }
     let mut manifests = Manifests::new(Severity::Error);
     let files = paths.into_iter().map(|path| check_file(path, args, &mut manifests)).collect();
     let mut files = manifests.with(files);

@@ -23,6 +23,10 @@ pub(crate) fn lint(args: &LintArgs) -> u8 {
             return 1;
         }
     };
+    if let Err(text) = super::packages::ready(paths.iter().filter_map(|path| path.parent())) {
+        eprintln!("error: {}", harn_syntax::printable(&text));
+        return 1;
+    }
     let mut manifests = Manifests::new(Severity::Warning);
     let files = paths.into_iter().map(|path| lint_file(path, args, &mut manifests)).collect();
     let wording = Wording { clean: "no issues found", failed: "lint_failed", counts: &["fixable", "fixed"] };

@@ -11,6 +11,7 @@ pub(crate) mod lint;
 pub(crate) mod lsp;
 pub(crate) mod models;
 pub(crate) mod new;
+pub(crate) mod packages;
 pub(crate) mod providers;
 pub(crate) mod ready;
 pub(crate) mod repl;

@@ -1,6 +1,7 @@
 //! `harn run`: runs a program and turns its end into an exit code.
 
 use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 
 use harn_journal::Pending;
@@ -48,7 +49,11 @@ pub(super) fn text(args: &RunArgs, sink: &Sink) -> Result<String, u8> {
             );
         }
     }
-    program.map_err(|text| sink.unreadable(&text))
+    let text = program.map_err(|text| sink.unreadable(&text))?;
+    if let Some(folder) = args.file.as_deref().and_then(Path::parent) {
+        super::packages::ready([folder].into_iter()).map_err(|text| sink.unready(&text))?;
+    }
+    Ok(text)
 }
 
 /// The program with its text.
@@ -90,6 +95,10 @@ pub(super) fn names(allow: Option<Vec<String>>, deny: Option<Vec<String>>) -> Op
     let given = allow.as_ref().or(deny.as_ref())?;
     let names: FxHashSet<String> =
         given.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    if names.is_empty() {
+        let option = if allow.is_some() { "--allow" } else { "--deny" };
+        usage_error("run", &format!("`{option}` names no builtin"));
+    }
     let vm = program::bare_vm();
     if let Some(unknown) = names.iter().filter(|name| vm.builtin(name).is_none()).min() {
         let hint = harn_vm::suggest::hint(unknown, vm.builtin_names());
@@ -116,6 +125,15 @@ impl Sink {
             Sink::Text => Rc::new(Real::new()),
             Sink::Events(events) => Rc::new(EventSystem::new(events.clone())),
         }
+    }
+
+    /// Tells that the packages of the project are not there.
+    pub(super) fn unready(&self, text: &str) -> u8 {
+        match self {
+            Sink::Text => eprintln!("error: {}", harn_syntax::printable(text)),
+            Sink::Events(events) => drop(events.fail("dependencies", text, Value::Null)),
+        }
+        1
     }
 
     pub(super) fn unreadable(&self, text: &str) -> u8 {

@@ -54,7 +54,8 @@ fn say(text: &str) {
 fn once(args: &WatchArgs, running: &Mutex<Option<Interrupt>>) -> u8 {
     let set = |to| *running.lock().unwrap_or_else(PoisonError::into_inner) = to;
     let colour = Colour::of(Stream::Error).on();
-    let program = match Program::read(&args.file) {
+    let packages = super::packages::ready(args.file.parent().into_iter());
+    let program = match packages.and_then(|()| Program::read(&args.file)) {
         Ok(program) => program,
         Err(text) => {
             eprintln!("{}", harn_syntax::printable(&text));

@@ -41,6 +41,10 @@ pub(super) fn test(args: &TestArgs) -> u8 {
         .into_iter()
         .filter(|test| filter.takes(&test.name) || filter.takes(&test.path.display().to_string()))
         .collect();
+    if let Err(text) = crate::cmd::packages::ready(tests.iter().filter_map(|test| test.path.parent())) {
+        eprintln!("error: {}", harn_syntax::printable(&text));
+        return 1;
+    }
     if tests.is_empty() && !args.json {
         crate::out::write("No test pipelines found\n");
     } else if !args.json {

@@ -1,5 +1,8 @@
-//! What there is to say about a name: a builtin, a method of a value type, or a keyword. All texts come from the
-//! tables the machine itself works with, except for the keywords, which have theirs in `keywords.rs`.
+//! What there is to say about a name: a builtin, a method of a value type, a module or a keyword. All texts come from
+//! the tables the machine itself works with and from the sources of modules, except for the keywords, which have theirs
+//! in `keywords.rs`.
+
+mod modules;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,6 +16,9 @@ use crate::keywords::KEYWORDS;
 /// # Errors
 /// A sentence, with the nearest name, when there is nothing of that name.
 pub(crate) fn describe(vm: &Vm, name: &str) -> Result<String, String> {
+    if name.starts_with("std/") {
+        return modules::describe(name);
+    }
     let mut found = Vec::new();
     if let Some(code) = harn_check::CODES.iter().find(|entry| entry.code.eq_ignore_ascii_case(name)) {
         let mut text = format!("{}    finding\n\n{}\n\n{}\n", code.code, code.doc, code.mend);
@@ -64,7 +70,7 @@ fn indented(program: &str) -> String {
 /// Lists every name by topic.
 pub(crate) fn overview(vm: &Vm) -> String {
     let mut out =
-        String::from("`harn explain NAME` describes a builtin, `harn explain list.map` a method.\n");
+        String::from("`harn explain NAME` describes a builtin, `harn explain list.map` a method,\n`harn explain std/math` a module.\n");
     let mut section = |title: &str, names: Vec<&str>| {
         let _ = write!(out, "\n{title}\n{}", columns(&names));
     };
@@ -74,6 +80,8 @@ pub(crate) fn overview(vm: &Vm) -> String {
     for (type_name, methods) in methods_by_type(vm) {
         section(&format!("methods of {type_name}"), methods.keys().copied().collect());
     }
+    let modules: Vec<String> = modules::public().iter().map(modules::Module::path).collect();
+    section("modules", modules.iter().map(String::as_str).collect());
     section("keywords", KEYWORDS.iter().map(|k| k.name).collect());
     out
 }
@@ -82,8 +90,8 @@ pub(crate) fn overview(vm: &Vm) -> String {
 pub(crate) fn reference(vm: &Vm) -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let mut index = String::from(
-        "# Reference\n\nEvery builtin, method and keyword. These pages are generated from the tables in the binary \
-         (`make docs`);\n`harn explain NAME` prints the same on a terminal.\n\n## Builtins\n\n",
+        "# Reference\n\nEvery builtin, method, module and keyword. These pages are generated from the tables in the \
+         binary (`make docs`);\n`harn explain NAME` prints the same on a terminal.\n\n## Builtins\n\n",
     );
     for (topic, builtins) in builtins_by_topic(vm) {
         let file = format!("{}.md", topic.replace([' ', '/'], "-"));
@@ -105,6 +113,11 @@ pub(crate) fn reference(vm: &Vm) -> Vec<(String, String)> {
             let _ = write!(page, "\n## {name}\n\n{}", markdown(method));
         }
         pages.push((file, page));
+    }
+    index.push_str("\n## Modules\n\nWhat `import { name } from \"std/...\"` brings.\n\n");
+    for module in modules::public() {
+        index.push_str(&module.line());
+        pages.push(module.page());
     }
     index.push_str("\n## Keywords\n\n| Keyword | Form | Meaning |\n|---|---|---|\n");
     for keyword in KEYWORDS {

@@ -1,0 +1,175 @@
+//! `harn install`, `add`, `remove`, `update` and `lock`: the dependencies of a project. Commands that read programs ask
+//! [`ready`] first.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use harn_packages::{Dependency, Done, Mode, Origin, Project, Renew, Trouble, Want};
+use harn_system::{Real, System, SystemExt};
+use harn_vm::block_on;
+
+use crate::args::{AddArgs, InstallArgs, LockArgs, RemoveArgs, UpdateArgs};
+
+/// Installs what the manifest asks for; the exit code.
+pub(crate) fn install(args: &InstallArgs) -> u8 {
+    let mode = Mode { locked: args.locked, offline: args.offline };
+    with_project(|project| Ok(told(&wait(project.install(mode, Renew::Nothing))?)))
+}
+
+/// Writes the lock file; the exit code.
+pub(crate) fn lock(args: &LockArgs) -> u8 {
+    let mode = Mode { locked: args.locked, offline: args.offline };
+    with_project(|project| {
+        let written = wait(project.write_lock_only(mode, Renew::Nothing))?;
+        Ok(if written { "harn.lock is written\n" } else { "harn.lock is up to date\n" }.to_owned())
+    })
+}
+
+/// Looks dependencies up anew; the exit code.
+pub(crate) fn update(args: &UpdateArgs) -> u8 {
+    let renew = args.alias.as_deref().map_or(Renew::All, Renew::One);
+    with_project(|project| Ok(told(&wait(project.install(Mode::default(), renew))?)))
+}
+
+/// Adds a dependency to the manifest and installs it; the exit code.
+pub(crate) fn add(args: &AddArgs) -> u8 {
+    with_project(|project| {
+        let dependency = wanted(args, project)?;
+        edit(project, |text| harn_packages::add(text, &project.manifest(), &dependency))
+    })
+}
+
+/// Takes a dependency out of the manifest and of the project; the exit code.
+pub(crate) fn remove(args: &RemoveArgs) -> u8 {
+    with_project(|project| {
+        edit(project, |text| harn_packages::remove(text, &project.manifest(), &args.alias))
+    })
+}
+
+/// Sees to it that the packages of the projects that these folders belong to are there.
+///
+/// # Errors
+/// What is wrong with the lock file or a package.
+pub(crate) fn ready<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+    let system = Real::new();
+    let mut seen = BTreeSet::new();
+    for folder in folders {
+        let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let Ok(folder) = system.canonical(here) else { continue };
+        let Some(project) = Project::near(&system, &folder) else { continue };
+        if seen.insert(project.manifest()) {
+            wait(project.ready()).map_err(|error| error.0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits for work that asks git.
+fn wait<T>(work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    block_on(work).map_err(|error| Trouble(format!("cannot wait for anything: {error}")))?
+}
+
+/// Does something with the project of the working directory.
+fn with_project(work: impl FnOnce(&Project<'_>) -> Result<String, Trouble>) -> u8 {
+    let system = Real::new();
+    let Some(project) = Project::near(&system, &system.work_dir()) else {
+        eprintln!("error: there is no harn.toml here or above; `harn init` makes one");
+        return 1;
+    };
+    match work(&project) {
+        Ok(text) => {
+            crate::out::write(&text);
+            0
+        }
+        Err(error) => {
+            eprintln!("error: {}", harn_syntax::printable(&error.0));
+            1
+        }
+    }
+}
+
+/// Changes the manifest and installs. When that does not work, the manifest is as it was.
+fn edit(
+    project: &Project<'_>,
+    change: impl FnOnce(&str) -> Result<String, Trouble>,
+) -> Result<String, Trouble> {
+    let system = Real::new();
+    let path = project.manifest();
+    let before = project.manifest_text()?;
+    let after = change(&before)?;
+    let write = |text: &str| {
+        let written = system.replace(&path, text.as_bytes());
+        written.map_err(|e| Trouble(format!("cannot write {}: {e}", path.display())))
+    };
+    write(&after)?;
+    match wait(project.install(Mode::default(), Renew::Nothing)) {
+        Ok(done) => Ok(told(&done)),
+        Err(error) => {
+            write(&before)?;
+            Err(error)
+        }
+    }
+}
+
+/// The dependency that `harn add` describes.
+fn wanted(args: &AddArgs, project: &Project<'_>) -> Result<Dependency, Trouble> {
+    let alias = match &args.alias {
+        Some(alias) => alias.clone(),
+        None => harn_packages::alias_for(&args.source)?,
+    };
+    let asked = match (&args.rev, &args.branch) {
+        (Some(rev), _) => Some(Want::Rev(rev.clone())),
+        (_, Some(branch)) => Some(Want::Branch(branch.clone())),
+        _ => None,
+    };
+    let origin = if harn_packages::looks_like_a_repository(&args.source) || asked.is_some() {
+        let want = match asked {
+            Some(want) => want,
+            None => Want::Branch(wait(harn_packages::default_branch(&Real::new(), &args.source))?),
+        };
+        Origin::Git { url: args.source.clone(), want }
+    } else {
+        Origin::Path(seen_from(project, Path::new(&args.source)))
+    };
+    Ok(Dependency { alias, origin, package: args.package.clone() })
+}
+
+/// A path of the working directory, as the project's manifest has to write it.
+fn seen_from(project: &Project<'_>, path: &Path) -> PathBuf {
+    let system = Real::new();
+    let manifest = project.manifest();
+    let root = manifest.parent().unwrap_or(Path::new(""));
+    let here = system.work_dir();
+    match here.strip_prefix(root) {
+        Ok(below) if path.is_relative() && below.as_os_str().is_empty() => path.to_owned(),
+        Ok(below) if path.is_relative() => {
+            let mut out = below.to_owned();
+            for part in path.components() {
+                match part {
+                    std::path::Component::ParentDir if out.file_name().is_some() => drop(out.pop()),
+                    std::path::Component::CurDir => {}
+                    part => out.push(part),
+                }
+            }
+            out
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// What an installation did, in a few lines.
+fn told(done: &Done) -> String {
+    let mut out = String::new();
+    for name in &done.copied {
+        let commit = done.lock.get(name).and_then(|locked| locked.commit.as_deref());
+        let at = commit.map_or(String::new(), |commit| format!(" at {}", &commit[..12.min(commit.len())]));
+        out += &format!("  installed {name}{at}\n");
+    }
+    for name in &done.removed {
+        out += &format!("  removed {name}\n");
+    }
+    let count = done.lock.packages.len();
+    let packages = if count == 1 { "1 package".to_owned() } else { format!("{count} packages") };
+    let lock = if done.written { ", harn.lock is written" } else { "" };
+    out + &format!("{packages}{lock}\n")
+}

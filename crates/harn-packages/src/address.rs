@@ -1,0 +1,50 @@
+//! Addresses of repositories, and names in them: what git may be asked.
+
+use std::path::Path;
+
+use crate::{Result, trouble};
+
+/// The protocols that git may use.
+pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
+
+/// Whether a source that a person typed is a repository rather than a path.
+#[must_use]
+pub fn looks_like_a_repository(source: &str) -> bool {
+    let scp = source.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'));
+    source.contains("://") || scp || source.ends_with(".git")
+}
+
+/// Refuses what git would take for an option or a helper, and passwords, which would go into the lock file.
+pub(crate) fn check(alias: &str, url: &str) -> Result<()> {
+    let wrong = |why: &str| trouble(format!("dependency {alias}: the address {why}"));
+    if url.chars().any(char::is_control) {
+        return wrong("of its repository has control characters");
+    }
+    let scp = url.split_once(':').is_some_and(|(host, path)| {
+        host.contains('@') && !host.contains('/') && !host.starts_with('-') && !path.starts_with(':')
+    });
+    let known = match url.split_once("://") {
+        Some((scheme, _)) => PROTOCOLS.contains(&scheme),
+        None => scp || Path::new(url).is_absolute(),
+    };
+    if !known {
+        return wrong(&format!(
+            "'{url}' is none that git is asked here; there are https://..., ssh://..., git@HOST:PATH, file:///... and \
+             absolute paths"
+        ));
+    }
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+    if authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
+        return wrong("of its repository holds a password, which would be written to harn.lock; git has credential helpers");
+    }
+    Ok(())
+}
+
+/// Refuses names of tags, commits and branches that git would take for something else. `what` is the word for the name.
+pub(crate) fn check_name(alias: &str, name: &str, what: &str) -> Result<()> {
+    let odd = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
+    if name.starts_with('-') || name.contains(odd) || name.contains("..") || name.contains("@{") {
+        return trouble(format!("dependency {alias}: '{name}' cannot be the name of {what}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,460 @@
+//! From the manifest to the lock file to the files that imports find.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Component, Path, PathBuf};
+
+use harn_front::Through;
+use harn_system::{System, SystemExt};
+
+use crate::lock::{Lock, Locked};
+use crate::manifest::{Dependency, Origin, dependencies};
+use crate::{Result, Trouble, git, tree, trouble};
+
+/// Most bytes of a manifest or lock file.
+const MAX_TEXT: u64 = 16 << 20;
+
+/// How an installation may go about it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mode {
+    /// The lock file must be as it is.
+    pub locked: bool,
+    /// Repositories are not asked.
+    pub offline: bool,
+}
+
+/// What is looked up anew, though the lock file knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renew<'a> {
+    /// Nothing.
+    Nothing,
+    /// This dependency.
+    One(&'a str),
+    /// Everything.
+    All,
+}
+
+/// What an installation did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// The lock file as it is now.
+    pub lock: Lock,
+    /// Whether the lock file was written.
+    pub written: bool,
+    /// The packages whose files were written.
+    pub copied: Vec<String>,
+    /// The packages that went.
+    pub removed: Vec<String>,
+}
+
+/// A project with a manifest.
+pub struct Project<'a> {
+    system: &'a dyn System,
+    /// Its folder.
+    root: PathBuf,
+}
+
+/// What was found for the dependencies.
+struct Found {
+    lock: Lock,
+    /// Where the files of each package lie.
+    sources: BTreeMap<String, PathBuf>,
+}
+
+/// A dependency that is still to be looked at.
+struct Wanted {
+    dependency: Dependency,
+    /// The folder that its path is relative to.
+    base: PathBuf,
+    /// The same, relative to the project's folder.
+    shown: PathBuf,
+    /// The git package that asks for it.
+    asked_by_git: Option<String>,
+    /// Who asks for it, for messages.
+    asked_by: String,
+}
+
+impl<'a> Project<'a> {
+    /// The project that a folder belongs to; `None` where there is no manifest. The folder is absolute.
+    #[must_use]
+    pub fn near(system: &'a dyn System, folder: &Path) -> Option<Project<'a>> {
+        let manifest = harn_front::manifest_near(folder, &Through(system))?;
+        Some(Project { system, root: manifest.parent()?.to_owned() })
+    }
+
+    /// The project in a folder, which has a manifest.
+    #[must_use]
+    pub fn in_folder(system: &'a dyn System, root: PathBuf) -> Project<'a> {
+        Project { system, root }
+    }
+
+    /// The path of its manifest.
+    #[must_use]
+    pub fn manifest(&self) -> PathBuf {
+        self.root.join("harn.toml")
+    }
+
+    /// The text of its manifest.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn manifest_text(&self) -> Result<String> {
+        self.text(&self.manifest())
+    }
+
+    /// Looks up what the manifest asks for, writes the lock file, and puts the packages where imports find them.
+    ///
+    /// # Errors
+    /// What is wrong with the manifest, the lock file or a package; what git says.
+    pub async fn install(&self, mode: Mode, renew: Renew<'_>) -> Result<Done> {
+        let old = self.lock()?;
+        let found = self.resolve(old.as_ref(), mode, renew, false).await?;
+        let written = self.write_lock(old.as_ref(), &found.lock, mode)?;
+        let copied = self.materialise(&found)?;
+        let gone = old.iter().flat_map(|lock| &lock.packages).map(|package| package.name.as_str());
+        let mut removed = Vec::new();
+        for name in gone.filter(|name| found.lock.get(name).is_none()) {
+            for place in [self.folder_of(name), self.file_of(name)] {
+                if self.system.link_facts(&place).is_ok() {
+                    self.remove(&place)?;
+                    removed.push(name.to_owned());
+                }
+            }
+        }
+        Ok(Done { lock: found.lock, written, copied, removed })
+    }
+
+    /// Writes the lock file, and nothing else; whether it changed.
+    ///
+    /// # Errors
+    /// As [`Project::install`].
+    pub async fn write_lock_only(&self, mode: Mode, renew: Renew<'_>) -> Result<bool> {
+        let old = self.lock()?;
+        let found = self.resolve(old.as_ref(), mode, renew, false).await?;
+        self.write_lock(old.as_ref(), &found.lock, mode)
+    }
+
+    /// Sees to it that the packages are there as the lock file says, before a program is run or checked. Does nothing in a
+    /// project without dependencies.
+    ///
+    /// # Errors
+    /// A lock file that is missing or out of date, a package that was changed since it was installed, and what
+    /// [`Project::install`] says.
+    pub async fn ready(&self) -> Result<()> {
+        // What is wrong with the rest of a manifest is told by those who read it.
+        let Ok(text) = self.manifest_text() else { return Ok(()) };
+        if text.parse::<toml::Table>().is_err() || dependencies(&text, &self.manifest())?.is_empty() {
+            return Ok(());
+        }
+        let place = self.lock_path();
+        let Some(lock) = self.lock()? else {
+            return trouble(format!("{} is missing; run `harn install`", place.display()));
+        };
+        let found = self.resolve(Some(&lock), Mode::default(), Renew::Nothing, true).await?;
+        if let Some(name) = first_difference(&lock, &found.lock) {
+            return trouble(format!("{} is out of date for {name}; run `harn install`", place.display()));
+        }
+        self.materialise(&found).map(drop)
+    }
+
+    /// Walks from the manifest through everything that is needed. With `installed`, the copies of the project are taken
+    /// where they are what the lock file says, and nothing is looked up that the lock file does not know.
+    async fn resolve(&self, old: Option<&Lock>, mode: Mode, renew: Renew<'_>, installed: bool) -> Result<Found> {
+        let manifest = self.manifest();
+        let mut queue: VecDeque<Wanted> = VecDeque::new();
+        for dependency in dependencies(&self.manifest_text()?, &manifest)? {
+            queue.push_back(Wanted {
+                dependency,
+                base: self.root.clone(),
+                shown: PathBuf::new(),
+                asked_by_git: None,
+                asked_by: manifest.display().to_string(),
+            });
+        }
+        if let Renew::One(name) = renew
+            && !queue.iter().any(|wanted| wanted.dependency.alias == name)
+            && old.is_none_or(|lock| lock.get(name).is_none())
+        {
+            return trouble(format!("{} has no dependency {name}", manifest.display()));
+        }
+        let mut known: BTreeMap<String, (Locked, String)> = BTreeMap::new();
+        let mut sources = BTreeMap::new();
+        while let Some(wanted) = queue.pop_front() {
+            let name = wanted.dependency.alias.clone();
+            let before = old.and_then(|lock| lock.get(&name));
+            let (locked, place, shown) = match &wanted.dependency.origin {
+                Origin::Path(path) => {
+                    if let Some(package) = &wanted.asked_by_git {
+                        return trouble(format!(
+                            "git package {package} has the path dependency {name}; a package from a repository can only \
+                             depend on others from repositories"
+                        ));
+                    }
+                    self.by_path(&name, &wanted, path)?
+                }
+                Origin::Git { url, want } => {
+                    let source = format!("git+{url}");
+                    let fits = |locked: &&Locked| {
+                        locked.source == source && locked.rev_request.as_deref() == Some(want.name())
+                    };
+                    let renewed = renew == Renew::All || renew == Renew::One(&name);
+                    match before.filter(fits).filter(|_| !renewed) {
+                        Some(locked) => {
+                            let place = self.locked_files(locked, url, mode, installed).await?;
+                            (locked.clone(), place, PathBuf::new())
+                        }
+                        None if installed => {
+                            let place = self.lock_path();
+                            return trouble(format!(
+                                "{} is out of date for {name}; run `harn install`",
+                                place.display()
+                            ));
+                        }
+                        None => {
+                            if mode.offline {
+                                return trouble(format!(
+                                    "{name} is not in {}, and `--offline` was given",
+                                    self.lock_path().display()
+                                ));
+                            }
+                            let found = async {
+                                let commit = git::commit_of(self.system, url, want).await?;
+                                let place = git::fetch(self.system, &self.cache()?, url, &commit, false).await?;
+                                Ok((commit, place))
+                            };
+                            let (commit, place) = found
+                                .await
+                                .map_err(|Trouble(why)| Trouble(format!("dependency {name}: {why}")))?;
+                            let locked = Locked {
+                                name: name.clone(),
+                                source,
+                                rev_request: Some(want.name().to_owned()),
+                                commit: Some(commit),
+                                content_hash: Some(tree::digest(self.system, &place)?),
+                            };
+                            (locked, place, PathBuf::new())
+                        }
+                    }
+                }
+            };
+            if let Some((other, by)) = known.get(&name) {
+                if *other != locked {
+                    return trouble(format!(
+                        "{by} and {} want different things under the name {name}: {} and {}",
+                        wanted.asked_by,
+                        said(other),
+                        said(&locked)
+                    ));
+                }
+                continue;
+            }
+            self.queue_its_own(&mut queue, &wanted.dependency, &place, shown)?;
+            sources.insert(name.clone(), place);
+            known.insert(name, (locked, wanted.asked_by));
+        }
+        let packages = known.into_values().map(|(locked, _)| locked).collect();
+        Ok(Found { lock: Lock { packages }, sources })
+    }
+
+    /// A path dependency: its entry in the lock file, its place, and that relative to the project.
+    fn by_path(&self, name: &str, wanted: &Wanted, path: &Path) -> Result<(Locked, PathBuf, PathBuf)> {
+        let place = wanted.base.join(path);
+        let shown = if path.is_absolute() { path.to_owned() } else { tidy(&wanted.shown.join(path)) };
+        let Ok(real) = self.system.canonical(&place) else {
+            return trouble(format!("dependency {name}: there is nothing at {}", place.display()));
+        };
+        let facts = self.system.facts(&real).map_err(|e| Trouble(format!("dependency {name}: {e}")))?;
+        if !facts.is_dir() && real.extension().is_none_or(|e| e != "harn") {
+            return trouble(format!(
+                "dependency {name}: {} is neither a folder nor a .harn file",
+                place.display()
+            ));
+        }
+        let root = self.system.canonical(&self.root).unwrap_or_else(|_| self.root.clone());
+        if root.starts_with(&real) {
+            return trouble(format!("dependency {name}: {} holds the project itself", place.display()));
+        }
+        let source = format!("path+file://{}", shown.display().to_string().replace('\\', "/"));
+        let locked =
+            Locked { name: name.to_owned(), source, rev_request: None, commit: None, content_hash: None };
+        Ok((locked, real, shown))
+    }
+
+    /// The files of a git package that the lock file knows, checked against its digest.
+    async fn locked_files(&self, locked: &Locked, url: &str, mode: Mode, installed: bool) -> Result<PathBuf> {
+        let (name, wanted) = (&locked.name, locked.content_hash.as_deref().unwrap_or_default());
+        let copy = self.folder_of(name);
+        if installed && self.system.is_dir(&copy) {
+            if tree::digest(self.system, &copy).is_ok_and(|digest| digest == wanted) {
+                return Ok(copy);
+            }
+            return trouble(format!(
+                "{} was changed since it was installed; `harn install` brings dependency {name} back as {} has it",
+                copy.display(),
+                self.lock_path().display()
+            ));
+        }
+        let cache = self.cache()?;
+        let commit = locked.commit.as_deref().unwrap_or_default();
+        let place = git::fetch(self.system, &cache, url, commit, mode.offline)
+            .await
+            .map_err(|Trouble(why)| Trouble(format!("dependency {name}: {why}")))?;
+        if tree::digest(self.system, &place)? == wanted {
+            return Ok(place);
+        }
+        // What lies in the cache may have been damaged: it is taken once more.
+        if !mode.offline {
+            self.remove(&place)?;
+            let place = git::fetch(self.system, &cache, url, commit, false)
+                .await
+                .map_err(|Trouble(why)| Trouble(format!("dependency {name}: {why}")))?;
+            if tree::digest(self.system, &place)? == wanted {
+                return Ok(place);
+            }
+        }
+        trouble(format!(
+            "dependency {name}: commit {commit} does not have the content that {} says (content_hash {wanted})",
+            self.lock_path().display()
+        ))
+    }
+
+    /// Adds what a package needs itself.
+    fn queue_its_own(
+        &self,
+        queue: &mut VecDeque<Wanted>,
+        dependency: &Dependency,
+        place: &Path,
+        shown: PathBuf,
+    ) -> Result<()> {
+        let name = &dependency.alias;
+        let manifest = place.join("harn.toml");
+        let text = if self.system.is_file(&manifest) { Some(self.text(&manifest)?) } else { None };
+        if let Some(wanted) = &dependency.package {
+            let table = text.as_deref().unwrap_or_default().parse::<toml::Table>().unwrap_or_default();
+            let own = table.get("package").and_then(|p| p.get("name")).and_then(toml::Value::as_str);
+            if own != Some(wanted) {
+                let own = own.map_or("has no name".to_owned(), |own| format!("is called '{own}'"));
+                return trouble(format!("dependency {name}: the package should be '{wanted}', but it {own}"));
+            }
+        }
+        let Some(text) = text else { return Ok(()) };
+        let is_git = matches!(dependency.origin, Origin::Git { .. });
+        for own in dependencies(&text, &manifest)? {
+            queue.push_back(Wanted {
+                dependency: own,
+                base: place.to_owned(),
+                shown: shown.clone(),
+                asked_by_git: is_git.then(|| name.clone()),
+                asked_by: format!("package {name}"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Copies packages that are not what they should be; their names.
+    fn materialise(&self, found: &Found) -> Result<Vec<String>> {
+        let mut copied = Vec::new();
+        for (name, source) in &found.sources {
+            let is_file = self.system.is_file(source);
+            let (target, other) = match is_file {
+                true => (self.file_of(name), self.folder_of(name)),
+                false => (self.folder_of(name), self.file_of(name)),
+            };
+            if self.system.link_facts(&other).is_ok() {
+                self.remove(&other)?;
+            }
+            if target == *source || tree::same(self.system, source, &target) {
+                continue;
+            }
+            tree::copy(self.system, source, &target)
+                .map_err(|Trouble(why)| Trouble(format!("dependency {name}: {why}")))?;
+            copied.push(name.clone());
+        }
+        Ok(copied)
+    }
+
+    fn write_lock(&self, old: Option<&Lock>, new: &Lock, mode: Mode) -> Result<bool> {
+        if old == Some(new) || (old.is_none() && new.packages.is_empty()) {
+            return Ok(false);
+        }
+        let place = self.lock_path();
+        if mode.locked {
+            return trouble(format!("{} would need to change, and `--locked` was given", place.display()));
+        }
+        let written = self.system.replace(&place, new.text().as_bytes());
+        written.map_err(|e| Trouble(format!("cannot write {}: {e}", place.display())))?;
+        Ok(true)
+    }
+
+    /// The lock file, if there is one.
+    fn lock(&self) -> Result<Option<Lock>> {
+        let place = self.lock_path();
+        if self.system.link_facts(&place).is_err() {
+            return Ok(None);
+        }
+        Lock::read(&self.text(&place)?, &place).map(Some)
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.root.join("harn.lock")
+    }
+
+    fn folder_of(&self, name: &str) -> PathBuf {
+        self.root.join(".harn/packages").join(name)
+    }
+
+    fn file_of(&self, name: &str) -> PathBuf {
+        self.root.join(".harn/packages").join(format!("{name}.harn"))
+    }
+
+    fn text(&self, path: &Path) -> Result<String> {
+        self.system
+            .read_text(path, MAX_TEXT)
+            .map_err(|e| Trouble(format!("cannot read {}: {e}", path.display())))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.system.remove(path).map_err(|e| Trouble(format!("cannot remove {}: {e}", path.display())))
+    }
+
+    /// `HARN_CACHE_DIR`, else the user's folder for caches.
+    fn cache(&self) -> Result<PathBuf> {
+        let set = |name: &str| self.system.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let place = set("HARN_CACHE_DIR")
+            .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("harn")))
+            .or_else(|| set("HOME").map(|folder| folder.join(".cache/harn")));
+        let Some(place) = place else {
+            return trouble("there is no folder for the cache of packages: set HARN_CACHE_DIR");
+        };
+        Ok(self.system.work_dir().join(place))
+    }
+}
+
+/// The first package that two lock files do not agree on.
+fn first_difference(old: &Lock, new: &Lock) -> Option<String> {
+    let differs = |name: &str| old.get(name) != new.get(name);
+    let mut names = old.packages.iter().chain(&new.packages).map(|package| package.name.as_str());
+    names.find(|name| differs(name)).map(str::to_owned)
+}
+
+/// A locked package as a message says it.
+fn said(locked: &Locked) -> String {
+    match &locked.rev_request {
+        Some(rev) => format!("{} at {rev}", locked.source),
+        None => locked.source.clone(),
+    }
+}
+
+/// A relative path without `.` and inner `..`.
+fn tidy(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}

@@ -1,0 +1,56 @@
+//! Comments that document a declaration: those that stand right above it.
+
+/// The comment right above a place, without its signs: lines of `//` or `///` without a gap, or a block that ends on
+/// the line above. Empty when there is none.
+pub fn comment_above(text: &str, start: usize) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    let mut end = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    while end > 0 {
+        let head = &text[..end - 1];
+        let begin = head.rfind('\n').map_or(0, |at| at + 1);
+        let line = head[begin..].trim();
+        let Some(comment) = line.strip_prefix("//") else { break };
+        lines.push(comment.trim_start_matches('/').trim());
+        end = begin;
+    }
+    if !lines.is_empty() {
+        lines.reverse();
+        return lines.join("\n");
+    }
+    let head = text[..end].trim_end();
+    if !head.ends_with("*/") || text[head.len()..start].matches('\n').count() > 1 {
+        return String::new();
+    }
+    let Some(open) = head.rfind("/*") else { return String::new() };
+    let inner = head[open + 2..head.len() - 2].trim_start_matches('*');
+    let strip = |line: &str| line.trim().trim_start_matches('*').trim().to_owned();
+    inner.lines().map(strip).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// The lines of `//!` at the head of a file, which say what the file is for.
+pub fn head_comment(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start).skip_while(|line| line.starts_with("#!"));
+    let lines = lines.map_while(|line| line.strip_prefix("//!"));
+    lines.map(str::trim).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_above_a_declaration() {
+        let text = "// one\n// two\nfn f() { }\n\n/** three */\nfn g() { }\n// far\n\nfn h() { }";
+        let at = |word: &str| text.find(word).expect("the word");
+        assert_eq!(comment_above(text, at("fn f")), "one\ntwo");
+        assert_eq!(comment_above(text, at("fn g")), "three");
+        assert_eq!(comment_above(text, at("fn h")), "");
+        assert_eq!(comment_above(text, 0), "");
+    }
+
+    #[test]
+    fn the_head_of_a_file() {
+        assert_eq!(head_comment("//! One.\n//! Two.\n\n//! Three.\nfn f() { }"), "One.\nTwo.");
+        assert_eq!(head_comment("// One.\n"), "");
+    }
+}
