@@ -53,7 +53,14 @@ fn modules() {
     let ran = harn(&["explain", "std/path"]);
     assert_eq!(ran.code, 0, "{}", ran.shown());
     assert!(ran.out.starts_with("std/path    module\n\n"), "{}", ran.out);
-    assert!(ran.out.contains("\nfn list_files(dir)\n    Names of the files in a directory.\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("\nfn list_files(dir)\n    Names of the files in a directory.\n"),
+        "{}",
+        ran.out
+    );
     let ran = harn(&["explain", "std/pth"]);
-    assert_eq!((ran.code, ran.err.as_str()), (1, "error: there is no module `std/pth` (did you mean `std/path`?)\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (1, "error: there is no module `std/pth` (did you mean `std/path`?)\n")
+    );
 }

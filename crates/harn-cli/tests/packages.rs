@@ -117,7 +117,10 @@ fn a_folder_beside_the_project() {
     assert!(scene.bad(&["run", "main.harn"]).contains("tools"));
     assert_eq!(
         scene.bad(&["remove", "tools"]),
-        format!("error: {} has no dependency tools\n", scene.path("app/harn.toml").canonicalize().unwrap().display())
+        format!(
+            "error: {} has no dependency tools\n",
+            scene.path("app/harn.toml").canonicalize().unwrap().display()
+        )
     );
 }
 
@@ -132,7 +135,10 @@ fn packages_of_packages_and_single_files() {
     ]);
     let said = scene.bad(&["run", "main.harn"]);
     assert!(said.contains("harn.lock is missing; run `harn install`"), "{said}");
-    assert_eq!(scene.good(&["install"]), "  installed one\n  installed outer\n2 packages, harn.lock is written\n");
+    assert_eq!(
+        scene.good(&["install"]),
+        "  installed one\n  installed outer\n2 packages, harn.lock is written\n"
+    );
     assert!(scene.read("app/harn.lock").contains("source = \"path+file://../libs/one.harn\""));
     assert_eq!(scene.good(&["run", "main.harn"]), "41\n");
     assert_eq!(scene.good(&["install", "--locked"]), "2 packages\n");
@@ -152,9 +158,13 @@ fn a_repository_is_locked_and_verified() {
     let Some(scene) = with_tools() else { return };
     let url = scene.url("tools");
     let said = scene.good(&["add", &url, "--tag", "v1"]);
-    assert!(said.starts_with("  installed tools at ") && said.ends_with("1 package, harn.lock is written\n"), "{said}");
+    assert!(
+        said.starts_with("  installed tools at ") && said.ends_with("1 package, harn.lock is written\n"),
+        "{said}"
+    );
     let lock = scene.read("app/harn.lock");
-    for part in ["rev_request = \"v1\"", "commit = \"", "content_hash = \"sha256:", &format!("\"git+{url}\"")] {
+    for part in ["rev_request = \"v1\"", "commit = \"", "content_hash = \"sha256:", &format!("\"git+{url}\"")]
+    {
         assert!(lock.contains(part), "{lock}");
     }
     assert_eq!(scene.good(&["run", "main.harn"]), "8\n");

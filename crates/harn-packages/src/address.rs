@@ -35,7 +35,9 @@ pub(crate) fn check(alias: &str, url: &str) -> Result<()> {
     }
     let authority = url.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) {
-        return wrong("of its repository holds a password, which would be written to harn.lock; git has credential helpers");
+        return wrong(
+            "of its repository holds a password, which would be written to harn.lock; git has credential helpers",
+        );
     }
     Ok(())
 }

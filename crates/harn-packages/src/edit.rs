@@ -51,7 +51,8 @@ pub fn remove(text: &str, manifest: &Path, alias: &str) -> Result<String> {
 }
 
 fn parse(text: &str, manifest: &Path) -> Result<DocumentMut> {
-    text.parse().map_err(|e: toml_edit::TomlError| Trouble(format!("{}: {}", manifest.display(), e.message())))
+    text.parse()
+        .map_err(|e: toml_edit::TomlError| Trouble(format!("{}: {}", manifest.display(), e.message())))
 }
 
 #[cfg(test)]

@@ -26,7 +26,9 @@ pub async fn default_branch(system: &dyn System, url: &str) -> Result<String> {
     let branch = text.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.split('\t').next());
     match branch {
         Some(branch) => Ok(branch.to_owned()),
-        None => trouble(format!("{url} does not say which branch is its main one; choose one with --rev or --branch")),
+        None => trouble(format!(
+            "{url} does not say which branch is its main one; choose one with --rev or --branch"
+        )),
     }
 }
 
@@ -44,7 +46,8 @@ pub(crate) async fn commit_of(system: &dyn System, url: &str, want: &Want) -> Re
         }
     };
     // An annotated tag has an object of its own; what it points to stands behind it.
-    let found = lines.lines().last().and_then(|line| line.split('\t').next()).filter(|commit| is_commit(commit));
+    let found =
+        lines.lines().last().and_then(|line| line.split('\t').next()).filter(|commit| is_commit(commit));
     match (found, want) {
         (Some(commit), _) => Ok(commit.to_owned()),
         (None, Want::Branch(_)) => trouble(format!("there is no branch '{name}' in {url}")),
@@ -99,9 +102,11 @@ async fn take(system: &dyn System, draft: &Path, url: &str, commit: &str) -> Res
     git(system, None, &["init", "--quiet", "--", &draft.display().to_string()]).await?;
     let inside = Some(draft);
     // Not every server gives a commit by its name; then all branches and tags are taken.
-    let alone = git(system, inside, &["fetch", "--quiet", "--depth", "1", "--no-tags", "--", url, commit]).await;
+    let alone =
+        git(system, inside, &["fetch", "--quiet", "--depth", "1", "--no-tags", "--", url, commit]).await;
     if alone.is_err() {
-        let all = ["fetch", "--quiet", "--", url, "+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*"];
+        let all =
+            ["fetch", "--quiet", "--", url, "+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*"];
         git(system, inside, &all).await?;
     }
     let there = git(system, inside, &["checkout", "--quiet", "--force", "--detach", commit]).await;
@@ -140,9 +145,9 @@ async fn git(system: &dyn System, dir: Option<&Path>, arguments: &[&str]) -> Res
     command.env.extend(own.map(|name| (name.to_owned(), None)));
     let what = arguments.first().copied().unwrap_or_default();
     let finished = system.run(command).await.map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            Trouble("git is needed for dependencies from repositories, and there is no `git` in PATH".to_owned())
-        }
+        std::io::ErrorKind::NotFound => Trouble(
+            "git is needed for dependencies from repositories, and there is no `git` in PATH".to_owned(),
+        ),
         _ => Trouble(format!("git {what}: {e}")),
     })?;
     if finished.timed_out {

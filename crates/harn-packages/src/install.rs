@@ -158,7 +158,13 @@ impl<'a> Project<'a> {
 
     /// Walks from the manifest through everything that is needed. With `installed`, the copies of the project are taken
     /// where they are what the lock file says, and nothing is looked up that the lock file does not know.
-    async fn resolve(&self, old: Option<&Lock>, mode: Mode, renew: Renew<'_>, installed: bool) -> Result<Found> {
+    async fn resolve(
+        &self,
+        old: Option<&Lock>,
+        mode: Mode,
+        renew: Renew<'_>,
+        installed: bool,
+    ) -> Result<Found> {
         let manifest = self.manifest();
         let mut queue: VecDeque<Wanted> = VecDeque::new();
         for dependency in dependencies(&self.manifest_text()?, &manifest)? {
@@ -218,7 +224,8 @@ impl<'a> Project<'a> {
                             }
                             let found = async {
                                 let commit = git::commit_of(self.system, url, want).await?;
-                                let place = git::fetch(self.system, &self.cache()?, url, &commit, false).await?;
+                                let place =
+                                    git::fetch(self.system, &self.cache()?, url, &commit, false).await?;
                                 Ok((commit, place))
                             };
                             let (commit, place) = found

@@ -62,7 +62,8 @@ impl Lock {
             let hexadecimal = |commit: &String| {
                 matches!(commit.len(), 40 | 64) && commit.bytes().all(|b| b.is_ascii_hexdigit())
             };
-            if is_git && !(package.commit.as_ref().is_some_and(hexadecimal) && package.content_hash.is_some()) {
+            if is_git && !(package.commit.as_ref().is_some_and(hexadecimal) && package.content_hash.is_some())
+            {
                 return Err(wrong(&format!("{} lacks its commit or content_hash", package.name)));
             }
         }
@@ -137,6 +138,8 @@ mod tests {
         assert!(read(&format!("{head}source = \"git+x\"\n")).contains("lacks its commit"));
         let one = "[[package]]\nname = \"a\"\nsource = \"path+file://a\"\n";
         assert!(read(&format!("version = 1\n{one}{one}")).contains("twice"));
-        assert!(read("version = 1\n[[package]]\nname = \"../a\"\nsource = \"path+file://a\"\n").contains("alias"));
+        assert!(
+            read("version = 1\n[[package]]\nname = \"../a\"\nsource = \"path+file://a\"\n").contains("alias")
+        );
     }
 }

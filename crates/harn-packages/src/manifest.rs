@@ -67,7 +67,8 @@ pub fn dependencies(text: &str, manifest: &Path) -> Result<Vec<Dependency>> {
     };
     let mut found = Vec::with_capacity(entries.len());
     for (alias, entry) in entries {
-        let dependency = dependency(alias, entry).map_err(|Trouble(why)| Trouble(format!("{shown}: {why}")))?;
+        let dependency =
+            dependency(alias, entry).map_err(|Trouble(why)| Trouble(format!("{shown}: {why}")))?;
         found.push(dependency);
     }
     found.sort_by(|a, b| a.alias.cmp(&b.alias));
@@ -124,7 +125,9 @@ fn dependency(alias: &str, entry: &Value) -> Result<Dependency> {
         return trouble(format!("dependency {alias}: only one of rev, tag and branch can be given"));
     }
     match (text("git")?, text("path")?) {
-        (Some(_), Some(_)) => trouble(format!("dependency {alias} has both git and path; it can have one source")),
+        (Some(_), Some(_)) => {
+            trouble(format!("dependency {alias} has both git and path; it can have one source"))
+        }
         (None, None) => trouble(format!("dependency {alias} is missing a git or path source")),
         (None, Some(_)) if want.is_some() => {
             trouble(format!("dependency {alias}: rev, tag and branch belong to a git source"))
@@ -195,7 +198,10 @@ mod tests {
             ("a = 5", "dependency a: expected a path or a table such as"),
             ("a = {}", "dependency a is missing a git or path source"),
             ("a = { git = \"https://x.test/a\" }", "dependency a: a git source needs a rev, tag or branch"),
-            ("a = { git = \"https://x.test/a\", rev = \"1\", branch = \"m\" }", "only one of rev, tag and branch"),
+            (
+                "a = { git = \"https://x.test/a\", rev = \"1\", branch = \"m\" }",
+                "only one of rev, tag and branch",
+            ),
             ("a = { git = \"https://x.test/a\", path = \"..\", rev = \"1\" }", "both git and path"),
             ("a = { path = \"..\", branch = \"m\" }", "belong to a git source"),
             ("a = { path = 5 }", "dependency a: path must be text"),

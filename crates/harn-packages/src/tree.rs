@@ -21,7 +21,8 @@ const LEFT_OUT: [&str; 2] = [".git", ".harn"];
 /// # Errors
 /// A link or device in it: a link could lead out of the package. Files that cannot be listed.
 pub(crate) fn files(system: &dyn System, root: &Path) -> Result<Vec<PathBuf>> {
-    let cannot = |path: &Path, why: &dyn std::fmt::Display| Trouble(format!("cannot read {}: {why}", path.display()));
+    let cannot =
+        |path: &Path, why: &dyn std::fmt::Display| Trouble(format!("cannot read {}: {why}", path.display()));
     if system.facts(root).map_err(|e| cannot(root, &e))?.is_file() {
         return Ok(vec![PathBuf::new()]);
     }
@@ -39,7 +40,10 @@ pub(crate) fn files(system: &dyn System, root: &Path) -> Result<Vec<PathBuf>> {
                 Kind::File => found.push(path),
                 Kind::Dir => folders.push(path),
                 Kind::Link => {
-                    return trouble(format!("{} is a link; a package holds files and folders only", whole.display()));
+                    return trouble(format!(
+                        "{} is a link; a package holds files and folders only",
+                        whole.display()
+                    ));
                 }
                 Kind::Other => return trouble(format!("{} is neither file nor folder", whole.display())),
             }
@@ -107,7 +111,9 @@ pub(crate) fn copy(system: &dyn System, from: &Path, to: &Path) -> Result<()> {
         system.remove(to).map_err(|e| cannot("replace", to, &e))?;
     }
     system.rename(&draft, to).map_err(|e| match e {
-        harn_system::MoveError::NotMoved(e) | harn_system::MoveError::NotRemoved(e) => cannot("write", to, &e),
+        harn_system::MoveError::NotMoved(e) | harn_system::MoveError::NotRemoved(e) => {
+            cannot("write", to, &e)
+        }
     })
 }
 

@@ -69,8 +69,9 @@ fn indented(program: &str) -> String {
 
 /// Lists every name by topic.
 pub(crate) fn overview(vm: &Vm) -> String {
-    let mut out =
-        String::from("`harn explain NAME` describes a builtin, `harn explain list.map` a method,\n`harn explain std/math` a module.\n");
+    let mut out = String::from(
+        "`harn explain NAME` describes a builtin, `harn explain list.map` a method,\n`harn explain std/math` a module.\n",
+    );
     let mut section = |title: &str, names: Vec<&str>| {
         let _ = write!(out, "\n{title}\n{}", columns(&names));
     };

@@ -63,8 +63,11 @@ impl Module {
             self.path, self.doc
         );
         for export in &self.exports {
-            let _ =
-                write!(page, "\n## {}\n\n```harn part\n{}\n```\n\n{}\n", export.name, export.head, export.doc);
+            let _ = write!(
+                page,
+                "\n## {}\n\n```harn part\n{}\n```\n\n{}\n",
+                export.name, export.head, export.doc
+            );
         }
         (self.file(), page)
     }
@@ -98,8 +101,9 @@ fn read(path: &str) -> Option<Module> {
 /// What `pub import` exports again, as the module that declares it tells.
 fn passed_on(import: &Import) -> Vec<Export> {
     let known = read(&import.path).map_or_else(Vec::new, |module| module.exports);
-    let wanted =
-        |export: &Export| import.names.as_ref().is_none_or(|names| names.iter().any(|n| n.name == export.name));
+    let wanted = |export: &Export| {
+        import.names.as_ref().is_none_or(|names| names.iter().any(|n| n.name == export.name))
+    };
     known.into_iter().filter(wanted).collect()
 }
 
