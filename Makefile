@@ -64,7 +64,7 @@ python: ## build the Python package (a wheel in target/python/wheels) and run it
 	cd python && VIRTUAL_ENV=$(VENV) CARGO_TARGET_DIR=$(abspath $(TARGET)) $(VENV)/bin/maturin build --profile $(PROFILE) \
 	  --interpreter $(VENV)/bin/python --out $(abspath $(TARGET))/python/wheels
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps $(abspath $(TARGET))/python/wheels/*.whl
-	cd python && $(VENV)/bin/pytest $(PYTEST)
+	cd $(abspath $(TARGET))/python && $(VENV)/bin/pytest -p no:cacheprovider -c $(CURDIR)/python/pyproject.toml $(CURDIR)/python/tests $(PYTEST)
 
 workers: ## two workers share 1,000 runs while they are killed again and again
 	HARN_RUNS=1000 $(CARGO) test --package harn-cli --test it two_workers_share -- --nocapture

@@ -8,7 +8,7 @@ from ._errors import HarnSpecError, HarnThrown
 from ._program import Machine
 from ._specs import RuntimeSpec, given
 from ._values import Function, Stream, opaque
-from ._wait import wait, wait_async
+from ._wait import loops, running_loop, wait, wait_async
 
 _CONTEXT = ("tool_use_id", "references", "services")
 
@@ -83,12 +83,11 @@ class EventStream(Stream):
 
     __slots__ = ("_runtime",)
 
-    def __init__(self, handle: Any, runtime: Any) -> None:
+    def __init__(self, handle: Any, runtime: Any, loop: Any) -> None:
         super().__init__(handle)
         # The run goes on for as long as somebody reads it, even if the runtime is not held any more.
         self._runtime = runtime
-        # The run has begun already.
-        self._enter()
+        self._loop = loop
 
 
 class _Members:
@@ -152,13 +151,28 @@ class Runtime(_Members):
         except HarnThrown as error:
             raise _spec_error(error) from None
 
+    def _start(self, name: str, *args: Any) -> EventStream:
+        # A run begins at once: its handlers must find the loop that is going to read it.
+        loop = running_loop()
+        if loop is not None:
+            loops.enter(loop)
+        try:
+            stream = wait(self._ask(name, args), brief=True)
+        except BaseException as error:
+            if loop is not None:
+                loops.leave(loop)
+            if isinstance(error, HarnThrown):
+                raise _spec_error(error) from None
+            raise
+        return EventStream(stream._handle, self, loop)
+
     def query(self, prompt: str, *, thread_id: str) -> EventStream:
         """Runs the coordinator."""
-        return EventStream(self._do("query", prompt, {"thread_id": thread_id})._handle, self)
+        return self._start("query", prompt, {"thread_id": thread_id})
 
     def run_specialist(self, name: str, prompt: str, *, thread_id: Optional[str] = None) -> EventStream:
         """Runs a specialist without the coordinator."""
-        return EventStream(self._do("run_specialist", name, prompt, given(thread_id=thread_id))._handle, self)
+        return self._start("run_specialist", name, prompt, given(thread_id=thread_id))
 
     def mock(self, *answers: Any) -> None:
         """Queues answers for calls of the provider ``mock``."""

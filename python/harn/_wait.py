@@ -20,10 +20,10 @@ def running_loop() -> Optional[asyncio.AbstractEventLoop]:
         return None
 
 
-def wait(pending: Any, timeout: Optional[float] = None) -> Any:
-    """Waits; a signal or a time limit stops the call."""
+def wait(pending: Any, timeout: Optional[float] = None, *, brief: bool = False) -> Any:
+    """Waits; a signal or a time limit stops the call. ``brief`` is for what waits for no function of Python."""
     # A wait inside of a coroutine holds its loop up: coroutines of handlers must not run there.
-    loop = running_loop()
+    loop = None if brief else running_loop()
     if loop is not None:
         loops.block(loop)
     try:

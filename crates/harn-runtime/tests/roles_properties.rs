@@ -303,14 +303,14 @@ fn tenants_that_share_their_stores_never_see_each_other() {
     // What each tenant should find, from its own doings alone.
     let mut found = 0;
     for (at, (op, seen)) in ops.iter().zip(&seen).enumerate() {
-        let own = ops[..at].iter().filter(|o| o["tenant"] == op["tenant"]);
+        let mut own = ops[..at].iter().filter(|o| o["tenant"] == op["tenant"]);
         let expected = match op["kind"].as_str().unwrap() {
             "recall" => own
                 .filter(|o| o["kind"] == "say" && o["thread"] == op["thread"])
                 .flat_map(|o| [o["text"].clone(), o["text"].clone()])
                 .collect(),
             "plan" => {
-                let last = own.filter(|o| o["kind"] == "store" && o["id"] == op["id"]).next_back();
+                let last = own.rfind(|o| o["kind"] == "store" && o["id"] == op["id"]);
                 last.map_or(Json::Null, |o| json!([o["text"]]))
             }
             "resolve" => {
