@@ -17,11 +17,36 @@ struct Entry {
     value: Value,
 }
 
+/// Where an entry is.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Of the key, so that keys need not be looked at where theirs differ, nor when the table grows.
+    hash: u32,
+    at: u32,
+}
+
+impl Slot {
+    fn new(entry: &Entry, at: usize) -> Slot {
+        Slot { hash: entry.key.hash_code(), at: at as u32 }
+    }
+
+    #[inline(always)]
+    fn table_hash(&self) -> u64 {
+        table_hash(self.hash)
+    }
+}
+
+/// `hashbrown` takes its control bits from the top of a 64-bit hash and ours has 32: spread them.
+#[inline(always)]
+fn table_hash(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 /// How entries are found when there are many.
 #[derive(Clone)]
 struct Index {
-    /// Places in `entries` by the hash of the key.
-    table: HashTable<u32>,
+    /// Places in `entries`.
+    table: HashTable<Slot>,
     /// The place where a key was found last: who reads an entry often writes it next.
     last: Cell<u32>,
     /// Places in `entries` of the keys that are printed forms of the ints that it covers. They are in the table, too.
@@ -81,8 +106,9 @@ impl Dict {
     #[inline(never)]
     fn find_equal(&self, key: &Str) -> Option<usize> {
         let Some(index) = &self.index else { return self.entries.iter().position(|e| e.key == *key) };
-        let hash = u64::from(key.hash_code()).wrapping_mul(SPREAD);
-        let at = *index.table.find(hash, |&at| self.entries[at as usize].key == *key)?;
+        let hash = key.hash_code();
+        let same = |slot: &Slot| slot.hash == hash && self.entries[slot.at as usize].key == *key;
+        let at = index.table.find(table_hash(hash), same)?.at;
         index.last.set(at);
         Some(at as usize)
     }
@@ -90,12 +116,12 @@ impl Dict {
     fn find_text(&self, key: &str) -> Option<usize> {
         match &self.index {
             None => self.entries.iter().position(|e| e.key.as_str() == key),
-            Some(index) => index
-                .table
-                .find(u64::from(hash_text(key)).wrapping_mul(SPREAD), |&at| {
-                    self.entries[at as usize].key.as_str() == key
-                })
-                .map(|&at| at as usize),
+            Some(index) => {
+                let hash = hash_text(key);
+                let same =
+                    |slot: &Slot| slot.hash == hash && self.entries[slot.at as usize].key.as_str() == key;
+                index.table.find(table_hash(hash), same).map(|slot| slot.at as usize)
+            }
         }
     }
 
@@ -230,9 +256,8 @@ impl Dict {
         if int.is_some() && table.len() == table.capacity() {
             cover_ints(entries, ints);
         }
-        table.insert_unique(u64::from(hash).wrapping_mul(SPREAD), at as u32, |&i| {
-            spread_hash(&entries[i as usize])
-        });
+        let slot = Slot { hash, at: at as u32 };
+        table.insert_unique(slot.table_hash(), slot, Slot::table_hash);
         if let Some(int) = int {
             ints.set(int, at as u32);
         }
@@ -243,7 +268,8 @@ impl Dict {
         let entries = &self.entries;
         let mut table = HashTable::with_capacity(entries.len() * 2);
         for (at, entry) in entries.iter().enumerate() {
-            table.insert_unique(spread_hash(entry), at as u32, |&i| spread_hash(&entries[i as usize]));
+            let slot = Slot::new(entry, at);
+            table.insert_unique(slot.table_hash(), slot, Slot::table_hash);
         }
         let mut ints = ArrayPart::default();
         cover_ints(entries, &mut ints);
@@ -252,23 +278,27 @@ impl Dict {
 
     /// Removes the key with this text, and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let at = self.find_text(key)?;
-        self.order.take();
-        let last = self.entries.len() - 1;
-        if let Some(index) = &mut self.index {
-            let Index { table, ints, .. } = &mut **index;
-            let (gone, moved) = (&self.entries[at], &self.entries[last]);
-            if let Ok(slot) = table.find_entry(spread_hash(gone), |&i| i as usize == at) {
-                slot.remove();
-            }
-            int_of(key).and_then(|int| ints.clear(int));
-            if at != last {
-                if let Some(place) = table.find_mut(spread_hash(moved), |&i| i as usize == last) {
-                    *place = at as u32;
+        let last = self.entries.len().checked_sub(1)?;
+        let at = match &mut self.index {
+            None => self.entries.iter().position(|entry| entry.key.as_str() == key)?,
+            Some(index) => {
+                let Index { table, ints, .. } = &mut **index;
+                let entries = &self.entries;
+                let hash = hash_text(key);
+                let same = |slot: &Slot| slot.hash == hash && entries[slot.at as usize].key.as_str() == key;
+                let at = table.find_entry(table_hash(hash), same).ok()?.remove().0.at as usize;
+                int_of(key).and_then(|int| ints.clear(int));
+                if at != last {
+                    let moved = Slot::new(&entries[last], last);
+                    if let Some(slot) = table.find_mut(moved.table_hash(), |slot| slot.at == moved.at) {
+                        slot.at = at as u32;
+                    }
+                    int_of(&entries[last].key).map(|int| ints.set(int, at as u32));
                 }
-                int_of(&moved.key).map(|int| ints.set(int, at as u32));
+                at
             }
-        }
+        };
+        self.order.take();
         self.unordered |= at != last;
         Some(self.entries.swap_remove(at).value)
     }
@@ -329,10 +359,6 @@ impl Dict {
     }
 }
 
-fn spread_hash(entry: &Entry) -> u64 {
-    u64::from(entry.key.hash_code()).wrapping_mul(SPREAD)
-}
-
 /// Lets the array cover the keys that are ints, if there are enough of them.
 #[cold]
 fn cover_ints(entries: &[Entry], ints: &mut ArrayPart) {
@@ -345,9 +371,6 @@ fn cover_ints(entries: &[Entry], ints: &mut ArrayPart) {
         }
     }
 }
-
-/// `hashbrown` takes its control bits from the top of a 64-bit hash and ours has 32: spread them.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl<K: Into<Str>, V: Into<Value>> FromIterator<(K, V)> for Dict {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(items: I) -> Dict {
