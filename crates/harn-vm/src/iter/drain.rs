@@ -2,7 +2,7 @@
 
 use harn_value::Value;
 
-use super::{Iter, Pull, Pulled};
+use super::{Iter, Pull, Pulled, Quick};
 use crate::call_loop::{CallLoop, Slots, Steps, Turn};
 use crate::error::{Error, Result};
 
@@ -87,20 +87,25 @@ impl<S: Sink> Steps for Drain<S> {
             }
         }
         loop {
-            match self.pull.step(reply.take(), slots)? {
-                Pulled::Item(item) => match self.sink.item(item, slots)? {
-                    Flow::More => {}
-                    Flow::Call(count) => {
-                        self.asked = true;
-                        return Ok(Turn::Call(count));
-                    }
-                    Flow::Done(value) => return Ok(Turn::Done(value)),
+            let item = match self.pull.quick(&mut reply, slots) {
+                Quick::Call(f) => return Ok(Turn::CallOther(f, 1)),
+                Quick::Item => reply.take().unwrap_or_default(),
+                Quick::No => match self.pull.step(reply.take(), slots)? {
+                    Pulled::Item(item) => item,
+                    Pulled::End => return self.sink.end().map(Turn::Done),
+                    Pulled::Call(f, count) => return Ok(Turn::CallOther(f, count)),
+                    Pulled::Resume(generator) => return Ok(Turn::Resume(generator)),
+                    Pulled::Wait(iter) => return Ok(Turn::Wait(iter)),
+                    Pulled::Pause => return Ok(Turn::Pause),
                 },
-                Pulled::End => return self.sink.end().map(Turn::Done),
-                Pulled::Call(f, count) => return Ok(Turn::CallOther(f, count)),
-                Pulled::Resume(generator) => return Ok(Turn::Resume(generator)),
-                Pulled::Wait(iter) => return Ok(Turn::Wait(iter)),
-                Pulled::Pause => return Ok(Turn::Pause),
+            };
+            match self.sink.item(item, slots)? {
+                Flow::More => {}
+                Flow::Call(count) => {
+                    self.asked = true;
+                    return Ok(Turn::Call(count));
+                }
+                Flow::Done(value) => return Ok(Turn::Done(value)),
             }
         }
     }

@@ -23,7 +23,7 @@ mod source;
 mod stage;
 
 pub use lanes::Lanes;
-pub(crate) use pull::{Pull, Pulled};
+pub(crate) use pull::{Pull, Pulled, Quick};
 use source::Items;
 pub use source::{NextFuture, Source};
 pub use stage::Stage;

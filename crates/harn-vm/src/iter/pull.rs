@@ -28,6 +28,19 @@ pub(crate) enum Pulled {
     Pause,
 }
 
+/// What [`Pull::quick`] came to.
+pub(crate) enum Quick {
+    /// The result of this function, called with one of the slots.
+    Call(Value),
+    /// An item, which stands where the reply was.
+    Item,
+    /// Nothing, and nothing was done: [`Pull::step`] is to be asked.
+    No,
+}
+
+/// Stages that [`Pull::quick`] looks at.
+const FEW: usize = 4;
+
 /// An iterator that waits for an item: the one that is pulled, or one further in that another one pulls.
 struct Level {
     iter: Iter,
@@ -74,6 +87,62 @@ impl Pull {
         let mut levels = SmallVec::new();
         levels.push(Level { iter, waits: SOURCE });
         Pull { levels, pending: Pending::Enter, spent: 0 }
+    }
+
+    /// The usual step, without the machine that all others need: an item of a list or range goes through a few `map`s and
+    /// `filter`s.
+    #[inline(always)]
+    pub(crate) fn quick(&mut self, reply: &mut Option<Value>, slots: &mut Slots) -> Quick {
+        let [level] = self.levels.as_slice() else { return Quick::No };
+        let state = level.iter.state();
+        let Ok(mut body) = state.body.try_borrow_mut() else { return Quick::No };
+        let Body { items, stages } = &mut *body;
+        let usual = stages.len() <= FEW
+            && self.spent < STEPS
+            && stages.iter().all(|stage| matches!(stage, Stage::Map(_) | Stage::Filter(_)));
+        if !usual {
+            return Quick::No;
+        }
+        let next = match &mut self.pending {
+            Pending::Enter if !state.busy.get() && !state.done.get() => None,
+            Pending::Call(stage, kept) => match (stages.get(*stage), reply.as_ref()) {
+                (Some(Stage::Map(_)), Some(_)) => reply.take().map(|item| (*stage + 1, item)),
+                (Some(Stage::Filter(_)), Some(answer)) => answer.truthy().then(|| (*stage + 1, kept.take())),
+                _ => return Quick::No,
+            },
+            _ => return Quick::No,
+        };
+        let (at, item) = match next {
+            Some(next) => next,
+            None => {
+                let item = match items {
+                    Items::Range(_) | Items::List(..) => items.quick_next().flatten(),
+                    _ => None,
+                };
+                let Some(item) = item else { return Quick::No };
+                state.busy.set(true);
+                (0, item)
+            }
+        };
+        self.spent += 1;
+        match stages.get(at) {
+            Some(Stage::Map(f)) => {
+                slots[0].put(item);
+                self.pending = Pending::Call(at, Value::NIL);
+                Quick::Call(f.clone())
+            }
+            Some(Stage::Filter(f)) => {
+                slots[0].put(item.clone());
+                self.pending = Pending::Call(at, item);
+                Quick::Call(f.clone())
+            }
+            _ => {
+                state.busy.set(false);
+                self.pending = Pending::Enter;
+                *reply = Some(item);
+                Quick::Item
+            }
+        }
     }
 
     /// Goes on until something is found or needed. `reply` is what was asked for by the last step; what a call takes is
