@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harn_value::{Foreign, Value};
 use harn_vm::iter::{Iter, Lanes, NextFuture, Source};
-use harn_vm::{Cx, Result};
+use harn_vm::Cx;
 
 /// One item of each source in turn.
 pub(crate) struct Rotate {

@@ -427,7 +427,7 @@ mod tests {
                 assert!(set.remove(&value(i - 40)));
             }
             assert!(set.entries.len() <= 9 * set.len() + 65, "{} of {}", set.entries.len(), set.len());
-            assert_eq!(set.contains(&value(i - 40)), false);
+            assert!(!set.contains(&value(i - 40)));
             assert!(set.contains(&value(i)) && set.contains(&value((i - 39).max(0))));
         }
         assert!(set.iter().zip(4960..5000).all(|(v, i)| identical(v, &value(i))));
