@@ -41,6 +41,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "isolate",
             "iter",
             "iter::drain",
+            "iter::lanes",
             "iteration",
             "native",
             "ops",

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use harn_syntax::lexer::lex;
 use harn_syntax::token::TokenKind;
-use harn_system::{Layer, Memory, System};
+use harn_system::{Asked, Inquiry, Layer, Memory, System, Waiting};
 use harn_vm::{Effect, Interrupt, Source, block_on, load, uncaught};
 
 /// A program is stopped after this time. Many random programs do not end by themselves.
@@ -51,6 +51,11 @@ impl Layer for Nowhere {
         out.push_str(text);
         // The end of what anybody reads: the program ends quietly.
         if out.len() > OUTPUT { Err(io::Error::from(io::ErrorKind::BrokenPipe)) } else { Ok(()) }
+    }
+
+    /// Nobody is there to answer, however long one waits.
+    fn inquire(&self, _: Inquiry) -> Waiting<'static, Asked> {
+        Box::pin(async { Ok(None) })
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -7,8 +7,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use harn_value::{Foreign, Value};
-use harn_vm::iter::{Iter, Lanes, NextFuture, Source};
 use harn_vm::Cx;
+use harn_vm::iter::{Iter, Lanes, NextFuture, Source};
 
 /// One item of each source in turn.
 pub(crate) struct Rotate {
