@@ -24,6 +24,8 @@ fn collect(folder: &Path, extension: &str, paths: &mut Vec<PathBuf>) {
         let Ok(meta) = entry.metadata() else { continue };
         if meta.is_dir() {
             collect(&path, extension, paths);
+        } else if path.with_extension("answers").exists() {
+            // It waits for people, and there is nobody here.
         } else if meta.len() <= MAX_BYTES && path.to_string_lossy().ends_with(extension) {
             paths.push(path);
         }
