@@ -49,7 +49,7 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Make the current folder, or one with a name, a project; what is there stays.
     Init(InitArgs),
-    /// Install what the manifest's [dependencies] ask for.
+    /// Install the dependencies that the manifest asks for.
     Install(InstallArgs),
     /// Add a dependency to the manifest and install it.
     Add(AddArgs),
