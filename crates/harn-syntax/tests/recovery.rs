@@ -73,3 +73,59 @@ fn open_brackets_do_not_take_long() {
         assert_eq!(parse_for_tools(&text).errors, parse(&text).errors);
     }
 }
+
+/// Every construct with brackets, broken off by every two tokens: where what is missing counts as there, no loop may turn
+/// without taking a token.
+#[test]
+fn nothing_is_read_for_ever() {
+    let heads = [
+        "select {",
+        "match v {",
+        "struct S {",
+        "enum E {",
+        "enum E { A(",
+        "interface I {",
+        "impl S {",
+        "tool t(",
+        "tool t(a) {",
+        "skill s {",
+        "eval_pack e {",
+        "import {",
+        "f(",
+        "[",
+        "{",
+        "{a: 1,",
+        "{ x ->",
+        "let {",
+        "let [",
+        "let (",
+        "fn f(",
+        "fn f<",
+        "fn f<T>(x) where",
+        "let x: list<",
+        "let x: {",
+        "@a(",
+        "\"${",
+        "try { } catch (",
+        "parallel each xs with {",
+        "if a { } else",
+        "type T =",
+        "x.y(",
+        "for (",
+        "S {",
+        "pipeline p(",
+    ];
+    let tokens = [
+        "x", "1", "\"s\"", "(", ")", "[", "]", "{", "}", "->", ",", ":", ";", "\n", "|", "=", "+", "?", ".",
+        "...", "<", ">", "@", "from", "timeout", "default", "case", "let", "fn", "if", "match", "select",
+        "to", "not", "in",
+    ];
+    for head in heads {
+        for first in tokens {
+            for second in tokens {
+                let text = format!("{head} {first} {second}");
+                assert_eq!(parse_for_tools(&text).errors, parse(&text).errors, "{text}");
+            }
+        }
+    }
+}

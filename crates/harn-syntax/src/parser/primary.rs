@@ -293,6 +293,10 @@ fn select<'s>(inp: &mut Input<'s, '_>) -> Parse<Select> {
         if select.timeout.is_some() && select.default.is_some() {
             return inp.fail_at(start, Reason::Rule(Rule::TimeoutAndDefault));
         }
+        // Where what is missing counts as there, a case may be made of nothing.
+        if inp.at() == start {
+            inp.bump();
+        }
     }
     if select.cases.is_empty() && select.timeout.is_none() && select.default.is_none() {
         return inp.expected("at least one select case");
