@@ -10,7 +10,9 @@ ROUNDS ?= 5
 # The interpreter's loop is faster when each instruction goes on to the next by a jump of its own. LLVM makes them when its
 # limits for that, which are there to save compile time, are lifted. A compiler that does not know these options does without.
 DISPATCH := $(foreach limit,pred succ,-Cllvm-args=-tail-dup-$(limit)-size=1000)
-FAST      = $(strip $(RUSTFLAGS) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
+# The names of functions tell for which types they are made, so that start.ld can say which ones are of start-up.
+NAMES    := -Csymbol-mangling-version=v0
+FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \

@@ -27,16 +27,12 @@ mod start;
 mod style;
 mod table;
 
-use std::process::ExitCode;
-
-use clap::Parser;
-
-use args::{Cli, Command, Serve};
+use args::{Command, Serve};
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
-fn main() -> ExitCode {
+fn main() {
     harn_vm::quiet_panics();
     limits::raise_open_files();
     if let Some(bytes) = limits::default_memory() {
@@ -45,9 +41,9 @@ fn main() -> ExitCode {
     let args = args::with_run(std::env::args_os().collect());
     if args.len() < 2 {
         start::greet();
-        return ExitCode::from(2);
+        leave(2);
     }
-    let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| start::refuse(&error, &args));
+    let cli = args::read(&args);
     let code = match cli.command {
         Command::Run(args) if cmd::durable::is_wanted(&args) => cmd::durable::begin(args),
         Command::Run(args) => cmd::run::run(args),
@@ -84,5 +80,18 @@ fn main() -> ExitCode {
         Command::Completions { shell } => cmd::completions::completions(shell),
         Command::Version => cmd::version::version(),
     };
-    ExitCode::from(out::settle(code))
+    leave(out::settle(code))
+}
+
+/// Ends the process. What it holds ends with it: the allocator need not give back every page first.
+#[cfg(unix)]
+fn leave(code: u8) -> ! {
+    // SAFETY: nothing is read or written any more: standard output is handed over, and standard error has no buffer.
+    unsafe { libc::_exit(i32::from(code)) }
+}
+
+/// Ends the process.
+#[cfg(not(unix))]
+fn leave(code: u8) -> ! {
+    std::process::exit(i32::from(code))
 }
