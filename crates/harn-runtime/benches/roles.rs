@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use harn_vm::{NativeFunction, Source, Value, block_on, load};
 
+/// The allocator of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PROGRAM: &str = r#"
 let t = define_tool("t", {input_schema: {n: "int"}}, { args, ctx -> args.n })
 let c = define_coordinator("c", {model: "m", prompt: "x", tools: [t], routes: ["s"]})

@@ -30,7 +30,10 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
         }
         View::List(items) => items.iter().map(|item| to_json_at(item, depth)).collect(),
         View::Dict(dict) => Json::Object(object(dict, depth)),
-        View::Struct(_) => value.to_dict().map_or(Json::Null, |dict| Json::Object(object(&dict, depth))),
+        View::Struct(instance) => {
+            let fields = instance.fields().into_iter();
+            Json::Object(fields.map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect())
+        }
         _ => foreign(),
     }
 }
@@ -92,9 +95,9 @@ fn tools_in(mut item: Json) -> Vec<Json> {
     }
 }
 
-/// The entry of a dict, nil when there is none.
+/// The entry of a dict or the field of a struct, nil when there is none.
 pub(crate) fn entry(value: &Value, key: &str) -> Value {
-    value.to_dict().and_then(|dict| dict.get_str(key).cloned()).unwrap_or_default()
+    value.field(key).cloned().unwrap_or_default()
 }
 
 /// Text of a value: nil is none, other values their display form.

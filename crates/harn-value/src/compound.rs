@@ -238,6 +238,14 @@ impl StructValue {
         all
     }
 
+    /// As [`StructValue::get`], for a name that is no value of the program.
+    pub fn get_str(&self, name: &str) -> Option<&Value> {
+        match self.ty.fields.iter().position(|field| field.as_str() == name) {
+            Some(slot) => Some(&self.slots[slot]).filter(|v| !v.is_absent()),
+            None => self.extra.as_ref()?.get_str(name),
+        }
+    }
+
     /// The present fields as a dict.
     pub fn to_dict(&self) -> crate::Dict {
         self.fields().into_iter().map(|(k, v)| (k.clone(), v.clone())).collect()
@@ -250,6 +258,15 @@ impl Value {
         match self.view() {
             View::Dict(d) => Some(d.clone()),
             View::Struct(s) => Some(Ref::new(s.to_dict())),
+            _ => None,
+        }
+    }
+
+    /// An entry of a dict or a field of a struct; `None` where there is none, and for other values.
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        match self.view() {
+            View::Dict(d) => d.get_str(name),
+            View::Struct(s) => s.get_str(name),
             _ => None,
         }
     }

@@ -441,7 +441,7 @@ fn tidy(json: &mut Json, value: &Value, shown: bool) {
         Json::Array(items) => {
             let values = value.as_list();
             for (at, item) in items.iter_mut().enumerate() {
-                tidy(item, &values.and_then(|list| list.get(at)).cloned().unwrap_or_default(), shown);
+                tidy(item, values.and_then(|list| list.get(at)).unwrap_or(&Value::NIL), shown);
             }
         }
         Json::Object(map) => {
@@ -449,10 +449,8 @@ fn tidy(json: &mut Json, value: &Value, shown: bool) {
             if !shown && has_no_approval(value) {
                 map.shift_remove("approval");
             }
-            let fields = value.to_dict();
             for (key, item) in map.iter_mut() {
-                let field = fields.as_ref().and_then(|fields| fields.get_str(key)).cloned();
-                tidy(item, &field.unwrap_or_default(), shown);
+                tidy(item, value.field(key).unwrap_or(&Value::NIL), shown);
             }
         }
         _ => {}

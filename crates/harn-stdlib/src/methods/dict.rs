@@ -107,7 +107,8 @@ builtins! {
     /// ```
     Pure fn remove(cx, this: Ref<Dict>, key: Text as "string | int") -> "dict" {
         let mut this = this;
-        if this.contains(&key) {
+        // A dict that others hold is copied only where something changes.
+        if this.is_unique() || this.contains(&key) {
             this.make_mut().remove(&key);
         }
         this
