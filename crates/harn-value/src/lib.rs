@@ -34,6 +34,7 @@ pub mod json;
 mod list;
 pub mod memory;
 mod object;
+mod pace;
 mod print;
 mod set;
 pub mod steps;

@@ -36,7 +36,7 @@ pub fn large() {
     let used = USED.try_with(Cell::get).unwrap_or(0).max(0) as usize;
     if LIMIT.try_with(Cell::get).is_ok_and(|limit| used > limit) {
         let _ = PASSED.try_with(|passed| passed.set(true));
-        crate::steps::hurry();
+        crate::pace::hurry();
     }
 }
 
@@ -59,7 +59,7 @@ pub fn left() -> usize {
 /// cost constant time, but near the limit by half of what is left, so that room for growth does not pass it.
 pub fn growth(size: usize, needed: usize) -> usize {
     let doubled = needed.max(size.saturating_mul(2));
-    if doubled < crate::steps::LARGE || check(doubled - size).is_ok() {
+    if doubled < crate::pace::LARGE || check(doubled - size).is_ok() {
         return doubled;
     }
     needed.max(size + left() / 2)

@@ -12,14 +12,11 @@
 
 use std::cell::Cell;
 
-/// Steps between two looks.
-const PACE: u32 = 8192;
+pub use crate::pace::LARGE;
+use crate::pace::{LEFT, PACE};
 
 /// Bytes of text or memory that count as one step.
 const BYTES_PER_STEP: usize = 64;
-
-/// Bytes of a large piece of memory.
-pub const LARGE: usize = 1 << 20;
 
 /// Bytes that a large text gets beside those that it was asked to hold.
 const BETWEEN: usize = LARGE / 16;
@@ -31,7 +28,6 @@ pub struct Stopped;
 pub type Lookout = fn() -> bool;
 
 thread_local! {
-    static LEFT: Cell<u32> = const { Cell::new(PACE) };
     static LOOKOUT: Cell<Option<Lookout>> = const { Cell::new(None) };
 }
 
@@ -125,11 +121,6 @@ pub fn gather<T>(items: impl Iterator<Item = T>) -> Vec<T> {
 /// The items of an iterator, each of them a step.
 pub fn each<I: IntoIterator>(items: I) -> impl Iterator<Item = I::Item> {
     items.into_iter().inspect(|_| step())
-}
-
-/// Makes the next step look.
-pub(crate) fn hurry() {
-    let _ = LEFT.try_with(|left| left.set(0));
 }
 
 /// Sets the lookout of this thread and gives the one before.

@@ -22,8 +22,8 @@ pub struct Failure {
     facts: Option<Value>,
     /// Whether it was thrown from outside: a deadline, a cancellation, the end of the program.
     interruption: bool,
-    /// Places not yet looked up: function and instruction. The VM keeps its functions alive.
-    pub(crate) raw: Vec<(*const crate::bytecode::Proto, u32)>,
+    /// Places not yet looked up: address of the function, and instruction. The VM keeps its functions alive.
+    raw: Vec<(*const (), u32)>,
 }
 
 /// A place in the program that an error passed.
@@ -173,24 +173,15 @@ impl Error {
         self.0.trace.push(entry);
     }
 
-    pub(crate) fn pass(&mut self, proto: *const crate::bytecode::Proto, pc: usize) {
-        self.0.raw.push((proto, pc as u32));
+    /// Notes that it passed an instruction of the function at an address.
+    pub(crate) fn pass(&mut self, function: *const (), pc: usize) {
+        self.0.raw.push((function, pc as u32));
     }
 
     /// Looks up the places passed so far.
-    ///
-    /// # Safety
-    /// The functions passed are alive.
-    pub(crate) unsafe fn resolve_trace(&mut self) {
-        for (proto, pc) in std::mem::take(&mut self.0.raw) {
-            // SAFETY: by contract.
-            let proto = unsafe { &*proto };
-            self.0.trace.push(TraceEntry {
-                function: proto.name.clone(),
-                file: proto.file.clone(),
-                module: proto.module,
-                span: proto.span_at(pc as usize),
-            });
+    pub(crate) fn resolve_trace(&mut self, mut place: impl FnMut(*const (), usize) -> TraceEntry) {
+        for (function, pc) in std::mem::take(&mut self.0.raw) {
+            self.0.trace.push(place(function, pc as usize));
         }
     }
 

@@ -23,7 +23,7 @@ use crate::coroutine::{
     Coroutine, Delivery, ENTRY, Frame, Interlude, NATIVE, Native, TO_NATIVE, bind_args, stack_overflow,
 };
 use crate::cx::{Cx, Request};
-use crate::error::{Error, ErrorKind, Result, SHOWN};
+use crate::error::{Error, ErrorKind, Result, SHOWN, TraceEntry};
 use crate::failures::Failures;
 use crate::generator::Generator;
 use crate::held::Held;
@@ -642,7 +642,7 @@ impl Fiber {
                 let value = match handler.kind {
                     HandlerKind::Catch => error.caught(),
                     HandlerKind::CatchHeld | HandlerKind::Finally => {
-                        error.pass(frame.proto, pc);
+                        error.pass(frame.proto.cast(), pc);
                         Held::value(error)
                     }
                 };
@@ -653,7 +653,7 @@ impl Fiber {
                 }
                 return Step::Continue;
             }
-            error.pass(frame.proto, pc);
+            error.pass(frame.proto.cast(), pc);
             let base = frame.base as usize;
             let top = (base + proto.registers as usize).min(self.co.stack.len());
             for slot in self.co.stack[base - 1..top].iter_mut().rev() {
@@ -720,8 +720,16 @@ impl Fiber {
             return None;
         }
         Some(result.map_err(|mut error| {
-            // SAFETY: the VM keeps functions alive, and this fiber holds the VM.
-            unsafe { error.resolve_trace() };
+            error.resolve_trace(|function, pc| {
+                // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and this fiber holds the VM.
+                let proto = unsafe { &*function.cast::<Proto>() };
+                TraceEntry {
+                    function: proto.name.clone(),
+                    file: proto.file.clone(),
+                    module: proto.module,
+                    span: proto.span_at(pc),
+                }
+            });
             error
         }))
     }

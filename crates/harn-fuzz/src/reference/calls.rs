@@ -1,41 +1,17 @@
-//! Tasks, builtins and methods: what programs of this target call besides their own functions.
+//! Builtins and methods: what programs of this target call besides their own functions.
 
 use std::rc::Rc;
 
-use harn_syntax::ast::*;
+use super::machine::{It, SIZE, throw};
+use super::value::{Done, Fun, V};
 
-use super::eval::{Done, Env, It, Link, SIZE, call, closure, expr, throw};
-use super::value::{Fun, V};
-
-/// Runs a function as a task: it has copies of the variables it captured, and its output is collected.
-pub(super) async fn task<'p>(it: &It<'p>, func: V<'p>, args: Vec<V<'p>>) -> (Done<'p, V<'p>>, String) {
-    it.out.borrow_mut().push(String::new());
-    let result = call(it.clone(), func, args).await;
-    let output = it.out.borrow_mut().pop().unwrap_or_default();
-    (result, output)
+/// Whether programs of this target use a builtin.
+pub(super) fn is_builtin(name: &str) -> bool {
+    ["println", "len", "is_ok", "unwrap", "to_string"].contains(&name)
 }
 
-/// The builtins that programs of this target use.
-pub(super) async fn builtin<'p>(
-    it: &It<'p>,
-    name: &str,
-    args: &'p [Arg],
-    env: &Env<'p>,
-    link: &Rc<Link<'p>>,
-) -> Done<'p, V<'p>> {
-    // `await(spawn { .. })`: a task that nothing runs beside.
-    if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, .. }]) = (name, args) {
-        let (result, output) = task(it, it.isolated(&closure(func, env))?, Vec::new()).await;
-        it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
-        return result;
-    }
-    // Before the argument is evaluated: it may throw, and a call of what does not exist is an error of its own.
-    let known = ["println", "len", "is_ok", "unwrap", "to_string"].contains(&name);
-    let [Arg { value, spread: false }] = args else { return it.unknown() };
-    if !known {
-        return it.unknown();
-    }
-    let v = expr(it.clone(), value, env.clone(), link.clone()).await?;
+/// What a builtin gives.
+pub(super) fn builtin<'p>(it: &It<'p>, name: &str, v: V<'p>) -> Done<'p, V<'p>> {
     Ok(match (name, v) {
         ("println", v) => {
             it.print(&it.show(&v)?);
@@ -77,14 +53,14 @@ pub(super) async fn method<'p>(it: &It<'p>, object: V<'p>, name: &str, args: Vec
         (V::List(items), "map", 1) => {
             let mut out = Vec::new();
             for item in items.iter() {
-                out.push(call(it.clone(), first.clone(), vec![item.clone()]).await?);
+                out.push((it.call)(it.clone(), first.clone(), vec![item.clone()]).await?);
             }
             V::list(out)
         }
         (V::List(items), "filter", 1) => {
             let mut out = Vec::new();
             for item in items.iter() {
-                if call(it.clone(), first.clone(), vec![item.clone()]).await?.truthy() {
+                if (it.call)(it.clone(), first.clone(), vec![item.clone()]).await?.truthy() {
                     out.push(item.clone());
                 }
             }
@@ -93,7 +69,7 @@ pub(super) async fn method<'p>(it: &It<'p>, object: V<'p>, name: &str, args: Vec
         (V::List(items), "reduce", 2) => {
             let mut acc = first;
             for item in items.iter() {
-                acc = call(it.clone(), args[1].clone(), vec![acc, item.clone()]).await?;
+                acc = (it.call)(it.clone(), args[1].clone(), vec![acc, item.clone()]).await?;
             }
             acc
         }
@@ -110,7 +86,7 @@ pub(super) async fn method<'p>(it: &It<'p>, object: V<'p>, name: &str, args: Vec
             let method = V::Fun(Rc::new(Fun { func, captured: Vec::new() }));
             let all = std::iter::once(object.clone()).chain(args).collect();
             drop(object);
-            return call(it.clone(), method, all).await;
+            return (it.call)(it.clone(), method, all).await;
         }
         _ => return it.unknown(),
     };

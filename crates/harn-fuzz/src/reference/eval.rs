@@ -6,130 +6,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use harn_syntax::ast::*;
-use harn_syntax::visit::{self, Visitor};
 
-use super::calls::{builtin, method, task};
-use super::value::{Copies, Fun, Gen, Place, V, Variable};
-
-/// Why evaluation does not go on with the next expression.
-pub(super) enum Exit<'p> {
-    Break,
-    Continue,
-    Return(V<'p>),
-    Throw(V<'p>),
-    /// The generator was dropped: cleanup blocks run, nothing else.
-    Abandoned,
-    /// The program does something that the reference does not know, or too much.
-    Unknown,
-}
-
-pub(super) type Done<'p, T> = Result<T, Exit<'p>>;
-pub(super) type Future_<'p, T> = Pin<Box<dyn Future<Output = Done<'p, T>> + 'p>>;
-
-/// Steps after which a program is given up.
-const STEPS: u32 = 30_000;
-
-/// Characters of a string, or items of a list, beyond which a program is given up.
-pub(super) const SIZE: usize = 5_000;
-
-/// Between a running generator and who pulls it.
-#[derive(Default)]
-pub(super) struct Link<'p> {
-    value: RefCell<Option<V<'p>>>,
-    abandoned: Cell<bool>,
-}
-
-/// A suspended function.
-pub(super) struct Coroutine<'p> {
-    future: Future_<'p, V<'p>>,
-    link: Rc<Link<'p>>,
-    started: bool,
-}
-
-impl<'p> Coroutine<'p> {
-    /// The value of the next `yield`; `Ok(None)` at the end.
-    fn pull(mut self) -> (Done<'p, Option<V<'p>>>, Option<Coroutine<'p>>) {
-        self.started = true;
-        match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(end) => (end.map(|_| None), None),
-            Poll::Pending => (Ok(self.link.value.take()), Some(self)),
-        }
-    }
-
-    /// Runs cleanup blocks to their end.
-    pub(super) fn abandon(mut self) {
-        self.link.abandoned.set(true);
-        if self.started {
-            let _ = self.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        }
-    }
-}
-
-/// Hands a value to who pulls.
-async fn suspend<'p>(link: &Link<'p>, value: V<'p>) -> Done<'p, ()> {
-    if link.abandoned.get() {
-        // Nobody receives what cleanup yields.
-        return Ok(());
-    }
-    *link.value.borrow_mut() = Some(value);
-    let mut first = true;
-    std::future::poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }).await;
-    if link.abandoned.get() { Err(Exit::Abandoned) } else { Ok(()) }
-}
-
-/// Variables of a block.
-pub(super) struct Scope<'p> {
-    places: RefCell<Vec<Variable<'p>>>,
-    up: Option<Env<'p>>,
-}
-
-pub(super) type Env<'p> = Rc<Scope<'p>>;
-
-impl Drop for Scope<'_> {
-    /// What was declared last is dropped first.
-    fn drop(&mut self) {
-        while let Some(last) = self.places.get_mut().pop() {
-            drop(last);
-        }
-    }
-}
-
-fn inner<'p>(up: &Env<'p>) -> Env<'p> {
-    Rc::new(Scope { places: RefCell::default(), up: Some(up.clone()) })
-}
-
-fn declare<'p>(env: &Env<'p>, name: &Name, mutable: bool, value: V<'p>) {
-    env.places.borrow_mut().push((name.clone(), Rc::new(RefCell::new(value)), mutable));
-}
-
-fn find<'p>(env: &Env<'p>, name: &str) -> Option<(Place<'p>, bool)> {
-    let mut scope = Some(env);
-    while let Some(env) = scope {
-        if let Some((_, place, mutable)) = env.places.borrow().iter().rev().find(|(n, ..)| n == name) {
-            return Some((place.clone(), *mutable));
-        }
-        scope = env.up.as_ref();
-    }
-    None
-}
-
-/// A program being run.
-pub(super) struct Machine<'p> {
-    /// What was printed: by the program, and by the tasks that run.
-    pub(super) out: RefCell<Vec<String>>,
-    steps: Cell<u32>,
-    functions: BTreeMap<Name, &'p Function>,
-    structs: BTreeMap<Name, &'p StructDecl>,
-    enums: BTreeMap<Name, &'p EnumDecl>,
-    pub(super) methods: BTreeMap<(Name, Name), &'p Function>,
-}
-
-pub(super) type It<'p> = Rc<Machine<'p>>;
+use super::calls::{builtin, is_builtin, method};
+use super::machine::{Env, It, Machine, SIZE, STEPS, Scope, closure, declare, find, inner, throw};
+use super::value::{Coroutine, Done, Exit, Fun, Future_, Gen, Link, V, suspend};
 
 /// Runs a program; what it prints, and how it ends. `None` when it does something the reference does not know.
 pub(super) fn run(program: &Program) -> Option<String> {
@@ -140,6 +24,7 @@ pub(super) fn run(program: &Program) -> Option<String> {
         structs: BTreeMap::new(),
         enums: BTreeMap::new(),
         methods: BTreeMap::new(),
+        call,
     };
     for stmt in &program.items {
         let StmtKind::Decl(decl) = &stmt.kind else { continue };
@@ -172,93 +57,7 @@ pub(super) fn run(program: &Program) -> Option<String> {
     Some(out)
 }
 
-pub(super) fn throw<'p, T>(text: impl AsRef<str>) -> Done<'p, T> {
-    Err(Exit::Throw(V::str(text.as_ref())))
-}
-
-impl<'p> Machine<'p> {
-    fn tick(&self) -> Done<'p, ()> {
-        self.steps.set(self.steps.get() + 1);
-        if self.steps.get() > STEPS { Err(Exit::Unknown) } else { Ok(()) }
-    }
-
-    /// Gives the program up, also when nobody hears of it.
-    pub(super) fn unknown<T>(&self) -> Done<'p, T> {
-        self.steps.set(STEPS + 1);
-        Err(Exit::Unknown)
-    }
-
-    /// The printed form.
-    pub(super) fn show(&self, v: &V<'p>) -> Done<'p, String> {
-        if v.is_small() { Ok(v.show()) } else { self.unknown() }
-    }
-
-    /// Whether two values are equal.
-    pub(super) fn equal(&self, a: &V<'p>, b: &V<'p>) -> Done<'p, bool> {
-        if a.is_small() || b.is_small() { Ok(a.equals(b)) } else { self.unknown() }
-    }
-
-    /// A function as a task gets it.
-    pub(super) fn isolated(&self, func: &V<'p>) -> Done<'p, V<'p>> {
-        let mut copies = Copies::new();
-        let copy = func.isolated(&mut copies);
-        if copies.too_many() { self.unknown() } else { Ok(copy) }
-    }
-
-    pub(super) fn print(&self, text: &str) {
-        if let Some(out) = self.out.borrow_mut().last_mut() {
-            out.push_str(text);
-            out.push('\n');
-        }
-    }
-
-    /// A variant must have been declared.
-    fn variant(&self, ty: &str, variant: &str) -> Done<'p, ()> {
-        let known = self.enums.get(ty).is_some_and(|d| d.variants.iter().any(|v| v.name.name == *variant));
-        if known { Ok(()) } else { self.unknown() }
-    }
-
-    /// Pulls a generator.
-    pub(super) fn next(&self, generator: &Gen<'p>) -> Done<'p, Option<V<'p>>> {
-        let Some(coroutine) = generator.coroutine.take() else { return Ok(None) };
-        let (value, rest) = coroutine.pull();
-        *generator.coroutine.borrow_mut() = rest;
-        value
-    }
-}
-
-/// Names that a function mentions.
-struct Mentions(Vec<Name>);
-
-impl<'a> Visitor<'a> for Mentions {
-    fn expr(&mut self, e: &'a Expr) {
-        if let ExprKind::Name(name) = &e.kind {
-            self.0.push(name.clone());
-        }
-        visit::walk_expr(self, e);
-    }
-
-    fn stmt(&mut self, stmt: &'a Stmt) {
-        if let StmtKind::Assign { target, .. } = &stmt.kind {
-            self.0.push(target.root.name.clone());
-        }
-        visit::walk_stmt(self, stmt);
-    }
-}
-
-pub(super) fn closure<'p>(func: &'p Function, env: &Env<'p>) -> V<'p> {
-    let mut mentions = Mentions(Vec::new());
-    mentions.function(func, &[]);
-    mentions.0.sort();
-    mentions.0.dedup();
-    let captured = mentions.0.into_iter().filter_map(|name| {
-        let (place, mutable) = find(env, &name)?;
-        Some((name, place, mutable))
-    });
-    V::Fun(Rc::new(Fun { func, captured: captured.collect() }))
-}
-
-pub(super) fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
+fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'p, V<'p>> {
     Box::pin(async move {
         it.tick()?;
         let V::Fun(fun) = callee else { return it.unknown() };
@@ -275,7 +74,7 @@ pub(super) fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'
         let link = Rc::<Link<'p>>::default();
         let body = block(it.clone(), &fun.func.body, env, link.clone());
         if fun.func.has_yield {
-            let coroutine = Coroutine { future: body, link, started: false };
+            let coroutine = Coroutine::new(body, link);
             return Ok(V::Gen(Rc::new(Gen { coroutine: RefCell::new(Some(coroutine)) })));
         }
         match body.await {
@@ -283,6 +82,37 @@ pub(super) fn call<'p>(it: It<'p>, callee: V<'p>, args: Vec<V<'p>>) -> Future_<'
             other => other,
         }
     })
+}
+
+/// Runs a function as a task: it has copies of the variables it captured, and its output is collected.
+async fn task<'p>(it: &It<'p>, func: V<'p>, args: Vec<V<'p>>) -> (Done<'p, V<'p>>, String) {
+    it.out.borrow_mut().push(String::new());
+    let result = call(it.clone(), func, args).await;
+    let output = it.out.borrow_mut().pop().unwrap_or_default();
+    (result, output)
+}
+
+/// A call of a name that the program has not declared: a builtin.
+async fn named<'p>(
+    it: &It<'p>,
+    name: &str,
+    args: &'p [Arg],
+    env: &Env<'p>,
+    link: &Rc<Link<'p>>,
+) -> Done<'p, V<'p>> {
+    // `await(spawn { .. })`: a task that nothing runs beside.
+    if let ("await", [Arg { value: Expr { kind: ExprKind::Spawn(func), .. }, .. }]) = (name, args) {
+        let (result, output) = task(it, it.isolated(&closure(func, env))?, Vec::new()).await;
+        it.out.borrow_mut().last_mut().into_iter().for_each(|o| o.push_str(&output));
+        return result;
+    }
+    // Before the argument is evaluated: it may throw, and a call of what does not exist is an error of its own.
+    let [Arg { value, spread: false }] = args else { return it.unknown() };
+    if !is_builtin(name) {
+        return it.unknown();
+    }
+    let v = expr(it.clone(), value, env.clone(), link.clone()).await?;
+    builtin(it, name, v)
 }
 
 /// A block in a scope of its own.
@@ -561,7 +391,7 @@ fn matches<'p>(
     })
 }
 
-pub(super) fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
+fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>) -> Future_<'p, V<'p>> {
     Box::pin(async move {
         it.tick()?;
         macro_rules! value {
@@ -754,7 +584,7 @@ pub(super) fn expr<'p>(it: It<'p>, e: &'p Expr, env: Env<'p>, link: Rc<Link<'p>>
             }
             ExprKind::Call { callee, args, .. } => match callee.as_name() {
                 Some(name) if find(&env, name).is_none() && !it.functions.contains_key(name) => {
-                    return builtin(&it, name, args, &env, &link).await;
+                    return named(&it, name, args, &env, &link).await;
                 }
                 _ => {
                     let callee = value!(callee);

@@ -2,12 +2,13 @@
 //!
 //! `generate.rs` writes programs with all statements, closures, generators, tasks, structs and enums, full of blocks
 //! in the middle of expressions. `eval.rs` walks the tree, as the specification reads (`operators.rs` and `calls.rs`
-//! hold what needs no walk); it was not made from the code of the VM. A program that does something it does not know,
+//! hold what needs no walk, `machine.rs` what it walks in); it was not made from the code of the VM. A program that does something it does not know,
 //! or that runs long, is not compared: so inputs may be mutated texts, too.
 
 mod calls;
 mod eval;
 mod generate;
+mod machine;
 mod operators;
 mod value;
 

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use harn_syntax::ast::BinaryOp;
 
-use super::eval::{Done, Machine, SIZE, throw};
-use super::value::V;
+use super::machine::{Machine, SIZE, throw};
+use super::value::{Done, V};
 
 /// The result of arithmetic on ints, or the error that it does not fit.
 fn fits<'p>(result: Option<i64>, x: &i64, sign: &str, y: &i64) -> Done<'p, i64> {

@@ -1,12 +1,14 @@
-//! Values of the reference interpreter: plain trees without sharing tricks.
+//! Values of the reference interpreter: plain trees without sharing tricks. Generators are suspended functions, which hold values
+//! in turn.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use harn_syntax::ast::{Function, Name};
-
-use super::eval::Coroutine;
 
 /// Parts of a value beyond which a program is given up: a walk here counts shared parts as often as it meets them,
 /// and `d = [d, d]` in a loop needs few steps to make more of them than anybody can walk over.
@@ -69,6 +71,70 @@ impl Drop for Gen<'_> {
             coroutine.abandon();
         }
     }
+}
+
+/// Why evaluation does not go on with the next expression.
+pub(super) enum Exit<'p> {
+    Break,
+    Continue,
+    Return(V<'p>),
+    Throw(V<'p>),
+    /// The generator was dropped: cleanup blocks run, nothing else.
+    Abandoned,
+    /// The program does something that the reference does not know, or too much.
+    Unknown,
+}
+
+pub(super) type Done<'p, T> = Result<T, Exit<'p>>;
+pub(super) type Future_<'p, T> = Pin<Box<dyn Future<Output = Done<'p, T>> + 'p>>;
+
+/// Between a running generator and who pulls it.
+#[derive(Default)]
+pub(super) struct Link<'p> {
+    value: RefCell<Option<V<'p>>>,
+    abandoned: Cell<bool>,
+}
+
+/// A suspended function.
+pub(super) struct Coroutine<'p> {
+    future: Future_<'p, V<'p>>,
+    link: Rc<Link<'p>>,
+    started: bool,
+}
+
+impl<'p> Coroutine<'p> {
+    pub(super) fn new(future: Future_<'p, V<'p>>, link: Rc<Link<'p>>) -> Coroutine<'p> {
+        Coroutine { future, link, started: false }
+    }
+
+    /// The value of the next `yield`; `Ok(None)` at the end.
+    pub(super) fn pull(mut self) -> (Done<'p, Option<V<'p>>>, Option<Coroutine<'p>>) {
+        self.started = true;
+        match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(end) => (end.map(|_| None), None),
+            Poll::Pending => (Ok(self.link.value.take()), Some(self)),
+        }
+    }
+
+    /// Runs cleanup blocks to their end.
+    pub(super) fn abandon(mut self) {
+        self.link.abandoned.set(true);
+        if self.started {
+            let _ = self.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+/// Hands a value to who pulls.
+pub(super) async fn suspend<'p>(link: &Link<'p>, value: V<'p>) -> Done<'p, ()> {
+    if link.abandoned.get() {
+        // Nobody receives what cleanup yields.
+        return Ok(());
+    }
+    *link.value.borrow_mut() = Some(value);
+    let mut first = true;
+    std::future::poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }).await;
+    if link.abandoned.get() { Err(Exit::Abandoned) } else { Ok(()) }
 }
 
 impl<'p> V<'p> {

@@ -6,10 +6,9 @@ use harn_syntax::ast::*;
 use harn_value::Value;
 
 use super::Compiler;
-use super::control::{Exit, Guard};
 use super::effects::Effects;
 use super::expr::variable_name;
-use super::scope::{Binding, Reg};
+use super::scope::{Binding, Exit, Guard, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, MethodSite, Op};
 
 impl<'a> Compiler<'a> {
@@ -455,7 +454,7 @@ impl<'a> Compiler<'a> {
     /// `return e`
     pub(super) fn return_expr(&mut self, e: &'a Expr) {
         let mark = self.f().next;
-        if self.f().control.iter().all(|c| matches!(c, super::control::Control::Loop { .. }))
+        if self.f().control.iter().all(|c| matches!(c, super::scope::Control::Loop { .. }))
             && !self.f().guards_errors()
             && !self.f().generator
         {

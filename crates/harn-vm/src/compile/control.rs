@@ -1,38 +1,13 @@
 //! Ways out of a piece of code: loops, `finally`, `defer`, and the jumps through them.
 
-use harn_syntax::ast::{Block, Name};
+use harn_syntax::ast::Block;
 use rustc_hash::FxHashSet;
 
 use super::Compiler;
 use super::effects::Effects;
 use super::facts::mentioned_in;
-use super::scope::Reg;
+use super::scope::{Control, Exit, Guard, Reg};
 use crate::bytecode::{Handler, HandlerKind, Op};
-
-/// Something that `break`, `continue`, `return` and `?` have to know on their way out.
-pub(super) enum Control {
-    /// A loop: jumps waiting for its end and for its next iteration.
-    Loop { breaks: Vec<usize>, continues: Vec<usize> },
-    /// Code with a `finally` or `defer` block.
-    Finally { state: Reg, value: Reg, exits: Vec<Exit>, jumps: Vec<usize> },
-}
-
-/// Who gets the errors of a piece of code.
-pub(super) enum Guard {
-    /// A handler, after which the function goes on (`catch`, `retry`).
-    Handler,
-    /// A cleanup block that mentions these names, after which the error goes on.
-    Cleanup(FxHashSet<Name>),
-}
-
-/// A way out that first runs a `finally` block. Its number in the block's state register is its
-/// position plus [`FIRST_EXIT`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
-    Return,
-    Break,
-    Continue,
-}
 
 /// State register: 0 normal end, 1 an error is in flight, then the exits.
 const ERROR: u32 = 1;

@@ -220,7 +220,7 @@ impl<'a> Compiler<'a> {
                 let err = self.f().jump(Op::Propagate, dst, r);
                 let done = self.f().jump(Op::Jump, 0, 0);
                 self.f().land(err);
-                self.leave(super::control::Exit::Return, Some(r));
+                self.leave(super::scope::Exit::Return, Some(r));
                 self.f().land(done);
             }
         }

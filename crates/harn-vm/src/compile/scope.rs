@@ -5,15 +5,39 @@ use std::rc::Rc;
 use harn_syntax::Span;
 use harn_syntax::ast::Name;
 use harn_value::{EnumType, Ref, Str, StructType, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::control::{Control, Guard};
 use super::facts::Facts;
 use crate::bytecode::{Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, TAKE};
 use crate::params::ParamCheck;
 
 /// A register number.
 pub(super) type Reg = u16;
+
+/// Something that `break`, `continue`, `return` and `?` have to know on their way out.
+pub(super) enum Control {
+    /// A loop: jumps waiting for its end and for its next iteration.
+    Loop { breaks: Vec<usize>, continues: Vec<usize> },
+    /// Code with a `finally` or `defer` block.
+    Finally { state: Reg, value: Reg, exits: Vec<Exit>, jumps: Vec<usize> },
+}
+
+/// Who gets the errors of a piece of code.
+pub(super) enum Guard {
+    /// A handler, after which the function goes on (`catch`, `retry`).
+    Handler,
+    /// A cleanup block that mentions these names, after which the error goes on.
+    Cleanup(FxHashSet<Name>),
+}
+
+/// A way out that first runs a `finally` block. Its number in the block's state register follows
+/// from its position.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    Return,
+    Break,
+    Continue,
+}
 
 /// Instructions of a function: jumps reach 2^23 of them.
 const MAX_CODE: usize = 8_000_000;

@@ -3,8 +3,7 @@
 use harn_syntax::ast::*;
 
 use super::Compiler;
-use super::control::{Control, Exit, Guard};
-use super::scope::{Binding, Reg};
+use super::scope::{Binding, Control, Exit, Guard, Reg};
 use crate::bytecode::{FailKind, Handler, HandlerKind, Op};
 
 impl<'a> Compiler<'a> {
