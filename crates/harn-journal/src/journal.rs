@@ -6,10 +6,11 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use harn_store::wait;
 use harn_system::System;
 
 use crate::entry::{Entry, Place, What};
-use crate::keeper::{Keeper, Kept, wait};
+use crate::keeper::{Keeper, Kept};
 use crate::op::{Op, Pending, Wakes};
 use crate::secrets::Secrets;
 use crate::wire::{Answer, nanos};

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
-use harn_store::{Answer, Error as StoreError, Fence, Lease, NewWaitpoint, Run, Store, Write};
+use harn_store::{Answer, Error as StoreError, Fence, Lease, NewWaitpoint, Run, Store, Write, wait};
 use harn_system::{System, SystemExt};
 
 use crate::entry::Entry;
@@ -266,26 +266,5 @@ fn is_dead(system: &dyn System, owner: &str, host: &str) -> bool {
         // The state stands behind the name in parentheses; Z and X are processes that ended and were not fetched yet.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(_) => !system.is_dir(Path::new(&format!("/proc/{pid}"))),
-    }
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for an answer of a store on this thread. The store works on another one.
-pub fn wait<T>(answer: impl Future<Output = T>) -> T {
-    let mut answer = pin!(answer);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match answer.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
     }
 }

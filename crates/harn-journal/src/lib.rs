@@ -24,6 +24,8 @@
 //! | `secrets` | keys, which never enter a journal |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 
 mod body;
 mod entry;
@@ -37,8 +39,7 @@ mod secrets;
 mod wire;
 
 pub use entry::{Entry, Place, What};
+pub use harn_store::wait;
 pub use journal::{Difference, Journal, LONG, Reins, Setup, Stop};
-pub use keeper::{
-    Answers, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease, wait,
-};
+pub use keeper::{Answers, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease};
 pub use op::Pending;

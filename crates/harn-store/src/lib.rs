@@ -8,7 +8,7 @@
 //!
 //! | File | What it holds |
 //! | --- | --- |
-//! | `store` | the trait, and short forms of single writes |
+//! | `store` | the trait, short forms of single writes, and waiting on a thread |
 //! | `write` | the list of writes, their limits, and what they give back |
 //! | `model` | leases, entries, events, messages, sessions, digests |
 //! | `run` | runs, their journal, their sources, and what they wait for |
@@ -38,5 +38,5 @@ pub use run::{
     Source, Waitpoint,
 };
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};
-pub use store::{Reply, Store, StoreExt};
+pub use store::{Reply, Store, StoreExt, wait};
 pub use write::{MAX_JOURNAL, MAX_NAME, MAX_VALUE, Write, Written};

@@ -1,7 +1,9 @@
 //! The trait of all stores.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::{Error, Result};
 use crate::model::{
@@ -225,4 +227,25 @@ fn number<'a>(written: Reply<'a, Written>) -> Reply<'a, u64> {
             _ => Err(Error::Closed),
         }
     })
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for an answer of a store on this thread. The store works on another one.
+pub fn wait<T>(answer: impl Future<Output = T>) -> T {
+    let mut answer = pin!(answer);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match answer.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
 }
