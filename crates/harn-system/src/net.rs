@@ -160,7 +160,7 @@ impl HttpReply {
 
     /// The words that go with the status; empty for one that has none.
     pub fn phrase(&self) -> &'static str {
-        let status = reqwest::StatusCode::from_u16(self.status).ok();
+        let status = http::StatusCode::from_u16(self.status).ok();
         status.and_then(|status| status.canonical_reason()).unwrap_or_default()
     }
 

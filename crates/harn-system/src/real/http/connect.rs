@@ -1,0 +1,188 @@
+//! How a connection comes about: addresses, sockets, tunnels through proxies, TLS.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::net::{HttpError, HttpErrorKind, Resolver};
+
+use super::route::{Peer, Proxy, Route};
+use super::wire::{Connection, Io};
+
+/// How long the first address of a host has before the next one is tried beside it (RFC 8305).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// When a silent connection is asked whether it is still there, how often, and how many answers may be missing.
+#[cfg(unix)]
+const KEEPALIVE: (Duration, u32) = (Duration::from_secs(15), 3);
+
+fn failed(text: impl Into<String>) -> HttpError {
+    HttpError::new(HttpErrorKind::Connect, text)
+}
+
+/// What TLS trusts: the roots of the system.
+pub(super) fn trust() -> Result<Arc<rustls::ClientConfig>, HttpError> {
+    let failed = |reason: rustls::Error| failed(format!("TLS cannot be used here: {reason}"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(rustls::ConfigBuilder::with_platform_verifier)
+        .map_err(failed)?
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Makes a connection. `tls` gives what TLS trusts; it is asked only where there is TLS.
+pub(super) async fn connect(
+    route: &Route,
+    tls: impl Fn() -> Result<Arc<rustls::ClientConfig>, HttpError>,
+) -> Result<Connection, HttpError> {
+    let first = route.proxy.as_ref().map_or(&route.peer, |proxy| &proxy.peer);
+    let mut io = socket(first, route.resolver.as_ref()).await?;
+    if first.tls {
+        io = secure(io, first, tls()?).await?;
+    }
+    if let Some(proxy) = &route.proxy
+        && route.peer.tls
+    {
+        io = tunnel(io, proxy, &route.peer).await?;
+        io = secure(io, &route.peer, tls()?).await?;
+    }
+    Ok(Connection::new(io))
+}
+
+async fn socket(peer: &Peer, resolver: Option<&Resolver>) -> Result<Box<dyn Io>, HttpError> {
+    let name = peer.host.trim_start_matches('[').trim_end_matches(']');
+    let unknown = |reason: io::Error| failed(format!("dns error: {reason}"));
+    let addresses: Vec<SocketAddr> = match (name.parse::<IpAddr>(), resolver) {
+        (Ok(address), _) => vec![SocketAddr::new(address, peer.port)],
+        (_, Some(resolver)) => {
+            let found = resolver.find(name).map_err(|reason| failed(reason.to_string()))?;
+            found.into_iter().map(|address| SocketAddr::new(address, peer.port)).collect()
+        }
+        _ => tokio::net::lookup_host((name, peer.port)).await.map_err(unknown)?.collect(),
+    };
+    if addresses.is_empty() {
+        return Err(failed("dns error: the host has no address"));
+    }
+    let stream =
+        race(in_turns(addresses)).await.map_err(|reason| failed(format!("tcp connect error: {reason}")))?;
+    tune(&stream);
+    Ok(Box::new(stream))
+}
+
+/// The addresses, those of both kinds in turns.
+fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (mut own, mut other): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv6() == first);
+    let mut all = Vec::with_capacity(own.len() + other.len());
+    let (mut own, mut other) = (own.drain(..), other.drain(..));
+    loop {
+        match (own.next(), other.next()) {
+            (None, None) => return all,
+            (one, two) => all.extend(one.into_iter().chain(two)),
+        }
+    }
+}
+
+type Attempt = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
+
+/// Connects to the first address that answers. The next one is tried when one has failed, or has been silent for long.
+async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut addresses = addresses.into_iter();
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut last: io::Error = io::ErrorKind::AddrNotAvailable.into();
+    loop {
+        if let Some(address) = addresses.next() {
+            attempts.push(Box::pin(TcpStream::connect(address)));
+        } else if attempts.is_empty() {
+            return Err(last);
+        }
+        let ended = poll_fn(|cx| {
+            for at in 0..attempts.len() {
+                if let Poll::Ready(outcome) = attempts[at].as_mut().poll(cx) {
+                    drop(attempts.swap_remove(at));
+                    return Poll::Ready(outcome);
+                }
+            }
+            Poll::Pending
+        });
+        let ended = match addresses.len() {
+            0 => Some(ended.await),
+            _ => tokio::time::timeout(NEXT_ADDRESS, ended).await.ok(),
+        };
+        match ended {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(error)) => last = error,
+            None => {}
+        }
+    }
+}
+
+/// Small pieces leave at once, and a connection whose other side has gone is noticed.
+fn tune(stream: &TcpStream) {
+    // A socket that refuses serves all the same.
+    let _ = stream.set_nodelay(true);
+    #[cfg(unix)]
+    {
+        use rustix::net::sockopt;
+        if sockopt::set_socket_keepalive(stream, true).is_ok() {
+            let (time, count) = KEEPALIVE;
+            #[cfg(not(any(target_os = "openbsd", target_os = "haiku")))]
+            {
+                let _ = sockopt::set_tcp_keepidle(stream, time);
+                let _ = sockopt::set_tcp_keepintvl(stream, time);
+                let _ = sockopt::set_tcp_keepcnt(stream, count);
+            }
+        }
+    }
+}
+
+async fn secure(
+    io: Box<dyn Io>,
+    peer: &Peer,
+    config: Arc<rustls::ClientConfig>,
+) -> Result<Box<dyn Io>, HttpError> {
+    let host = peer.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host)
+        .map_err(|_| HttpError::new(HttpErrorKind::Invalid, "invalid URL: TLS knows no such host name"))?;
+    let stream = TlsConnector::from(config)
+        .connect(name, io)
+        .await
+        .map_err(|reason| failed(format!("TLS error: {reason}")))?;
+    Ok(Box::new(stream))
+}
+
+/// Asks a proxy for a connection to a host.
+async fn tunnel(io: Box<dyn Io>, proxy: &Proxy, to: &Peer) -> Result<Box<dyn Io>, HttpError> {
+    let target = format!("{}:{}", to.host, to.port);
+    let mut head = format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n").into_bytes();
+    if let Some(auth) = &proxy.auth {
+        head.extend_from_slice(b"proxy-authorization: ");
+        head.extend_from_slice(auth);
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    let mut connection = Connection::new(io);
+    connection.begin(Bytes::from(head), &[]);
+    let reply = connection
+        .head("CONNECT")
+        .await
+        .map_err(|failure| failed(format!("the proxy did not connect: {}", failure.text())))?;
+    match reply.status {
+        200..=299 => Ok(connection.into_io()),
+        407 => Err(failed("the proxy did not connect: it wants a name and a password (status 407)")),
+        status => Err(failed(format!("the proxy did not connect: status {status}"))),
+    }
+}

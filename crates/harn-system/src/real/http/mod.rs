@@ -1,0 +1,343 @@
+//! HTTP over the network. Redirects are followed here, because what belongs to one origin must not be told
+//! to another.
+//!
+//! | File | What it holds |
+//! | --- | --- |
+//! | `wire` | HTTP/1.1 on one connection |
+//! | `route` | what a connection leads to, and through which proxy |
+//! | `connect` | how a connection comes about |
+//! | `pool` | connections that wait for their next request |
+
+mod connect;
+mod pool;
+mod route;
+mod wire;
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::Method;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::Instant;
+use url::{Position, Url};
+
+use crate::net::{
+    Body, HttpError, HttpErrorKind, HttpReply, HttpRequest, Payload, is_secret_header, too_large,
+};
+use crate::wait::Waiting;
+
+use pool::Pool;
+use route::Route;
+use wire::{Connection, Failure, Framing, Head};
+
+/// The connections of a process, and what it trusts.
+#[derive(Default)]
+pub(super) struct Clients {
+    pool: Pool,
+    trust: OnceCell<Arc<rustls::ClientConfig>>,
+}
+
+/// How long a reply that is complete waits for the end of its body. Servers send it right behind.
+const LINGER: Duration = Duration::from_millis(20);
+/// How long and how much is read beside the program when it did not come by then.
+const DRAIN: (Duration, usize) = (Duration::from_secs(5), 64 << 10);
+
+fn invalid(text: String) -> HttpError {
+    HttpError::new(HttpErrorKind::Invalid, text)
+}
+
+/// How long is waited for the next piece of a reply.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// The end of the whole exchange.
+    until: Option<Instant>,
+    /// The longest silence.
+    silence: Option<Duration>,
+}
+
+impl Patience {
+    async fn wait<T>(self, what: impl Future<Output = Result<T, HttpError>>) -> Result<T, HttpError> {
+        let silent = self.silence.and_then(|time| Instant::now().checked_add(time));
+        let Some(until) = [self.until, silent].into_iter().flatten().min() else { return what.await };
+        match tokio::time::timeout_at(until, what).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(HttpError::new(HttpErrorKind::Timeout, "operation timed out")),
+        }
+    }
+}
+
+/// A request as it is sent, but for what belongs to its address.
+struct Outgoing<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    body: Option<&'a Payload>,
+}
+
+impl Outgoing<'_> {
+    /// The lines before the body.
+    fn head(&self, route: &Route, url: &Url) -> Bytes {
+        let target = match route.asks_proxy() {
+            // A name and a password are for the host alone.
+            Some(_) => ["http://", &url[Position::BeforeHost..Position::AfterQuery]],
+            None => ["", &url[Position::BeforePath..Position::AfterQuery]],
+        };
+        let mut out = Vec::with_capacity(256);
+        for part in [self.method.as_str(), " ", target[0], target[1]] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        let mut line = |name: &str, value: &[u8]| {
+            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        };
+        if !self.headers.contains_key("host") {
+            line("host", url[Position::BeforeHost..Position::AfterPort].as_bytes());
+        }
+        if !self.headers.contains_key("accept") {
+            line("accept", b"*/*");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            let plain = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+            let mut pair = plain(url.username());
+            pair.push(b':');
+            pair.extend(plain(url.password().unwrap_or_default()));
+            if !self.headers.contains_key("authorization") {
+                let text = base64::engine::general_purpose::STANDARD.encode(pair);
+                line("authorization", format!("Basic {text}").as_bytes());
+            }
+        }
+        if let Some(auth) = route.asks_proxy().and_then(|proxy| proxy.auth.as_ref())
+            && !self.headers.contains_key("proxy-authorization")
+        {
+            line("proxy-authorization", auth);
+        }
+        // How long the body is, is known here alone.
+        for (name, value) in self.headers {
+            if !matches!(name.as_str(), "content-length" | "transfer-encoding") {
+                line(name.as_str(), value.as_bytes());
+            }
+        }
+        let size = self.body.map(Payload::size);
+        if size.is_some() || matches!(*self.method, Method::POST | Method::PUT | Method::PATCH) {
+            line("content-length", size.unwrap_or_default().to_string().as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
+        out.into()
+    }
+}
+
+impl Clients {
+    fn trust(&self) -> Result<Arc<rustls::ClientConfig>, HttpError> {
+        if let Some(trust) = self.trust.get() {
+            return Ok(trust.clone());
+        }
+        let trust = connect::trust()?;
+        Ok(self.trust.get_or_init(|| trust).clone())
+    }
+
+    /// Sends one request and waits for the head of its reply.
+    async fn send(
+        &self,
+        route: &Arc<Route>,
+        request: &Outgoing<'_>,
+        url: &Url,
+        patience: Patience,
+        connect: Patience,
+    ) -> Result<(Connection, Head), HttpError> {
+        let head = request.head(route, url);
+        let body = request.body.map_or(&[][..], |body| &body.0);
+        loop {
+            let kept = self.pool.take(route);
+            let reused = kept.is_some();
+            let mut connection = match kept {
+                Some(connection) => connection,
+                // What makes a connection is large, and gone when there is one.
+                None => Box::pin(connect.wait(connect::connect(route, || self.trust()))).await?,
+            };
+            connection.begin(head.clone(), body);
+            let method = request.method.as_str();
+            let outcome = patience.wait(async { Ok(connection.head(method).await) }).await?;
+            match outcome {
+                Ok(head) => return Ok((connection, head)),
+                // The other side hung up in the moment in which the connection was used again.
+                Err(Failure::Broken(_))
+                    if reused
+                        && !connection.heard
+                        && (request.method.is_idempotent() || !connection.wrote) => {}
+                Err(failure) => return Err(broken(failure)),
+            }
+        }
+    }
+
+    /// Sends a request, follows redirects, and gives the head of the reply.
+    pub(super) async fn exchange(&self, request: HttpRequest) -> Result<HttpReply, HttpError> {
+        // The time is that of the whole exchange, whatever it leads through.
+        let until = request.timeout.and_then(|time| Instant::now().checked_add(time));
+        let patience = Patience { until, silence: request.read_timeout };
+        let connect = Patience { until, silence: request.connect_timeout };
+        let mut method = Method::from_bytes(request.method.as_bytes())
+            .map_err(|reason| invalid(format!("invalid method '{}': {reason}", request.method)))?;
+        let mut headers = header_map(&request.headers)?;
+        let mut url = Url::parse(&request.url).map_err(|reason| invalid(format!("invalid URL: {reason}")))?;
+        let mut has_body = true;
+        let mut followed = 0;
+        loop {
+            let route = Arc::new(Route::of(&request, &url)?);
+            let body = request.body.as_ref().filter(|_| has_body);
+            let outgoing = Outgoing { method: &method, headers: &headers, body };
+            let (connection, head) = self.send(&route, &outgoing, &url, patience, connect).await?;
+            let place = redirect(&head).filter(|_| request.redirects > 0);
+            let status = head.status;
+            let pieces = Pieces {
+                connection: Some(connection),
+                route,
+                pool: self.pool.clone(),
+                patience,
+                left: request.max_response,
+                limit: request.max_response,
+            };
+            let Some(next) = place else { return reply(head, pieces) };
+            if followed == request.redirects {
+                return Err(HttpError::new(HttpErrorKind::Redirect, "too many redirects"));
+            }
+            followed += 1;
+            // What stands in the body does not matter, but the next request may need the connection.
+            Box::new(pieces).release().await;
+            let next = url.join(&next).ok().filter(|next| matches!(next.scheme(), "http" | "https"));
+            let Some(next) = next else {
+                return Err(HttpError::new(HttpErrorKind::Redirect, "a redirect leads to no HTTP address"));
+            };
+            // As browsers do it, and RFC 9110 section 15.4 allows: only 307 and 308 send the body again.
+            let changes = match status {
+                303 => method != Method::HEAD,
+                301 | 302 => method == Method::POST,
+                _ => false,
+            };
+            if changes {
+                method = Method::GET;
+                has_body = false;
+                for name in ["content-type", "content-length", "content-encoding", "transfer-encoding"] {
+                    headers.remove(name);
+                }
+            }
+            if next.origin() != url.origin() {
+                let secret: Vec<HeaderName> =
+                    headers.keys().filter(|name| is_secret_header(name.as_str())).cloned().collect();
+                for name in secret {
+                    headers.remove(name);
+                }
+                headers.remove("host");
+            }
+            url = next;
+        }
+    }
+}
+
+fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|reason| invalid(format!("invalid header name '{name}': {reason}")))?;
+        // The value may be a key: it is not shown.
+        let mut value =
+            HeaderValue::from_str(value)
+                .or_else(|_| HeaderValue::from_bytes(value.as_bytes()))
+                .map_err(|reason| invalid(format!("invalid value of the header '{name}': {reason}")))?;
+        value.set_sensitive(is_secret_header(name));
+        map.append(key, value);
+    }
+    Ok(map)
+}
+
+/// Where a reply sends one to.
+fn redirect(head: &Head) -> Option<String> {
+    if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    head.headers.iter().find(|(name, _)| name == "location").map(|(_, place)| place.clone())
+}
+
+fn reply(head: Head, mut pieces: Pieces) -> Result<HttpReply, HttpError> {
+    if matches!(head.framing, Framing::Length(length) if length > pieces.limit) {
+        return Err(too_large(pieces.limit));
+    }
+    if head.framing == Framing::Length(0) {
+        pieces.end();
+    }
+    Ok(HttpReply { status: head.status, headers: head.headers, body: Box::new(pieces) })
+}
+
+/// The body of a reply.
+struct Pieces {
+    /// Until the body is over.
+    connection: Option<Connection>,
+    route: Arc<Route>,
+    pool: Pool,
+    patience: Patience,
+    left: u64,
+    limit: u64,
+}
+
+impl Pieces {
+    /// The connection is free for the next request.
+    fn end(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.pool.put(&self.route, connection);
+        }
+    }
+
+    async fn piece(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let Some(connection) = &mut self.connection else { return Ok(None) };
+        let next = async { connection.piece().await.map_err(broken) };
+        let outcome = self.patience.wait(next).await;
+        match &outcome {
+            Ok(Some(_)) => {}
+            Ok(None) => self.end(),
+            Err(_) => self.connection = None,
+        }
+        outcome
+    }
+
+    /// Reads a body to its end, or until it is too long to be worth the connection.
+    async fn drain(&mut self) {
+        let mut room = DRAIN.1;
+        while let Ok(Some(piece)) = self.piece().await {
+            match room.checked_sub(piece.len()) {
+                Some(rest) => room = rest,
+                None => return,
+            }
+        }
+    }
+}
+
+impl Body for Pieces {
+    fn next(&mut self) -> Waiting<'_, Result<Option<Bytes>, HttpError>> {
+        Box::pin(async {
+            let Some(piece) = self.piece().await? else { return Ok(None) };
+            self.left = self.left.checked_sub(piece.len() as u64).ok_or_else(|| too_large(self.limit))?;
+            Ok(Some(piece))
+        })
+    }
+
+    fn release(mut self: Box<Self>) -> Waiting<'static, ()> {
+        Box::pin(async move {
+            if !self.connection.as_ref().is_some_and(Connection::may_serve) {
+                return;
+            }
+            if tokio::time::timeout(LINGER, self.drain()).await.is_err() {
+                tokio::spawn(async move { tokio::time::timeout(DRAIN.0, self.drain()).await });
+            }
+        })
+    }
+}
+
+fn broken(failure: Failure) -> HttpError {
+    HttpError::new(HttpErrorKind::Broken, failure.text())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Connections that wait for their next request.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::route::Route;
+use super::wire::Connection;
+
+/// How long a connection is kept that nobody uses.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// The connections of a process that nobody uses, by where they lead. A clone is the same pool.
+#[derive(Clone, Default)]
+pub(super) struct Pool(Arc<Mutex<Idle>>);
+
+#[derive(Default)]
+struct Idle {
+    /// The one that was used last is the last.
+    routes: HashMap<Arc<Route>, Vec<(Instant, Connection)>>,
+    /// Whether somebody looks after those that are no longer used.
+    watched: bool,
+}
+
+impl Idle {
+    fn forget_old(&mut self) {
+        self.routes.retain(|_, connections| {
+            connections.retain(|(since, connection)| since.elapsed() < IDLE && connection.is_silent());
+            !connections.is_empty()
+        });
+    }
+}
+
+impl Pool {
+    fn with<T>(&self, f: impl FnOnce(&mut Idle) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a connection that leads there, and that the other side still holds.
+    pub(super) fn take(&self, route: &Route) -> Option<Connection> {
+        self.with(|idle| {
+            let connections = idle.routes.get_mut(route)?;
+            while let Some((since, connection)) = connections.pop() {
+                if since.elapsed() < IDLE && connection.is_silent() {
+                    return Some(connection);
+                }
+            }
+            None
+        })
+    }
+
+    /// Gives back a connection whose exchange is over.
+    pub(super) fn put(&self, route: &Arc<Route>, connection: Connection) {
+        if !connection.is_free() {
+            return;
+        }
+        let watch = self.with(|idle| {
+            idle.routes.entry(route.clone()).or_default().push((Instant::now(), connection));
+            !std::mem::replace(&mut idle.watched, true)
+        });
+        if watch {
+            let pool = Arc::downgrade(&self.0);
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(IDLE).await;
+                    let Some(pool) = pool.upgrade().map(Pool) else { return };
+                    let over = pool.with(|idle| {
+                        idle.forget_old();
+                        idle.watched = !idle.routes.is_empty();
+                        !idle.watched
+                    });
+                    if over {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+}
