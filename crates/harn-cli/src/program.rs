@@ -493,6 +493,11 @@ pub(crate) fn prepare(
     }
     harn_runtime::install_skills(&vm, program.dir(), &options.skills)
         .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()))
+        .and_then(|()| match options.journal {
+            None => harn_runtime::configure_event_log(&vm, program.dir()),
+            // Not asked through the journal, which holds what the program asks.
+            Some(_) => harn_runtime::refuse_event_log(&Real::new()),
+        })
         .map_err(refused)?;
     let (loaded, warnings) = program.load(&vm).map_err(End::Refused)?;
     if let Some(watch) = options.watch.take() {

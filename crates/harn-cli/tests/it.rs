@@ -11,6 +11,7 @@ mod check;
 mod conformance;
 mod demo;
 mod errors;
+mod event_log;
 mod examples;
 mod exit_codes;
 mod explain;

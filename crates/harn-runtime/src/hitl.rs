@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::convert::{from_json, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::session::Sessions;
 
 /// What a person can be asked for.
@@ -150,6 +150,8 @@ pub(crate) struct Asked {
     since: Duration,
     /// How many answers of people who are elsewhere it has had.
     had: Cell<u32>,
+    /// The event with which it became known.
+    asked_at: Cell<i64>,
     _listed: Listed,
 }
 
@@ -197,8 +199,9 @@ impl Asked {
         pending.0.borrow_mut().insert(number, (id.clone(), open));
         let (since, had) = (cx.system().monotonic(), Cell::new(0));
         let listed = Listed { pending, number };
-        let asked = Asked { cx: cx.clone(), id, trace_id, request, since, had, _listed: listed };
-        asked.tell(asked.request.kind.asked(), asked.params())?;
+        let asked_at = Cell::new(0);
+        let asked = Asked { cx: cx.clone(), id, trace_id, request, since, had, asked_at, _listed: listed };
+        asked.asked_at.set(asked.tell(asked.request.kind.asked(), asked.params())?);
         harn_stdlib::notify_host(cx, "harn.hitl.requested", &from_json(&asked.params()));
         Ok(asked)
     }
@@ -218,13 +221,12 @@ impl Asked {
         params
     }
 
-    /// Adds an event about the request.
-    pub(crate) fn tell(&self, kind: &str, payload: Json) -> Result<()> {
+    /// Adds an event about the request; gives its id.
+    pub(crate) fn tell(&self, kind: &str, payload: Json) -> Result<i64> {
         let mut payload = payload;
         payload["request_id"] = self.id.as_str().into();
         let (log, now) = (EventLog::of(self.cx.vm()), self.cx.system().now_ms());
-        log.emit(self.request.kind.topic(), kind, from_json(&payload), Dict::new(), now)?;
-        Ok(())
+        log.emit(self.request.kind.topic(), kind, from_json(&payload), Dict::new(), now)
     }
 
     /// Asks the host; nothing when it has no answer.
@@ -259,7 +261,9 @@ impl Asked {
     async fn wait(&self) -> Result<Response> {
         let system = self.cx.system();
         let log = EventLog::of(self.cx.vm());
-        let mut events = log.subscribe(self.request.kind.topic(), None)?;
+        // Nobody answers what is not asked yet.
+        let after = usize::try_from(self.asked_at.get()).ok();
+        let mut events = log.subscribe(self.request.kind.topic(), after)?;
         let answered = async {
             loop {
                 let Some(event) = events.next(&self.cx).await? else { continue };
@@ -342,7 +346,9 @@ impl Asked {
         let response = self.wait().await?;
         match &response {
             Response::Answer(answer) => self.refuse_cancelled(answer)?,
-            Response::Late => self.tell("hitl.timeout", json!({}))?,
+            Response::Late => {
+                self.tell("hitl.timeout", json!({}))?;
+            }
         }
         Ok(response)
     }

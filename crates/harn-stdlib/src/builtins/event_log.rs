@@ -30,6 +30,7 @@ builtins! {
         let headers = headers_of(&headers.or_nil())?;
         let payload = parse(&stringify(&payload.or_nil())).map_err(|e| Error::runtime(e.to_string()))?;
         let log = EventLog::of(cx.vm());
+        log.permit(cx)?;
         log.emit(&topic, kind, payload, headers, cx.system().now_ms())?
     }
 
@@ -46,7 +47,7 @@ builtins! {
     /// Makes a stream of the events of a topic.
     ///
     /// It begins behind the id `from_cursor`, without one with the first event that is kept: those that are there, then each
-    /// as it comes. It never ends by itself. A topic keeps its last 4096 events; who asks for one that is gone gets an error.
+    /// as it comes. It never ends by itself. In memory a topic keeps its last 4096 events; who asks for one that is gone gets an error.
     ///
     /// ```harn
     /// event_log.emit("builds", "started", {commit: "abc"})

@@ -166,6 +166,7 @@ impl Layer for TestSystem {
             "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
             "HARN_LLM_PROVIDER" => self.inner.env(name).or_else(|| Some("mock".to_owned())),
             "HARN_STATE_DIR" => Some(self.state.clone()),
+            name if name.starts_with("HARN_EVENT_LOG_") => None,
             _ => self.inner.env(name),
         }
     }
