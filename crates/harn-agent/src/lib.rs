@@ -9,9 +9,17 @@
 //! handlers are closures; the loop itself lives on JSON.
 //!
 //! Read `run/mod.rs` first (the steps of an iteration), then `run/dispatch.rs` (what happens to a tool
-//! call) and `config.rs` (the options). `harness/` holds the specs of role agents, plans and runtimes, `roles/` what their runtime decides, `profile/` the signals of
-//! a project folder as gated fragments, `workflow/` graphs of loops and how they run, `ceiling.rs` what a request for rights keeps,
-//! `artifact.rs`, `handoff.rs` and `plan_artifact.rs` what agents hand to each other.
+//! call) and `config.rs` (the options).
+//!
+//! | Folder or file | What it holds |
+//! | --- | --- |
+//! | `run/` | the loop itself |
+//! | `policy/`, `ceiling.rs` | whether a tool call may run; what is left of the rights that were asked for |
+//! | `harness/` | the specifications of agents with roles, plans and runtimes |
+//! | `roles/` | what a runtime of such agents decides |
+//! | `workflow/`, `lifecycle/`, `daemon/` | graphs of loops; work that is handed on; loops that wait for events |
+//! | `profile/` | what a project folder says about itself, as parts of a prompt |
+//! | `artifact.rs`, `handoff.rs`, `plan_artifact.rs` | what agents hand to each other |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 

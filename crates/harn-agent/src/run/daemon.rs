@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::reply::bindings;
-use super::state::{Input, Note, Phase, Resting};
+use super::state::{Input, Note, Packed, Phase, Resting};
 use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::daemon::IDLE_WAITS_MS;
 use crate::event::AgentEvent;
@@ -191,7 +191,7 @@ impl AgentLoop {
     pub fn daemon_snapshot(&self, state: &str, saved_at: &str, ids: &dyn Fn() -> String) -> Json {
         let s = &self.state;
         let event = |note: &Note| {
-            let metadata = Some(note.metadata.clone()).filter(|m| !m.is_null());
+            let metadata = Some(note.metadata.read()).filter(|m| !m.is_null());
             transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
         };
         let events: Vec<Json> = s.notes.iter().map(event).collect();
@@ -232,7 +232,7 @@ impl AgentLoop {
             role: text(event, "role"),
             visibility: text(event, "visibility"),
             text: text(event, "text"),
-            metadata: event["metadata"].clone(),
+            metadata: Packed::of(&event["metadata"]),
         };
         let state = &mut self.state;
         state.seen = (!same).then_some(visible);

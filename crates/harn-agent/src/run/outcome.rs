@@ -85,7 +85,7 @@ impl AgentLoop {
         let messages = state.messages.to_json();
         let mut events = transcript::message_events(&messages, ids);
         events.extend(state.notes.iter().map(|note| {
-            let metadata = Some(note.metadata.clone()).filter(|m| !m.is_null());
+            let metadata = Some(note.metadata.read()).filter(|m| !m.is_null());
             transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
         }));
         events.extend(pending(&state.reminders).iter().map(reminder_event));

@@ -192,19 +192,70 @@ pub(super) struct Note {
     pub(super) role: String,
     pub(super) visibility: String,
     pub(super) text: String,
-    pub(super) metadata: Json,
+    pub(super) metadata: Packed,
 }
 
 impl Note {
     pub(super) fn internal(kind: &str, role: &str, text: &str, metadata: Json) -> Note {
         let visibility = "internal".to_owned();
-        Note { kind: kind.to_owned(), role: role.to_owned(), visibility, text: text.to_owned(), metadata }
+        Note {
+            kind: kind.to_owned(),
+            role: role.to_owned(),
+            visibility,
+            text: text.to_owned(),
+            metadata: Packed::of(&metadata),
+        }
     }
 
     pub(super) fn private(kind: &str, text: &str) -> Note {
         let mut note = Note::internal(kind, "assistant", text, json!(null));
         note.visibility = "private".to_owned();
         note
+    }
+}
+
+/// JSON that is kept for long and read once: its text, which takes a part of the room of a tree.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Packed {
+    Text(Box<str>),
+    /// With floats, whose last bit a text may lose.
+    Tree(Box<Json>),
+}
+
+impl Packed {
+    pub(super) fn of(value: &Json) -> Packed {
+        match has_floats(value) {
+            true => Packed::Tree(Box::new(value.clone())),
+            false => Packed::Text(value.to_string().into()),
+        }
+    }
+
+    pub(super) fn read(&self) -> Json {
+        match self {
+            Packed::Text(text) => serde_json::from_str(text).unwrap_or_default(),
+            Packed::Tree(value) => (**value).clone(),
+        }
+    }
+}
+
+fn has_floats(value: &Json) -> bool {
+    match value {
+        Json::Number(number) => number.is_f64(),
+        Json::Array(items) => items.iter().any(has_floats),
+        Json::Object(map) => map.values().any(has_floats),
+        _ => false,
+    }
+}
+
+impl Serialize for Packed {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.read().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Packed {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Packed, D::Error> {
+        Json::deserialize(deserializer).map(|value| Packed::of(&value))
     }
 }
 
