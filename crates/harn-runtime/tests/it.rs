@@ -14,4 +14,5 @@ mod options;
 mod prompts;
 mod roles;
 mod roles_properties;
+mod waiting;
 mod wire;
