@@ -7,7 +7,7 @@ use harn_check::Settings;
 use harn_front::Through;
 use harn_llm::config::Layer;
 use harn_llm::transcript::{self, CompactOptions};
-use harn_llm::{Call, Conversation, LlmRuntime, StdHost};
+use harn_llm::{Call, Conversation, LlmRuntime, StdEmbedder};
 use harn_system::Memory;
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ pub(crate) fn check_manifest(bytes: &[u8]) {
             "a problem without text or place"
         );
     }
-    let runtime = LlmRuntime::new(Rc::new(StdHost::with_env([("P_KEY", "sk-fuzz")])));
+    let runtime = LlmRuntime::new(Rc::new(StdEmbedder::with_env([("P_KEY", "sk-fuzz")])));
     runtime.set_config_layers(vec![Layer { origin: "harn.toml".to_owned(), toml: text.to_owned() }]);
     runtime.add_capability_manifests(&[("harn.toml", text)]);
     for options in [json!({"provider": "p"}), json!({"model": "a"}), json!({"provider": "p", "model": "m"})] {

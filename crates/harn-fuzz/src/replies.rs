@@ -8,7 +8,7 @@ use harn_llm::sse::{Framer, Framing};
 use harn_llm::structured::extract::from_text;
 use harn_llm::tool_text::{has_opening_tag, parse_reply, sanitize, sanitize_partial};
 use harn_llm::wire::{ReplyReader, WireStyle};
-use harn_llm::{Call, LlmRuntime, Request, Secret, StdHost, StreamEvent};
+use harn_llm::{Call, LlmRuntime, Request, Secret, StdEmbedder, StreamEvent};
 use serde_json::{Value, json};
 
 use crate::rng::Rng;
@@ -160,8 +160,8 @@ static KEY: &str = "sk-fuzz-0123456789";
 thread_local! {
     /// A request whose format is exchanged.
     static REQUEST: Request = {
-        let host = Rc::new(StdHost::with_env([("OPENAI_API_KEY", KEY)]));
-        let runtime = LlmRuntime::new(host);
+        let embedder = Rc::new(StdEmbedder::with_env([("OPENAI_API_KEY", KEY)]));
+        let runtime = LlmRuntime::new(embedder);
         let call = Call::new("hi", None, json!({"provider": "openai", "model": "m"}));
         runtime.prepare(&call).ok().map(|prepared| prepared.request).expect("a request")
     };

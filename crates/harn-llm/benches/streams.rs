@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use harn_llm::response::ResponseBuilder;
 use harn_llm::runtime::StreamItem;
 use harn_llm::wire::ReplyReader;
-use harn_llm::{Call, LlmRuntime, Request, StdHost};
+use harn_llm::{Call, LlmRuntime, Request, StdEmbedder};
 use serde_json::{Value, json};
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
 }
 
 fn runtime(env: &[(&str, &str)]) -> Rc<LlmRuntime> {
-    Rc::new(LlmRuntime::new(Rc::new(StdHost::with_env(env.iter().copied()))))
+    Rc::new(LlmRuntime::new(Rc::new(StdEmbedder::with_env(env.iter().copied()))))
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::embedder::Embedder;
 use crate::error::OptionError;
-use crate::host::Host;
 use crate::json::{Object, display, str_at, truthy};
 
 /// An experiment as the option describes it.
@@ -61,7 +61,12 @@ impl Experiment {
     }
 
     /// Applies a built-in experiment to messages and system text; returns its metadata.
-    pub fn apply(&self, messages: &mut Vec<Value>, system: &mut Option<String>, host: &dyn Host) -> Value {
+    pub fn apply(
+        &self,
+        messages: &mut Vec<Value>,
+        system: &mut Option<String>,
+        embedder: &dyn Embedder,
+    ) -> Value {
         let last =
             messages.iter().rposition(|m| str_at(m, "role") == Some("user") && m["content"].is_string());
         let Some(index) = last else { return json!({}) };
@@ -82,7 +87,7 @@ impl Experiment {
                 json!({})
             }
             "chain_of_draft" => {
-                let request = host.prose("llm/chain_of_draft", &self.args);
+                let request = embedder.prose("llm/chain_of_draft", &self.args);
                 messages[index]["content"] = format!("{text}\n\n{request}").into();
                 json!({})
             }
@@ -151,13 +156,13 @@ fn permutation(len: usize, seed: i64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
 
     fn run(option: Value, text: &str, system: Option<&str>) -> (Vec<String>, Option<String>) {
         let experiment = Experiment::parse(&option).unwrap().unwrap();
         let mut messages = vec![json!({"role": "user", "content": text})];
         let mut system = system.map(str::to_string);
-        experiment.apply(&mut messages, &mut system, &StdHost::default());
+        experiment.apply(&mut messages, &mut system, &StdEmbedder::default());
         (messages.iter().map(|m| display(&m["content"])).collect(), system)
     }
 

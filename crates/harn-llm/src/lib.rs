@@ -1,7 +1,7 @@
 //! Provider-neutral model calls: options, routes, wire formats, transport, mock, cost and recording.
 //!
 //! The crate knows nothing of the VM. It takes and gives `serde_json` values and plain structs, and
-//! reaches the outside world (environment, clock, warnings, prompt prose) only through [`Host`], so
+//! reaches the outside world (environment, clock, warnings, prompt prose) only through [`Embedder`], so
 //! that a test or an embedding program decides what a call can see.
 //!
 //! Read first: `runtime/` (the sequence of one call), then `wire/` (one file per wire format:
@@ -16,6 +16,7 @@ pub mod config;
 pub mod conversation;
 pub mod cost;
 mod dialect;
+pub mod embedder;
 pub mod error;
 mod estimate;
 pub mod event;
@@ -24,7 +25,6 @@ pub mod frame;
 mod glob;
 #[cfg(test)]
 mod growth;
-pub mod host;
 pub mod json;
 pub mod message;
 pub mod mock;
@@ -53,9 +53,9 @@ pub mod wire;
 pub use capabilities::{Capabilities, CapabilityMatrix};
 pub use config::Config;
 pub use conversation::Conversation;
+pub use embedder::{Embedder, Fragment, StdEmbedder, SystemText};
 pub use error::{CallError, Category, Kind, LlmError, OptionError};
 pub use event::{StopReason, StreamEvent, Usage};
-pub use host::{Fragment, Host, StdHost, SystemText};
 pub use message::{ContentBlock, Message, Role, ToolCall};
 pub use mock::Mock;
 pub use options::CallOptions;

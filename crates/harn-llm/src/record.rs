@@ -6,6 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use harn_system::Payload;
 use serde_json::{Value, json};
 
 use crate::error::{Category, Kind, LlmError};
@@ -47,11 +48,16 @@ impl Recorder {
     }
 }
 
+/// A body as a value.
+fn json_of(body: &Payload) -> Value {
+    serde_json::from_slice(&body.to_bytes()).unwrap_or_default()
+}
+
 /// What makes two requests the same: method, address, body, and the headers that change what a provider
 /// does. Others may be secret.
 fn request_json(request: &HttpRequest<'_>) -> Value {
     let mut out = json!({"method": request.method, "url": redact_url(&request.url),
-                         "body": request.body.as_ref().map(|body| body.to_json())});
+                         "body": request.body.as_ref().map(json_of)});
     let telling = |name: &str| matches!(name, "anthropic-beta" | "anthropic-version");
     let headers: Object = request
         .headers
@@ -233,7 +239,7 @@ mod tests {
             url: "http://h/x".into(),
             headers: vec![],
             auth: vec![("authorization".into(), crate::secret::Secret::new("Bearer sk-123456"))],
-            body: body.as_object().cloned().map(crate::wire::Body::new),
+            body: body.as_object().cloned().map(|fields| crate::wire::Body::new(fields).into_payload()),
             deadline: Duration::ZERO,
             timeout: Duration::ZERO,
         }

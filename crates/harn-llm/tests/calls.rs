@@ -104,7 +104,7 @@ async fn a_missing_key_is_an_option_error_with_category_auth() {
 
 #[tokio::test]
 async fn transient_mock_errors_are_retried_without_waiting() {
-    let (runtime, host) = runtime(&[]);
+    let (runtime, embedder) = runtime(&[]);
     mocks(
         &runtime,
         &[
@@ -115,8 +115,8 @@ async fn transient_mock_errors_are_retried_without_waiting() {
     );
     let result = call(&runtime, "x", json!({"provider": "mock", "llm_retries": 2})).await.unwrap();
     assert_eq!(result["text"], "done");
-    assert!(host.waits.borrow().is_empty());
-    let traces = host.traces.borrow().clone();
+    assert!(embedder.waits.borrow().is_empty());
+    let traces = embedder.traces.borrow().clone();
     assert_eq!(
         (traces[0]["type"].as_str(), &traces[0]["attempt"]),
         (Some("empty_completion_retry"), &json!(2))
@@ -174,7 +174,7 @@ fn verdict_schema() -> Value {
 
 #[tokio::test]
 async fn structured_calls_correct_themselves() {
-    let (runtime, host) = runtime(&[]);
+    let (runtime, embedder) = runtime(&[]);
     mocks(
         &runtime,
         &[json!({"text": "no json"}), json!({"text": "{}"}), json!({"text": "sure: {\"ok\": true}"})],
@@ -187,7 +187,7 @@ async fn structured_calls_correct_themselves() {
     assert_eq!(calls.len(), 3);
     assert_eq!(calls[1]["messages"].as_array().unwrap().len(), 2);
     assert!(calls[2]["messages"][1]["content"].as_str().unwrap().contains("missing required key 'ok'"));
-    let retries = host.traces.borrow().iter().filter(|t| t["type"] == "schema_retry").count();
+    let retries = embedder.traces.borrow().iter().filter(|t| t["type"] == "schema_retry").count();
     assert_eq!(retries, 2);
 }
 
@@ -270,11 +270,11 @@ async fn budgets_refuse_before_and_report_after() {
 
 #[tokio::test]
 async fn rate_limits_delay_every_attempt() {
-    let (runtime, host) = runtime(&[("HARN_RATE_LIMIT_MOCK", "1")]);
+    let (runtime, embedder) = runtime(&[("HARN_RATE_LIMIT_MOCK", "1")]);
     for _ in 0..2 {
         call(&runtime, "x", json!({"provider": "mock"})).await.unwrap();
     }
-    assert_eq!(*host.waits.borrow(), [60_000]);
+    assert_eq!(*embedder.waits.borrow(), [60_000]);
     assert_eq!(runtime.rate_limit("mock"), Some(1));
     runtime.set_rate_limit("mock", 0);
     assert_eq!(runtime.rate_limit("mock"), None);

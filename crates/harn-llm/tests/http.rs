@@ -63,12 +63,12 @@ async fn transient_failures_are_tried_again_after_the_hinted_time() {
             stream(OPENAI_STREAM),
         ])
         .await;
-        let (runtime, host) = runtime(KEYS);
+        let (runtime, embedder) = runtime(KEYS);
         let result =
             ask_with(&runtime, &server, "openai", json!({"llm_retries": 2, "llm_backoff_ms": 10})).await;
         assert_eq!(result.unwrap()["text"], "Grüße 😀!");
-        assert_eq!(*host.waits.borrow(), [2000, 20]);
-        assert_eq!(host.warnings.borrow().len(), 2);
+        assert_eq!(*embedder.waits.borrow(), [2000, 20]);
+        assert_eq!(embedder.warnings.borrow().len(), 2);
         assert_eq!(runtime.ledger().totals().calls, 1);
     })
     .await;
@@ -392,12 +392,12 @@ async fn ollama_is_asked_where_nothing_is_lost() {
             let (system, prompt) = (system.to_string(), prompt.to_string());
             async move {
                 let server = Server::start(vec![reply("500 Busy", "", "no")]).await;
-                let (runtime, host) = runtime(&[("OLLAMA_HOST", &server.url)]);
+                let (runtime, embedder) = runtime(&[("OLLAMA_HOST", &server.url)]);
                 let mut all = json!({"provider": "ollama", "model": "llama3.2"});
                 all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
                 let system = Some(system.as_str()).filter(|s| !s.is_empty());
                 runtime.llm_call(&Call::new(prompt, system, all)).await.unwrap_err();
-                let warnings = host.warnings.borrow().join("\n");
+                let warnings = embedder.warnings.borrow().join("\n");
                 (server.request(0), warnings)
             }
         };

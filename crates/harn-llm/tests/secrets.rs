@@ -38,8 +38,8 @@ const PROVIDERS: &[(&str, &str)] = &[
 ];
 
 /// A runtime with every sink open, and what they got.
-fn listening() -> (Rc<LlmRuntime>, Rc<TestHost>, Rc<RefCell<String>>) {
-    let (runtime, host) = runtime(ENV);
+fn listening() -> (Rc<LlmRuntime>, Rc<TestEmbedder>, Rc<RefCell<String>>) {
+    let (runtime, embedder) = runtime(ENV);
     let layer = |name: &str| {
         format!("[providers.{name}.extra_headers]\nx-proxy-token = \"{TOKEN}\"\nx-team = \"blue\"\n")
     };
@@ -54,7 +54,7 @@ fn listening() -> (Rc<LlmRuntime>, Rc<TestHost>, Rc<RefCell<String>>) {
     runtime.record_fixtures(sink());
     let log = sink();
     runtime.log_calls(move |line| log(&line.to_string()));
-    (runtime, host, said)
+    (runtime, embedder, said)
 }
 
 #[track_caller]
@@ -96,7 +96,7 @@ async fn servers_that_repeat_the_key_do_not_spread_it() {
             let key = if *provider == "bedrock" { TOKEN } else { CANARY };
             for (echo, script) in echoes(key) {
                 let what = format!("{provider}, {echo}");
-                let (runtime, host, said) = listening();
+                let (runtime, embedder, said) = listening();
                 let server = Server::start(vec![script.clone(), script]).await;
                 let options = json!({"provider": provider, "model": model, "base_url": server.url});
                 let call = Call::new("hi", None, options.clone());
@@ -119,7 +119,7 @@ async fn servers_that_repeat_the_key_do_not_spread_it() {
                     "{what}"
                 );
                 assert_clean(&said.borrow(), &what);
-                assert_clean(&format!("{:?} {:?}", host.warnings, host.traces), &what);
+                assert_clean(&format!("{:?} {:?}", embedder.warnings, embedder.traces), &what);
             }
         }
     })
@@ -129,7 +129,7 @@ async fn servers_that_repeat_the_key_do_not_spread_it() {
 #[tokio::test]
 async fn good_calls_leave_no_key_behind() {
     local(async {
-        let (runtime, host, said) = listening();
+        let (runtime, embedder, said) = listening();
         let server = Server::start(vec![stream(OPENAI_STREAM), stream(ANTHROPIC_STREAM)]).await;
         for provider in ["openai", "anthropic"] {
             let result =
@@ -141,7 +141,7 @@ async fn good_calls_leave_no_key_behind() {
         assert_eq!((seen.header("x-proxy-token"), seen.header("x-team")), (Some(TOKEN), Some("blue")));
         assert!(said.borrow().contains("Grüße") && said.borrow().contains("/messages"));
         assert_clean(&said.borrow(), "sinks");
-        assert_clean(&format!("{:?} {:?}", host.warnings, host.traces), "host");
+        assert_clean(&format!("{:?} {:?}", embedder.warnings, embedder.traces), "host");
     })
     .await;
 }

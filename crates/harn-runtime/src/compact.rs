@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{failed, file};
 use crate::convert::{entry, from_json, text, thrown, to_json};
-use crate::llm_host::runtime;
+use crate::llm_embedder::runtime;
 use crate::session::Session;
 
 /// What a writer needs besides the messages.
@@ -278,7 +278,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
             "archived_messages": done.archived, "estimated_tokens_before": done.before,
             "estimated_tokens_after": tokens_of(&done.messages), "keep_first": 0, "keep_last": settings.keep_last,
         });
-        let ids = || crate::llm_host::new_id(cx.vm());
+        let ids = || crate::llm_embedder::new_id(cx.vm());
         let event = harn_llm::transcript::event(
             "compaction",
             "system",

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use crate::command_policy::{CommandPolicies, CommandPolicy};
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::driver::run_kept;
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::policy::depth;
 use crate::rest::{Keeper, write};
 use crate::worker::handlers::{lost, with_handlers};

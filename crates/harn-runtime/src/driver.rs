@@ -29,7 +29,7 @@ use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::hooks::Hooks;
 use crate::host::{self, Listener};
 use crate::live;
-use crate::llm_host::{CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, runtime};
+use crate::llm_embedder::{CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, runtime};
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::rest::{self, FileKeeper, Keeper};

@@ -14,11 +14,25 @@
 //! assert_eq!(outcome.result.unwrap().to_string(), "Hello Ada!");
 //! ```
 //!
-//! The crate is glue: `builtins/` has one file per group, which converts values and calls the crate that
-//! knows the subject. `convert.rs` is the border between script values and JSON, `llm_host.rs` what model
-//! calls see of the program, `llm_layers.rs` and `llm_tables.rs` what its project configures, `driver.rs` runs the steps of an agent loop (`driver/setup.rs` reads its options, `driver/tools.rs` runs its tools), `workflow.rs` those of a workflow, `mailbox.rs` holds messages to workflows,
-//! `live.rs` hands on text while it arrives, `hooks.rs` shows calls and turns to the hooks of the program and its project, `command_policy.rs` decides about commands, `hitl.rs` asks people, `host.rs` takes what the host says, `skill_files.rs` finds skills on disk,
-//! `session.rs` holds what belongs to a loop, `session_store.rs` keeps sessions for later processes (`stored.rs`: what is there of one), `compact.rs` writes what stands for older messages, `kept.rs` carries closures past JSON, `reminders.rs` the reminders of sessions, `trace.rs` what `agent_trace` tells, `worker/` runs what is handed on, `roles/` runtimes of agents with roles, `rest.rs` is what loops that rest need, `daemon.rs` holds those with a handle, `rehearsal.rs` shows the prompts of a run without models.
+//! The crate connects: it converts values and calls the crate that knows the subject.
+//!
+//! | Where | What it holds |
+//! | --- | --- |
+//! | `builtins/` | the builtins of models, prompts, agents, workers and roles, a file per group |
+//! | `convert.rs`, `kept.rs` | the border between values of scripts and JSON; closures that have to cross it |
+//! | `assets.rs`, `listing.rs` | the embedded modules and prompts; lists of providers and models |
+//! | `llm_embedder.rs` | what model calls see of the program: environment, clock, warnings, prompts |
+//! | `llm_layers.rs`, `llm_tables.rs`, `llm_replay.rs` | what a project configures for model calls; recording and replay |
+//! | `driver.rs`, `driver/` | runs the steps of an agent loop: `driver/setup.rs` reads its options, `driver/tools.rs` runs its tools |
+//! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace` |
+//! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
+//! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
+//! | `host.rs` | what the host says: the editor or service that the program works for |
+//! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
+//! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
+//! | `worker/`, `daemon.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
+//! | `roles/` | runtimes of agents with roles |
+//! | `rehearsal.rs` | shows the prompts of a run without asking a model |
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -29,13 +43,14 @@ mod compact;
 mod convert;
 mod daemon;
 mod driver;
+mod event_store;
 mod hitl;
 mod hooks;
 mod host;
 mod kept;
 mod listing;
 mod live;
-mod llm_host;
+mod llm_embedder;
 mod llm_layers;
 mod llm_replay;
 mod llm_tables;
@@ -61,11 +76,12 @@ use harn_value::Value;
 use harn_vm::{Builtin, MethodTable, VmBuilder};
 
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
+pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_stdlib::{Answer, HostBridge, attach_host};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
 pub use listing::{check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog};
-pub use llm_host::{llm_runtime, llm_runtime_at};
+pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
 pub use rehearsal::{SentCall, rehearse_calls};

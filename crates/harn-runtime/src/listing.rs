@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use harn_llm::config::{Config, Provider};
 use harn_llm::options::CallOptions;
-use harn_llm::{Host, LlmRuntime};
+use harn_llm::{Embedder, LlmRuntime};
 use serde_json::{Value as Json, json};
 
 /// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, base_url, api,
@@ -12,14 +12,14 @@ use serde_json::{Value as Json, json};
 ///
 /// `key` is `set`, `not set` or `not needed`; `default_model` is null when a call must name one.
 pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
-    let (config, host) = (runtime.config(), runtime.host());
-    let default = config.default_provider(host);
+    let (config, embedder) = (runtime.config(), runtime.embedder());
+    let default = config.default_provider(embedder);
     let row = |name: String| {
         let table = config.provider(&name).cloned().unwrap_or_default();
         json!({
-            "name": name, "display_name": table.display_name, "key": key_word(&table, host),
-            "key_envs": table.auth_envs(), "default_model": default_model(&table, host),
-            "base_url": harn_llm::secret::redact_url(&table.base_url(host)), "base_url_env": table.base_url_env, "api": table.chat_endpoint(),
+            "name": name, "display_name": table.display_name, "key": key_word(&table, embedder),
+            "key_envs": table.auth_envs(), "default_model": default_model(&table, embedder),
+            "base_url": harn_llm::secret::redact_url(&table.base_url(embedder)), "base_url_env": table.base_url_env, "api": table.chat_endpoint(),
             "features": table.features.clone().unwrap_or_default(), "rpm": table.rpm,
             "cost_per_1k_in": table.cost_per_1k_in, "cost_per_1k_out": table.cost_per_1k_out,
             "latency_p50_ms": table.latency_p50_ms, "is_default": name == default,
@@ -32,12 +32,12 @@ pub fn list_providers(runtime: &LlmRuntime) -> Vec<Json> {
 /// aliases, tier, tool_format, context_window, input_per_mtok, output_per_mtok, key}`; prices are in USD per
 /// million tokens, null when unknown.
 pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
-    let (config, host) = (runtime.config(), runtime.host());
+    let (config, embedder) = (runtime.config(), runtime.embedder());
     let mut found: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for (name, alias) in config.aliases() {
         found.entry((alias.provider.clone(), alias.id.clone())).or_default().push(name.to_owned());
     }
-    let catalogue = config.catalog_json(host);
+    let catalogue = config.catalog_json(embedder);
     for model in catalogue["models"].as_array().into_iter().flatten() {
         let text = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
         found.entry((text("provider"), text("id"))).or_default();
@@ -51,7 +51,7 @@ pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
             "tool_format": config.tool_format(&id, &id, &provider, &runtime.capabilities()),
             "context_window": entry.map(|model| model.context_window).filter(|n| *n > 0),
             "input_per_mtok": pricing.map(|p| p.input_per_mtok),
-            "output_per_mtok": pricing.map(|p| p.output_per_mtok), "key": key_of(&config, &provider, host),
+            "output_per_mtok": pricing.map(|p| p.output_per_mtok), "key": key_of(&config, &provider, embedder),
         })
     };
     found.into_iter().map(row).collect()
@@ -60,15 +60,15 @@ pub fn list_models(runtime: &LlmRuntime) -> Vec<Json> {
 /// Returns what is known of the model that an alias or id stands for: `{alias, id, provider, resolved_alias,
 /// tool_format, tier, api_key_set, key, context_window, catalog, capabilities, qc_default_model}`.
 pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
-    let (config, host) = (runtime.config(), runtime.host());
-    let info = config.model_info_json(selector, &runtime.capabilities(), host);
+    let (config, embedder) = (runtime.config(), runtime.embedder());
+    let info = config.model_info_json(selector, &runtime.capabilities(), embedder);
     let provider = info["provider"].as_str().unwrap_or_default();
     // 0 stands for a window that is not known.
     let window = info["catalog"]["context_window"].as_i64().filter(|tokens| *tokens > 0);
     json!({
         "alias": selector, "id": info["id"], "provider": provider, "resolved_alias": info["alias"],
         "tool_format": info["tool_format"], "tier": info["tier"], "api_key_set": info["auth_available"],
-        "key": key_of(&config, provider, host), "context_window": window,
+        "key": key_of(&config, provider, embedder), "context_window": window,
         "catalog": info["catalog"], "capabilities": info["capabilities"],
         "qc_default_model": info["qc_default_model"],
     })
@@ -77,7 +77,7 @@ pub fn describe_model(runtime: &LlmRuntime, selector: &str) -> Json {
 /// Returns the catalogue (`llm_provider_catalog`); on demand only what can be used now, because no key is needed or it is
 /// set.
 pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {
-    let mut catalog = runtime.config().catalog_json(runtime.host());
+    let mut catalog = runtime.config().catalog_json(runtime.embedder());
     if !available_only {
         return catalog;
     }
@@ -100,7 +100,7 @@ pub fn provider_catalog(runtime: &LlmRuntime, available_only: bool) -> Json {
 /// when there is no limit, or no such route.
 pub fn max_tools(runtime: &LlmRuntime, provider: Option<&str>, model: Option<&str>) -> Option<(String, u64)> {
     let options = CallOptions::from_json(&json!({"provider": provider, "model": model})).ok()?;
-    let route = runtime.config().choose(&options, runtime.host()).ok()?;
+    let route = runtime.config().choose(&options, runtime.embedder()).ok()?;
     let most = runtime.capabilities().lookup(&route.provider, &route.model).max_tools?;
     Some((format!("{}/{}", route.provider, route.model), u64::try_from(most).ok()?))
 }
@@ -111,18 +111,19 @@ pub fn check_provider(runtime: &LlmRuntime, provider: &str, options: &Json) -> J
     check.unwrap_or_else(|error| json!({"valid": false, "message": format!("cannot start: {error}")}))
 }
 
-fn key_of(config: &Config, provider: &str, host: &dyn Host) -> &'static str {
-    config.provider(provider).map_or("not needed", |table| key_word(table, host))
+fn key_of(config: &Config, provider: &str, embedder: &dyn Embedder) -> &'static str {
+    config.provider(provider).map_or("not needed", |table| key_word(table, embedder))
 }
 
-fn key_word(table: &Provider, host: &dyn Host) -> &'static str {
-    let is_set = |name: &str| harn_llm::config::env(host, name).is_some();
+fn key_word(table: &Provider, embedder: &dyn Embedder) -> &'static str {
+    let is_set = |name: &str| harn_llm::config::env(embedder, name).is_some();
     let envs = table.auth_envs();
     let set = match table.auth_style() {
         "none" => return "not needed",
         "aws_sigv4" => {
-            let file = harn_llm::config::env(host, "HOME").map(|home| format!("{home}/.aws/credentials"));
-            is_set("AWS_ACCESS_KEY_ID") || file.is_some_and(|file| host.system().facts(file.as_ref()).is_ok())
+            let file = harn_llm::config::env(embedder, "HOME").map(|home| format!("{home}/.aws/credentials"));
+            is_set("AWS_ACCESS_KEY_ID")
+                || file.is_some_and(|file| embedder.system().facts(file.as_ref()).is_ok())
         }
         _ if envs.is_empty() => return "not needed",
         _ => envs.into_iter().any(is_set),
@@ -130,8 +131,8 @@ fn key_word(table: &Provider, host: &dyn Host) -> &'static str {
     if set { "set" } else { "not set" }
 }
 
-fn default_model(table: &Provider, host: &dyn Host) -> Option<String> {
+fn default_model(table: &Provider, embedder: &dyn Embedder) -> Option<String> {
     let names = table.default_model_env.iter().flatten();
-    let from_env = names.filter_map(|name| harn_llm::config::env(host, name)).next();
+    let from_env = names.filter_map(|name| harn_llm::config::env(embedder, name)).next();
     from_env.or_else(|| table.default_model.clone())
 }

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::convert::{entry, thrown};
-use crate::llm_host::calling_aside;
+use crate::llm_embedder::calling_aside;
 
 /// The listener among the options of a call.
 ///

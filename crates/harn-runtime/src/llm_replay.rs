@@ -6,7 +6,7 @@ use std::rc::Rc;
 use harn_system::{System, SystemExt};
 use harn_vm::Vm;
 
-use crate::llm_host::{llm_runtime, llm_runtime_at};
+use crate::llm_embedder::{llm_runtime, llm_runtime_at};
 
 /// Where the model calls of a program are answered from, and what of them is kept.
 #[derive(Debug, Clone, Default)]

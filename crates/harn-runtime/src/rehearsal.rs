@@ -8,7 +8,7 @@ use harn_prompt::{Assembly, Bucket, Provenance, Reason};
 use harn_vm::Vm;
 use serde_json::Value as Json;
 
-use crate::llm_host::llm_runtime_at;
+use crate::llm_embedder::llm_runtime_at;
 
 /// A model call as it leaves the program.
 #[derive(Clone, Debug)]

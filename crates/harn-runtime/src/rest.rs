@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::convert::{from_json, thrown};
 use crate::host::Listener;
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 
 /// The largest snapshot that is read: 256 MiB.
 const MAX_SNAPSHOT: u64 = 256 << 20;

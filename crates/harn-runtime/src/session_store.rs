@@ -16,7 +16,7 @@ use harn_vm::{Cx, Error, Result, Vm};
 use serde_json::{Value as Json, json};
 
 use crate::convert::thrown;
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::session::{History, Session, Sessions};
 use crate::stored::Stored;
 

@@ -23,7 +23,7 @@ use crate::builtins::{call_once, read_graph};
 use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::driver::run_loop;
 use crate::kept::{Kept, plain};
-use crate::llm_host::{new_id, prompts_of, runtime};
+use crate::llm_embedder::{new_id, prompts_of, runtime};
 use crate::policy::narrow;
 use crate::session::Sessions;
 use crate::worker::place;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Config, Model, Provider, env};
 use crate::capabilities::CapabilityMatrix;
-use crate::host::Host;
+use crate::embedder::Embedder;
 use crate::json::Object;
 
 fn put<T: Into<Value>>(out: &mut Object, key: &str, value: Option<T>) {
@@ -24,12 +24,12 @@ fn shown_headers(headers: &std::collections::BTreeMap<String, String>) -> Value 
 
 impl Provider {
     /// Returns the dict of `llm_config`.
-    pub fn to_json(&self, host: &dyn Host) -> Value {
+    pub fn to_json(&self, embedder: &dyn Embedder) -> Value {
         let mut out = Object::new();
-        out.insert("base_url".into(), crate::secret::redact_url(&self.base_url(host)).into());
+        out.insert("base_url".into(), crate::secret::redact_url(&self.base_url(embedder)).into());
         out.insert("auth_style".into(), self.auth_style().into());
         out.insert("auth_envs".into(), self.auth_envs().into());
-        out.insert("auth_available".into(), self.is_available(host).into());
+        out.insert("auth_available".into(), self.is_available(embedder).into());
         out.insert("chat_endpoint".into(), self.chat_endpoint().into());
         put(&mut out, "base_url_env", self.base_url_env.clone());
         put(&mut out, "completion_endpoint", self.completion_endpoint.clone());
@@ -66,11 +66,11 @@ impl Config {
     }
 
     /// Returns the sorted names of the providers that can be used now.
-    pub fn available_providers(&self, host: &dyn Host) -> Vec<String> {
+    pub fn available_providers(&self, embedder: &dyn Embedder) -> Vec<String> {
         self.file
             .providers
             .iter()
-            .filter(|(_, p)| p.is_available(host))
+            .filter(|(_, p)| p.is_available(embedder))
             .map(|(name, _)| name.clone())
             .collect()
     }
@@ -96,10 +96,12 @@ impl Config {
     }
 
     /// Resolves a selector to (id, provider, alias name).
-    pub fn resolve(&self, selector: &str, host: &dyn Host) -> (String, String, Option<String>) {
+    pub fn resolve(&self, selector: &str, embedder: &dyn Embedder) -> (String, String, Option<String>) {
         match self.alias(selector) {
             Some(alias) => (alias.id.clone(), alias.provider.clone(), Some(selector.to_string())),
-            None => (self.strip_prefix(selector).to_string(), self.infer_or_default(selector, host), None),
+            None => {
+                (self.strip_prefix(selector).to_string(), self.infer_or_default(selector, embedder), None)
+            }
         }
     }
 
@@ -122,26 +124,31 @@ impl Config {
     }
 
     /// Returns the dict of `llm_resolve_model`.
-    pub fn resolve_model_json(&self, selector: &str, caps: &CapabilityMatrix, host: &dyn Host) -> Value {
-        let (id, provider, alias) = self.resolve(selector, host);
+    pub fn resolve_model_json(
+        &self,
+        selector: &str,
+        caps: &CapabilityMatrix,
+        embedder: &dyn Embedder,
+    ) -> Value {
+        let (id, provider, alias) = self.resolve(selector, embedder);
         let format = self.tool_format(selector, &id, &provider, caps);
         let tier = self.tier_of(&id);
         json!({"id": id, "provider": provider, "alias": alias, "tool_format": format, "tier": tier})
     }
 
     /// Returns the dict of `llm_model_info`.
-    pub fn model_info_json(&self, selector: &str, caps: &CapabilityMatrix, host: &dyn Host) -> Value {
-        let mut out = self.resolve_model_json(selector, caps, host);
-        let (id, provider, _) = self.resolve(selector, host);
+    pub fn model_info_json(&self, selector: &str, caps: &CapabilityMatrix, embedder: &dyn Embedder) -> Value {
+        let mut out = self.resolve_model_json(selector, caps, embedder);
+        let (id, provider, _) = self.resolve(selector, embedder);
         out["capabilities"] = caps.lookup(&provider, &id).to_json(&provider, &id);
         out["catalog"] = self.model(&id).map_or(Value::Null, |m| m.to_json(&id));
         out["qc_default_model"] = self.qc_default(&provider).map_or(Value::Null, Into::into);
-        out["auth_available"] = self.is_available(&provider, host).into();
+        out["auth_available"] = self.is_available(&provider, embedder).into();
         out
     }
 
     /// Returns the dict of `llm_pick_model`: an alias or tier if there is one of that name, else inference.
-    pub fn pick_model_json(&self, target: &str, provider: Option<&str>, host: &dyn Host) -> Value {
+    pub fn pick_model_json(&self, target: &str, provider: Option<&str>, embedder: &dyn Embedder) -> Value {
         let named = provider.and_then(|p| {
             [format!("{p}/{target}"), format!("{p}:{target}")]
                 .iter()
@@ -153,7 +160,7 @@ impl Config {
         let (id, found) = match alias {
             Some(alias) => (alias.id, alias.provider),
             None => {
-                let (id, inferred, _) = self.resolve(target, host);
+                let (id, inferred, _) = self.resolve(target, embedder);
                 (id, provider.map_or(inferred, str::to_string))
             }
         };
@@ -162,13 +169,13 @@ impl Config {
     }
 
     /// Returns the dict of `llm_provider_catalog`.
-    pub fn catalog_json(&self, host: &dyn Host) -> Value {
+    pub fn catalog_json(&self, embedder: &dyn Embedder) -> Value {
         let providers: Vec<Value> = self
             .file
             .providers
             .iter()
             .map(|(name, provider)| {
-                let mut dict = provider.to_json(host);
+                let mut dict = provider.to_json(embedder);
                 dict["name"] = name.as_str().into();
                 dict
             })
@@ -179,30 +186,30 @@ impl Config {
             .collect();
         let models: Vec<Value> = self.file.models.iter().map(|(id, model)| model.to_json(id)).collect();
         json!({"providers": providers, "known_model_names": self.alias_names(),
-               "available_providers": self.available_providers(host), "aliases": aliases, "models": models,
+               "available_providers": self.available_providers(embedder), "aliases": aliases, "models": models,
                "qc_defaults": self.file.qc_defaults})
     }
 
     /// Returns the dict of `llm_config`: of one provider (null if unknown) or of all.
-    pub fn config_json(&self, provider: Option<&str>, host: &dyn Host) -> Value {
+    pub fn config_json(&self, provider: Option<&str>, embedder: &dyn Embedder) -> Value {
         match provider {
-            Some(name) => self.provider(name).map_or(Value::Null, |p| p.to_json(host)),
+            Some(name) => self.provider(name).map_or(Value::Null, |p| p.to_json(embedder)),
             None => {
-                let all = self.file.providers.iter().map(|(name, p)| (name.clone(), p.to_json(host)));
+                let all = self.file.providers.iter().map(|(name, p)| (name.clone(), p.to_json(embedder)));
                 Value::Object(all.collect())
             }
         }
     }
 
     /// Returns the dict of `llm_info`: what a call without options would use, from environment and defaults.
-    pub fn info_json(&self, host: &dyn Host) -> Value {
+    pub fn info_json(&self, embedder: &dyn Embedder) -> Value {
         let empty = crate::options::CallOptions::from_json(&Value::Null);
-        let choice = empty.ok().and_then(|o| self.choose(&o, host).ok());
-        let provider = env(host, "HARN_LLM_PROVIDER")
+        let choice = empty.ok().and_then(|o| self.choose(&o, embedder).ok());
+        let provider = env(embedder, "HARN_LLM_PROVIDER")
             .or_else(|| choice.as_ref().map(|c| c.provider.clone()))
-            .unwrap_or_else(|| self.default_provider(host));
-        let model = env(host, "HARN_LLM_MODEL").unwrap_or_default();
-        let key_set = self.is_available(&provider, host);
+            .unwrap_or_else(|| self.default_provider(embedder));
+        let model = env(embedder, "HARN_LLM_MODEL").unwrap_or_default();
+        let key_set = self.is_available(&provider, embedder);
         json!({"provider": provider, "model": model, "api_key_set": key_set})
     }
 }
@@ -210,33 +217,33 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
 
-    fn host() -> StdHost {
-        StdHost::with_env([("X", "")])
+    fn embedder() -> StdEmbedder {
+        StdEmbedder::with_env([("X", "")])
     }
 
     #[test]
     fn selectors_resolve() {
         let (config, caps) = (Config::builtin(), CapabilityMatrix::shipped());
         assert_eq!(
-            config.resolve_model_json("local:gemma-4-e4b-it", &caps, &host()),
+            config.resolve_model_json("local:gemma-4-e4b-it", &caps, &embedder()),
             json!({"id": "gemma-4-e4b-it", "provider": "local", "alias": null, "tool_format": "text", "tier": "small"})
         );
-        assert_eq!(config.pick_model_json("frontier", None, &host())["provider"], "anthropic");
+        assert_eq!(config.pick_model_json("frontier", None, &embedder())["provider"], "anthropic");
     }
 
     #[test]
     fn local_servers_are_always_available() {
-        let names = Config::builtin().available_providers(&host());
+        let names = Config::builtin().available_providers(&embedder());
         assert!(names.contains(&"ollama".to_string()) && names.contains(&"local".to_string()));
         assert!(!names.contains(&"openai".to_string()));
     }
 
     #[test]
     fn the_catalogue_shows_no_key() {
-        let host = StdHost::with_env([("OPENAI_API_KEY", "sk-secret")]);
-        let text = Config::builtin().catalog_json(&host).to_string();
+        let embedder = StdEmbedder::with_env([("OPENAI_API_KEY", "sk-secret")]);
+        let text = Config::builtin().catalog_json(&embedder).to_string();
         assert!(text.contains("OPENAI_API_KEY") && !text.contains("sk-secret"));
         let headers = [("x-proxy-token", "sk-secret"), ("x-team", "blue")];
         let headers = headers.map(|(name, value)| (name.to_string(), value.to_string())).into();

@@ -1,7 +1,7 @@
 //! What a bare model id says about its provider and family.
 
 use super::Config;
-use crate::host::Host;
+use crate::embedder::Embedder;
 
 impl Config {
     /// Splits `PROVIDER:MODEL`, when the first part is the name of a configured provider (`hf` is short for `huggingface`).
@@ -50,16 +50,16 @@ impl Config {
     }
 
     /// Returns the default provider: `HARN_DEFAULT_PROVIDER`, the configured one, else `anthropic`.
-    pub fn default_provider(&self, host: &dyn Host) -> String {
-        super::env(host, "HARN_DEFAULT_PROVIDER")
+    pub fn default_provider(&self, embedder: &dyn Embedder) -> String {
+        super::env(embedder, "HARN_DEFAULT_PROVIDER")
             .filter(|p| !p.eq_ignore_ascii_case("auto"))
             .or_else(|| self.file.default_provider.clone())
             .unwrap_or_else(|| "anthropic".to_string())
     }
 
     /// Infers the provider of a model id, falling back to the default provider.
-    pub fn infer_or_default(&self, id: &str, host: &dyn Host) -> String {
-        self.infer_provider(id).unwrap_or_else(|| self.default_provider(host))
+    pub fn infer_or_default(&self, id: &str, embedder: &dyn Embedder) -> String {
+        self.infer_provider(id).unwrap_or_else(|| self.default_provider(embedder))
     }
 }
 

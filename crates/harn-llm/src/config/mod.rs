@@ -22,8 +22,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::embedder::Embedder;
 use crate::glob::glob;
-use crate::host::Host;
 use crate::options::Sampling;
 use crate::wire::style::WireStyle;
 
@@ -216,13 +216,13 @@ impl Config {
     }
 
     /// Merges layers over the built-in one, later ones winning. A layer that does not parse is reported
-    /// through the host and skipped.
-    pub fn load(layers: &[Layer], host: &dyn Host) -> Config {
+    /// through the embedder and skipped.
+    pub fn load(layers: &[Layer], embedder: &dyn Embedder) -> Config {
         let mut config = Config::builtin();
         for layer in layers {
             match toml::from_str::<File>(&layer.toml) {
                 Ok(file) => config.merge(file, &layer.origin),
-                Err(e) => host.warn(&format!("[llm_config] TOML parse error in {}: {e}", layer.origin)),
+                Err(e) => embedder.warn(&format!("[llm_config] TOML parse error in {}: {e}", layer.origin)),
             }
         }
         config
@@ -363,15 +363,17 @@ impl Provider {
     }
 
     /// Returns whether a call can be authorised: no key needed, or one is set.
-    pub fn is_available(&self, host: &dyn Host) -> bool {
+    pub fn is_available(&self, embedder: &dyn Embedder) -> bool {
         let envs = self.auth_envs();
-        self.auth_style() == "none" || envs.is_empty() || envs.iter().any(|name| env(host, name).is_some())
+        self.auth_style() == "none"
+            || envs.is_empty()
+            || envs.iter().any(|name| env(embedder, name).is_some())
     }
 
     /// Returns the base address: the environment's, else the configured one, without a slash at the end.
-    pub fn base_url(&self, host: &dyn Host) -> String {
+    pub fn base_url(&self, embedder: &dyn Embedder) -> String {
         let from_env =
-            self.base_url_env.as_deref().and_then(|name| env(host, name)).map(|value| clean_url(&value));
+            self.base_url_env.as_deref().and_then(|name| env(embedder, name)).map(|value| clean_url(&value));
         let url = from_env.filter(|u| !u.is_empty()).or_else(|| self.base_url.clone()).unwrap_or_default();
         url.trim_end_matches('/').to_string()
     }
@@ -389,19 +391,19 @@ pub fn clean_url(value: &str) -> String {
 }
 
 /// Returns an environment variable that is not blank, trimmed.
-pub fn env(host: &dyn Host, name: &str) -> Option<String> {
-    host.env(name).map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
+pub fn env(embedder: &dyn Embedder, name: &str) -> Option<String> {
+    embedder.env(name).map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
 
     fn load(toml: &str) -> Config {
         Config::load(
             &[Layer { origin: "test.toml".into(), toml: toml.into() }],
-            &StdHost::with_env([("", "")]),
+            &StdEmbedder::with_env([("", "")]),
         )
     }
 
@@ -443,10 +445,16 @@ mod tests {
 
     #[test]
     fn base_urls_are_cleaned() {
-        let host = StdHost::with_env([("OLLAMA_HOST", " \"127.0.0.1:11434/\" ")]);
-        assert_eq!(Config::builtin().provider("ollama").unwrap().base_url(&host), "http://127.0.0.1:11434");
-        let host = StdHost::with_env([("OLLAMA_HOST", "  ")]);
-        assert_eq!(Config::builtin().provider("ollama").unwrap().base_url(&host), "http://localhost:11434");
+        let embedder = StdEmbedder::with_env([("OLLAMA_HOST", " \"127.0.0.1:11434/\" ")]);
+        assert_eq!(
+            Config::builtin().provider("ollama").unwrap().base_url(&embedder),
+            "http://127.0.0.1:11434"
+        );
+        let embedder = StdEmbedder::with_env([("OLLAMA_HOST", "  ")]);
+        assert_eq!(
+            Config::builtin().provider("ollama").unwrap().base_url(&embedder),
+            "http://localhost:11434"
+        );
     }
 
     #[test]

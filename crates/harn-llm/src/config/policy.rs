@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Choice, Config, tier_rank};
+use crate::embedder::Embedder;
 use crate::error::OptionError;
-use crate::host::Host;
 use crate::json::{display, str_at};
 use crate::options::CallOptions;
 
@@ -80,21 +80,21 @@ pub fn is_policy_text(text: &str) -> bool {
 pub fn policy_choice(
     config: &Config,
     options: &CallOptions,
-    host: &dyn Host,
+    embedder: &dyn Embedder,
 ) -> Result<Option<Choice>, OptionError> {
-    Ok(decide(config, options, host)?.map(|(choice, _)| choice))
+    Ok(decide(config, options, embedder)?.map(|(choice, _)| choice))
 }
 
 /// Returns the choice of the policy and its `routing_decision` for the call log.
 pub(crate) fn decide(
     config: &Config,
     options: &CallOptions,
-    host: &dyn Host,
+    embedder: &dyn Embedder,
 ) -> Result<Option<(Choice, Value)>, OptionError> {
     let Some(policy) = parse(options.raw.get("route_policy"))? else { return Ok(None) };
     let (name, quality, by_price) = match &policy {
         Policy::Always(target) => {
-            let (provider, model) = config.selector(target, host);
+            let (provider, model) = config.selector(target, embedder);
             let decision = json!({"policy": "always", "requested_quality": null, "selected_provider": provider,
                                   "selected_model": model, "alternatives": []});
             return Ok(Some((chosen(provider, model), decision)));
@@ -114,7 +114,7 @@ pub(crate) fn decide(
         } else {
             config.latency(&alias.provider)
         };
-        let available = config.is_available(&alias.provider, host);
+        let available = config.is_available(&alias.provider, embedder);
         candidates.push((score, available, alias.provider.clone(), alias.id.clone()));
     }
     let order = |a: &(f64, bool, String, String), b: &(f64, bool, String, String)| {
@@ -150,7 +150,7 @@ fn chosen(provider: String, model: String) -> Choice {
 
 impl Config {
     /// Resolves an alias, a model id, or `provider:model` with a known provider.
-    pub fn selector(&self, selector: &str, host: &dyn Host) -> (String, String) {
+    pub fn selector(&self, selector: &str, embedder: &dyn Embedder) -> (String, String) {
         if self.alias(selector).is_none()
             && let Some((provider, model)) = selector.split_once(':')
             && self.knows(provider)
@@ -158,7 +158,7 @@ impl Config {
         {
             return (provider.to_string(), model.to_string());
         }
-        let (id, provider, _) = self.resolve(selector, host);
+        let (id, provider, _) = self.resolve(selector, embedder);
         (provider, id)
     }
 
@@ -176,12 +176,12 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
 
     fn choose(policy: Value, env: &[(&str, &str)]) -> Result<Option<(String, String)>, String> {
-        let host = StdHost::with_env(env.iter().copied());
+        let embedder = StdEmbedder::with_env(env.iter().copied());
         let options = CallOptions::from_json(&json!({"route_policy": policy})).unwrap();
-        policy_choice(&Config::builtin(), &options, &host)
+        policy_choice(&Config::builtin(), &options, &embedder)
             .map(|c| c.map(|c| (c.provider, c.model)))
             .map_err(|e| e.0)
     }

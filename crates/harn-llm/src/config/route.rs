@@ -1,8 +1,8 @@
 //! Which provider, model and key a call uses, and what is missing when there is none.
 
 use super::{Config, Dialect, env};
+use crate::embedder::Embedder;
 use crate::error::OptionError;
-use crate::host::Host;
 use crate::options::CallOptions;
 use crate::secret::Secret;
 
@@ -33,22 +33,27 @@ impl Config {
     ///
     /// # Errors
     /// The provider needs an explicit model and none is given.
-    pub fn choose(&self, options: &CallOptions, host: &dyn Host) -> Result<Choice, OptionError> {
+    pub fn choose(&self, options: &CallOptions, embedder: &dyn Embedder) -> Result<Choice, OptionError> {
         if let Some(tier) = options.model_tier.as_deref().filter(|_| options.model.is_none()) {
             self.check_tier(tier)?;
         }
         let mut warnings = Vec::new();
-        let provider = self.choose_provider(options, host, &mut warnings);
-        let (model, model_is_default) = self.choose_model(options, &provider, host, &mut warnings)?;
+        let provider = self.choose_provider(options, embedder, &mut warnings);
+        let (model, model_is_default) = self.choose_model(options, &provider, embedder, &mut warnings)?;
         Ok(Choice { provider, model, model_is_default, warnings })
     }
 
-    fn provider_of_selector(&self, selector: &str, host: &dyn Host, warnings: &mut Vec<String>) -> String {
+    fn provider_of_selector(
+        &self,
+        selector: &str,
+        embedder: &dyn Embedder,
+        warnings: &mut Vec<String>,
+    ) -> String {
         if let Some(alias) = self.alias(selector) {
             return alias.provider.clone();
         }
         self.infer_provider(selector).unwrap_or_else(|| {
-            let fallback = self.default_provider(host);
+            let fallback = self.default_provider(embedder);
             warnings.push(format!(
                 "could not infer provider from model id '{selector}'; falling back to default provider '{fallback}'"
             ));
@@ -57,49 +62,54 @@ impl Config {
     }
 
     /// Returns the provider named by the environment.
-    fn env_provider(&self, host: &dyn Host) -> Option<String> {
+    fn env_provider(&self, embedder: &dyn Embedder) -> Option<String> {
         ["HARN_LLM_PROVIDER", "LLM_PROVIDER"]
             .iter()
-            .find_map(|name| env(host, name).filter(|p| !p.eq_ignore_ascii_case("auto")))
+            .find_map(|name| env(embedder, name).filter(|p| !p.eq_ignore_ascii_case("auto")))
     }
 
-    fn choose_provider(&self, options: &CallOptions, host: &dyn Host, warnings: &mut Vec<String>) -> String {
+    fn choose_provider(
+        &self,
+        options: &CallOptions,
+        embedder: &dyn Embedder,
+        warnings: &mut Vec<String>,
+    ) -> String {
         if let Some(provider) = &options.provider {
             return provider.clone();
         }
         if let Some(model) = options.model.as_deref() {
             let names_it = self.alias(model).is_none() && self.split_prefix(model).is_some();
             if options.provider_auto || names_it {
-                return self.provider_of_selector(model, host, warnings);
+                return self.provider_of_selector(model, embedder, warnings);
             }
         }
-        if let Some(provider) = self.env_provider(host) {
+        if let Some(provider) = self.env_provider(embedder) {
             return provider;
         }
-        let env_model = env(host, "HARN_LLM_MODEL");
-        let has_local_url = env(host, "LOCAL_LLM_BASE_URL").is_some();
+        let env_model = env(embedder, "HARN_LLM_MODEL");
+        let has_local_url = env(embedder, "LOCAL_LLM_BASE_URL").is_some();
         if has_local_url
-            && (options.model.is_some() || env_model.is_some() || env(host, "LOCAL_LLM_MODEL").is_some())
+            && (options.model.is_some() || env_model.is_some() || env(embedder, "LOCAL_LLM_MODEL").is_some())
         {
             return "local".to_string();
         }
         if let Some(model) = &options.model {
-            return self.provider_of_selector(model, host, warnings);
+            return self.provider_of_selector(model, embedder, warnings);
         }
         if let Some(choice) =
-            options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, host))
+            options.model_tier.as_deref().and_then(|tier| self.resolve_tier(tier, None, embedder))
         {
             warnings.extend(choice.warning);
             return choice.provider;
         }
         if let Some(model) = env_model {
-            return self.provider_of_selector(&model, host, warnings);
+            return self.provider_of_selector(&model, embedder, warnings);
         }
-        let default = self.default_provider(host);
-        if self.is_available(&default, host) {
+        let default = self.default_provider(embedder);
+        if self.is_available(&default, embedder) {
             return default;
         }
-        if env(host, "OLLAMA_HOST").is_some() {
+        if env(embedder, "OLLAMA_HOST").is_some() {
             return "ollama".to_string();
         }
         if has_local_url {
@@ -112,7 +122,7 @@ impl Config {
         &self,
         options: &CallOptions,
         provider: &str,
-        host: &dyn Host,
+        embedder: &dyn Embedder,
         warnings: &mut Vec<String>,
     ) -> Result<(String, bool), OptionError> {
         let resolve = |selector: &str| match self.alias(selector) {
@@ -134,14 +144,14 @@ impl Config {
                     if let Some(model) = self.tier_within(tier, p) {
                         return Ok((model, false));
                     }
-                    let (model, is_default) = self.default_model(p, host)?;
+                    let (model, is_default) = self.default_model(p, embedder)?;
                     warnings.push(format!(
                         "provider \"{p}\" has no model in tier \"{tier}\"; using its default model \"{model}\""
                     ));
                     return Ok((model, is_default));
                 }
                 None => {
-                    if let Some(choice) = self.resolve_tier(tier, Some(provider), host) {
+                    if let Some(choice) = self.resolve_tier(tier, Some(provider), embedder) {
                         // The environment may have fixed a provider that the tier would leave.
                         if choice.provider == provider {
                             warnings.extend(choice.warning);
@@ -154,24 +164,24 @@ impl Config {
                 }
             }
         }
-        if let Some(selector) = env(host, "HARN_LLM_MODEL") {
+        if let Some(selector) = env(embedder, "HARN_LLM_MODEL") {
             let of_alias = self.alias(&selector).is_some_and(|a| a.provider == provider);
-            let inferred = self.env_provider(host).is_none()
+            let inferred = self.env_provider(embedder).is_none()
                 && options.provider.is_none()
                 && self.alias(&selector).is_none()
-                && self.infer_or_default(&selector, host) == provider;
-            if of_alias || inferred || self.env_provider(host).as_deref() == Some(provider) {
+                && self.infer_or_default(&selector, embedder) == provider;
+            if of_alias || inferred || self.env_provider(embedder).as_deref() == Some(provider) {
                 return Ok((resolve(&selector), false));
             }
         }
-        self.default_model(provider, host)
+        self.default_model(provider, embedder)
     }
 
     /// Returns a provider's default model; the flag is true unless the environment named it.
-    fn default_model(&self, provider: &str, host: &dyn Host) -> Result<(String, bool), OptionError> {
+    fn default_model(&self, provider: &str, embedder: &dyn Embedder) -> Result<(String, bool), OptionError> {
         let table = self.provider(provider);
         let envs = table.and_then(|p| p.default_model_env.as_deref()).unwrap_or_default();
-        if let Some(model) = envs.iter().find_map(|name| env(host, name)) {
+        if let Some(model) = envs.iter().find_map(|name| env(embedder, name)) {
             let id = self
                 .alias(&model)
                 .map_or_else(|| self.strip_prefix_of(&model, provider).to_string(), |a| a.id.clone());
@@ -189,7 +199,7 @@ impl Config {
     ///
     /// # Errors
     /// A key is needed and none of its environment variables is set.
-    pub fn key(&self, provider: &str, host: &dyn Host) -> Result<Option<Key>, OptionError> {
+    pub fn key(&self, provider: &str, embedder: &dyn Embedder) -> Result<Option<Key>, OptionError> {
         let Some(table) = self.provider(provider) else {
             return Ok(None);
         };
@@ -199,7 +209,7 @@ impl Config {
             return Ok(None);
         }
         let found = envs.iter().find_map(|name| {
-            env(host, name).map(|value| Key { env: (*name).to_string(), secret: Secret::new(value) })
+            env(embedder, name).map(|value| Key { env: (*name).to_string(), secret: Secret::new(value) })
         });
         if found.is_some() || table.dialect() == Dialect::Vertex {
             return Ok(found);
@@ -211,16 +221,16 @@ impl Config {
         Err(OptionError::new(format!(
             "Missing API key: {wanted} (provider `{provider}`, config {}; use HARN_LLM_PROVIDER=mock to run without a provider){}",
             self.origin(),
-            self.other_keys(host)
+            self.other_keys(embedder)
         )))
     }
 
     /// Says which providers could be called, for somebody whose provider has no key.
-    fn other_keys(&self, host: &dyn Host) -> String {
+    fn other_keys(&self, embedder: &dyn Embedder) -> String {
         let has_key = |name: &String| {
             let table = self.provider(name);
             let envs = table.map(|table| table.auth_envs()).unwrap_or_default();
-            envs.iter().any(|name| env(host, name).is_some())
+            envs.iter().any(|name| env(embedder, name).is_some())
         };
         let names: Vec<String> = self.provider_names().into_iter().filter(has_key).collect();
         match names.as_slice() {
@@ -239,13 +249,13 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
     use serde_json::{Value, json};
 
     fn choose(options: Value, env: &[(&str, &str)]) -> Result<(String, String), String> {
-        let host = StdHost::with_env(env.iter().copied());
+        let embedder = StdEmbedder::with_env(env.iter().copied());
         let options = CallOptions::from_json(&options).unwrap();
-        Config::builtin().choose(&options, &host).map(|c| (c.provider, c.model)).map_err(|e| e.0)
+        Config::builtin().choose(&options, &embedder).map(|c| (c.provider, c.model)).map_err(|e| e.0)
     }
 
     fn pair(p: &str, m: &str) -> Result<(String, String), String> {
@@ -306,11 +316,11 @@ mod tests {
 
     #[test]
     fn a_missing_key_names_its_variables() {
-        let host = StdHost::with_env([("OPENAI_API_KEY", " sk ")]);
+        let embedder = StdEmbedder::with_env([("OPENAI_API_KEY", " sk ")]);
         let config = Config::builtin();
-        assert_eq!(config.key("openai", &host).unwrap().unwrap().secret.reveal(), "sk");
-        assert_eq!(config.key("ollama", &host), Ok(None));
-        let error = config.key("anthropic", &host).unwrap_err().0;
+        assert_eq!(config.key("openai", &embedder).unwrap().unwrap().secret.reveal(), "sk");
+        assert_eq!(config.key("ollama", &embedder), Ok(None));
+        let error = config.key("anthropic", &embedder).unwrap_err().0;
         assert!(
             error.starts_with("Missing API key: set ANTHROPIC_API_KEY environment variable ("),
             "{error}"
@@ -320,9 +330,9 @@ mod tests {
             error.contains("There is a key for `openai`: choose it with HARN_LLM_PROVIDER=openai"),
             "{error}"
         );
-        let error = config.key("anthropic", &StdHost::with_env([("X", "")])).unwrap_err().0;
+        let error = config.key("anthropic", &StdEmbedder::with_env([("X", "")])).unwrap_err().0;
         assert!(error.ends_with(". No configured provider has a key"), "{error}");
-        let error = config.key("huggingface", &host).unwrap_err().0;
+        let error = config.key("huggingface", &embedder).unwrap_err().0;
         assert!(
             error.starts_with(
                 "Missing API key: set one of HF_TOKEN, HUGGINGFACE_API_KEY environment variables ("

@@ -1,8 +1,8 @@
 //! Tiers: how strong a model is, and which model stands for a tier.
 
 use super::{Alias, Config, env};
+use crate::embedder::Embedder;
 use crate::error::OptionError;
-use crate::host::Host;
 
 /// Returns the rank of a tier word; unknown words rank in the middle.
 pub fn tier_rank(tier: &str) -> u8 {
@@ -74,8 +74,8 @@ impl Config {
     }
 
     /// Returns whether calls to the provider can be authorised.
-    pub fn is_available(&self, provider: &str, host: &dyn Host) -> bool {
-        self.provider(provider).is_some_and(|p| p.is_available(host))
+    pub fn is_available(&self, provider: &str, embedder: &dyn Embedder) -> bool {
+        self.provider(provider).is_some_and(|p| p.is_available(embedder))
     }
 
     /// Returns the first alias of a provider whose model is in the tier.
@@ -98,14 +98,14 @@ impl Config {
         &self,
         tier: &str,
         preferred: Option<&str>,
-        host: &dyn Host,
+        embedder: &dyn Embedder,
     ) -> Option<TierChoice> {
         let candidate = self.tier_alias(tier, preferred);
         let choice =
             |a: &Alias, warning| TierChoice { provider: a.provider.clone(), model: a.id.clone(), warning };
         if let Some(alias) = candidate
             && preferred.is_none_or(|p| p == alias.provider)
-            && self.is_available(&alias.provider, host)
+            && self.is_available(&alias.provider, embedder)
         {
             return Some(choice(alias, None));
         }
@@ -115,26 +115,26 @@ impl Config {
             ))
         };
         for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
-            if let Some(selector) = env(host, name) {
+            if let Some(selector) = env(embedder, name) {
                 let provider = match self.alias(&selector) {
                     Some(alias) => alias.provider.clone(),
                     None if name == "LOCAL_LLM_MODEL" => "local".to_string(),
-                    None => env(host, "HARN_LLM_PROVIDER")
+                    None => env(embedder, "HARN_LLM_PROVIDER")
                         .filter(|p| !p.eq_ignore_ascii_case("auto"))
-                        .unwrap_or_else(|| self.infer_or_default(&selector, host)),
+                        .unwrap_or_else(|| self.infer_or_default(&selector, embedder)),
                 };
                 let model = self
                     .alias(&selector)
                     .map_or_else(|| self.strip_prefix(&selector).into(), |a| a.id.clone());
-                if self.is_available(&provider, host) {
+                if self.is_available(&provider, embedder) {
                     let warning = substitute(&provider, &model);
                     return Some(TierChoice { provider, model, warning });
                 }
             }
         }
-        for provider in self.tier_order(preferred, host) {
+        for provider in self.tier_order(preferred, embedder) {
             if let Some(alias) =
-                self.alias_in_tier(&provider, tier).filter(|_| self.is_available(&provider, host))
+                self.alias_in_tier(&provider, tier).filter(|_| self.is_available(&provider, embedder))
             {
                 return Some(choice(alias, substitute(&alias.provider, &alias.id)));
             }
@@ -142,14 +142,14 @@ impl Config {
         candidate.map(|alias| choice(alias, None))
     }
 
-    fn tier_order(&self, preferred: Option<&str>, host: &dyn Host) -> Vec<String> {
+    fn tier_order(&self, preferred: Option<&str>, embedder: &dyn Embedder) -> Vec<String> {
         let mut order: Vec<String> = preferred.map(str::to_string).into_iter().collect();
-        order.extend(env(host, "HARN_LLM_PROVIDER").filter(|p| !p.eq_ignore_ascii_case("auto")));
-        if env(host, "LOCAL_LLM_BASE_URL").is_some() {
+        order.extend(env(embedder, "HARN_LLM_PROVIDER").filter(|p| !p.eq_ignore_ascii_case("auto")));
+        if env(embedder, "LOCAL_LLM_BASE_URL").is_some() {
             order.push("local".into());
         }
         for name in ["HARN_LLM_MODEL", "LOCAL_LLM_MODEL"] {
-            order.extend(env(host, name).and_then(|id| self.infer_provider(&id)));
+            order.extend(env(embedder, name).and_then(|id| self.infer_provider(&id)));
         }
         let rest = ["local", "ollama", "openrouter", "together", "huggingface", "openai", "anthropic"];
         order.extend(rest.map(str::to_string));
@@ -160,7 +160,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
 
     #[test]
     fn ids_have_tiers() {
@@ -174,14 +174,14 @@ mod tests {
     #[test]
     fn a_tier_goes_where_a_key_is() {
         let config = Config::builtin();
-        let host = StdHost::with_env([("OPENAI_API_KEY", "k")]);
-        let choice = config.resolve_tier("mid", None, &host).unwrap();
+        let embedder = StdEmbedder::with_env([("OPENAI_API_KEY", "k")]);
+        let choice = config.resolve_tier("mid", None, &embedder).unwrap();
         assert_eq!((choice.provider.as_str(), choice.model.as_str()), ("openai", "gpt-4o-mini"));
-        let host = StdHost::with_env([("X", "")]);
-        let choice = config.resolve_tier("mid", None, &host).unwrap();
+        let embedder = StdEmbedder::with_env([("X", "")]);
+        let choice = config.resolve_tier("mid", None, &embedder).unwrap();
         assert_eq!(choice.provider, "local", "the first alias in the tier whose provider needs no key");
         assert!(choice.warning.is_some());
-        assert_eq!(config.resolve_tier("nonsense", None, &host), None);
+        assert_eq!(config.resolve_tier("nonsense", None, &embedder), None);
         assert_eq!(
             config.check_tier("fronteir").unwrap_err().0,
             "model_tier: unknown tier `fronteir`; did you mean `frontier`?"

@@ -87,7 +87,7 @@ impl LlmRuntime {
         }
         let message = failure_message(&finished.errors, finished.rounds.retries());
         if output.validation == Validation::Warn {
-            self.host.warn(&message);
+            self.embedder.warn(&message);
             return Ok(finished);
         }
         let route = &finished.prepared.request.route;
@@ -96,13 +96,13 @@ impl LlmRuntime {
 
     /// Applies the structural experiment of the call, or of the environment.
     pub(super) async fn apply_experiment(&self, prepared: &mut Prepared) -> Result<(), CallError> {
-        let from_env = crate::config::env(self.host(), "HARN_STRUCTURAL_EXPERIMENT").map(Value::from);
+        let from_env = crate::config::env(self.embedder(), "HARN_STRUCTURAL_EXPERIMENT").map(Value::from);
         let option = prepared.options.raw.get("structural_experiment").cloned().or(from_env);
         let Some(mut experiment) = Experiment::parse(&option.unwrap_or(Value::Null))? else { return Ok(()) };
         let request = &mut prepared.request;
         let Some(transform) = experiment.transform.clone() else {
             let mut messages = request.messages.to_json();
-            let metadata = experiment.apply(&mut messages, &mut request.system, self.host());
+            let metadata = experiment.apply(&mut messages, &mut request.system, self.embedder());
             request.messages = Conversation::from_json(&messages)?;
             prepared.experiment = experiment.to_json(&metadata);
             return Ok(());
@@ -112,7 +112,7 @@ impl LlmRuntime {
             "iteration": prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into()),
             "name": experiment.name, "args": experiment.args,
         });
-        let answer = self.host.experiment(&transform, input).await?;
+        let answer = self.embedder.experiment(&transform, input).await?;
         let mut metadata = json!({});
         match &answer {
             Value::Array(messages) => request.messages = Conversation::from_json(messages)?,
@@ -146,14 +146,14 @@ impl LlmRuntime {
         loop {
             let mut response = self.ask(call, &prepared, sink).await?;
             response.read_tags(prepared.text_tools.as_deref());
-            let verdict = rounds.judge(&mut response, self.host());
+            let verdict = rounds.judge(&mut response, self.embedder());
             // Every round asks the original messages, with what the last one was told in vain taken back.
             prepared.request.messages.truncate(original);
             match verdict {
                 Verdict::Done => return Ok(Finished { response, prepared, rounds, errors: Vec::new() }),
                 Verdict::Failed { errors } => return Ok(Finished { response, prepared, rounds, errors }),
                 Verdict::Again { message, errors } => {
-                    self.host.trace(json!({
+                    self.embedder.trace(json!({
                         "type": "schema_retry", "attempt": rounds.used(), "errors": errors,
                         "nudge_used": message.is_some(), "correction_prompt": message.as_deref().unwrap_or(""),
                     }));
@@ -168,7 +168,7 @@ impl LlmRuntime {
     /// Returns the result dict of a finished call, with its transcript.
     pub fn result_json(&self, finished: &Finished) -> Value {
         let mut out = finished.response.to_json();
-        let ids = || self.host.new_id();
+        let ids = || self.embedder.new_id();
         out["transcript"] = of_call(
             CallRecord {
                 base: finished.prepared.options.transcript.as_ref(),
@@ -208,7 +208,7 @@ impl LlmRuntime {
         let request = &finished.prepared.request;
         out["transcript"] = json!({
             "messages": [assistant_message(request.route.style, &finished.response)],
-            "events": search_events(request, &finished.response, &|| self.host.new_id()),
+            "events": search_events(request, &finished.response, &|| self.embedder.new_id()),
         });
         Ok(out)
     }
@@ -311,7 +311,7 @@ impl LlmRuntime {
         overrides: Object,
     ) -> Value {
         let bindings = json!({"errors": bad.errors.join("; "), "text": bad.response.text_or_reasoning()});
-        let prompt = self.host.prose("llm/repair", &bindings);
+        let prompt = self.embedder.prose("llm/repair", &bindings);
         let mut merged = options.as_object().cloned().unwrap_or_default();
         for key in ["system", "messages", "transcript", "repair"] {
             merged.shift_remove(key);

@@ -12,7 +12,7 @@ use crate::sigv4::{Credentials, profile, sign};
 impl LlmRuntime {
     /// Fills in what depends on the cloud: deployment, project, region.
     pub(super) fn adapt_cloud_route(&self, route: &mut Route) {
-        let var = |name: &str| env(self.host(), name);
+        let var = |name: &str| env(self.embedder(), name);
         match route.dialect {
             Dialect::Azure => {
                 let deployment = var("AZURE_OPENAI_DEPLOYMENT").unwrap_or_else(|| route.model.clone());
@@ -47,18 +47,18 @@ impl LlmRuntime {
     fn aws_region(&self) -> String {
         ["AWS_REGION", "AWS_DEFAULT_REGION", "BEDROCK_REGION"]
             .iter()
-            .find_map(|name| env(self.host(), name))
+            .find_map(|name| env(self.embedder(), name))
             .unwrap_or_else(|| "us-east-1".into())
     }
 
     fn aws_credentials(&self) -> Option<Credentials> {
-        let var = |name: &str| env(self.host(), name);
+        let var = |name: &str| env(self.embedder(), name);
         if let (Some(access_key), Some(secret)) = (var("AWS_ACCESS_KEY_ID"), var("AWS_SECRET_ACCESS_KEY")) {
             let session_token = var("AWS_SESSION_TOKEN").map(Secret::new);
             return Some(Credentials { access_key, secret_key: Secret::new(secret), session_token });
         }
         let path = format!("{}/.aws/credentials", var("HOME")?);
-        let text = self.host.system().read_text(path.as_ref(), 1 << 20).ok()?;
+        let text = self.embedder.system().read_text(path.as_ref(), 1 << 20).ok()?;
         profile(&text, &var("AWS_PROFILE").unwrap_or_else(|| "default".into()))
     }
 
@@ -82,6 +82,13 @@ impl LlmRuntime {
         let parsed = url::Url::parse(url).map_err(|e| {
             LlmError::new(Category::Generic, format!("bedrock API error: invalid address `{url}`: {e}"))
         })?;
-        Ok(sign(&parsed, &body.to_bytes(), &self.aws_region(), "bedrock", &credentials, self.host.now_ms()))
+        Ok(sign(
+            &parsed,
+            &body.to_bytes(),
+            &self.aws_region(),
+            "bedrock",
+            &credentials,
+            self.embedder.now_ms(),
+        ))
     }
 }

@@ -63,7 +63,7 @@ impl LlmRuntime {
             }
         }
         let bindings = json!({"prefix": c.prefix, "suffix": c.suffix, "has_suffix": !c.suffix.is_empty()});
-        let instruction = self.host.prose("llm/completion_system", &bindings);
+        let instruction = self.embedder.prose("llm/completion_system", &bindings);
         // The instruction is a part of the prompt like any other: assembly puts it together with the rest, and traces it.
         let mut options = c.options.clone();
         if !options.is_object() {

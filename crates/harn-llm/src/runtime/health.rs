@@ -55,7 +55,7 @@ impl LlmRuntime {
             );
         };
         // A check that goes to an address of its own says nothing of another server.
-        let elsewhere = base != table.base_url(self.host());
+        let elsewhere = base != table.base_url(self.embedder());
         let url = match &check.url {
             Some(_) if elsewhere => join(&base, models_path(&table, &base)),
             Some(url) => url.clone(),
@@ -67,7 +67,7 @@ impl LlmRuntime {
     /// The address that a check goes to: the one given, else the provider's.
     fn health_base(&self, table: &Provider, options: &Value) -> String {
         let given = str_at(options, "base_url").or_else(|| str_at(options, "url"));
-        given.map_or_else(|| table.base_url(self.host()), crate::config::clean_url)
+        given.map_or_else(|| table.base_url(self.embedder()), crate::config::clean_url)
     }
 
     async fn run_check(
@@ -153,8 +153,8 @@ impl LlmRuntime {
         options: &Value,
     ) -> Value {
         let model = model
-            .or_else(|| env(self.host(), "HARN_LLM_MODEL"))
-            .or_else(|| env(self.host(), "LOCAL_LLM_MODEL"));
+            .or_else(|| env(self.embedder(), "HARN_LLM_MODEL"))
+            .or_else(|| env(self.embedder(), "LOCAL_LLM_MODEL"));
         let Some(model) = model else {
             return json!({"valid": false, "status": "invalid_request",
                           "message": "no model to warm up: give option `model` or set HARN_LLM_MODEL"});
@@ -232,7 +232,7 @@ impl LlmRuntime {
     fn health_auth(&self, table: &Provider, options: &Value) -> Result<Auth, Vec<String>> {
         let envs = table.auth_envs();
         let given = str_at(options, "api_key").filter(|k| !k.is_empty()).map(str::to_string);
-        let key = given.or_else(|| envs.iter().find_map(|name| env(self.host(), name)));
+        let key = given.or_else(|| envs.iter().find_map(|name| env(self.embedder(), name)));
         if table.auth_style() == "none" || (key.is_none() && envs.is_empty()) {
             return Ok(None);
         }
@@ -269,7 +269,8 @@ impl LlmRuntime {
             url: url.to_string(),
             headers,
             auth: auth.into_iter().chain(secret).collect(),
-            body: body.and_then(|body| Some(crate::wire::Body::new(body.as_object()?.clone()))),
+            body: body
+                .and_then(|body| Some(crate::wire::Body::new(body.as_object()?.clone()).into_payload())),
             deadline: carrier.now() + TIMEOUT,
             timeout: TIMEOUT,
         };

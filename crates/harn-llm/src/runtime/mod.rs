@@ -27,7 +27,7 @@ use crate::capabilities::CapabilityMatrix;
 use crate::config::{Config, Layer};
 use crate::conversation::Conversation;
 use crate::cost::Ledger;
-use crate::host::Host;
+use crate::embedder::Embedder;
 use crate::mock::{Mock, MockState};
 use crate::rate_limit::RateLimits;
 use crate::record::{Recorder, Tape};
@@ -71,7 +71,7 @@ type Watcher = Box<dyn FnMut(&Prepared)>;
 
 /// Everything that model calls share within one run. It stays on one thread, like the VM it serves.
 pub struct LlmRuntime {
-    host: Rc<dyn Host>,
+    embedder: Rc<dyn Embedder>,
     layers: RefCell<Vec<Layer>>,
     config: OnceCell<RefCell<Config>>,
     caps: OnceCell<RefCell<CapabilityMatrix>>,
@@ -92,11 +92,11 @@ pub struct LlmRuntime {
 }
 
 impl LlmRuntime {
-    /// Makes a runtime over a host. Tables and the HTTP client are loaded on first use.
-    pub fn new(host: Rc<dyn Host>) -> LlmRuntime {
-        let network = Rc::new(Network::new(host.system()));
+    /// Makes a runtime over an embedder. Tables and the HTTP client are loaded on first use.
+    pub fn new(embedder: Rc<dyn Embedder>) -> LlmRuntime {
+        let network = Rc::new(Network::new(embedder.system()));
         LlmRuntime {
-            host,
+            embedder,
             layers: RefCell::default(),
             config: OnceCell::new(),
             caps: OnceCell::new(),
@@ -120,21 +120,21 @@ impl LlmRuntime {
     pub fn set_config_layers(&self, layers: Vec<Layer>) {
         *self.layers.borrow_mut() = layers;
         if let Some(config) = self.config.get() {
-            *config.borrow_mut() = Config::load(&self.layers.borrow(), &*self.host);
+            *config.borrow_mut() = Config::load(&self.layers.borrow(), &*self.embedder);
         }
     }
 
     fn config_cell(&self) -> &RefCell<Config> {
-        self.config.get_or_init(|| RefCell::new(Config::load(&self.layers.borrow(), &*self.host)))
+        self.config.get_or_init(|| RefCell::new(Config::load(&self.layers.borrow(), &*self.embedder)))
     }
 
     fn caps_cell(&self) -> &RefCell<CapabilityMatrix> {
         self.caps.get_or_init(|| RefCell::new(CapabilityMatrix::shipped()))
     }
 
-    /// Returns the host.
-    pub fn host(&self) -> &dyn Host {
-        &*self.host
+    /// Returns the embedder.
+    pub fn embedder(&self) -> &dyn Embedder {
+        &*self.embedder
     }
 
     /// Returns the configuration.
@@ -278,7 +278,7 @@ impl LlmRuntime {
     /// Writes a line of the call log that the program around contributes: its `type` and further fields.
     pub fn log_line(&self, kind: &str, fields: Value) {
         if let Some(log) = &mut *self.log.borrow_mut() {
-            log.write(self.host.now_ms(), kind, fields);
+            log.write(self.embedder.now_ms(), kind, fields);
         }
     }
 
@@ -314,7 +314,7 @@ impl LlmRuntime {
     pub fn rate_limit(&self, provider: &str) -> Option<i64> {
         // Names of variables cannot hold the dashes of provider names.
         let name = format!("HARN_RATE_LIMIT_{}", provider.to_uppercase().replace('-', "_"));
-        self.limits.get(provider, self.host.env(&name), self.config().rpm(provider))
+        self.limits.get(provider, self.embedder.env(&name), self.config().rpm(provider))
     }
 
     /// Sets the requests per minute of a provider; zero or less removes the limit.
@@ -328,9 +328,9 @@ impl LlmRuntime {
             return;
         }
         while let Some(rpm) = self.rate_limit(provider) {
-            match self.limits.try_acquire(provider, rpm, self.host.now_ms()) {
+            match self.limits.try_acquire(provider, rpm, self.embedder.now_ms()) {
                 Ok(()) => return,
-                Err(wait) => self.host.sleep(wait).await,
+                Err(wait) => self.embedder.sleep(wait).await,
             }
         }
     }
@@ -342,7 +342,7 @@ impl LlmRuntime {
 
     fn warn_once(&self, text: &str) {
         if self.warned.borrow_mut().insert(text.to_string()) {
-            self.host.warn(text);
+            self.embedder.warn(text);
         }
     }
 }

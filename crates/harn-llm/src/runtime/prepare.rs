@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Call, LlmRuntime, Prepared};
 use crate::config::{Dialect, env};
 use crate::conversation::Conversation;
+use crate::embedder::Fragment;
 use crate::error::{CallError, OptionError};
-use crate::host::Fragment;
 use crate::json::{Object, str_at};
 use crate::message::{Message, Role};
 use crate::options::{CallOptions, Expected, OutputKind, Thinking, ToolFormat, notices, request_messages};
@@ -106,7 +106,7 @@ impl LlmRuntime {
         let mut unreminded = None;
         let last_user = messages.last_user().unwrap_or(messages.len());
         let last = || messages.to_json_from(last_user);
-        if let Some(reminded) = self.host.remind(&options.raw, &last, &route) {
+        if let Some(reminded) = self.embedder.remind(&options.raw, &last, &route) {
             fragments.extend(reminded.fragments);
             let own = messages.clone();
             messages.truncate(last_user);
@@ -127,7 +127,7 @@ impl LlmRuntime {
                 });
             }
         }
-        let system = self.host.assemble_system(&options.raw, &fragments).map_err(CallError::Option)?;
+        let system = self.embedder.assemble_system(&options.raw, &fragments).map_err(CallError::Option)?;
         let mut request =
             self.build(route, &options, &search, native, output, system.text, hoists, messages, ollama);
         self.widen_ollama(&mut request);
@@ -155,7 +155,7 @@ impl LlmRuntime {
     }
 
     fn env_seconds(&self, name: &str) -> Option<Duration> {
-        env(self.host(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0).map(Duration::from_secs)
+        env(self.embedder(), name).and_then(|v| v.parse().ok()).filter(|n| *n > 0).map(Duration::from_secs)
     }
 
     #[expect(
@@ -174,7 +174,7 @@ impl LlmRuntime {
         messages: Conversation,
         ollama: OllamaSettings,
     ) -> Request {
-        let stream_env = !matches!(env(self.host(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
+        let stream_env = !matches!(env(self.embedder(), "HARN_LLM_STREAM").as_deref(), Some("0" | "false"));
         let catalogued = self.config().model(&route.model).and_then(|m| m.stream_timeout);
         let timeout = o
             .timeout
@@ -213,7 +213,7 @@ impl LlmRuntime {
         let description = match &options.tool_search {
             Some(search) => {
                 let bindings = json!({"strategy": search.strategy.as_str(), "name": search.name});
-                self.host.prose("llm/tool_search_description", &bindings)
+                self.embedder.prose("llm/tool_search_description", &bindings)
             }
             None => String::new(),
         };
@@ -234,7 +234,7 @@ impl LlmRuntime {
     /// The format that the options, or else the environment, ask for.
     fn tool_format(&self, options: &CallOptions) -> ToolFormat {
         match options.tool_format {
-            ToolFormat::Auto => match env(self.host(), "HARN_AGENT_TOOL_FORMAT").as_deref() {
+            ToolFormat::Auto => match env(self.embedder(), "HARN_AGENT_TOOL_FORMAT").as_deref() {
                 Some("native") => ToolFormat::Native,
                 Some("text") => ToolFormat::Text,
                 _ => ToolFormat::Auto,
@@ -317,9 +317,9 @@ impl LlmRuntime {
         let strict = format.caller_strict || (format.strict && schema.as_ref().is_some_and(is_strict));
         let bindings = json!({"schema": schema});
         let instruction = (channel == OutputChannel::None && !mocked)
-            .then(|| self.host.prose("agent/prompts/output_instruction", &bindings));
+            .then(|| self.embedder.prose("agent/prompts/output_instruction", &bindings));
         let tool_description = if channel == OutputChannel::Tool {
-            self.host.prose("llm/json_response_tool", &bindings)
+            self.embedder.prose("llm/json_response_tool", &bindings)
         } else {
             String::new()
         };
@@ -361,10 +361,12 @@ impl LlmRuntime {
                 bindings["tool_examples"] = o.raw.get("tool_examples").cloned().unwrap_or(Value::Null);
                 bindings["require_action"] =
                     (o.tool_choice == Some(crate::tools::ToolChoice::Required)).into();
-                let mut body = self.host.prose("agent/prompts/tool_contract_text", &bindings);
+                let mut body = self.embedder.prose("agent/prompts/tool_contract_text", &bindings);
                 if let Some(bindings) = stub_bindings(o, search) {
                     body.push_str("\n\n");
-                    body.push_str(&self.host.prose("agent/prompts/tool_contract_deferred_tools", &bindings));
+                    body.push_str(
+                        &self.embedder.prose("agent/prompts/tool_contract_deferred_tools", &bindings),
+                    );
                 }
                 out.push(before("primary:text_tool_contract", "primary", body));
             }

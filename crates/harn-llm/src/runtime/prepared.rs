@@ -19,7 +19,7 @@ pub struct Prepared {
     pub request: Request,
     /// The options it came from.
     pub options: CallOptions,
-    /// What the host knows of how the system text came about; see [`crate::host::SystemText`].
+    /// What the embedder knows of how the system text came about; see [`crate::embedder::SystemText`].
     pub provenance: Option<Rc<dyn Any>>,
     /// Names of tools offered in text format; `None` when tools are native or absent.
     pub text_tools: Option<Vec<String>>,

@@ -22,9 +22,9 @@ impl LlmRuntime {
     /// Chooses provider and model; the second value is the decision of a `route_policy`, else null.
     pub(super) fn choose(&self, options: &CallOptions) -> Result<(crate::config::Choice, Value), CallError> {
         let config = self.config();
-        let (choice, decision) = match crate::config::routing_decision(&config, options, self.host())? {
+        let (choice, decision) = match crate::config::routing_decision(&config, options, self.embedder())? {
             Some(decided) => decided,
-            None => match config.choose(options, self.host()) {
+            None => match config.choose(options, self.embedder()) {
                 Ok(choice) => (choice, Value::Null),
                 // A scripted answer needs no model.
                 Err(_) if self.mock_is_active() && options.provider.is_some() => {
@@ -69,7 +69,7 @@ impl LlmRuntime {
             .base_url
             .as_deref()
             .map(crate::config::clean_url)
-            .unwrap_or_else(|| table.base_url(self.host()));
+            .unwrap_or_else(|| table.base_url(self.embedder()));
         let endpoint = table.chat_endpoint().to_string();
         let mut route = Route {
             provider: provider.to_string(),
@@ -101,7 +101,7 @@ impl LlmRuntime {
     /// Finds the key of a route and the header it travels in.
     pub(super) fn authorise(&self, route: &mut Route) -> Result<(), OptionError> {
         let config = self.config();
-        let Some(key) = config.key(&route.provider, self.host())? else { return Ok(()) };
+        let Some(key) = config.key(&route.provider, self.embedder())? else { return Ok(()) };
         let table = config.provider(&route.provider);
         let header = table.filter(|t| t.auth_style() == "header");
         route.auth = Some(match header {
@@ -116,7 +116,7 @@ impl LlmRuntime {
     }
 
     pub(super) fn calls_disabled(&self) -> bool {
-        let value = env(self.host(), "HARN_LLM_CALLS_DISABLED").unwrap_or_default().to_lowercase();
+        let value = env(self.embedder(), "HARN_LLM_CALLS_DISABLED").unwrap_or_default().to_lowercase();
         matches!(value.as_str(), "1" | "true" | "yes" | "on")
     }
 
@@ -137,7 +137,7 @@ impl LlmRuntime {
         let overrides = options.overrides("ollama");
         let get = |key: &str| overrides.and_then(|o| o.get(key));
         let inner = |key: &str| get("options").and_then(|o| o.get(key));
-        let from_env = |names: &[&str]| names.iter().find_map(|n| env(self.host(), n));
+        let from_env = |names: &[&str]| names.iter().find_map(|n| env(self.embedder(), n));
         let positive = |v: &Value| {
             v.as_i64().or_else(|| v.as_str().and_then(|s| s.trim().parse().ok())).filter(|n: &i64| *n > 0)
         };

@@ -88,7 +88,7 @@ impl LlmRuntime {
                 response.read_tags(prepared.text_tools.as_deref());
                 let mut rounds = Rounds::new(&prepared.options.output);
                 // One stream is one round: the data is what this reply holds.
-                let _ = rounds.judge(&mut response, self.host());
+                let _ = rounds.judge(&mut response, self.embedder());
                 let finished =
                     Finished { response, prepared: Box::new(prepared), rounds, errors: Vec::new() };
                 deliver(StreamItem::Result(Box::new(self.result_json(&finished))));

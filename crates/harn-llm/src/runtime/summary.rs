@@ -30,13 +30,13 @@ impl LlmRuntime {
         let lines = conversation_lines(messages);
         let prompt = match present(options, "prompt") {
             Some(instruction) => format!("{}\n\n{lines}", crate::json::display(instruction)),
-            None => self.host.prose(
+            None => self.embedder.prose(
                 "llm/transcript_summarize",
                 &json!({"formatted_messages": lines, "archived_count": archived}),
             ),
         };
         let reply = self.ask_plainly(prompt, options).await?;
-        let ids = || self.host.new_id();
+        let ids = || self.embedder.new_id();
         let mut out = with_messages(transcript, messages[archived..].to_vec(), &ids);
         out["summary"] = reply.into();
         out["archived_messages"] = archived.into();
@@ -69,7 +69,7 @@ impl LlmRuntime {
             _ => None,
         };
         let text = compact_text(removed, parsed.strategy, written.as_deref());
-        Ok(compact(transcript, &parsed, archived, &text, &|| self.host.new_id()))
+        Ok(compact(transcript, &parsed, archived, &text, &|| self.embedder.new_id()))
     }
 
     /// The prompt by which a model is asked for a summary of messages; `template` is rendered by `prompt_of`.
@@ -86,7 +86,7 @@ impl LlmRuntime {
             json!({"formatted_messages": conversation_lines(messages), "archived_count": messages.len()});
         match template {
             Some(template) => prompt_of(template, &bindings).map_err(CallError::Option),
-            None => Ok(self.host.prose("llm/transcript_summarize", &bindings)),
+            None => Ok(self.embedder.prose("llm/transcript_summarize", &bindings)),
         }
     }
 

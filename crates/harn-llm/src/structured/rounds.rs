@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::extract::{Extracted, extract};
 use super::schema::{shape_lines, top_level_keys};
-use crate::host::Host;
+use crate::embedder::Embedder;
 use crate::options::{Nudge, OutputFormat};
 use crate::response::Response;
 
@@ -68,7 +68,7 @@ impl Rounds {
     }
 
     /// Judges a reply and stores its data in it.
-    pub fn judge(&mut self, response: &mut Response, host: &dyn Host) -> Verdict {
+    pub fn judge(&mut self, response: &mut Response, embedder: &dyn Embedder) -> Verdict {
         self.used += 1;
         if !self.structured {
             return Verdict::Done;
@@ -76,7 +76,7 @@ impl Rounds {
         let found = extract(response);
         self.missing_json = found.is_none();
         self.extracted = found.as_ref().is_some_and(|f| !f.whole);
-        let errors = self.errors(found.as_ref(), response, host);
+        let errors = self.errors(found.as_ref(), response, embedder);
         response.data = found.map(|f| f.value);
         if errors.is_empty() {
             return Verdict::Done;
@@ -88,12 +88,12 @@ impl Rounds {
         let message = match &self.nudge {
             Nudge::Off => None,
             Nudge::Text(text) => Some(format!("{text}\n\nValidation errors: {joined}")),
-            Nudge::Automatic => Some(host.prose("llm/schema_nudge", &self.nudge_bindings(&joined))),
+            Nudge::Automatic => Some(embedder.prose("llm/schema_nudge", &self.nudge_bindings(&joined))),
         };
         Verdict::Again { message, errors }
     }
 
-    fn errors(&self, found: Option<&Extracted>, response: &Response, host: &dyn Host) -> Vec<String> {
+    fn errors(&self, found: Option<&Extracted>, response: &Response, embedder: &dyn Embedder) -> Vec<String> {
         let Some(found) = found else {
             let mut out = vec!["response did not contain parseable JSON".to_string()];
             if !response.tagged.violations.is_empty() {
@@ -104,7 +104,7 @@ impl Rounds {
             }
             return out;
         };
-        self.schema.as_ref().map(|schema| host.validate_schema(schema, &found.value)).unwrap_or_default()
+        self.schema.as_ref().map(|schema| embedder.validate_schema(schema, &found.value)).unwrap_or_default()
     }
 
     fn nudge_bindings(&self, errors: &str) -> Value {
@@ -133,7 +133,7 @@ pub fn failure_message(errors: &[String], retries: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::StdHost;
+    use crate::embedder::StdEmbedder;
     use crate::options::CallOptions;
 
     fn rounds(options: Value) -> Rounds {
@@ -148,14 +148,14 @@ mod tests {
 
     #[test]
     fn rounds_end_with_success_or_exhaustion() {
-        let host = StdHost::default();
+        let embedder = StdEmbedder::default();
         let mut r = rounds(json!({"schema": {"type": "dict", "required": ["a"]}, "schema_retries": 1}));
-        let Verdict::Again { message, errors } = r.judge(&mut reply("{}"), &host) else { panic!() };
+        let Verdict::Again { message, errors } = r.judge(&mut reply("{}"), &embedder) else { panic!() };
         assert_eq!(errors, ["at root: missing required key 'a'"]);
         assert!(message.unwrap().contains("\"required_keys\":\"a\""));
         let mut cut = reply("nope");
         cut.stop_reason = Some("max_tokens".into());
-        let Verdict::Failed { errors } = r.judge(&mut cut, &host) else { panic!() };
+        let Verdict::Failed { errors } = r.judge(&mut cut, &embedder) else { panic!() };
         assert_eq!(
             errors,
             [
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn nudges_can_be_replaced_or_silenced() {
-        let host = StdHost::default();
+        let embedder = StdEmbedder::default();
         let message = |nudge: Value| {
             let mut r = rounds(json!({"response_format": "json", "schema_retry_nudge": nudge}));
-            match r.judge(&mut reply("x"), &host) {
+            match r.judge(&mut reply("x"), &embedder) {
                 Verdict::Again { message, .. } => message,
                 other => panic!("{other:?}"),
             }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn unstructured_replies_pass() {
         let mut response = reply("x");
-        assert_eq!(rounds(json!({})).judge(&mut response, &StdHost::default()), Verdict::Done);
+        assert_eq!(rounds(json!({})).judge(&mut response, &StdEmbedder::default()), Verdict::Done);
         assert_eq!(response.data, None);
     }
 }

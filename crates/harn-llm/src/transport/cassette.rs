@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Carrier, HttpReply, HttpRequest, ReplyBody};
+use crate::embedder::LocalFuture;
 use crate::error::{Category, LlmError};
-use crate::host::LocalFuture;
 use crate::record::{Recorded, Recorder, Tape};
 
 /// Writes down each exchange when it is over, however it ended.

@@ -9,14 +9,15 @@ mod network;
 use std::time::Duration;
 
 use bytes::Bytes;
+use harn_system::Payload;
 
+use crate::embedder::LocalFuture;
 use crate::error::{Category, Kind, LlmError};
 use crate::event::StreamEvent;
-use crate::host::LocalFuture;
 use crate::request::Request;
 use crate::response::ResponseBuilder;
 use crate::secret::Secret;
-use crate::wire::{Body as RequestBody, ReplyReader, WireRequest};
+use crate::wire::{ReplyReader, WireRequest};
 
 pub use crate::reply_head::ReplyHead;
 pub(crate) use cassette::{Recording, Replaying};
@@ -38,8 +39,8 @@ pub struct HttpRequest<'a> {
     pub headers: Vec<(String, String)>,
     /// Authorisation header; never recorded.
     pub auth: Vec<(String, Secret)>,
-    /// JSON body.
-    pub body: Option<RequestBody>,
+    /// JSON body, as it is sent.
+    pub body: Option<Payload>,
     /// When to give up, on the clock of the carrier.
     pub deadline: Duration,
     /// The timeout behind the deadline, for messages.
@@ -133,7 +134,8 @@ pub(crate) async fn exchange(
         url: wire.url,
         headers,
         auth,
-        body: Some(wire.body),
+        // What it was written from is gone while the reply is waited for.
+        body: Some(wire.body.into_payload()),
         deadline: carrier.now() + request.timeout,
         timeout: request.timeout,
     };

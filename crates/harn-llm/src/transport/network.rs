@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use harn_system::{Body, HttpErrorKind, Payload, Resolver, System, SystemExt, Uncertain};
+use harn_system::{Body, HttpErrorKind, Resolver, System, SystemExt, Uncertain};
 use url::Url;
 
 use super::{Carrier, HttpReply, HttpRequest, ReplyBody, ReplyHead, invalid_request};
+use crate::embedder::LocalFuture;
 use crate::error::{Category, LlmError};
-use crate::host::LocalFuture;
 use crate::secret::redact_url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,7 +100,7 @@ impl Network {
         let resolver = self.resolver.get().cloned();
         let outgoing = harn_system::HttpRequest {
             headers,
-            body: request.body.as_ref().map(|body| Payload(body.pieces())),
+            body: request.body.clone(),
             connect_timeout: Some(CONNECT_TIMEOUT),
             // Requests to this machine never go through a proxy.
             direct: resolver.is_some() || is_loopback(url),

@@ -1,6 +1,7 @@
 //! The body of a request: JSON whose large parts are bytes that others hold, too.
 
 use bytes::Bytes;
+use harn_system::Payload;
 use serde_json::Value;
 
 use crate::json::Object;
@@ -53,6 +54,11 @@ impl Body {
         out.own.push(b'}');
         out.close();
         out.done
+    }
+
+    /// Returns the text as it is sent.
+    pub(crate) fn into_payload(self) -> Payload {
+        Payload(self.pieces())
     }
 
     /// Returns the whole text.

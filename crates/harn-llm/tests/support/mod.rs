@@ -9,8 +9,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use harn_llm::host::LocalFuture;
-use harn_llm::{Call, CallError, Host, LlmError, LlmRuntime, StdHost};
+use harn_llm::embedder::LocalFuture;
+use harn_llm::{Call, CallError, Embedder, LlmError, LlmRuntime, StdEmbedder};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -177,9 +177,9 @@ async fn serve(
     let _ = socket.shutdown().await;
 }
 
-/// A host that remembers warnings, traces and waits, and never waits really.
-pub struct TestHost {
-    env: StdHost,
+/// An embedder that remembers warnings, traces and waits, and never waits really.
+pub struct TestEmbedder {
+    env: StdEmbedder,
     pub warnings: RefCell<Vec<String>>,
     pub traces: RefCell<Vec<Value>>,
     pub waits: RefCell<Vec<u64>>,
@@ -187,7 +187,7 @@ pub struct TestHost {
     ids: RefCell<u64>,
 }
 
-impl Host for TestHost {
+impl Embedder for TestEmbedder {
     fn system(&self) -> Rc<dyn harn_system::System> {
         self.env.system()
     }
@@ -215,9 +215,9 @@ impl Host for TestHost {
     }
 }
 
-pub fn host(env: &[(&str, &str)]) -> Rc<TestHost> {
-    Rc::new(TestHost {
-        env: StdHost::with_env(env.iter().copied()),
+pub fn embedder(env: &[(&str, &str)]) -> Rc<TestEmbedder> {
+    Rc::new(TestEmbedder {
+        env: StdEmbedder::with_env(env.iter().copied()),
         warnings: RefCell::default(),
         traces: RefCell::default(),
         waits: RefCell::default(),
@@ -226,9 +226,9 @@ pub fn host(env: &[(&str, &str)]) -> Rc<TestHost> {
     })
 }
 
-pub fn runtime(env: &[(&str, &str)]) -> (Rc<LlmRuntime>, Rc<TestHost>) {
-    let host = host(env);
-    (Rc::new(LlmRuntime::new(host.clone())), host)
+pub fn runtime(env: &[(&str, &str)]) -> (Rc<LlmRuntime>, Rc<TestEmbedder>) {
+    let embedder = embedder(env);
+    (Rc::new(LlmRuntime::new(embedder.clone())), embedder)
 }
 
 pub const KEYS: &[(&str, &str)] =

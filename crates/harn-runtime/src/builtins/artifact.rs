@@ -7,7 +7,7 @@ use harn_vm::{Cx, Result, builtins};
 use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{from_json, text, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 
 builtins! {
     /// Artifacts, handoffs and plans.

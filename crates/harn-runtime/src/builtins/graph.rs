@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::convert::{OrThrow, from_json, text, thrown, to_json};
 use crate::kept::Kept;
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 
 builtins! {
     /// Workflows as data.

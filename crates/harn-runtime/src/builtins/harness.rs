@@ -14,7 +14,7 @@ use harn_vm::{Cx, Result, builtins};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, text, to_json};
-use crate::llm_host::prompts_of;
+use crate::llm_embedder::prompts_of;
 
 builtins! {
     /// Layered prompts and role agents.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::live;
-use crate::llm_host::{CallOptions, calling, calling_aside, runtime};
+use crate::llm_embedder::{CallOptions, calling, calling_aside, runtime};
 use crate::template_state::OpenContext;
 
 builtins! {
@@ -185,7 +185,7 @@ builtins! {
     Llm async fn llm_caller = "__llm_caller"(cx, handlers: Value as "any?", defaults: Value as "any?", call: Value as "any?") -> "dict" {
         check_call(&call)?;
         let call = with_defaults(&call, &defaults);
-        let llm = crate::llm_host::binding(&cx, &to_json(&entry(&call, "options")));
+        let llm = crate::llm_embedder::binding(&cx, &to_json(&entry(&call, "options")));
         let _open = OpenContext::new(&cx, llm);
         let next = partial(&cx, "__llm_caller_step", vec![handlers, defaults, Value::int(0)])?;
         cx.call(&next, [call]).await?

@@ -9,7 +9,7 @@ use harn_vm::{Builtin, Cx, Error, Result, builtins};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::mailbox::{Mailbox, post};
 
 builtins! {

@@ -4,7 +4,7 @@ use harn_value::Value;
 use harn_vm::{Error, builtins};
 
 use crate::convert::{from_json, to_json};
-use crate::llm_host::runtime;
+use crate::llm_embedder::runtime;
 
 builtins! {
     /// Mock answers of models.

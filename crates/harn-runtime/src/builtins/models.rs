@@ -5,7 +5,7 @@ use harn_vm::builtin::Text;
 use harn_vm::{Error, builtins};
 
 use crate::convert::{entry, from_json, text, thrown};
-use crate::llm_host::{LlmState, runtime};
+use crate::llm_embedder::{LlmState, runtime};
 
 builtins! {
     /// Providers and models.
@@ -78,7 +78,7 @@ builtins! {
     /// ```
     Env fn llm_available_providers(cx) -> "list<string>" {
         let runtime = runtime(cx);
-        names(runtime.config().available_providers(runtime.host()))
+        names(runtime.config().available_providers(runtime.embedder()))
     }
 
     /// Returns the names of model aliases, sorted.
@@ -99,7 +99,7 @@ builtins! {
     Env fn llm_config(cx, provider: Value as "string?") -> "dict | nil" {
         let runtime = runtime(cx);
         let name = text(&provider);
-        from_json(&runtime.config().config_json(name.as_deref(), runtime.host()))
+        from_json(&runtime.config().config_json(name.as_deref(), runtime.embedder()))
     }
 
     /// Returns providers, aliases and models in one dict.
@@ -109,7 +109,7 @@ builtins! {
     /// ```
     Env fn llm_provider_catalog(cx) -> "dict" {
         let runtime = runtime(cx);
-        from_json(&runtime.config().catalog_json(runtime.host()))
+        from_json(&runtime.config().catalog_json(runtime.embedder()))
     }
 
     /// Resolves an alias or model id to `{id, provider, alias, tool_format, tier}`.
@@ -119,7 +119,7 @@ builtins! {
     /// ```
     Env fn llm_resolve_model(cx, selector: Text) -> "dict" {
         let runtime = runtime(cx);
-        from_json(&runtime.config().resolve_model_json(&selector, &runtime.capabilities(), runtime.host()))
+        from_json(&runtime.config().resolve_model_json(&selector, &runtime.capabilities(), runtime.embedder()))
     }
 
     /// Returns what is known about a model.
@@ -129,7 +129,7 @@ builtins! {
     /// ```
     Env fn llm_model_info(cx, selector: Text) -> "dict" {
         let runtime = runtime(cx);
-        from_json(&runtime.config().model_info_json(&selector, &runtime.capabilities(), runtime.host()))
+        from_json(&runtime.config().model_info_json(&selector, &runtime.capabilities(), runtime.embedder()))
     }
 
     /// Picks a model for an alias or a tier.
@@ -140,7 +140,7 @@ builtins! {
     Env fn llm_pick_model(cx, target: Text, options: Value as "{provider?: string}?") -> "dict" {
         let runtime = runtime(cx);
         let provider = text(&entry(&options, "provider"));
-        from_json(&runtime.config().pick_model_json(&target, provider.as_deref(), runtime.host()))
+        from_json(&runtime.config().pick_model_json(&target, provider.as_deref(), runtime.embedder()))
     }
 
     /// Infers the provider from a model id.
@@ -150,7 +150,7 @@ builtins! {
     /// ```
     Env fn llm_infer_provider(cx, model: Text) -> "string" {
         let runtime = runtime(cx);
-        runtime.config().infer_or_default(&model, runtime.host())
+        runtime.config().infer_or_default(&model, runtime.embedder())
     }
 
     /// Returns the tier of a model: `small`, `mid`, `frontier`.
@@ -181,7 +181,7 @@ builtins! {
     /// ```
     Env fn llm_info(cx) -> "dict" {
         let runtime = runtime(cx);
-        from_json(&runtime.config().info_json(runtime.host()))
+        from_json(&runtime.config().info_json(runtime.embedder()))
     }
 
     /// Sets or returns the requests per minute of a provider.

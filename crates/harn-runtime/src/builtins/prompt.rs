@@ -10,7 +10,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use serde_json::Value as Json;
 
 use crate::convert::{OrThrow, from_json, options, to_json};
-use crate::llm_host::prompts_of;
+use crate::llm_embedder::prompts_of;
 
 builtins! {
     /// Prompt assembly.
@@ -185,7 +185,7 @@ async fn turn(
             entry.entry("handler").or_insert(Json::Null);
         }
     }
-    let runtime = crate::llm_host::runtime(cx);
+    let runtime = crate::llm_embedder::runtime(cx);
     let route = runtime.render_context(&Json::Object(options.clone())).ok();
     let config = crate::driver::loop_config(cx, &runtime, "", None, options, route.as_ref())?;
     let stored = harn_prompt::turn::session_system(&session);

@@ -5,7 +5,7 @@ use harn_value::{Dict, Value};
 use harn_vm::{Builtin, Error, Result, builtins};
 
 use crate::convert::{OrThrow, from_json, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::reminders::{Provider, Reminders};
 
 builtins! {

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::builtins::program_record;
 use crate::convert::{from_json, thrown};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::roles::closures::At;
 use crate::roles::create::{self, text_option};
 use crate::roles::interpret::model_call;

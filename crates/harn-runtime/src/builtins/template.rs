@@ -92,7 +92,7 @@ builtins! {
         let mut options = serde_json::Map::new();
         options.insert("provider".into(), provider.to_string().into());
         options.insert("model".into(), model.to_string().into());
-        let context = crate::llm_host::runtime(cx).render_context(&options.into());
+        let context = crate::llm_embedder::runtime(cx).render_context(&options.into());
         let context = context.map_err(|e| Error::thrown(from_json(&e.to_thrown())))?;
         let llm = from_json(&context);
         cx.state::<TemplateState>().push(cx, LlmBinding::new(move || llm.clone()));
@@ -169,7 +169,8 @@ fn rendered(
         json_schema: Some(&json_schema),
         ..RenderContext::default()
     };
-    let log = (!llm.is_nil()).then(|| crate::llm_host::runtime(cx)).filter(|runtime| runtime.is_logging());
+    let log =
+        (!llm.is_nil()).then(|| crate::llm_embedder::runtime(cx)).filter(|runtime| runtime.is_logging());
     let rendered = if with_spans {
         template.render_with_provenance(bindings, &context)
     } else if log.is_some() {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::driver::declared_parameters;
-use crate::llm_host::prompts_of;
+use crate::llm_embedder::prompts_of;
 use crate::session::Sessions;
 
 /// What the handler of a tool gets when the tool is called like a function.

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::builtins::failed;
 use crate::convert::{OrThrow, from_json, to_json};
-use crate::llm_host::{new_id, runtime};
+use crate::llm_embedder::{new_id, runtime};
 
 builtins! {
     /// Transcripts.

@@ -8,7 +8,7 @@ use harn_vm::builtin::Maybe;
 use harn_vm::{Cx, Result, builtins};
 
 use crate::convert::{entry, text, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::session::Sessions;
 use crate::worker::registry::{Worker, Workers, tell_updates};
 use crate::worker::start::{Start, cancel, load, settle, start, wait};

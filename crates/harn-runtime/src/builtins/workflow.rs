@@ -9,7 +9,7 @@ use harn_vm::{Cx, Result, builtins};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, text, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::workflow;
 
 builtins! {

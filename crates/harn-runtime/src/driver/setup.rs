@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json};
 use crate::builtins::failed;
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
 use crate::convert::{entry, text, thrown};
-use crate::llm_host::prompts_of;
+use crate::llm_embedder::prompts_of;
 use crate::session::Sessions;
 
 /// What the tools of a loop are looked at with.

@@ -13,7 +13,7 @@ use harn_vm::Result;
 use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::roles::closures::At;
 use crate::roles::run::Turn;
 use crate::roles::runtime::RoleRuntime;

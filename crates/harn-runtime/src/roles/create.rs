@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use crate::builtins::{PREDICATE, descriptions, plain};
 use crate::convert::{OrThrow, entry, text, thrown, to_json};
-use crate::llm_host::{runtime as llm_of, runtime_with};
+use crate::llm_embedder::{runtime as llm_of, runtime_with};
 use crate::llm_tables;
 use crate::roles::closures::{callable_names, partial};
 use crate::roles::runtime::{Held, Interpreter, RoleRuntime};

@@ -16,7 +16,7 @@ use crate::builtins::{failed, program_record};
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::driver::{report_bug, run_loop};
 use crate::live;
-use crate::llm_host::{calling_aside, runtime as llm_of};
+use crate::llm_embedder::{calling_aside, runtime as llm_of};
 use crate::roles::closures::At;
 use crate::roles::run::{Carried, Turn};
 use crate::roles::runtime::Interpreter;

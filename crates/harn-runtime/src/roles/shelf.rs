@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::sync::Mutex;
 
 use crate::convert::{entry, from_json, text, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::roles::closures::At;
 
 /// How long a process that died in the middle of a change holds others back, in milliseconds.

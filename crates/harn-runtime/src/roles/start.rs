@@ -13,7 +13,7 @@ use harn_vm::{Error, Result};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{thrown, to_json, told};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::roles::closures::At;
 use crate::roles::invoke::{invoke, total};
 use crate::roles::run::{Carried, Run, Turn};

@@ -9,7 +9,7 @@ use harn_vm::{Cx, Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::session::Sessions;
 use crate::worker::registry::{Worker, Workers};
 use crate::worker::stage;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{OrThrow, entry, text, thrown, to_json};
 use crate::driver::run_loop;
-use crate::llm_host::{new_id, prompts_of};
+use crate::llm_embedder::{new_id, prompts_of};
 use crate::session::Sessions;
 
 /// Iterations and nudges of a stage that says nothing of them.

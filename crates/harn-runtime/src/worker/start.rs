@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json};
-use crate::llm_host::new_id;
+use crate::llm_embedder::new_id;
 use crate::policy::depth;
 use crate::session::Sessions;
 use crate::worker::handlers::{lost, with_handlers};

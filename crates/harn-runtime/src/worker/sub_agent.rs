@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;
-use crate::llm_host::{new_id, prompts_of};
+use crate::llm_embedder::{new_id, prompts_of};
 use crate::policy::over;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::{Limits, Terms};

@@ -39,7 +39,7 @@ impl<P: Provider> Provider for Budgeted<'_, P> {
             Projection { input_tokens, output_tokens, cost: cost(pricing, input_tokens, output_tokens) };
         ledger.preflight(&budget, expected).map_err(placed)?;
         let mut meter = Meter::new(budget, pricing, input_tokens, request.max_tokens);
-        let begun_ms = runtime.host.now_ms();
+        let begun_ms = runtime.embedder.now_ms();
         let result = {
             let mut metered = |event: &StreamEvent| {
                 watch(event)?;
@@ -47,7 +47,7 @@ impl<P: Provider> Provider for Budgeted<'_, P> {
             };
             self.inner.answer(prepared, &mut metered).await
         };
-        let duration_ms = runtime.host.now_ms() - begun_ms;
+        let duration_ms = runtime.embedder.now_ms() - begun_ms;
         if meter.has_stopped() {
             let (usage, spent) = meter.used();
             // The call fails for its own limit, whatever the session's says to it.

@@ -33,7 +33,7 @@ impl<P: Provider> Provider for FallingBack<'_, P> {
                 continue;
             }
             let closed =
-                || runtime.calls_disabled() || !runtime.config().is_available(&provider, runtime.host());
+                || runtime.calls_disabled() || !runtime.config().is_available(&provider, runtime.embedder());
             if !runtime.is_scripted(&provider) && closed() {
                 continue;
             }
@@ -57,7 +57,7 @@ impl<P> FallingBack<'_, P> {
         }
         match entry.split_once(':') {
             Some((provider, model)) if config.knows(provider) => (provider.to_string(), model.to_string()),
-            _ => config.selector(entry, self.runtime.host()),
+            _ => config.selector(entry, self.runtime.embedder()),
         }
     }
 }

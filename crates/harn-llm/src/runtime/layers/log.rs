@@ -23,12 +23,12 @@ impl<P: Provider> Provider for Logged<'_, P> {
         }
         runtime.calls_made.set(runtime.calls_made.get() + 1);
         let call_id = format!("call_{}", runtime.calls_made.get());
-        let begun_ms = runtime.host.now_ms();
+        let begun_ms = runtime.embedder.now_ms();
         if let Some(log) = &mut *runtime.log.borrow_mut() {
             log.request(begun_ms, &call_id, prepared);
         }
         let result = self.inner.answer(prepared, watch).await;
-        let now_ms = runtime.host.now_ms();
+        let now_ms = runtime.embedder.now_ms();
         let response = match result {
             Ok(response) => response,
             Err(error) => {
@@ -60,7 +60,7 @@ impl<P: Provider> Provider for Logged<'_, P> {
             });
         }
         let iteration = prepared.options.raw.get("_iteration").cloned().unwrap_or(0.into());
-        runtime.host.trace(json!({
+        runtime.embedder.trace(json!({
             "type": "llm_call", "call_id": call_id, "model": response.model,
             "input_tokens": usage.input.unwrap_or(0), "output_tokens": usage.output.unwrap_or(0),
             "cache_tokens": usage.cache_read.unwrap_or(0), "duration_ms": duration_ms, "iteration": iteration,
@@ -109,7 +109,7 @@ impl<P: Provider> Provider for Explained<'_, P> {
             Err(error) => {
                 let mut error = error.at(&route.provider, &route.model);
                 if error.retry_after_ms.is_none() {
-                    let now_ms = self.runtime.host.now_ms();
+                    let now_ms = self.runtime.embedder.now_ms();
                     error.retry_after_ms = crate::retry_after::hint_in_message(&error.message, now_ms);
                 }
                 Err(error)

@@ -105,7 +105,7 @@ impl LlmRuntime {
             }
         })?;
         for warning in &wire.warnings {
-            if warning.once { self.warn_once(&warning.text) } else { self.host.warn(&warning.text) }
+            if warning.once { self.warn_once(&warning.text) } else { self.embedder.warn(&warning.text) }
         }
         self.log_shapes(request);
         let mut auth = route.secret_headers();
@@ -114,7 +114,7 @@ impl LlmRuntime {
         // In a box: it is handed on by value.
         let carrier = self.carrier();
         let exchange =
-            Box::pin(transport::exchange(&*carrier, request, wire, auth, self.host.now_ms(), watch));
+            Box::pin(transport::exchange(&*carrier, request, wire, auth, self.embedder.now_ms(), watch));
         let read: Result<ResponseBuilder, LlmError> =
             match request.ollama.unload_grace.filter(|_| route.dialect == Dialect::Ollama) {
                 Some(grace) => self.announcing_warm_up(grace, &route.model, exchange).await,
@@ -131,7 +131,7 @@ impl LlmRuntime {
 
     /// With `HARN_DEBUG_MESSAGE_SHAPES`: says what kinds of messages go out, never what is in them.
     fn log_shapes(&self, request: &Request) {
-        let wanted = crate::config::env(self.host(), "HARN_DEBUG_MESSAGE_SHAPES");
+        let wanted = crate::config::env(self.embedder(), "HARN_DEBUG_MESSAGE_SHAPES");
         if wanted.is_none_or(|v| v == "0" || v == "false") {
             return;
         }
@@ -149,7 +149,7 @@ impl LlmRuntime {
             format!("{role}({content})")
         };
         let shapes: Vec<String> = request.messages.to_json().iter().map(shape).collect();
-        self.host.warn(&format!("message shapes to {}: {}", request.route.provider, shapes.join(" ")));
+        self.embedder.warn(&format!("message shapes to {}: {}", request.route.provider, shapes.join(" ")));
     }
 
     /// Says once that a local model is being loaded when its reply takes long.
@@ -160,10 +160,10 @@ impl LlmRuntime {
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = std::pin::pin!(work);
-        match self.host.system().within(grace, &mut work).await {
+        match self.embedder.system().within(grace, &mut work).await {
             Some(done) => done,
             None => {
-                self.host.progress(&format!("warming up Ollama model {model}"));
+                self.embedder.progress(&format!("warming up Ollama model {model}"));
                 work.await
             }
         }

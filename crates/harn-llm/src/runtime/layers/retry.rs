@@ -31,7 +31,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
             retries += 1;
             let at_once = runtime.is_scripted(&prepared.request.route.provider);
             let wait = crate::retry::delay(&error, retries, options.llm_backoff_ms);
-            runtime.host.warn(&format!(
+            runtime.embedder.warn(&format!(
                 "llm_call: attempt {retries} of {} failed ({}), trying again in {} ms",
                 options.llm_retries + 1,
                 error.reason,
@@ -39,13 +39,13 @@ impl<P: Provider> Provider for Retrying<'_, P> {
             ));
             if crate::retry::is_empty_completion(&error) {
                 let iteration = options.raw.get("_iteration").cloned().unwrap_or(0.into());
-                runtime.host.trace(
+                runtime.embedder.trace(
                     json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,
                            "error": error.message}),
                 );
             }
             if !at_once {
-                runtime.host.sleep(wait).await;
+                runtime.embedder.sleep(wait).await;
             }
         }
     }

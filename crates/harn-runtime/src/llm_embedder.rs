@@ -7,7 +7,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
-use harn_llm::host::{LocalFuture, Reminded};
+use harn_llm::embedder::{LocalFuture, Reminded};
 use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
@@ -102,7 +102,7 @@ pub(crate) fn binding(cx: &Cx, options: &Json) -> LlmBinding {
     LlmBinding::new(move || runtime.render_context(&options).map_or(Value::NIL, |llm| from_json(&llm)))
 }
 
-/// Lets the host know on whose behalf it is asked, for as long as `work` is being polled.
+/// Lets the embedder know on whose behalf it is asked, for as long as `work` is being polled.
 async fn within<T>(running: Running, mut work: Pin<Box<impl Future<Output = T>>>) -> T {
     let state = running.cx.state::<LlmState>();
     poll_fn(|context| {
@@ -192,7 +192,7 @@ pub fn llm_runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
     let state = vm.extension::<LlmState>();
     let make = || {
         let runtime =
-            LlmRuntime::new(Rc::new(ProgramHost { vm: Rc::downgrade(vm), system: vm.system().clone() }));
+            LlmRuntime::new(Rc::new(ProgramEmbedder { vm: Rc::downgrade(vm), system: vm.system().clone() }));
         crate::llm_layers::configure(&runtime, vm, dir, Vec::new());
         Rc::new(runtime)
     };
@@ -202,24 +202,24 @@ pub fn llm_runtime_at(vm: &Rc<Vm>, dir: &Path) -> Rc<LlmRuntime> {
 /// Model calls of their own for a part of the program, with more configuration above that of the project.
 pub(crate) fn runtime_with(cx: &Cx, layers: Vec<harn_llm::config::Layer>) -> Rc<LlmRuntime> {
     let vm = cx.vm();
-    let host = ProgramHost { vm: Rc::downgrade(vm), system: vm.system().clone() };
-    let runtime = LlmRuntime::new(Rc::new(host));
+    let embedder = ProgramEmbedder { vm: Rc::downgrade(vm), system: vm.system().clone() };
+    let runtime = LlmRuntime::new(Rc::new(embedder));
     crate::llm_layers::configure(&runtime, vm, &cx.caller_dir(), layers);
     Rc::new(runtime)
 }
 
-struct ProgramHost {
+struct ProgramEmbedder {
     vm: Weak<Vm>,
     system: Rc<dyn System>,
 }
 
-impl ProgramHost {
+impl ProgramEmbedder {
     fn state(&self) -> Option<Rc<LlmState>> {
         self.vm.upgrade().map(|vm| vm.extension::<LlmState>())
     }
 }
 
-impl harn_llm::Host for ProgramHost {
+impl harn_llm::Embedder for ProgramEmbedder {
     fn system(&self) -> Rc<dyn System> {
         self.system.clone()
     }

@@ -43,14 +43,14 @@ pub struct Reminded {
 pub struct SystemText {
     /// What is sent; `None` when there is none.
     pub text: Option<String>,
-    /// How the text came about, for those who watch calls ([`crate::LlmRuntime::watch_calls`]). Only the host knows the
+    /// How the text came about, for those who watch calls ([`crate::LlmRuntime::watch_calls`]). Only the embedder knows the
     /// type.
     pub provenance: Option<Rc<dyn Any>>,
 }
 
 /// What a call needs from the program around it. Everything has a default except the system, so a small embedding stays
 /// small.
-pub trait Host {
+pub trait Embedder {
     /// Returns the system that requests, clocks, environment and files of calls are those of.
     fn system(&self) -> Rc<dyn System>;
 
@@ -129,38 +129,38 @@ pub fn join_fragments(fragments: &[Fragment]) -> Option<String> {
     (!bodies.is_empty()).then(|| bodies.join("\n\n"))
 }
 
-/// A host for programs and tests: a system, and warnings on its standard error.
+/// An embedder for programs and tests: a system, and warnings on its standard error.
 #[derive(Clone)]
-pub struct StdHost {
+pub struct StdEmbedder {
     system: Rc<dyn System>,
     env: Option<BTreeMap<String, String>>,
 }
 
-impl Default for StdHost {
-    fn default() -> StdHost {
-        StdHost::from_process()
+impl Default for StdEmbedder {
+    fn default() -> StdEmbedder {
+        StdEmbedder::from_process()
     }
 }
 
-impl StdHost {
+impl StdEmbedder {
     /// Uses a system, for example one in memory.
     pub fn new(system: Rc<dyn System>) -> Self {
-        StdHost { system, env: None }
+        StdEmbedder { system, env: None }
     }
 
     /// Uses the machine with the environment of the process.
     pub fn from_process() -> Self {
-        StdHost::new(Rc::new(Real::new()))
+        StdEmbedder::new(Rc::new(Real::new()))
     }
 
     /// Uses the machine with exactly the given variables.
     pub fn with_env<K: Into<String>, V: Into<String>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
         let env = vars.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-        StdHost { env: Some(env), ..StdHost::from_process() }
+        StdEmbedder { env: Some(env), ..StdEmbedder::from_process() }
     }
 }
 
-impl Host for StdHost {
+impl Embedder for StdEmbedder {
     fn system(&self) -> Rc<dyn System> {
         self.system.clone()
     }
