@@ -42,6 +42,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "iter::lanes",
             "iteration",
             "native",
+            "observe",
             "ops",
             "task",
             "vm",

@@ -557,9 +557,35 @@ pub struct Proto {
     pub module: u32,
     /// Span of the declaration, which parameter errors blame.
     pub span: Span,
+    /// What an observer is shown; nothing in programs without one.
+    pub(crate) shown: Option<Box<Shown>>,
+}
+
+/// What an observer is shown of a function.
+#[derive(Default)]
+pub(crate) struct Shown {
+    /// The `Settle` instructions in front of statements, in order.
+    pub(crate) statements: Vec<u32>,
+    /// Variables in registers, by the first instruction that sees them.
+    pub(crate) locals: Vec<ShownLocal>,
+    /// Names of captured variables, by number.
+    pub(crate) captured: Vec<String>,
+}
+
+/// A variable of a function, and the instructions that see it.
+pub(crate) struct ShownLocal {
+    pub(crate) name: String,
+    pub(crate) register: u16,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
 }
 
 impl Proto {
+    /// The places of its statements, where an observer is shown them.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = Span> + '_ {
+        self.shown.iter().flat_map(|shown| &shown.statements).map(|&at| self.span_at(at as usize))
+    }
+
     /// Source range of the instruction at `pc`.
     pub fn span_at(&self, pc: usize) -> Span {
         let after = self.spans.partition_point(|&(start, _)| start as usize <= pc);

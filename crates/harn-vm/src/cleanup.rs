@@ -33,7 +33,7 @@ enum Suspended {
 /// Generators of one VM whose cleanup blocks have to run.
 #[derive(Default)]
 pub(crate) struct Cleanups {
-    /// Length of `queue`, where the interpreter finds it quickly.
+    /// Length of `queue`, where the interpreter finds it quickly; in observed programs with [`OBSERVED`].
     pending: Cell<usize>,
     queue: RefCell<Queue>,
     /// What is alive and may have cleanup blocks, by number, which is its age.
@@ -41,11 +41,28 @@ pub(crate) struct Cleanups {
     next: Cell<u64>,
 }
 
+/// Added to the length of the queue where an observer wants every statement.
+const OBSERVED: usize = 1 << 62;
+
 impl Cleanups {
-    /// Whether something is to be run.
+    /// Whether the interpreter is to leave its loop: something is to be run, or an observer looks.
     #[inline(always)]
     pub(crate) fn pending(&self) -> bool {
         self.pending.get() != 0
+    }
+
+    /// Whether something is to be run.
+    pub(crate) fn waiting(&self) -> bool {
+        self.pending.get() & !OBSERVED != 0
+    }
+
+    /// From now on the interpreter leaves its loop at every look.
+    pub(crate) fn observe(&self) {
+        self.pending.set(self.pending.get() | OBSERVED);
+    }
+
+    fn set_length(&self, length: usize) {
+        self.pending.set(self.pending.get() & OBSERVED | length);
     }
 
     /// A number for a new generator.
@@ -82,13 +99,13 @@ impl Cleanups {
     fn add(&self, coroutine: Box<Coroutine>) {
         let mut queue = self.queue.borrow_mut();
         queue.push_back(coroutine);
-        self.pending.set(queue.len());
+        self.set_length(queue.len());
     }
 
     /// The stack that was handed over first, and the others: what is dropped while its cleanup runs comes before them.
     pub(crate) fn take(&self) -> Option<(Box<Coroutine>, Queue)> {
         let mut rest = self.queue.take();
-        self.pending.set(0);
+        self.set_length(0);
         Some((rest.pop_front()?, rest))
     }
 
@@ -96,7 +113,7 @@ impl Cleanups {
     pub(crate) fn put_back(&self, mut rest: Queue) {
         let mut queue = self.queue.borrow_mut();
         queue.append(&mut rest);
-        self.pending.set(queue.len());
+        self.set_length(queue.len());
     }
 
     /// At the end of the program: the youngest of what is still suspended is treated as dropped. False when there is

@@ -52,7 +52,7 @@ pub(crate) struct Fiber {
     pub(crate) co: Box<Coroutine>,
     /// Coroutines that wait for the current one, outermost first.
     #[allow(clippy::vec_box, reason = "coroutines are switched by swapping boxes")]
-    outer: Vec<Box<Coroutine>>,
+    pub(crate) outer: Vec<Box<Coroutine>>,
     pub(crate) fuel: u32,
     /// Generators of the VM that were dropped half-way.
     pub(crate) cleanups: Rc<Cleanups>,
@@ -225,10 +225,11 @@ impl Fiber {
         if let Some(error) = self.thrown.take() {
             return self.unwind(error);
         }
-        if self.cleanups.pending()
-            && let Some(step) = self.begin_cleanup()
-        {
-            return step;
+        if self.cleanups.pending() {
+            if let Some(step) = self.begin_cleanup() {
+                return step;
+            }
+            self.show_statement();
         }
         if self.co.frames.is_empty() {
             return Step::Done(self.ended.take().unwrap_or(Ok(Value::NIL)));
@@ -567,7 +568,7 @@ impl Fiber {
 
     /// Whether cleanup is to be run, and there is room for its stack and for those of generators that it pulls.
     fn may_clean_up(&self) -> bool {
-        self.cleanups.pending() && self.outer.len() < MAX_COROUTINES / 2
+        self.cleanups.waiting() && self.outer.len() < MAX_COROUTINES / 2
     }
 
     /// Suspends the running generator and hands `value` to whoever resumed it.
@@ -602,6 +603,7 @@ impl Fiber {
         if error.facts().is_some() {
             self.cx.state::<Failures>().learn(&error);
         }
+        self.show_error(&error);
         loop {
             let Some(frame) = self.co.frames.last().copied() else {
                 return self.end_coroutine(Err(error));
@@ -714,7 +716,7 @@ impl Fiber {
             (Some(Err(earlier)), _) => Err(earlier),
             (_, result) => result,
         };
-        if self.cleanups.pending() {
+        if self.cleanups.waiting() {
             *self.co = Coroutine::new(0);
             self.ended = Some(result);
             return None;

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Read `bytecode.rs` (instructions), then `compile/mod.rs`, then `fiber.rs` and `interp.rs`. `unsafe`
-//! lives in `arena.rs`, `interp.rs`, `calls.rs`, `iteration.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`, `cycles.rs` and `vm.rs`; `verify.rs` proves what it relies on.
+//! lives in `arena.rs`, `interp.rs`, `calls.rs`, `iteration.rs`, `fiber.rs`, `coroutine.rs`, `closure.rs`, `cycles.rs`, `observe.rs` and `vm.rs`; `verify.rs` proves what it relies on.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -35,6 +35,7 @@ mod coroutine;
 pub mod cx;
 pub mod cycles;
 pub mod error;
+pub mod evaluate;
 pub mod failures;
 mod fiber;
 pub mod generator;
@@ -47,6 +48,7 @@ mod iteration;
 mod modules;
 mod native;
 mod native_function;
+pub mod observe;
 mod ops;
 mod params;
 mod patterns;
@@ -71,6 +73,7 @@ pub use instance::{Call, Instance};
 pub use modules::{LoadError, Program, Source, load, load_tree};
 pub use native::{MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use native_function::NativeFunction;
+pub use observe::{Level, Observer, Scene};
 pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source, uncaught};
 pub use scheduler::{block_on, block_on_with, spawn};
 pub use vm::{Interrupt, Vm, VmBuilder};

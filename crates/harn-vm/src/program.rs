@@ -67,7 +67,7 @@ pub(crate) fn fail(vm: &Vm, text: &str, module: u32, span: Span) -> Error {
 pub(crate) async fn end(vm: &Rc<Vm>, task: &Rc<Task>, mut result: Result<Value>) -> Result<Value> {
     Cx::new(vm.clone(), task.clone()).end_children().await;
     loop {
-        if vm.cleanups.pending() {
+        if vm.cleanups.waiting() {
             let cleaned = Fiber::for_cleanup(vm, task).await;
             result = result.and_then(|value| cleaned.map(|_| value));
         } else if !vm.cleanups.abandon_youngest() {

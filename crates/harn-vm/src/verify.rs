@@ -473,6 +473,7 @@ mod tests {
             file: "test".into(),
             module: 0,
             span: Span::default(),
+            shown: None,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::bytecode::Proto;
 use crate::cleanup::Cleanups;
 use crate::cx::States;
 use crate::cycles::Sweep;
+use crate::observe::Observer;
 use crate::task::Globals;
 
 type Methods = FxHashMap<&'static str, FxHashMap<&'static str, &'static Builtin>>;
@@ -57,6 +58,8 @@ pub struct Vm {
     pub(crate) live_tasks: Cell<usize>,
     /// Whether every function is checked when it is compiled.
     pub(crate) verifies: bool,
+    /// Sees every statement before it runs.
+    pub(crate) observer: Option<Rc<dyn Observer>>,
     /// Reads the source of `std/...` modules.
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
     /// The last field: dropped when nothing above refers to the program's data any more.
@@ -115,6 +118,7 @@ pub struct VmBuilder {
     globals: Vec<(String, Value)>,
     std_modules: fn(&str) -> Option<&'static str>,
     verify: bool,
+    observer: Option<Rc<dyn Observer>>,
 }
 
 impl VmBuilder {
@@ -129,6 +133,7 @@ impl VmBuilder {
             globals: Vec::new(),
             std_modules: |_| None,
             verify: cfg!(debug_assertions),
+            observer: None,
         }
     }
 
@@ -137,6 +142,14 @@ impl VmBuilder {
     #[must_use]
     pub fn verify(mut self) -> VmBuilder {
         self.verify = true;
+        self
+    }
+
+    /// Shows every statement of the program to an observer before it runs, and every error where it is thrown. The code of
+    /// the program has places for that then; without an observer it has none.
+    #[must_use]
+    pub fn observe(mut self, observer: Rc<dyn Observer>) -> VmBuilder {
+        self.observer = Some(observer);
         self
     }
 
@@ -198,8 +211,12 @@ impl VmBuilder {
         if let Some(ceiling) = self.ceiling {
             gate.limit_program(&self.system, ceiling);
         }
+        let cleanups: Rc<Cleanups> = Rc::default();
+        if self.observer.is_some() {
+            cleanups.observe();
+        }
         Rc::new(Vm {
-            cleanups: Rc::default(),
+            cleanups,
             settles: Cell::new(false),
             system: self.system,
             gate,
@@ -221,6 +238,7 @@ impl VmBuilder {
             method_epoch: Cell::new(1),
             live_tasks: Cell::new(0),
             verifies: self.verify,
+            observer: self.observer,
             std_modules: self.std_modules,
             _sweep: Sweep,
         })
@@ -329,6 +347,17 @@ impl Vm {
 
     pub(crate) fn keep(&self, proto: &Rc<Proto>) {
         self.protos.borrow_mut().push(proto.clone());
+    }
+
+    /// Every statement that an observer would see: the number of its module and its place in the text. Pipelines that
+    /// extend each other share statements.
+    pub fn statements(&self) -> Vec<(u32, harn_syntax::Span)> {
+        let protos = self.protos.borrow();
+        let of = |proto: &Rc<Proto>| proto.statements().map(|span| (proto.module, span)).collect::<Vec<_>>();
+        let mut all: Vec<_> = protos.iter().flat_map(of).collect();
+        all.sort_by_key(|(module, span)| (*module, span.start, span.end));
+        all.dedup();
+        all
     }
 
     // ---- functions and module variables ----

@@ -6,4 +6,5 @@ mod cycles;
 mod embedding;
 mod machine;
 mod native;
+mod observe;
 mod soundness;

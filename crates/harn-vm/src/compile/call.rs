@@ -467,6 +467,11 @@ impl<'a> Compiler<'a> {
         self.f().next = mark;
     }
 
+    /// Whether a call whose result is returned takes the place of its caller: an observer may want to see both.
+    fn makes_tail_calls(&self) -> bool {
+        !self.vm.observer.as_ref().is_some_and(|observer| observer.keeps_calls())
+    }
+
     /// Returns the value of `e`. Calls are tail calls when `explicit`.
     pub(super) fn tail(&mut self, e: &'a Expr, explicit: bool) {
         let mark = self.f().next;
@@ -484,13 +489,13 @@ impl<'a> Compiler<'a> {
             ExprKind::Match { value, arms } if !explicit => self.match_expr(value, arms, None, true),
             ExprKind::Call { callee, args, .. } if explicit && args.iter().all(|a| !a.spread) => {
                 let t = self.f().temp();
-                self.call(callee, args, e, t, true);
+                self.call(callee, args, e, t, self.makes_tail_calls());
                 self.f().emit(Op::Return, t, 0, 0);
             }
             ExprKind::Pipe { value, func, op_span } if explicit => {
                 let t = self.f().temp();
                 self.f().at(*op_span);
-                self.pipe(value, func, *op_span, t, true);
+                self.pipe(value, func, *op_span, t, self.makes_tail_calls());
                 self.f().emit(Op::Return, t, 0, 0);
             }
             // The function ends here: the left operand may be appended to in place.

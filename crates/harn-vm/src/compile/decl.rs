@@ -49,6 +49,7 @@ impl<'a> Compiler<'a> {
         let mut f = Func::new(name, facts, func.span);
         f.plain_yield = role == Role::Pipeline;
         f.generator = (func.has_yield && role == Role::Function) || func.is_gen;
+        f.shown = self.shown();
         self.funcs.push(f);
         // Parameters take the first registers; names become visible after the defaults before them.
         let regs: Vec<Reg> = func.params.iter().map(|_| self.f().temp()).collect();
@@ -102,7 +103,8 @@ impl<'a> Compiler<'a> {
         // The end of a body that leaves earlier on every path is never reached, but must not fall off.
         self.f().emit(Op::ReturnNil, 0, 0, 0);
         let last = self.funcs.len() - 1;
-        let f = self.funcs.swap_remove(last);
+        let mut f = self.funcs.swap_remove(last);
+        let shown = f.take_shown();
         if f.is_too_large() {
             self.error(span, "function is too large: split it into smaller ones");
         }
@@ -144,6 +146,7 @@ impl<'a> Compiler<'a> {
             file: self.module.file.clone(),
             module: self.module.source,
             span,
+            shown,
         };
         if self.errors.is_empty()
             && self.vm.verifies

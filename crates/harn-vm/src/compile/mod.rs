@@ -223,6 +223,12 @@ impl<'a> Compiler<'a> {
         &mut self.funcs[last]
     }
 
+    /// Where the places of a function for an observer are noted: the modules that the machine brings along have none.
+    fn shown(&self) -> Option<Box<crate::bytecode::Shown>> {
+        let observed = self.vm.observer.is_some() && !self.module.file.starts_with("std/");
+        observed.then(Box::default)
+    }
+
     fn error(&mut self, span: Span, text: &str) {
         self.errors.push(CompileError { span, text: text.to_owned() });
     }
@@ -311,6 +317,7 @@ impl<'a> Compiler<'a> {
         let mut main = Func::new("pipeline", &self.facts.top, Span::default());
         main.is_function = false;
         main.plain_yield = true;
+        main.shown = self.shown();
         self.funcs.push(main);
         self.top_functions(program);
         for item in &program.items {

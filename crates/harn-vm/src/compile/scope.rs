@@ -8,7 +8,9 @@ use harn_value::{EnumType, Ref, Str, StructType, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::facts::Facts;
-use crate::bytecode::{Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, TAKE};
+use crate::bytecode::{
+    Capture, Handler, Ins, MAX_C, MethodSite, Op, PathStep, Proto, Shown, ShownLocal, TAKE,
+};
 use crate::params::ParamCheck;
 
 /// A register number.
@@ -71,6 +73,8 @@ pub(super) struct Local {
     pub(super) declared: bool,
     /// Whether a second declaration in the same scope is an error.
     pub(super) fixed: bool,
+    /// The first instruction behind its declaration.
+    from: usize,
 }
 
 #[derive(Default)]
@@ -158,6 +162,8 @@ pub(super) struct Func<'a> {
     /// Whether a number did not fit its place in an instruction.
     too_large: bool,
     span: Span,
+    /// What an observer is shown, if there is one.
+    pub(super) shown: Option<Box<Shown>>,
 }
 
 impl<'a> Func<'a> {
@@ -191,6 +197,7 @@ impl<'a> Func<'a> {
             guards: Vec::new(),
             too_large: false,
             span,
+            shown: None,
         }
     }
 
@@ -335,6 +342,7 @@ impl<'a> Func<'a> {
                     *flag = false;
                 }
             }
+            self.show_locals(&scope);
             self.next = u32::from(scope.base);
         }
     }
@@ -369,7 +377,37 @@ impl<'a> Func<'a> {
             }
             self.variables[at] = true;
         }
-        self.scope().add(Local { name: name.clone(), binding, declared, fixed });
+        let from = self.code.len();
+        self.scope().add(Local { name: name.clone(), binding, declared, fixed, from });
+    }
+
+    /// Notes the variables of a scope that ends here for an observer.
+    fn show_locals(&mut self, scope: &Scope) {
+        let to = self.code.len() as u32;
+        let Some(shown) = &mut self.shown else { return };
+        for local in &scope.locals {
+            if let Binding::Local { reg, .. } = local.binding {
+                let (name, from) = (local.name.to_string(), local.from as u32);
+                shown.locals.push(ShownLocal { name, register: reg, from, to });
+            }
+        }
+    }
+
+    /// What an observer is shown of the function, which is complete.
+    pub(super) fn take_shown(&mut self) -> Option<Box<Shown>> {
+        for scope in std::mem::take(&mut self.scopes) {
+            self.show_locals(&scope);
+        }
+        let mut shown = self.shown.take()?;
+        shown.locals.sort_by_key(|local| local.from);
+        for (name, binding, _) in &self.captured {
+            if let Binding::Up { index, .. } = binding {
+                let at = usize::from(*index);
+                shown.captured.resize(shown.captured.len().max(at + 1), String::new());
+                shown.captured[at] = name.to_string();
+            }
+        }
+        Some(shown)
     }
 
     /// The entry of `name` in the innermost scope.

@@ -42,8 +42,9 @@ impl<'a> Compiler<'a> {
         self.f().open_scope();
         self.hoist(&block.stmts);
         match block.stmts.split_last() {
-            Some((Stmt { kind: StmtKind::Expr(e), .. }, rest)) => {
+            Some((last @ Stmt { kind: StmtKind::Expr(e), .. }, rest)) => {
                 self.stmts(rest, None);
+                self.show(last);
                 self.tail(e, false);
             }
             _ => {
@@ -69,6 +70,7 @@ impl<'a> Compiler<'a> {
                 self.with_finally(Some(body), |c| c.stmts(rest, dst), |c| c.block(body, None));
                 return;
             }
+            self.show(stmt);
             if i + 1 == stmts.len()
                 && let (StmtKind::Expr(e), Some(dst)) = (&stmt.kind, dst)
             {
@@ -84,6 +86,18 @@ impl<'a> Compiler<'a> {
         }
         if let Some(dst) = dst {
             self.load_nil(dst);
+        }
+    }
+
+    /// The place where an observer sees a statement: the interpreter leaves its loop there.
+    fn show(&mut self, stmt: &Stmt) {
+        if self.f().shown.is_none() || matches!(stmt.kind, StmtKind::Decl(_) | StmtKind::Import(_)) {
+            return;
+        }
+        self.f().at(stmt.span);
+        let at = self.f().emit(Op::Settle, 0, 0, 0) as u32;
+        if let Some(shown) = &mut self.f().shown {
+            shown.statements.push(at);
         }
     }
 
