@@ -109,6 +109,11 @@ pub fn attempts_summary(vm: &Rc<harn_vm::Vm>) -> Option<String> {
     llm_runtime(vm).attempts_summary()
 }
 
+/// Returns what the model calls of a program add up to, as far as they were kept with [`keep_attempts`].
+pub fn attempts_total(vm: &Rc<harn_vm::Vm>) -> harn_llm::runtime::AttemptsTotal {
+    llm_runtime(vm).attempts_total()
+}
+
 /// Returns all tables of builtins besides those of the language itself, in the order of the reference.
 pub fn tables() -> Vec<&'static [Builtin]> {
     let mut tables = harn_stdlib::builtins();

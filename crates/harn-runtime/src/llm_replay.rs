@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use harn_llm::runtime::KeptReplies;
 use harn_system::{System, SystemExt};
 use harn_vm::Vm;
 
@@ -19,6 +20,10 @@ pub struct ModelTraffic {
     pub cassette: Option<PathBuf>,
     /// Writes every HTTP exchange with a provider to this cassette (`--llm-cassette-record`).
     pub record_cassette: Option<PathBuf>,
+    /// Takes every reply of a model from this folder, by what was asked (`harn test --replay`).
+    pub kept: Option<PathBuf>,
+    /// Writes every reply of a model to this folder, by what was asked (`harn test --record`).
+    pub keep: Option<PathBuf>,
 }
 
 impl ModelTraffic {
@@ -43,6 +48,29 @@ impl ModelTraffic {
         if let Some(path) = &self.record_cassette {
             runtime.record_exchanges(writer(vm, path)?);
         }
+        if let Some(folder) = &self.kept {
+            let (system, folder) = (vm.system().clone(), system_path(vm, folder));
+            runtime.keep_replies(KeptReplies::Read(Box::new(move |key| {
+                let path = folder.join(format!("{key}.json"));
+                match system.read(&path, MAX_REPLY) {
+                    Ok(bytes) => String::from_utf8(bytes)
+                        .map(Some)
+                        .map_err(|_| format!("{} is not UTF-8 text", path.display())),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                    Err(e) => Err(format!("cannot read {}: {e}", path.display())),
+                }
+            })));
+        }
+        if let Some(folder) = &self.keep {
+            let (system, folder) = (vm.system().clone(), system_path(vm, folder));
+            let made = system.make_dirs(&folder);
+            made.map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+            runtime.keep_replies(KeptReplies::Write(Box::new(move |key, line| {
+                let path = folder.join(format!("{key}.json"));
+                let written = system.replace(&path, format!("{line}\n").as_bytes());
+                written.map_err(|e| format!("cannot write {}: {e}", path.display()))
+            })));
+        }
         Ok(())
     }
 
@@ -56,6 +84,14 @@ impl ModelTraffic {
             n => Some(format!("{n} exchanges of {} were not asked for", path.display())),
         }
     }
+}
+
+/// The largest recorded reply that is read: 64 MiB.
+const MAX_REPLY: u64 = 64 << 20;
+
+/// A path from the working directory of the program.
+fn system_path(vm: &Rc<Vm>, path: &Path) -> PathBuf {
+    vm.system().work_dir().join(path)
 }
 
 fn read(vm: &Rc<Vm>, path: &Path) -> Result<(String, String), String> {

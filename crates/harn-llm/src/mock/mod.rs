@@ -127,7 +127,7 @@ impl Mock {
         })
     }
 
-    fn answer(&self, input_bytes: usize) -> Result<Answer, LlmError> {
+    pub(crate) fn answer(&self, input_bytes: usize) -> Result<Answer, LlmError> {
         if let Some(error) = &self.error {
             return Err(error.to_error());
         }

@@ -31,7 +31,34 @@ pub(crate) struct Attempts {
     failed: usize,
 }
 
+/// What the attempts of a run add up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct AttemptsTotal {
+    /// How many there were, failed ones counted.
+    pub calls: usize,
+    /// Prompt tokens.
+    pub input_tokens: i64,
+    /// Reply tokens.
+    pub output_tokens: i64,
+    /// How long they took.
+    pub duration_ms: i64,
+    /// What they cost by the price list.
+    pub cost_usd: f64,
+}
+
 impl Attempts {
+    /// What they add up to.
+    pub(crate) fn total(&self) -> AttemptsTotal {
+        let Attempt { input_tokens, output_tokens, duration_ms, cost_usd, .. } = self.total;
+        AttemptsTotal {
+            calls: self.answered + self.failed,
+            input_tokens,
+            output_tokens,
+            duration_ms,
+            cost_usd,
+        }
+    }
+
     /// Adds an attempt.
     pub(crate) fn add(&mut self, attempt: Attempt) {
         let total = &mut self.total;

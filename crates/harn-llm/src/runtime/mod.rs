@@ -35,6 +35,7 @@ use crate::tools::ToolSet;
 use crate::transport::{Carrier, Network, Recording, Replaying};
 
 use attempts::Attempts;
+pub use attempts::AttemptsTotal;
 pub use calls::{Finished, category_of, safe_json};
 pub use completion::Completion;
 pub use prepared::Prepared;
@@ -66,6 +67,20 @@ impl Call {
 /// Receives each result or error of an attempt, as `--llm-mock-record` writes them.
 type FixtureSink = Box<dyn FnMut(&str)>;
 
+/// Takes a reply: its key, and one line of JSON.
+type WriteReply = dyn Fn(&str, &str) -> Result<(), String>;
+
+/// Gives the line of a key.
+type ReadReply = dyn Fn(&str) -> Result<Option<String>, String>;
+
+/// Replies of models by the digest of what was asked, as `harn test --record` and `--replay` keep them.
+pub enum KeptReplies {
+    /// Hands on every reply: its key, and one line of JSON.
+    Write(Box<WriteReply>),
+    /// Answers every request: gives the line of a key.
+    Read(Box<ReadReply>),
+}
+
 /// Sees each request on its way to a model, as `harn explain prompt` shows them.
 type Watcher = Box<dyn FnMut(&Prepared)>;
 
@@ -84,6 +99,7 @@ pub struct LlmRuntime {
     replaying: RefCell<Option<Rc<Replaying>>>,
     warned: RefCell<BTreeSet<String>>,
     fixtures: RefCell<Option<FixtureSink>>,
+    kept: RefCell<Option<Rc<KeptReplies>>>,
     log: RefCell<Option<crate::call_log::CallLog>>,
     watcher: RefCell<Option<Watcher>>,
     rehearsing: Cell<bool>,
@@ -108,6 +124,7 @@ impl LlmRuntime {
             replaying: RefCell::default(),
             warned: RefCell::default(),
             fixtures: RefCell::default(),
+            kept: RefCell::default(),
             log: RefCell::default(),
             watcher: RefCell::default(),
             rehearsing: Cell::new(false),
@@ -296,6 +313,11 @@ impl LlmRuntime {
     /// Returns the account of attempts as text for people; nothing when no model was called (`--trace`).
     pub fn attempts_summary(&self) -> Option<String> {
         self.attempts.borrow().as_ref()?.summary()
+    }
+
+    /// Returns what the attempts add up to that were made since [`LlmRuntime::keep_attempts`].
+    pub fn attempts_total(&self) -> AttemptsTotal {
+        self.attempts.borrow().as_ref().map_or_else(AttemptsTotal::default, Attempts::total)
     }
 
     /// Makes this run a rehearsal: requests are formed as for their real models, but need no key and are answered by

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod fallback;
+mod kept;
 mod log;
 mod mocks;
 mod network;
@@ -38,6 +39,8 @@ impl LlmRuntime {
         let network = network::OtherEndpoint { inner: network };
         let network = network::Authorised { runtime: self, inner: network };
         let network = network::Disabled { runtime: self, inner: network };
+        // Replies of earlier runs, by what was asked.
+        let network = kept::Kept { runtime: self, inner: network };
         // Who answers instead: scripts, and in a rehearsal the mock in any case.
         let answers = mocks::Mocked { runtime: self, inner: network };
         let answers = mocks::Rehearsed { runtime: self, inner: answers };
