@@ -166,6 +166,7 @@ fn difference(expected: &Value, actual: &Value, depth: usize) -> Option<String> 
                 let entry = a.iter().find(|(key, value)| b.get(key).is_some_and(|other| other != *value));
                 entry.and_then(|(key, value)| Some((format!(".{key}"), value.clone(), b.get(key)?.clone())))
             }
+            (View::Str(a), View::Str(b)) => return texts_apart(a.as_str(), b.as_str(), &path),
             _ => None,
         };
         let Some((name, a, b)) = step else {
@@ -176,6 +177,29 @@ fn difference(expected: &Value, actual: &Value, depth: usize) -> Option<String> 
         (expected, actual) = (a, b);
     }
     None
+}
+
+/// Characters from which on two texts are long enough to be told where they differ.
+const LONG_TEXT: usize = 40;
+
+/// Where two texts differ: the line, or the character of long ones.
+fn texts_apart(expected: &str, actual: &str, path: &str) -> Option<String> {
+    let lines = || expected.lines().map(Some).chain([None]).zip(actual.lines().map(Some).chain([None]));
+    let place = at(path);
+    if expected.contains('\n') || actual.contains('\n') {
+        let (line, (a, b)) = lines().enumerate().find(|(_, (a, b))| a != b)?;
+        let quoted =
+            |text: Option<&str>| text.map_or_else(|| "the end".to_owned(), |text| format!("`{text}`"));
+        let (a, b) = (quoted(a), quoted(b));
+        return Some(format!("they differ in line {}{place}: expected {a}, got {b}", line + 1));
+    }
+    let long = |text: &str| text.chars().count() > LONG_TEXT;
+    if long(expected) || long(actual) {
+        let same = expected.chars().zip(actual.chars()).take_while(|(a, b)| a == b).count();
+        return Some(format!("they differ from character {same} on{place}"));
+    }
+    let (a, b) = apart(expected, actual);
+    (!path.is_empty()).then(|| format!("they differ at {path}: expected {a}, got {b}"))
 }
 
 /// ` at .a[0]`, or nothing for the value itself.

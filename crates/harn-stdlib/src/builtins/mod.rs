@@ -32,6 +32,7 @@ mod regex;
 mod result;
 mod schema;
 pub(crate) mod sets;
+mod snapshot;
 mod spans;
 mod store;
 mod stream;
@@ -87,6 +88,7 @@ pub fn builtins() -> Vec<&'static [Builtin]> {
         env::ENVIRONMENT,
         process::PROCESS,
         assert::ERRORS,
+        snapshot::SNAPSHOTS,
         junit::JUNIT,
         http::HTTP,
         host::HOST,
