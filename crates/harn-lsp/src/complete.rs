@@ -49,6 +49,31 @@ pub(crate) fn complete(
     list.items
 }
 
+/// What may stand in an import, or as a key of a struct or of options, and where the word begins; nothing at other places.
+pub(crate) fn special(
+    workspace: &Workspace<'_>,
+    document: &Rc<Document>,
+    offset: u32,
+) -> Option<(usize, Vec<String>)> {
+    let replaced = Span::new(word_start(&document.text, offset), offset);
+    let mut list = List { workspace, document, replaced, items: Vec::new(), seen: FxHashSet::default() };
+    if document.in_comment(offset) {
+        return None;
+    }
+    if let Some(text) = string_at(document, offset) {
+        list.in_string(text, offset);
+    } else if let Some(import) = import_list(document, offset) {
+        list.imported(import);
+    } else if object_before(document, list.replaced.start).is_some() || !list.keys(offset) {
+        return None;
+    }
+    let typed = &document.text[list.replaced.start as usize..offset as usize];
+    let mut labels: Vec<String> = list.items.into_iter().map(|item| item.label).collect();
+    labels.retain(|label| label.starts_with(typed));
+    labels.sort();
+    (!labels.is_empty()).then_some((list.replaced.start as usize, labels))
+}
+
 /// The string around a place, its quotes not counted; the text of interpolations is no part of one.
 fn string_at(document: &Document, offset: u32) -> Option<Span> {
     let tokens = &document.parsed().tokens;
@@ -355,7 +380,9 @@ impl Literals<'_> {
     fn given(&self, items: &[DictItem]) -> Vec<String> {
         let key = |item: &DictItem| match item {
             // The one that is being written is offered again.
-            DictItem::Entry { key, .. } if key.span.end != self.offset => Some(key.name.to_string()),
+            DictItem::Entry { key, .. } if self.offset <= key.span.start || key.span.end < self.offset => {
+                Some(key.name.to_string())
+            }
             _ => None,
         };
         items.iter().filter_map(key).collect()

@@ -41,5 +41,22 @@ mod templates;
 mod text;
 mod workspace;
 
+use std::path::Path;
+use std::rc::Rc;
+
 pub use host::{Host, Word};
 pub use server::{Ended, serve};
+
+/// What may stand in an import or as the key of a struct or of options, at a place of a text that is being written in a folder, and where
+/// the word begins; nothing at other places.
+pub fn complete_special(
+    host: &dyn Host,
+    folder: &Path,
+    text: &str,
+    offset: usize,
+) -> Option<(usize, Vec<String>)> {
+    let path = folder.join("input.harn");
+    let workspace = workspace::Workspace::new(host, Vec::new());
+    let document = Rc::new(document::Document::new(path.clone(), document::uri_of(&path)?, text.to_owned()));
+    complete::special(&workspace, &document, u32::try_from(offset).ok()?)
+}
