@@ -4,6 +4,7 @@
 
 mod common;
 
+mod any_types;
 mod corpus;
 mod examples;
 mod mutations;
