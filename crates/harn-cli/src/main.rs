@@ -56,6 +56,8 @@ fn main() {
         Command::Serve(Serve::Acp(args)) => acp::serve(args),
         Command::Watch(args) => cmd::watch::watch(&args),
         Command::Viz(args) => cmd::viz::viz(&args),
+        Command::Bench(args) => cmd::bench::bench(&args),
+        Command::Doctor(args) => cmd::doctor::doctor(&args),
         Command::Runs(command) => cmd::runs::runs(command),
         Command::Repl => cmd::repl::repl(),
         Command::New(args) => cmd::new::new(&args),

@@ -51,6 +51,8 @@ pub(crate) struct RunOptions {
     pub(crate) trace: bool,
     /// Keeps or follows a journal; it is the system of the run as well.
     pub(crate) journal: Option<Journal>,
+    /// Sees every statement before it runs.
+    pub(crate) observer: Option<Rc<dyn harn_vm::Observer>>,
     /// Makes the run a rehearsal without models: this sees every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
@@ -226,6 +228,22 @@ impl Program {
             return Problem { calls, ..self.problem(problem.diagnostic, problem.plain) };
         }
         problem
+    }
+
+    /// How the program ended, by what the machine says.
+    pub(crate) fn end(&self, vm: &Vm, outcome: &harn_vm::Outcome) -> End {
+        let (code, err) = outcome.exit_code();
+        match &outcome.result {
+            Ok(value) => End::Result { code: code as u8, err, value: value.clone(), exit: false },
+            Err(error) => match error.kind() {
+                ErrorKind::Exit(code) => {
+                    let code = (*code).clamp(0, 255) as u8;
+                    End::Result { code, err: None, value: Value::NIL, exit: true }
+                }
+                ErrorKind::Abort => End::Stopped,
+                _ => End::Failed(Box::new(self.failure(vm, error))),
+            },
+        }
     }
 
     /// The folder that imports and templates start from.
@@ -443,7 +461,7 @@ pub(crate) struct Prepared {
     pub(crate) vm: Rc<Vm>,
     loaded: harn_vm::Program,
     /// Findings that do not keep it from running.
-    warnings: Vec<Problem>,
+    pub(crate) warnings: Vec<Problem>,
     project: Value,
     dir: PathBuf,
     hooked: std::cell::Cell<bool>,
@@ -485,6 +503,9 @@ pub(crate) fn prepare(
     if let Some(level) = options.sandbox {
         let roots = Some(roots.into_iter().flatten().collect());
         builder = builder.limit(Ceiling { level, roots, ..Ceiling::default() });
+    }
+    if let Some(observer) = options.observer.take() {
+        builder = builder.observe(observer);
     }
     let vm = builder.build();
     ready(vm.interrupt().clone());
@@ -548,17 +569,7 @@ pub(crate) fn run(
     if let Some(summary) = options.trace.then(|| harn_runtime::attempts_summary(&vm)).flatten() {
         vm.system().write_err(&summary);
     }
-    let (code, err) = outcome.exit_code();
-    match &outcome.result {
-        Ok(value) => End::Result { code: code as u8, err, value: value.clone(), exit: false },
-        Err(error) => match error.kind() {
-            ErrorKind::Exit(code) => {
-                End::Result { code: (*code).clamp(0, 255) as u8, err: None, value: Value::NIL, exit: true }
-            }
-            ErrorKind::Abort => End::Stopped,
-            _ => End::Failed(Box::new(program.failure(&vm, error))),
-        },
-    }
+    program.end(&vm, &outcome)
 }
 
 /// What a journal holds its program by.

@@ -39,6 +39,7 @@ mod sessions;
 mod signals;
 mod state;
 mod streams;
+mod test_options;
 mod trace;
 mod trees;
 mod usage;

@@ -331,7 +331,7 @@ fn wrong_fixtures_and_options_are_named() {
 }
 
 /// Answers one request per reply with JSON; gives the address and where the requests go.
-fn serve(replies: &'static [&'static str]) -> (String, Receiver<String>) {
+pub(crate) fn serve(replies: &'static [&'static str]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (tell, told) = std::sync::mpsc::channel();
@@ -368,7 +368,7 @@ fn answer(listener: &TcpListener, reply: &str, tell: &Sender<String>) {
     stream.write_all((head + reply).as_bytes()).unwrap();
 }
 
-const REPLY: &str = r#"{"choices": [{"message": {"role": "assistant", "content": "From the wire."}, "finish_reason": "stop"}],
+pub(crate) const REPLY: &str = r#"{"choices": [{"message": {"role": "assistant", "content": "From the wire."}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 4, "completion_tokens": 3}}"#;
 
 #[test]

@@ -1,9 +1,11 @@
 //! The commands, one file each. Each gives the exit code.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod cron;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod durable;
 pub(crate) mod explain;
 pub(crate) mod fmt;

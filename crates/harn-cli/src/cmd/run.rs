@@ -86,6 +86,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
         sandbox,
         trace: args.trace,
         watch: None,
+        observer: None,
         journal: None,
     }
 }

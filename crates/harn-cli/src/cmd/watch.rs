@@ -19,7 +19,7 @@ use crate::style::Colour;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What tells whether a file has changed: its size and time of change.
-type Stamps = BTreeMap<PathBuf, (u64, u64)>;
+pub(crate) type Stamps = BTreeMap<PathBuf, (u64, u64)>;
 
 /// Runs until somebody stops it.
 pub(crate) fn watch(args: &WatchArgs) -> u8 {
@@ -39,13 +39,14 @@ pub(crate) fn watch(args: &WatchArgs) -> u8 {
         say(&format!("running {}", args.file.display()));
         let code = once(args, &running);
         say(&format!("ended with {code}, waiting for changes below {}", folder.display()));
-        let (now, changed) = wait(folder, &known);
+        let (now, changed) = wait(folder, &known, PAUSE);
         known = now;
         say(&format!("{} changed", changed.display()));
     }
 }
 
-fn say(text: &str) {
+/// Tells on standard error what is watched.
+pub(crate) fn say(text: &str) {
     // Where standard error is closed there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "[watch] {}", harn_syntax::printable(text));
 }
@@ -77,13 +78,17 @@ fn once(args: &WatchArgs, running: &Mutex<Option<Interrupt>>) -> u8 {
 }
 
 /// Waits until a file has changed and then nothing does for a while; what there is, and the first change.
-fn wait(folder: &Path, known: &Stamps) -> (Stamps, PathBuf) {
+pub(crate) fn wait(folder: &Path, known: &Stamps, pause: Duration) -> (Stamps, PathBuf) {
+    let rest = || {
+        // Without an event loop nothing can wait, and there is nothing else to do.
+        let _ = block_on(async { Real::new().sleep(pause).await });
+    };
     loop {
-        pause();
+        rest();
         let mut now = stamps(folder);
         let Some(changed) = difference(known, &now) else { continue };
         loop {
-            pause();
+            rest();
             let again = stamps(folder);
             if again == now {
                 return (now, changed);
@@ -93,11 +98,6 @@ fn wait(folder: &Path, known: &Stamps) -> (Stamps, PathBuf) {
     }
 }
 
-fn pause() {
-    // Without an event loop nothing can wait, and there is nothing else to do.
-    let _ = block_on(async { Real::new().sleep(PAUSE).await });
-}
-
 /// The first file that is new, changed or gone.
 fn difference(before: &Stamps, now: &Stamps) -> Option<PathBuf> {
     let differs = |path: &&PathBuf| before.get(*path) != now.get(*path);
@@ -105,7 +105,7 @@ fn difference(before: &Stamps, now: &Stamps) -> Option<PathBuf> {
 }
 
 /// The programs below a folder.
-fn stamps(folder: &Path) -> Stamps {
+pub(crate) fn stamps(folder: &Path) -> Stamps {
     let files = findings::collect(&[folder.to_owned()], findings::is_program, false).unwrap_or_default();
     let stamp = |path: PathBuf| {
         let facts = Real::new().facts(&path).ok()?;

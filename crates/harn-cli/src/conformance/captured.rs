@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(crate) enum How {
     Real,
     /// In a system in memory.
     Memory,
+    /// On the machine, twice: both times it must end the same.
+    Twice,
     /// On the machine with a journal, then again from the journal alone, then again in memory, broken off and resumed. All must
     /// end the same.
     Journal,
@@ -96,20 +98,27 @@ pub(crate) fn run_captured(
     path: &Path,
     mock: Option<&Path>,
     how: How,
+    skills: &[PathBuf],
     ready: &dyn Fn(&Interrupt),
 ) -> Result<Outcome, String> {
-    let case = Case { path, mock, ready };
+    let case = Case { path, mock, skills, ready };
     let answers = Some(path.with_extension("answers")).filter(|answers| Real::new().is_file(answers));
     if let Some(answers) = answers {
         let inner: Box<dyn System> = match how {
             How::Memory => Box::new(in_memory(path)),
-            How::Real | How::Journal => Box::new(Real::new()),
+            How::Real | How::Twice | How::Journal => Box::new(Real::new()),
         };
         return case.with_people(&CaseSystem::over(inner), &answers);
     }
     match how {
         How::Real => case.run(&CaseSystem::over(Box::new(Real::new())), None),
         How::Memory => case.run(&CaseSystem::over(Box::new(in_memory(path))), None),
+        How::Twice => {
+            let once = || case.run(&CaseSystem::over(Box::new(Real::new())), None);
+            let (first, second) = (once()?, once()?);
+            same("replay changed stdout: run again", &first, &second)?;
+            Ok(second)
+        }
         How::Journal => case.again_and_again(),
     }
 }
@@ -123,6 +132,7 @@ impl CaseSystem {
 struct Case<'a> {
     path: &'a Path,
     mock: Option<&'a Path>,
+    skills: &'a [PathBuf],
     ready: &'a dyn Fn(&Interrupt),
 }
 
@@ -136,6 +146,7 @@ impl Case<'_> {
             RunOptions {
                 traffic: ModelTraffic { replies: self.mock.map(Path::to_owned), ..ModelTraffic::default() },
                 journal: journal.clone(),
+                skills: self.skills.to_vec(),
                 ..RunOptions::default()
             },
             journal.map_or_else(|| system.clone() as Rc<dyn System>, |journal| Rc::new(journal)),

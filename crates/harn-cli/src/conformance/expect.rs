@@ -79,7 +79,7 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 /// A line diff, or `None` if the texts agree.
-fn difference(expected: &str, actual: &str) -> Option<String> {
+pub(crate) fn difference(expected: &str, actual: &str) -> Option<String> {
     let (expected, actual) = (lines(expected), lines(actual));
     let same = |a: &str, b: &str| comparable(a) == comparable(b);
     if expected.len() == actual.len() && expected.iter().zip(&actual).all(|(a, b)| same(a, b)) {

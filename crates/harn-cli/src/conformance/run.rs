@@ -6,6 +6,7 @@
 )]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -110,13 +111,13 @@ fn run_one<R>(
 }
 
 /// Runs all cases; the results are in the order of the cases.
-pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, how: How) -> Vec<Result> {
+pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, how: How, skills: &[PathBuf]) -> Vec<Result> {
     let ended = run_each(
         cases,
         jobs,
         limit,
         |case| &case.name,
-        |case, ready| run_captured(&case.path, case.mock.as_deref(), how, ready),
+        |case, ready| run_captured(&case.path, case.mock.as_deref(), how, skills, ready),
     );
     cases.iter().zip(ended).map(|(case, ended)| judge(case, ended, limit)).collect()
 }

@@ -1,8 +1,11 @@
 //! `harn test`: the tests of a project (`user.rs`), and with `conformance` the suite of the language (`suite.rs`).
 
+mod coverage;
 mod find;
+mod one;
 mod report;
 mod suite;
+mod twice;
 mod user;
 
 use std::path::Path;
@@ -18,6 +21,17 @@ pub(crate) fn test(args: &TestArgs) -> u8 {
         usage_error("test", "the argument '--parallel' cannot be used with '--jobs 1'");
     }
     if args.target.as_deref() == Some("conformance") {
+        let coverage = args.coverage || args.coverage_out.is_some();
+        let of_projects = [
+            ("--watch", args.watch),
+            ("--record", args.record),
+            ("--replay", args.replay),
+            ("--coverage", coverage),
+            ("--update-snapshots", args.update_snapshots),
+        ];
+        if let Some((name, _)) = of_projects.iter().find(|(_, given)| *given) {
+            usage_error("test", &format!("the argument '{name}' cannot be used with `conformance`"));
+        }
         return suite::test(args);
     }
     if let Some(surplus) = &args.selection {

@@ -9,6 +9,7 @@ use harn_system::Stream;
 use serde_json::json;
 
 use super::Times;
+use super::coverage::Coverage;
 use super::find::Test;
 use crate::args::TestArgs;
 use crate::conformance::junit;
@@ -70,11 +71,13 @@ pub(super) fn write(
     root: &Path,
     outcomes: &[Outcome],
     total: Duration,
+    coverage: Option<&Coverage>,
 ) -> Result<(), String> {
     if args.json {
-        crate::out::write(&format!("{}\n", document(root, outcomes, total)));
+        crate::out::write(&format!("{}\n", document(root, outcomes, total, coverage)));
     } else if !outcomes.is_empty() {
         crate::out::write(&text(args, outcomes, total));
+        crate::out::write(&coverage.map_or_else(String::new, Coverage::table));
     }
     if let Some(path) = &args.junit {
         let names: Vec<String> =
@@ -92,7 +95,13 @@ pub(super) fn write(
         }
     }
     if let Some(path) = &args.json_out {
-        super::write_report(path, &format!("{}\n", document(root, outcomes, total)))?;
+        super::write_report(path, &format!("{}\n", document(root, outcomes, total, coverage)))?;
+    }
+    if let (Some(path), Some(coverage)) = (&args.coverage_out, coverage) {
+        super::write_report(path, &coverage.lcov())?;
+        if !args.json {
+            crate::out::write(&format!("LCOV written to {}\n", path.display()));
+        }
     }
     Ok(())
 }
@@ -164,7 +173,12 @@ fn indented(out: &mut String, text: &str, columns: usize) {
     }
 }
 
-fn document(root: &Path, outcomes: &[Outcome], total: Duration) -> serde_json::Value {
+fn document(
+    root: &Path,
+    outcomes: &[Outcome],
+    total: Duration,
+    coverage: Option<&Coverage>,
+) -> serde_json::Value {
     let times = Times::of(outcomes.iter().map(|outcome| outcome.time));
     let count = |word: &str| outcomes.iter().filter(|outcome| outcome.fate.word() == word).count();
     let cases: Vec<_> = outcomes
@@ -186,7 +200,7 @@ fn document(root: &Path, outcomes: &[Outcome], total: Duration) -> serde_json::V
             case
         })
         .collect();
-    json!({
+    let mut document = json!({
         "schemaVersion": 2,
         "suite": "user",
         "root": root.display().to_string(),
@@ -207,5 +221,9 @@ fn document(root: &Path, outcomes: &[Outcome], total: Duration) -> serde_json::V
             "skipped": 0,
         },
         "cases": cases,
-    })
+    });
+    if let Some(coverage) = coverage {
+        document["coverage"] = coverage.json();
+    }
+    document
 }

@@ -75,12 +75,14 @@ fn inside(root: &Path, given: &Path) -> Result<PathBuf, String> {
 fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
     let jobs = super::jobs(args);
     let clock = Real::new();
-    let how = match (args.in_memory, args.journal) {
-        (true, _) => How::Memory,
-        (_, true) => How::Journal,
+    let how = match (args.in_memory, args.journal, args.determinism) {
+        (true, ..) => How::Memory,
+        (_, true, _) => How::Journal,
+        (.., true) => How::Twice,
         _ => How::Real,
     };
-    let results = run::run(cases, jobs, Duration::from_millis(args.timeout), how);
+    let limit = Duration::from_millis(args.timeout);
+    let results = run::run(cases, jobs, limit, how, &args.skill_dirs);
     let total = clock.monotonic();
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };

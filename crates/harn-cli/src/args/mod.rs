@@ -6,6 +6,10 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod develop;
+
+pub(crate) use develop::{BenchArgs, DoctorArgs, TestArgs, VizArgs, WatchArgs};
+
 /// A scripting language for programs that work with language models.
 #[derive(Debug, Parser)]
 #[command(name = "harn", version, max_term_width = 100)]
@@ -39,6 +43,10 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Draw the pipelines and functions of a program as a Mermaid flowchart.
     Viz(VizArgs),
+    /// Run a program several times and show how long it takes.
+    Bench(BenchArgs),
+    /// Look whether everything that programs of this project need is there.
+    Doctor(DoctorArgs),
     /// Look at the runs that are kept, and manage them.
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -388,6 +396,7 @@ impl TrafficArgs {
             record_replies: self.llm_mock_record,
             cassette: self.llm_cassette,
             record_cassette: self.llm_cassette_record,
+            ..harn_runtime::ModelTraffic::default()
         }
     }
 }
@@ -526,73 +535,6 @@ pub(crate) struct UpdateArgs {
     /// All of them.
     #[arg(long, conflicts_with = "alias")]
     pub(crate) all: bool,
-}
-
-/// Arguments of `harn watch`.
-#[derive(Debug, Args)]
-pub(crate) struct WatchArgs {
-    /// The program.
-    pub(crate) file: PathBuf,
-    /// Only these builtins may be called, besides output and looking at values: names with commas between.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "deny")]
-    pub(crate) allow: Option<Vec<String>>,
-    /// These builtins may not be called.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) deny: Option<Vec<String>>,
-}
-
-/// Arguments of `harn viz`.
-#[derive(Debug, Args)]
-pub(crate) struct VizArgs {
-    /// The program; `-` takes standard input.
-    pub(crate) file: PathBuf,
-    /// Write the chart to this file.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-}
-
-/// Arguments of `harn test`.
-#[derive(Debug, Args)]
-pub(crate) struct TestArgs {
-    /// What to test: a file or folder with tests (default: ./tests), or `conformance`, the suite in ./conformance.
-    #[arg(value_name = "TARGET")]
-    pub(crate) target: Option<String>,
-    /// With `conformance`: a file or folder of the suite.
-    pub(crate) selection: Option<PathBuf>,
-    /// Run the tests whose name or path has this part; also `a*b`, `a|b` and `re:REGEX`.
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) filter: Option<String>,
-    /// Run several tests at a time: as many as there are processors, at most 8. That is the default.
-    #[arg(long)]
-    pub(crate) parallel: bool,
-    /// How many tests run at a time.
-    #[arg(long, short, value_name = "N", env = "HARN_TEST_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) jobs: Option<u16>,
-    /// Milliseconds that a test may take.
-    #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) timeout: u64,
-    /// Show the time of each test, and what passing tests print.
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
-    /// Show times and a summary of them.
-    #[arg(long)]
-    pub(crate) timing: bool,
-    /// With `conformance`: run the cases in a system in memory, which has their files but neither network nor processes.
-    #[arg(long)]
-    pub(crate) in_memory: bool,
-    /// With `conformance`: run each case with a journal, again from that journal alone, and again broken off and resumed; all
-    /// must end the same.
-    #[arg(long, conflicts_with = "in_memory")]
-    pub(crate) journal: bool,
-    /// Also write a JUnit report.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) junit: Option<PathBuf>,
-    /// Write the report to standard output as JSON instead.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Also write the report as JSON to a file.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json_out: Option<PathBuf>,
 }
 
 /// Arguments of `harn check`.

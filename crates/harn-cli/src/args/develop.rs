@@ -1,0 +1,127 @@
+//! The arguments of what is used while programs are written: watching, drawing, testing, measuring, looking for what is
+//! missing.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `harn watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// Only these builtins may be called, besides output and looking at values: names with commas between.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "deny")]
+    pub(crate) allow: Option<Vec<String>>,
+    /// These builtins may not be called.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) deny: Option<Vec<String>>,
+}
+
+/// Arguments of `harn viz`.
+#[derive(Debug, Args)]
+pub(crate) struct VizArgs {
+    /// The program; `-` takes standard input.
+    pub(crate) file: PathBuf,
+    /// Write the chart to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Arguments of `harn test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// What to test: a file or folder with tests (default: ./tests), or `conformance`, the suite in ./conformance.
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// With `conformance`: a file or folder of the suite.
+    pub(crate) selection: Option<PathBuf>,
+    /// Run the tests whose name or path has this part; also `a*b`, `a|b` and `re:REGEX`.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) filter: Option<String>,
+    /// Run several tests at a time: as many as there are processors, at most 8. That is the default.
+    #[arg(long)]
+    pub(crate) parallel: bool,
+    /// How many tests run at a time.
+    #[arg(long, short, value_name = "N", env = "HARN_TEST_JOBS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Milliseconds that a test may take.
+    #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: u64,
+    /// Show the time of each test, and what passing tests print.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Show times and a summary of them.
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// With `conformance`: run the cases in a system in memory, which has their files but neither network nor processes.
+    #[arg(long)]
+    pub(crate) in_memory: bool,
+    /// With `conformance`: run each case with a journal, again from that journal alone, and again broken off and resumed; all
+    /// must end the same.
+    #[arg(long, conflicts_with = "in_memory")]
+    pub(crate) journal: bool,
+    /// Run the tests again whenever a `.harn` file below the target or its project changes.
+    #[arg(long, conflicts_with_all = ["json", "junit", "json_out", "coverage_out"])]
+    pub(crate) watch: bool,
+    /// Let tests ask models, and keep each reply in .harn-fixtures.
+    #[arg(long, conflicts_with = "replay")]
+    pub(crate) record: bool,
+    /// Take the replies of models from .harn-fixtures; what was not recorded is an error.
+    #[arg(long)]
+    pub(crate) replay: bool,
+    /// Run each test twice, the second time on the model replies of the first; both must end the same.
+    #[arg(long, conflicts_with_all = ["watch", "record", "replay", "in_memory", "journal"])]
+    pub(crate) determinism: bool,
+    /// Show which lines of the modules under test were run.
+    #[arg(long)]
+    pub(crate) coverage: bool,
+    /// Also write the coverage to a file, in the format of LCOV; implies `--coverage`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) coverage_out: Option<PathBuf>,
+    /// Write the snapshots of `assert_snapshot` anew instead of comparing with them.
+    #[arg(long)]
+    pub(crate) update_snapshots: bool,
+    /// Look for skills in this folder first. Can be given several times.
+    #[arg(long = "skill-dir", value_name = "DIR")]
+    pub(crate) skill_dirs: Vec<PathBuf>,
+    /// Also write a JUnit report.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write the report to standard output as JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also write the report as JSON to a file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_out: Option<PathBuf>,
+}
+
+/// Arguments of `harn bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// How many times it runs, each time in a machine of its own.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) iterations: u32,
+    /// Also write all figures to a file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile_json: Option<PathBuf>,
+    /// Answer the model calls of each run from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock: Option<PathBuf>,
+    /// Arguments for the program, its list `argv`.
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+}
+
+/// Arguments of `harn doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Do not ask the provider of models whether it answers.
+    #[arg(long)]
+    pub(crate) no_network: bool,
+    /// Write the findings to standard output as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

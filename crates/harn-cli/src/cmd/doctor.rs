@@ -1,0 +1,317 @@
+//! `harn doctor`: whether everything that programs of a project need is there. It changes nothing, and shows the names of
+//! keys, never keys.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_check::Settings;
+use harn_front::Through;
+use harn_packages::Lock;
+use harn_runtime::{check_provider, list_providers, llm_config_problems, llm_runtime_at};
+use harn_syntax::printable;
+use harn_system::{Layer, Real, Stream, System, SystemExt};
+use harn_value::View;
+use serde_json::{Value, json};
+
+use super::providers::{envelope, text, texts};
+use crate::args::DoctorArgs;
+use crate::program;
+use crate::style::Colour;
+
+/// The largest manifest and lock file that is read.
+const MAX_FILE: u64 = 16 << 20;
+
+/// What came of a check.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Fine,
+    Doubtful,
+    Failed,
+    Skipped,
+}
+
+impl Status {
+    const fn word(self) -> &'static str {
+        match self {
+            Status::Fine => "OK",
+            Status::Doubtful => "WARN",
+            Status::Failed => "FAIL",
+            Status::Skipped => "SKIP",
+        }
+    }
+}
+
+/// A check that was made.
+struct Finding {
+    status: Status,
+    check: &'static str,
+    detail: String,
+}
+
+/// Makes all checks; 1 if one failed.
+pub(crate) fn doctor(args: &DoctorArgs) -> u8 {
+    let findings = Doctor::new().examine(args);
+    let failed = findings.iter().any(|finding| finding.status == Status::Failed);
+    if args.json {
+        let row = |f: &Finding| json!({"check": f.check, "status": f.status.word(), "detail": f.detail});
+        let checks: Vec<Value> = findings.iter().map(row).collect();
+        crate::out::write(&envelope(&json!({"healthy": !failed, "checks": checks})));
+    } else {
+        crate::out::write(&findings.iter().map(line).collect::<String>());
+    }
+    u8::from(failed)
+}
+
+fn line(finding: &Finding) -> String {
+    let colour = Colour::of(Stream::Output);
+    let word = format!("{:<4}", finding.status.word());
+    let word = match finding.status {
+        Status::Fine => colour.good(&word),
+        Status::Failed => colour.error(&word),
+        Status::Doubtful | Status::Skipped => word,
+    };
+    format!("  {word}  {:<12}  {}\n", finding.check, printable(&finding.detail))
+}
+
+struct Doctor {
+    system: Rc<dyn System>,
+    /// What the runtime says on standard error.
+    said: Rc<RefCell<String>>,
+    here: PathBuf,
+    /// The folder of the manifest, and its text.
+    project: Option<(PathBuf, Result<String, String>)>,
+    findings: Vec<Finding>,
+}
+
+impl Doctor {
+    fn new() -> Doctor {
+        let said: Rc<RefCell<String>> = Rc::default();
+        let system: Rc<dyn System> = Rc::new(Listening { inner: Real::new(), said: said.clone() });
+        let here = system.work_dir();
+        let project = harn_front::project_root(&here, &Through(&*system)).map(|root| {
+            let path = root.join("harn.toml");
+            let text = system.read_text(&path, MAX_FILE);
+            let text = text.map_err(|e| format!("cannot read {}: {e}", path.display()));
+            (root, text)
+        });
+        Doctor { system, said, here, project, findings: Vec::new() }
+    }
+
+    fn examine(mut self, args: &DoctorArgs) -> Vec<Finding> {
+        self.manifest();
+        self.dependencies();
+        let asked = self.providers();
+        self.network(args, asked);
+        self.mcp();
+        self.state();
+        self.skills();
+        self.permissions();
+        self.findings
+    }
+
+    fn add(&mut self, status: Status, check: &'static str, detail: impl Into<String>) {
+        self.findings.push(Finding { status, check, detail: detail.into() });
+    }
+
+    fn text(&self) -> Option<&str> {
+        self.project.as_ref()?.1.as_deref().ok()
+    }
+
+    fn manifest(&mut self) {
+        let Some((root, text)) = &self.project else {
+            let detail = "no harn.toml in this folder or above it; `harn init` makes one";
+            return self.add(Status::Skipped, "manifest", detail);
+        };
+        let path = root.join("harn.toml").display().to_string();
+        if let Err(problem) = text {
+            let problem = problem.clone();
+            return self.add(Status::Failed, "manifest", problem);
+        }
+        if let Some(located) = Settings::unparsable(&*self.system, root) {
+            return self.add(Status::Failed, "manifest", located.diagnostic.message);
+        }
+        let (_, problems) = Settings::find(&*self.system, root);
+        let mut told: Vec<String> = problems.into_iter().map(|located| located.diagnostic.message).collect();
+        let models = llm_config_problems(self.text().unwrap_or_default());
+        told.extend(models.into_iter().map(|problem| problem.message));
+        match told.first() {
+            None => self.add(Status::Fine, "manifest", path),
+            Some(first) => {
+                let more =
+                    if told.len() > 1 { format!(" (and {} more)", told.len() - 1) } else { String::new() };
+                self.add(Status::Doubtful, "manifest", format!("{path}: {first}{more}"));
+            }
+        }
+    }
+
+    fn dependencies(&mut self) {
+        let skip = "the manifest asks for none";
+        let Some((root, Ok(text))) = &self.project else {
+            return self.add(Status::Skipped, "dependencies", skip);
+        };
+        let (manifest, lock) = (root.join("harn.toml"), root.join("harn.lock"));
+        let wanted = match harn_packages::dependencies(text, &manifest) {
+            Ok(wanted) if wanted.is_empty() => return self.add(Status::Skipped, "dependencies", skip),
+            Ok(wanted) => wanted,
+            Err(trouble) => return self.add(Status::Failed, "dependencies", trouble.0),
+        };
+        let way = "run `harn install`";
+        let Ok(locked) = self.system.read_text(&lock, MAX_FILE) else {
+            return self.add(Status::Failed, "dependencies", format!("there is no harn.lock: {way}"));
+        };
+        let locked = match Lock::read(&locked, &lock) {
+            Ok(locked) => locked,
+            Err(trouble) => return self.add(Status::Failed, "dependencies", trouble.0),
+        };
+        let packages = root.join(".harn").join("packages");
+        let is_there = |alias: &str| locked.get(alias).is_some() && self.system.exists(&packages.join(alias));
+        let missing: Vec<&str> =
+            wanted.iter().map(|d| d.alias.as_str()).filter(|alias| !is_there(alias)).collect();
+        match missing.is_empty() {
+            true => self.add(Status::Fine, "dependencies", format!("{} installed", wanted.len())),
+            false => {
+                let detail = format!("not installed: {}; {way}", missing.join(", "));
+                self.add(Status::Failed, "dependencies", detail);
+            }
+        }
+    }
+
+    /// Looks at the providers of models; gives the one that is asked by default, when it can be.
+    fn providers(&mut self) -> Option<String> {
+        let vm = program::session_vm(self.system.clone());
+        let all = list_providers(&llm_runtime_at(&vm, &self.here));
+        let variable = |row: &Value| texts(&row["key_envs"]).into_iter().next();
+        let with_keys: Vec<String> = all
+            .iter()
+            .filter(|row| row["key"] == "set")
+            .map(|row| match variable(row) {
+                Some(variable) => format!("{} ({variable})", text(&row["name"])),
+                None => text(&row["name"]),
+            })
+            .collect();
+        let keys = match with_keys.is_empty() {
+            true => "no provider has a key".to_owned(),
+            false => format!("keys are set for {}", with_keys.join(", ")),
+        };
+        if self.system.env("HARN_LLM_PROVIDER").as_deref() == Some("mock") {
+            self.add(Status::Fine, "providers", format!("default mock; {keys}"));
+            return None;
+        }
+        let Some(default) = all.iter().find(|row| row["is_default"] == true) else {
+            self.add(Status::Doubtful, "providers", format!("no provider is the default; {keys}"));
+            return None;
+        };
+        let name = text(&default["name"]);
+        if default["key"] == "not set" {
+            let set = variable(default).map_or_else(String::new, |variable| format!("; set {variable}"));
+            self.add(Status::Doubtful, "providers", format!("default {name} has no key{set}; {keys}"));
+            return None;
+        }
+        self.add(Status::Fine, "providers", format!("default {name}; {keys}"));
+        (name != "mock").then_some(name)
+    }
+
+    fn network(&mut self, args: &DoctorArgs, provider: Option<String>) {
+        let Some(provider) = provider else {
+            return self.add(Status::Skipped, "network", "there is no provider to ask");
+        };
+        if args.no_network {
+            return self.add(Status::Skipped, "network", format!("{provider} is not asked (--no-network)"));
+        }
+        let vm = program::session_vm(self.system.clone());
+        let report = check_provider(&llm_runtime_at(&vm, &self.here), &provider, &json!({}));
+        let message = format!("{provider}: {}", text(&report["message"]));
+        let status = if report["valid"] == true { Status::Fine } else { Status::Failed };
+        self.add(status, "network", message);
+    }
+
+    fn mcp(&mut self) {
+        let asks = self.text().is_some_and(|text| text.lines().any(|line| line.trim() == "[[mcp]]"));
+        match asks {
+            true => {
+                self.add(Status::Doubtful, "mcp", "[[mcp]] has no effect: this version starts no MCP servers")
+            }
+            false => self.add(Status::Skipped, "mcp", "the manifest names no servers"),
+        }
+    }
+
+    /// Where events, runs and stores are kept.
+    fn state(&mut self) {
+        let file = program::state_file(&*self.system);
+        let shown = file.display().to_string();
+        match self.system.facts(&file) {
+            Ok(facts) if facts.is_file() && !facts.readonly => {
+                self.add(Status::Fine, "event log", format!("{shown} ({} bytes)", facts.size));
+            }
+            Ok(facts) if facts.is_file() => {
+                self.add(Status::Failed, "event log", format!("{shown} cannot be written"));
+            }
+            Ok(_) => self.add(Status::Failed, "event log", format!("{shown} is no file")),
+            Err(_) => self.add(Status::Fine, "event log", format!("{shown} is made when it is needed")),
+        }
+    }
+
+    fn skills(&mut self) {
+        let vm = program::session_vm(self.system.clone());
+        self.said.borrow_mut().clear();
+        if let Err(problem) = harn_runtime::install_skills(&vm, &self.here, &[]) {
+            return self.add(Status::Failed, "skills", problem);
+        }
+        let said = self.said.take();
+        let told: Vec<&str> = said.lines().map(|line| line.trim_start_matches("[harn] warning: ")).collect();
+        if let Some(first) = told.first() {
+            let more = if told.len() > 1 { format!(" (and {} more)", told.len() - 1) } else { String::new() };
+            return self.add(Status::Doubtful, "skills", format!("{first}{more}"));
+        }
+        let registry = vm.global("skills").unwrap_or_default();
+        let list = registry.as_dict().and_then(|dict| dict.get_str("skills").cloned());
+        let count = list.as_ref().map_or(0, |list| match list.view() {
+            View::List(list) => list.len(),
+            _ => 0,
+        });
+        match count {
+            0 => self.add(Status::Skipped, "skills", "there are none"),
+            count => self.add(Status::Fine, "skills", format!("{count} found")),
+        }
+    }
+
+    /// Whether what programs write has a place.
+    fn permissions(&mut self) {
+        let root = self.project.as_ref().map_or_else(|| self.here.clone(), |(root, _)| root.clone());
+        let state = root.join(".harn");
+        let folder = if self.system.is_dir(&state) { state } else { root };
+        // A draft that is dropped leaves nothing behind.
+        let draft = self.system.draft(&folder.join(format!(".harn-doctor-{}", self.system.pid())));
+        match draft {
+            Ok(draft) => {
+                drop(draft);
+                self.add(Status::Fine, "permissions", format!("{} can be written", show(&folder)));
+            }
+            Err(error) => {
+                let detail = format!("{} cannot be written: {error}", show(&folder));
+                self.add(Status::Failed, "permissions", detail);
+            }
+        }
+    }
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The machine; what the runtime says on standard error is kept.
+struct Listening {
+    inner: Real,
+    said: Rc<RefCell<String>>,
+}
+
+impl Layer for Listening {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn write_err(&self, text: &str) {
+        self.said.borrow_mut().push_str(text);
+    }
+}

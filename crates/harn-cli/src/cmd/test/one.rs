@@ -1,0 +1,189 @@
+//! One run of a test, in a machine of its own.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_runtime::ModelTraffic;
+use harn_system::{Layer, Real, System, SystemExt};
+use harn_vm::Interrupt;
+
+use super::coverage::{Counter, Files};
+use super::find::Test;
+use crate::args::TestArgs;
+use crate::program::{self, End, Program, RunOptions};
+
+/// Where replies of models are kept, from the working directory.
+const REPLIES: &str = ".harn-fixtures";
+
+/// What all tests of a command are run with.
+#[derive(Clone)]
+pub(super) struct Settings {
+    /// Lines are counted.
+    pub(super) coverage: bool,
+    /// Snapshots are written anew.
+    update_snapshots: bool,
+    skills: Vec<PathBuf>,
+    /// Model calls are logged.
+    pub(super) logs: bool,
+    /// The folder that replies of models are kept in, when they are.
+    pub(super) keep: Option<PathBuf>,
+    /// The folder that replies of models are taken from, when they are.
+    pub(super) kept: Option<PathBuf>,
+}
+
+impl Settings {
+    pub(super) fn of(args: &TestArgs) -> Settings {
+        let replies = || Real::new().work_dir().join(REPLIES);
+        Settings {
+            coverage: args.coverage || args.coverage_out.is_some(),
+            update_snapshots: args.update_snapshots,
+            skills: args.skill_dirs.clone(),
+            logs: args.determinism,
+            keep: args.record.then(replies),
+            kept: args.replay.then(replies),
+        }
+    }
+}
+
+/// What a run of a test left.
+#[derive(Default)]
+pub(super) struct Run {
+    pub(super) failure: Option<String>,
+    pub(super) output: String,
+    /// The lines that it ran.
+    pub(super) covered: Files,
+    /// The log of its model calls.
+    pub(super) calls: String,
+}
+
+impl Run {
+    fn failed(text: String) -> Run {
+        Run { failure: Some(text), ..Run::default() }
+    }
+}
+
+/// The file of replies that stands beside a program: the mocks of its tests.
+pub(super) fn fixture(path: &Path) -> Option<PathBuf> {
+    Some(path.with_extension("llm-mock.jsonl")).filter(|path| Real::new().is_file(path))
+}
+
+/// Runs a test once.
+pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) -> Run {
+    if let Some(broken) = &test.broken {
+        return Run::failed(broken.clone());
+    }
+    let program = match Program::read(&test.path) {
+        Ok(program) => program,
+        Err(text) => return Run::failed(format!("error: {text}")),
+    };
+    let state = match tempfile::tempdir() {
+        Ok(state) => state,
+        Err(error) => {
+            return Run::failed(format!("error: cannot make a folder for the state of the test: {error}"));
+        }
+    };
+    let folder = test.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let real = Real::new();
+    let cwd = real.canonical(folder.unwrap_or(Path::new("."))).unwrap_or_else(|_| real.work_dir());
+    let output: Rc<RefCell<String>> = Rc::default();
+    let log = settings.logs.then(|| state.path().join("calls"));
+    let absolute = |path: PathBuf| real.work_dir().join(path);
+    let traffic = ModelTraffic {
+        replies: fixture(&test.path).map(absolute),
+        keep: settings.keep.clone(),
+        kept: settings.kept.clone(),
+        ..ModelTraffic::default()
+    };
+    let counter: Rc<Counter> = Rc::default();
+    let observer = settings.coverage.then(|| counter.clone() as Rc<dyn harn_vm::Observer>);
+    let skills = settings.skills.iter().map(|folder| real.work_dir().join(folder)).collect();
+    let options =
+        RunOptions { entry: Some(test.name.clone()), traffic, skills, observer, ..RunOptions::default() };
+    let system = TestSystem {
+        inner: real,
+        cwd,
+        state: state.path().display().to_string(),
+        out: output.clone(),
+        asks_models: settings.keep.is_some(),
+        update_snapshots: settings.update_snapshots,
+        log: log.as_ref().map(|log| log.display().to_string()),
+    };
+    let warned = output.clone();
+    let end = program::run(
+        &program,
+        options,
+        Rc::new(system),
+        |problem| warned.borrow_mut().push_str(&problem.draw(false)),
+        |interrupt| ready(&interrupt),
+    );
+    let failure = match end {
+        // A test passes when it ends; what it gives does not count, an `exit` does.
+        End::Result { code, exit: true, .. } if code != 0 => {
+            Some(format!("error: the test ended with exit({code})"))
+        }
+        End::Result { .. } => None,
+        End::Refused(problems) => Some(problems.iter().map(|p| p.draw(false)).collect::<Vec<_>>().join("\n")),
+        End::Failed(problem) => Some(problem.draw(false)),
+        End::Stopped => Some("error: interrupted".to_owned()),
+    };
+    let calls = log.map(|log| log.join("llm_transcript.jsonl"));
+    let calls = calls.and_then(|log| Real::new().read_text(&log, u64::MAX).ok()).unwrap_or_default();
+    let output = output.borrow().clone();
+    Run { failure, output, covered: counter.files(), calls }
+}
+
+/// The system of a test: output is collected, paths begin at the test's folder, state is thrown away, and models are
+/// not asked.
+struct TestSystem {
+    inner: Real,
+    cwd: PathBuf,
+    /// A folder for the state that outlives a program.
+    state: String,
+    out: Rc<RefCell<String>>,
+    /// Models may be asked: their replies are recorded.
+    asks_models: bool,
+    update_snapshots: bool,
+    /// A folder for the log of model calls.
+    log: Option<String>,
+}
+
+impl Layer for TestSystem {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn cwd(&self) -> std::io::Result<PathBuf> {
+        Ok(self.cwd.clone())
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        self.out.borrow_mut().push_str(text);
+        Ok(())
+    }
+
+    fn write_err(&self, text: &str) {
+        self.out.borrow_mut().push_str(text);
+    }
+
+    fn read_line(&self) -> std::io::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        match name {
+            "HARN_LLM_CALLS_DISABLED" if self.asks_models => self.inner.env(name),
+            "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
+            "HARN_LLM_PROVIDER" => self.inner.env(name).or_else(|| Some("mock".to_owned())),
+            "HARN_STATE_DIR" => Some(self.state.clone()),
+            name if name.starts_with("HARN_EVENT_LOG_") => None,
+            "HARN_UPDATE_SNAPSHOTS" if self.update_snapshots => Some("1".to_owned()),
+            "HARN_LLM_TRANSCRIPT_DIR" if self.log.is_some() => self.log.clone(),
+            _ => self.inner.env(name),
+        }
+    }
+}
