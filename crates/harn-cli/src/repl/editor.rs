@@ -1,12 +1,13 @@
 //! Reads inputs from a terminal, on a thread of its own so that tasks go on while the prompt waits.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use harn_system::{Real, Stream, System};
+use harn_system::{Real, Stream, System, SystemExt};
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -18,6 +19,7 @@ use rustyline::{ColorMode, CompletionType, Config, Context, Editor, Helper};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{input, words};
+use crate::editor_host::MachineHost;
 use crate::keywords::KEYWORDS;
 use crate::style::Colour;
 
@@ -55,7 +57,7 @@ pub(crate) fn read(
         .build();
     let mut editor: Editor<Assistant, FileHistory> =
         Editor::with_config(config).map_err(|e| e.to_string())?;
-    editor.set_helper(Some(Assistant { known, colour }));
+    editor.set_helper(Some(Assistant { known, colour, machine: OnceCell::new() }));
     let history = history_file();
     if let Some(path) = &history {
         // A first session has no history yet. What could block or never end is not opened.
@@ -100,6 +102,8 @@ fn history_file() -> Option<PathBuf> {
 struct Assistant {
     known: Shared,
     colour: Colour,
+    /// What imports and options there are; made when it is first asked for.
+    machine: OnceCell<MachineHost>,
 }
 
 thread_local! {
@@ -170,11 +174,26 @@ impl Completer for Assistant {
         at: usize,
         _context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let machine = || self.machine.get_or_init(MachineHost::new);
+        let special = special(machine, line, at);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (start, names) = candidates(&known, line, at);
+        let (start, names) = special.unwrap_or_else(|| candidates(&known, line, at));
         let pairs = names.into_iter().map(|name| Pair { display: name.clone(), replacement: name }).collect();
         Ok((start, pairs))
     }
+}
+
+/// What an import may name, and the keys of options, where a line has one of them.
+fn special<'m>(
+    machine: impl FnOnce() -> &'m MachineHost,
+    line: &str,
+    at: usize,
+) -> Option<(usize, Vec<String>)> {
+    let head = line.get(..at)?;
+    if !head.contains('{') && !head.contains("import") || head.starts_with(':') {
+        return None;
+    }
+    harn_lsp::complete_special(machine(), &Real::new().work_dir(), line, at)
 }
 
 /// What can stand at a place of a line: where the word begins, and the words.
@@ -228,6 +247,23 @@ mod tests {
         assert_eq!(complete("\"abc\".").1, ["trim", "upper"]);
         assert_eq!(complete("[1, 2].m").1, ["map", "max"]);
         assert_eq!(complete("f(x).u").1, ["upper"]);
+    }
+
+    #[test]
+    fn imports_and_keys_of_options() {
+        let machine = MachineHost::new();
+        let complete = |line: &str| special(|| &machine, line, line.len());
+        assert_eq!(
+            complete("import \"std/te"),
+            Some((8, vec!["std/testing".to_owned(), "std/text".to_owned()]))
+        );
+        let (start, names) = complete("import { host_call } from \"std/t").expect("modules");
+        assert_eq!((start, names.len()), (27, 2));
+        let (start, keys) = complete("llm_call(\"q\", nil, {temp").expect("options");
+        assert_eq!((start, keys), (20, vec!["temperature".to_owned()]));
+        let more = complete("llm_call(\"q\", nil, {temperature: 0, pro").expect("options");
+        assert!(more.1.contains(&"provider".to_owned()), "{more:?}");
+        assert_eq!((complete("pri"), complete("let d = {a"), complete("d.{x")), (None, None, None));
     }
 
     #[test]
