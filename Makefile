@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
-        bench-agents bench-quick fuzz asan snap clean
+        bench-agents bench-quick fuzz asan snap clean lsp-test
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,13 @@ python: ## build the Python package (a wheel in target/python/wheels) and run it
 	  --interpreter $(VENV)/bin/python --out $(abspath $(TARGET))/python/wheels
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps $(abspath $(TARGET))/python/wheels/*.whl
 	cd $(abspath $(TARGET))/python && $(VENV)/bin/pytest -p no:cacheprovider -c $(CURDIR)/python/pyproject.toml $(CURDIR)/python/tests $(PYTEST)
+
+LSP_VENV := $(abspath $(TARGET))/lsp/venv
+
+lsp-test: build ## drive the language server with pytest-lsp; MS=30 also judges the times of its answers
+	test -x $(LSP_VENV)/bin/pytest || { python3 -m venv $(LSP_VENV) && \
+	  $(LSP_VENV)/bin/pip install --quiet -r editors/lsp-test/requirements.txt; }
+	cd editors/lsp-test && HARN=$(abspath $(HARN)) $(if $(MS),LSP_MS=$(MS)) $(LSP_VENV)/bin/pytest -p no:cacheprovider -s $(PYTEST)
 
 workers: ## two workers share 1,000 runs while they are killed again and again
 	HARN_RUNS=1000 $(CARGO) test --package harn-cli --test it two_workers_share -- --nocapture
