@@ -10,6 +10,7 @@ mod alloc;
 mod args;
 mod cmd;
 mod conformance;
+mod dap;
 mod describe;
 mod editor_host;
 #[cfg(test)]
@@ -72,6 +73,7 @@ fn main() {
         Command::Lint(args) => cmd::lint::lint(&args),
         Command::Fmt(args) => cmd::fmt::fmt(&args),
         Command::Lsp => cmd::lsp::lsp(),
+        Command::Dap => dap::dap(),
         Command::Explain(args) => cmd::explain::explain(args),
         Command::Providers(args) => cmd::providers::providers(&args),
         Command::Models(args) => cmd::models::models(&args),

@@ -9,6 +9,7 @@ mod bad_input;
 mod book;
 mod check;
 mod conformance;
+mod debugger;
 mod demo;
 mod errors;
 mod event_log;

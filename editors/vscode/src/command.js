@@ -20,4 +20,11 @@ function runLine(command, file) {
   return `${quote(command)} run ${quote(file)}`;
 }
 
-module.exports = { binary, runLine };
+/** A debug configuration with what it leaves open filled in: the file that is open, the folder of the workspace. */
+function launch(configuration, file, folder) {
+  const open = file ? { program: file } : {};
+  const place = folder ? { cwd: folder } : {};
+  return { type: 'harn', request: 'launch', name: 'Debug', ...open, ...place, ...configuration };
+}
+
+module.exports = { binary, launch, runLine };

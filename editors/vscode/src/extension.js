@@ -1,9 +1,9 @@
 'use strict';
-// Starts the language server, and adds a few commands.
+// Starts the language server and the debug adapter, and adds a few commands.
 
 const vscode = require('vscode');
 const { LanguageClient, TransportKind } = require('vscode-languageclient/node');
-const { binary, runLine } = require('./command');
+const { binary, launch, runLine } = require('./command');
 
 let client;
 
@@ -59,8 +59,40 @@ async function run() {
   terminal.sendText(runLine(command(), document.fileName));
 }
 
+/** Debugs the file that is open, without a launch.json. */
+async function debug() {
+  const document = vscode.window.activeTextEditor?.document;
+  if (!document || document.isUntitled || !(await document.save())) {
+    await vscode.window.showWarningMessage('Save the file first: only files are debugged.');
+    return;
+  }
+  const folder = vscode.workspace.getWorkspaceFolder(document.uri);
+  await vscode.debug.startDebugging(folder, launch({}, document.fileName, folder?.uri.fsPath));
+}
+
+/** What starts debug adapters: `harn dap`, on its standard streams. */
+const adapters = {
+  createDebugAdapterDescriptor: () => new vscode.DebugAdapterExecutable(command(), ['dap']),
+};
+
+/** Fills in what a configuration leaves open, as when F5 is pressed without one. */
+const configurations = {
+  resolveDebugConfiguration(folder, configuration) {
+    const document = vscode.window.activeTextEditor?.document;
+    const file = document?.languageId === 'harn' ? document.fileName : undefined;
+    const filled = launch(configuration, file, folder?.uri.fsPath);
+    if (!filled.program) {
+      return vscode.window.showErrorMessage('Open a Harn file, or name one as `program`.').then(() => undefined);
+    }
+    return filled;
+  },
+};
+
 async function activate(context) {
   context.subscriptions.push(
+    vscode.debug.registerDebugAdapterDescriptorFactory('harn', adapters),
+    vscode.debug.registerDebugConfigurationProvider('harn', configurations),
+    vscode.commands.registerCommand('harn.debug', debug),
     vscode.commands.registerCommand('harn.run', run),
     vscode.commands.registerCommand('harn.fixAll', () =>
       vscode.commands.executeCommand('editor.action.codeAction', { kind: 'source.fixAll.harn', apply: 'first' }),

@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Fmt(FmtArgs),
     /// Answer an editor: the language server, on standard input and output.
     Lsp,
+    /// Let an editor debug a program: the debug adapter, on standard input and output.
+    Dap,
     /// Show what a builtin, method or keyword does, or the prompts that a program sends.
     Explain(ExplainArgs),
     /// List the providers of models: whether a key is set, and their default models.

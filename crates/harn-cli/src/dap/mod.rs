@@ -1,0 +1,370 @@
+//! `harn dap`: the debug adapter, on standard input and output.
+//!
+//! The thread of the process reads requests; another one runs the program, which it stops between two statements
+//! (`stops.rs`) and answers for while it stands still. What both know is in `shared.rs`, where the program is to stop in
+//! `breakpoints.rs`, values for the client in `values.rs`, and the messages in `wire.rs`.
+
+mod breakpoints;
+mod shared;
+mod stops;
+mod values;
+mod wire;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use harn_runtime::ModelTraffic;
+use harn_system::{Layer, Real, Stream, System};
+use harn_vm::block_on;
+use serde_json::{Value as Json, json};
+
+use crate::program::{self, End, Program, RunOptions};
+use shared::{Filters, Mode, Shared};
+use stops::Stops;
+use wire::Request;
+
+/// What the client wants to be run.
+struct Launch {
+    program: PathBuf,
+    args: Vec<String>,
+    task: Option<String>,
+    replies: Option<PathBuf>,
+    observed: bool,
+}
+
+/// Serves an editor until it says goodbye or its stream ends; the exit code.
+pub(crate) fn dap() -> u8 {
+    let shared: Arc<Shared> = Arc::default();
+    let mut session = Session { shared: shared.clone(), launch: None, running: None };
+    let code = session.serve();
+    shared.end();
+    if let Some(running) = session.running.take() {
+        // A program that does not end by itself is not waited for longer than its cleanup may take.
+        session.wait(running);
+    }
+    code
+}
+
+struct Session {
+    shared: Arc<Shared>,
+    launch: Option<Launch>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    fn serve(&mut self) -> u8 {
+        let mut input = wire::input();
+        loop {
+            let request = match wire::read(&mut input) {
+                Ok(Some(request)) => request,
+                // The editor is gone.
+                Ok(None) => return 1,
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    return 1;
+                }
+            };
+            if self.shared.wire.is_closed() {
+                return 1;
+            }
+            if request.command == "disconnect" {
+                self.shared.end();
+                self.shared.wire.answer(&request, Ok(Json::Null));
+                return 0;
+            }
+            self.handle(request);
+        }
+    }
+
+    fn handle(&mut self, request: Request) {
+        let list = |name: &str| request.arguments[name].as_array().cloned().unwrap_or_default();
+        let answer = match request.command.as_str() {
+            "initialize" => Ok(capabilities()),
+            "launch" => {
+                let launched = self.read_launch(&request);
+                let is_ready = launched.is_ok();
+                self.shared.wire.answer(&request, launched);
+                if is_ready {
+                    self.shared.wire.event("initialized", json!({}));
+                }
+                return;
+            }
+            "attach" => Err("a program that runs already cannot be attached to: launch it".to_owned()),
+            "setBreakpoints" => {
+                let path = request.arguments["source"]["path"].as_str().unwrap_or_default().to_owned();
+                let told = self.shared.state().breakpoints.set(&path, &list("breakpoints"));
+                Ok(json!({"breakpoints": told}))
+            }
+            "setFunctionBreakpoints" => {
+                let told = self.shared.state().breakpoints.set_functions(&list("breakpoints"));
+                Ok(json!({"breakpoints": told}))
+            }
+            "setExceptionBreakpoints" => {
+                let filters = list("filters");
+                let has = |name: &str| filters.iter().any(|filter| filter == name);
+                self.shared.state().filters = Filters { all: has("all"), uncaught: has("uncaught") };
+                Ok(json!({}))
+            }
+            "configurationDone" => {
+                self.shared.wire.answer(&request, Ok(json!({})));
+                self.start();
+                return;
+            }
+            "threads" => Ok(self.threads()),
+            "pause" => {
+                let mut state = self.shared.state();
+                if !state.stopped {
+                    state.mode = Mode::Pause;
+                }
+                Ok(json!({}))
+            }
+            "terminate" => {
+                self.shared.end();
+                Ok(json!({}))
+            }
+            _ => return self.forward(request),
+        };
+        self.shared.wire.answer(&request, answer);
+    }
+
+    /// Hands a request to the program, which answers while it stands still.
+    fn forward(&self, request: Request) {
+        let mut state = self.shared.state();
+        if state.stopped {
+            state.queue.push_back(request);
+            drop(state);
+            return self.shared.wake();
+        }
+        drop(state);
+        let text = match request.command.as_str() {
+            "stackTrace" | "scopes" | "variables" | "evaluate" | "continue" | "next" | "stepIn"
+            | "stepOut" | "exceptionInfo" => "the program is running".to_owned(),
+            other => format!("`{other}` is not known here"),
+        };
+        self.shared.wire.answer(&request, Err(text));
+    }
+
+    fn threads(&self) -> Json {
+        let mut state = self.shared.state();
+        state.thread("0");
+        let name = |task: &String| if task == "0" { "program".to_owned() } else { format!("task {task}") };
+        let threads =
+            state.tasks.iter().enumerate().map(|(at, task)| json!({"id": at + 1, "name": name(task)}));
+        json!({"threads": threads.collect::<Vec<_>>()})
+    }
+
+    fn read_launch(&mut self, request: &Request) -> Result<Json, String> {
+        if self.launch.is_some() {
+            return Err("a program was launched already".to_owned());
+        }
+        let program = request.text("program");
+        if program.is_empty() {
+            return Err("`program` is missing: the file to run".to_owned());
+        }
+        let strings = |name: &str| -> Result<Vec<String>, String> {
+            match &request.arguments[name] {
+                Json::Null => Ok(Vec::new()),
+                Json::Array(items) if items.iter().all(Json::is_string) => {
+                    Ok(items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
+                }
+                _ => Err(format!("`{name}` must be a list of strings")),
+            }
+        };
+        let observed = request.arguments["noDebug"] != true;
+        if request.arguments["stopOnEntry"] == true && observed {
+            self.shared.state().mode = Mode::Entry;
+        }
+        let text = |name: &str| Some(request.text(name)).filter(|text| !text.is_empty());
+        self.launch = Some(Launch {
+            program: PathBuf::from(program),
+            args: strings("args")?,
+            task: text("task").map(str::to_owned),
+            replies: text("llmMock").map(PathBuf::from),
+            observed,
+        });
+        if let Some(folder) = text("cwd") {
+            work_in(folder).map_err(|e| format!("cannot work in {folder}: {e}"))?;
+        }
+        Ok(json!({}))
+    }
+
+    fn start(&mut self) {
+        if self.running.is_some() {
+            return;
+        }
+        let Some(launch) = self.launch.take() else { return };
+        let shared = self.shared.clone();
+        // Its own thread: this one goes on reading requests.
+        let running = std::thread::Builder::new().name("program".to_owned()).stack_size(16 << 20);
+        match running.spawn(move || {
+            let code = run(&launch, &shared);
+            shared.wire.event("exited", json!({"exitCode": code}));
+            shared.wire.event("terminated", json!({}));
+        }) {
+            Ok(running) => self.running = Some(running),
+            Err(error) => {
+                self.shared.output("stderr", &format!("cannot start the program: {error}\n"), Json::Null);
+                self.shared.wire.event("terminated", json!({}));
+            }
+        }
+    }
+
+    /// Waits for the program to end, for a while.
+    fn wait(&self, running: JoinHandle<()>) {
+        for _ in 0..100 {
+            if running.is_finished() {
+                break;
+            }
+            let _ = block_on(async { Real::new().sleep(std::time::Duration::from_millis(10)).await });
+        }
+    }
+}
+
+/// Makes a folder the working directory of the process: no program runs yet.
+#[expect(clippy::disallowed_methods, reason = "the process serves one program, and this is before it starts")]
+fn work_in(folder: &str) -> std::io::Result<()> {
+    std::env::set_current_dir(folder)
+}
+
+fn capabilities() -> Json {
+    json!({
+        "supportsConfigurationDoneRequest": true,
+        "supportsFunctionBreakpoints": true,
+        "supportsConditionalBreakpoints": true,
+        "supportsHitConditionalBreakpoints": true,
+        "supportsLogPoints": true,
+        "supportsEvaluateForHovers": true,
+        "supportsExceptionInfoRequest": true,
+        "supportsTerminateRequest": true,
+        "exceptionBreakpointFilters": [
+            {"filter": "all", "label": "All errors", "description": "Stop where any error is thrown"},
+            {
+                "filter": "uncaught", "label": "Uncaught errors", "default": true,
+                "description": "Stop where an error is thrown that no `catch` waits for",
+            },
+        ],
+    })
+}
+
+/// Runs the program to its end; its exit code.
+fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
+    let fail = |text: &str| {
+        shared.output("stderr", &format!("{}\n", text.trim_end()), Json::Null);
+        1
+    };
+    let packages = crate::cmd::packages::ready(launch.program.parent().into_iter());
+    let program = match packages.and_then(|()| Program::read(&launch.program)) {
+        Ok(program) => program,
+        Err(text) => return fail(&text),
+    };
+    let observer = || Rc::new(Stops::new(shared.clone())) as Rc<dyn harn_vm::Observer>;
+    let mut options = RunOptions {
+        argv: launch.args.clone(),
+        task: launch.task.clone(),
+        traffic: ModelTraffic { replies: launch.replies.clone(), ..ModelTraffic::default() },
+        observer: launch.observed.then(observer),
+        ..RunOptions::default()
+    };
+    let task = options.task.as_deref().map_or(harn_value::Value::NIL, harn_value::Value::str);
+    let console = Rc::new(Console { inner: Real::new(), shared: shared.clone(), line: RefCell::default() });
+    let system = console.clone();
+    let ready = |interrupt: harn_vm::Interrupt| {
+        let mut state = shared.state();
+        if state.ending {
+            interrupt.interrupt();
+        }
+        state.interrupt = Some(interrupt);
+    };
+    let told = |end: End| {
+        let (code, result) = end.settle();
+        if let Err(failure) = result {
+            fail(&failure.draw(false));
+        }
+        code
+    };
+    let prepared = match program::prepare(&program, &mut options, system, ready) {
+        Ok(prepared) => prepared,
+        Err(end) => return told(end),
+    };
+    let vm = prepared.vm.clone();
+    let (models, runtime) = (shared.clone(), harn_runtime::llm_runtime_at(&vm, program.dir()));
+    // Where the calls are logged to a file, that is left alone.
+    if !runtime.is_logging() {
+        runtime.log_calls(move |line| {
+            if line["type"] == "provider_call_response" {
+                models.output("telemetry", "provider_call_response", line.clone());
+            }
+        });
+    }
+    for problem in &prepared.warnings {
+        shared.output("stderr", &problem.draw(false), Json::Null);
+    }
+    let ran = block_on(prepared.run(None, task));
+    console.send();
+    match ran {
+        Ok(Ok(outcome)) => told(program.end(&vm, &outcome)),
+        Ok(Err(text)) => fail(&text),
+        Err(error) => fail(&format!("cannot start the event loop: {error}")),
+    }
+}
+
+/// The machine; what the program prints goes to the client, and standard input is not the program's.
+struct Console {
+    inner: Real,
+    shared: Arc<Shared>,
+    /// What was printed of a line that has not ended.
+    line: RefCell<String>,
+}
+
+impl Console {
+    /// Sends what was printed.
+    fn send(&self) {
+        let text = self.line.take();
+        if !text.is_empty() {
+            self.shared.output("stdout", &text, Json::Null);
+        }
+    }
+}
+
+impl Layer for Console {
+    fn inner(&self) -> &dyn System {
+        &self.inner
+    }
+
+    fn write_out(&self, text: &str) -> std::io::Result<()> {
+        self.line.borrow_mut().push_str(text);
+        if text.contains('\n') {
+            self.send();
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> std::io::Result<()> {
+        self.send();
+        Ok(())
+    }
+
+    fn write_err(&self, text: &str) {
+        self.send();
+        self.shared.output("stderr", text, Json::Null);
+    }
+
+    fn read_line(&self) -> std::io::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn read_input(&self) -> std::io::Result<String> {
+        Ok(String::new())
+    }
+
+    fn is_terminal(&self, _stream: Stream) -> bool {
+        false
+    }
+
+    fn has_people(&self) -> bool {
+        false
+    }
+}

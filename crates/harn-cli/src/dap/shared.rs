@@ -1,0 +1,120 @@
+//! What the thread that reads requests and the one that runs the program both know.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use harn_vm::Interrupt;
+use serde_json::Value as Json;
+
+use super::breakpoints::Breakpoints;
+use super::wire::{Request, Wire};
+
+/// How far the program runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Mode {
+    /// To the next breakpoint.
+    #[default]
+    Free,
+    /// To the next statement.
+    Pause,
+    /// To the first statement.
+    Entry,
+    /// A step of a task, begun at a depth and line.
+    Step { step: Step, task: String, depth: usize, line: usize },
+}
+
+/// The kinds of step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Over,
+    In,
+    Out,
+}
+
+/// Which errors stop the program where they are thrown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Filters {
+    pub(super) all: bool,
+    pub(super) uncaught: bool,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) breakpoints: Breakpoints,
+    pub(super) filters: Filters,
+    pub(super) mode: Mode,
+    /// What is asked while the program stands still.
+    pub(super) queue: VecDeque<Request>,
+    pub(super) stopped: bool,
+    /// The client is gone, or wants the program to end.
+    pub(super) ending: bool,
+    /// Nothing stops the program any more.
+    pub(super) detached: bool,
+    pub(super) interrupt: Option<Interrupt>,
+    /// The tasks seen so far; their number is the place behind theirs.
+    pub(super) tasks: Vec<String>,
+}
+
+impl State {
+    /// The number of a task.
+    pub(super) fn thread(&mut self, task: &str) -> usize {
+        let known = self.tasks.iter().position(|known| known == task);
+        known.unwrap_or_else(|| {
+            self.tasks.push(task.to_owned());
+            self.tasks.len() - 1
+        }) + 1
+    }
+}
+
+/// Both threads hold one.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) wire: Wire,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the program's thread that something has changed.
+    pub(super) fn wake(&self) {
+        self.wake.notify_all();
+    }
+
+    /// Waits for the next request while the program stands still; nothing when it is to end.
+    pub(super) fn next(&self) -> Option<Request> {
+        let mut state = self.state();
+        loop {
+            if state.ending || state.detached {
+                return None;
+            }
+            if let Some(request) = state.queue.pop_front() {
+                return Some(request);
+            }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Asks the program to end.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        state.ending = true;
+        if let Some(interrupt) = &state.interrupt {
+            interrupt.interrupt();
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// Writes output of the program.
+    pub(super) fn output(&self, category: &str, text: &str, data: Json) {
+        let mut body = serde_json::json!({"category": category, "output": text});
+        if !data.is_null() {
+            body["data"] = data;
+        }
+        self.wire.event("output", body);
+    }
+}

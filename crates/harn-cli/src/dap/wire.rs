@@ -1,0 +1,145 @@
+//! Messages of the Debug Adapter Protocol: JSON behind a head that says how long it is. The few shapes that are used are
+//! written out here: the libraries that there are for the protocol are alphas or generated and unkept.
+
+#![expect(clippy::disallowed_methods, reason = "messages are no output of a program")]
+
+use std::io::{self, BufRead, Write};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value as Json, json};
+
+/// The largest message that is read: 64 MiB.
+const MAX_MESSAGE: u64 = 64 << 20;
+
+/// A request of the client.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) seq: i64,
+    pub(super) command: String,
+    pub(super) arguments: Json,
+}
+
+impl Request {
+    /// The text of an argument; empty when there is none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.arguments[name].as_str().unwrap_or_default()
+    }
+
+    /// A number that is an argument.
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.arguments[name].as_u64().and_then(|n| usize::try_from(n).ok())
+    }
+}
+
+/// The input that requests come from.
+pub(super) fn input() -> io::StdinLock<'static> {
+    io::stdin().lock()
+}
+
+/// Reads the next request; nothing at the end of the input.
+///
+/// # Errors
+/// The input cannot be read, or is no message.
+pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
+    let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
+    loop {
+        let mut length = None;
+        loop {
+            let mut line = String::new();
+            if input.read_line(&mut line)? == 0 {
+                return Ok(None);
+            }
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse::<u64>().ok();
+            }
+        }
+        let length = length.ok_or_else(|| invalid("a message has no Content-Length"))?;
+        if length > MAX_MESSAGE {
+            return Err(invalid("a message is longer than 64 MiB"));
+        }
+        let mut body = vec![0; length as usize];
+        input.read_exact(&mut body)?;
+        let message: Json = serde_json::from_slice(&body).map_err(|e| invalid(&e.to_string()))?;
+        // Answers to requests of the adapter: it makes none.
+        if message["type"] != "request" {
+            continue;
+        }
+        let command = message["command"].as_str().unwrap_or_default().to_owned();
+        let seq = message["seq"].as_i64().unwrap_or(0);
+        return Ok(Some(Request { seq, command, arguments: message["arguments"].clone() }));
+    }
+}
+
+/// Standard output, one message at a time.
+#[derive(Default)]
+pub(super) struct Wire {
+    turn: Mutex<()>,
+    next: AtomicI64,
+    closed: AtomicBool,
+}
+
+impl Wire {
+    /// Whether nobody reads any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Answers a request.
+    pub(super) fn answer(&self, request: &Request, answer: Result<Json, String>) {
+        let mut message = json!({
+            "type": "response", "request_seq": request.seq, "command": request.command, "success": answer.is_ok(),
+        });
+        match answer {
+            Ok(body) => message["body"] = body,
+            Err(text) => {
+                message["message"] = text.as_str().into();
+                message["body"] = json!({"error": {"id": 1, "format": text, "showUser": false}});
+            }
+        }
+        self.send(message);
+    }
+
+    /// Tells the client something.
+    pub(super) fn event(&self, name: &str, body: Json) {
+        self.send(json!({"type": "event", "event": name, "body": body}));
+    }
+
+    fn send(&self, mut message: Json) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        message["seq"] = (self.next.fetch_add(1, Ordering::Relaxed) + 1).into();
+        let text = message.to_string();
+        let mut out = io::stdout().lock();
+        let written = write!(out, "Content-Length: {}\r\n\r\n{text}", text.len()).and_then(|()| out.flush());
+        if written.is_err() {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_and_other_messages_passed_over() {
+        let message = |text: &str| format!("Content-Length: {}\r\n\r\n{text}", text.len());
+        let other = message("{\"type\": \"response\", \"seq\": 1}");
+        let asked = message(
+            "{\"type\": \"request\", \"seq\": 2, \"command\": \"next\", \"arguments\": {\"threadId\": 1}}",
+        );
+        let mut input = io::Cursor::new(other + &asked + "Content-Length: x\r\n\r\n");
+        let request = read(&mut input).unwrap().unwrap();
+        assert_eq!((request.seq, request.command.as_str(), request.number("threadId")), (2, "next", Some(1)));
+        assert!(read(&mut input).is_err());
+        assert!(read(&mut io::Cursor::new("")).unwrap().is_none());
+        let large = format!("content-length: {}\r\n\r\n", u64::MAX);
+        assert!(read(&mut io::Cursor::new(large)).is_err());
+    }
+}
