@@ -44,7 +44,7 @@ fn main() {
         start::greet();
         leave(2);
     }
-    let cli = args::read(&args);
+    let cli = args::read(&args).unwrap_or_else(|error| start::refuse(&error, &args));
     let code = match cli.command {
         Command::Run(args) if cmd::durable::is_wanted(&args) => cmd::durable::begin(args),
         Command::Run(args) => cmd::run::run(args),

@@ -679,19 +679,22 @@ pub(crate) fn with_run(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Reads the command line; a wrong one ends the process.
+/// Reads the command line.
 ///
 /// Who runs a program waits for it: building the parsers of all other commands takes as long as a short program, so `run`
 /// is read by its own. What that one refuses, the whole parser refuses, in its words.
-pub(crate) fn read(args: &[OsString]) -> Cli {
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
     if args.get(1).is_some_and(|command| command == "run") {
         let run = RunArgs::augment_args(clap::Command::new("run"));
         let matches = run.try_get_matches_from(&args[1..]);
         if let Ok(run) = matches.and_then(|matches| RunArgs::from_arg_matches(&matches)) {
-            return Cli { command: Command::Run(run) };
+            return Ok(Cli { command: Command::Run(run) });
         }
     }
-    Cli::try_parse_from(args).unwrap_or_else(|error| crate::start::refuse(&error, args))
+    Cli::try_parse_from(args)
 }
 
 /// Ends the process with a usage error of a command.
