@@ -11,5 +11,6 @@ mod mutations;
 mod preflight;
 mod program;
 mod properties;
+mod strangers;
 mod templates;
 mod wrong_calls;

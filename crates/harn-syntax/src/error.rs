@@ -265,6 +265,7 @@ impl SyntaxError {
             SyntaxErrorKind::Expected { .. }
             | SyntaxErrorKind::UnexpectedCharacter(_)
             | SyntaxErrorKind::NumberSuffix(_)
+            | SyntaxErrorKind::Compile(CompileRule::OrPattern)
             | SyntaxErrorKind::UnexpectedEnd { .. } => habits::advice(source, self.span),
             SyntaxErrorKind::UnterminatedString => habits::open_interpolation(source, self.span),
             _ => None,

@@ -3,7 +3,7 @@
 //! A name may come from an import. So what no scope knows is collected, and settled at the end of the walk: only then,
 //! and only if something is left, imported files are read. When one of them cannot be read, nothing is reported.
 
-use harn_syntax::habits::{instead_of, name_advice};
+use harn_syntax::habits::{instead_of, name_advice, undefined};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{CALL_TARGET, UNKNOWN_STRUCT, UNKNOWN_VARIABLE};
@@ -17,9 +17,7 @@ const MAX_SUGGESTIONS: usize = 100;
 
 /// Names that need no declaration, because values have them or the host provides them.
 fn is_special(name: &str) -> bool {
-    matches!(name, "_" | "Ok" | "Err" | "Some" | "None")
-        || name.starts_with("__")
-        || name.starts_with("hostlib_")
+    matches!(name, "_" | "Ok" | "Err") || name.starts_with("__") || name.starts_with("hostlib_")
 }
 
 /// Looks up the name of a call.
@@ -90,6 +88,8 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
                     diagnostic.help = Some(advice.to_owned());
                 } else if let Some(kind) = method {
                     diagnostic.help = Some(format!("`{name}` is a method of {kind}: `value.{name}(...)`"));
+                } else if diagnostic.help.is_none() {
+                    diagnostic.help = relatives(name, &functions);
                 }
                 diagnostic
             }
@@ -99,7 +99,8 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
                 let mut diagnostic = Diagnostic::warning(format!("Undefined variable: {name}{hint}"))
                     .with_code(UNKNOWN_VARIABLE)
                     .at(span);
-                diagnostic.help = name_advice(name).map(str::to_owned);
+                diagnostic.help =
+                    undefined(name, pass.source.text.get(span.end as usize..).unwrap_or_default());
                 match near {
                     Some(near) => diagnostic.with_fix(format!("write `{near}`"), vec![(span, near)]),
                     None => diagnostic,
@@ -112,6 +113,16 @@ pub(crate) fn settle(pass: &mut Pass<'_>) {
         };
         pass.report(diagnostic);
     }
+}
+
+/// The functions that begin as a name does, up to its last `_`: what was looked for may be among them.
+fn relatives(name: &str, functions: &[&str]) -> Option<String> {
+    let stem = &name[..=name.rfind('_').filter(|at| *at > 2)?];
+    let mut near: Vec<&str> = functions.iter().copied().filter(|known| known.starts_with(stem)).collect();
+    near.sort_unstable();
+    near.dedup();
+    near.truncate(12);
+    (!near.is_empty()).then(|| format!("there are {}", near.join(", ")))
 }
 
 /// The first type whose values have a method of this name.

@@ -41,7 +41,10 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
     if *op == BinaryOp::Add
         && let Some(text) = interpolated(pass.source.text, lhs, rhs)
     {
+        diagnostic.help = Some(format!("values stand in the text: {text}"));
         diagnostic = diagnostic.with_fix(format!("write {text}"), vec![(expr.span, text)]);
+    } else if *op == BinaryOp::Add && [a, b].contains(&"string") {
+        diagnostic.help = Some("convert the other side: `to_string(value)`, or `to_int(text)`".to_owned());
     }
     pass.report(diagnostic);
 }

@@ -3,16 +3,24 @@
 //! None of it is part of the grammar: a program may use each of these words as a name. Only once a text failed to
 //! parse, or a name was not found, what stands there tells what its writer had in mind:
 //!
-//! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the line as it should be;
+//! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the line as it should be; the tables are
+//!   `forms`, `special` (of single languages) and `shell`;
 //! - `words`: single words and signs (`elif`, `i++`, quotes of other kinds);
-//! - `names`: names that other languages define (`null`, `str`, `open`).
+//! - `names`: names that other languages define (`null`, `str`, `open`);
+//! - `libraries`: functions, methods and types of their libraries (`Math.max`, `xs.append`, `i32`).
 
+mod forms;
+mod libraries;
 mod lines;
 mod names;
+mod shell;
+mod special;
 mod words;
 
 pub(crate) use words::character;
 
+use libraries::method_advice;
+pub use libraries::undefined;
 pub use names::{advice as name_advice, instead_of};
 
 use crate::Span;
@@ -28,6 +36,16 @@ pub(crate) fn advice(source: &str, span: Span) -> Option<String> {
     let line = source[start..end].trim_end_matches('\r');
     let by_line = (line.len() <= MAX_LINE).then(|| lines::advice(line, at - start)).flatten();
     by_line.or_else(|| words::advice(source, span).map(str::to_owned))
+}
+
+/// Returns the way out of the call of a method that values of `type_name` do not have; `names` are those that they have,
+/// in order.
+pub fn method_help(name: &str, type_name: &str, names: &[&str]) -> Option<String> {
+    let near = || {
+        crate::suggest::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`? "))
+    };
+    let meant = method_advice(name).map(|advice| format!("{advice}; ")).or_else(near).unwrap_or_default();
+    (!names.is_empty()).then(|| format!("{meant}{type_name} has {}", names.join(", ")))
 }
 
 /// Returns advice for a text whose `"` at `quote` is never closed, when a `${` in it is what is open.
