@@ -10,7 +10,9 @@ use super::match_pattern::match_arm;
 use super::stmt::{block, statements};
 use super::ty::annotation;
 use super::{Grammar, Input, InputExt, Parse, Reason, ident, newline, open_brace, tok, word};
-use crate::ast::{Catch, DictItem, Expr, ExprKind, Ident, IfArm, Parallel, ParallelKind, Select, SelectCase};
+use crate::ast::{
+    Catch, DictItem, Expr, ExprKind, Ident, IfArm, Parallel, ParallelKind, Select, SelectCase, UnaryOp,
+};
 use crate::error::{CompileRule, Rule};
 use crate::token::TokenKind;
 
@@ -57,13 +59,13 @@ pub(super) fn primary<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
         TokenKind::Try => try_expr(inp)?,
         TokenKind::Retry => inp.parse(
             tok(TokenKind::Retry)
-                .ignore_then(custom(primary))
+                .ignore_then(custom(head))
                 .then(block())
                 .map(|(count, body)| ExprKind::Retry { count: Box::new(count), body }),
         )?,
         TokenKind::Deadline => inp.parse(
             tok(TokenKind::Deadline)
-                .ignore_then(custom(primary))
+                .ignore_then(custom(head))
                 .then(block())
                 .map(|(limit, body)| ExprKind::Deadline { limit: Box::new(limit), body }),
         )?,
@@ -86,6 +88,18 @@ pub(super) fn primary<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
         }
     };
     Ok(Expr::new(kind, inp.span_from_token(start)))
+}
+
+/// What stands between `deadline` or `retry` and the block: a primary, or one below zero, which is refused when it runs.
+fn head<'s>(inp: &mut Input<'s, '_>) -> Parse<Expr> {
+    let token = inp.look(0);
+    if token.kind != TokenKind::Minus {
+        return primary(inp);
+    }
+    inp.bump();
+    let operand = Box::new(primary(inp)?);
+    let span = token.span.to(operand.span);
+    Ok(Expr::new(ExprKind::Unary { op: UnaryOp::Neg, op_span: token.span, operand }, span))
 }
 
 /// The entries of a dict or struct literal and the closing brace.
