@@ -76,3 +76,35 @@ fn json_events() {
     let failed = harn(&["run", "--json", "--quiet", "-e", "println(\"hi\")\nlet x = 1 / 0"]);
     assert_snapshot!(failed.shown());
 }
+
+/// A bug in a tool is told to the model, and to whoever runs the program: with its place and the calls that led there.
+#[test]
+fn a_bug_in_a_tool_is_told_with_its_place() {
+    let program = |body: &str, options: &str| {
+        format!(
+            "fn inner(x) {{\n  {body}\n}}\ntool bad(x: string) -> string {{\n  description \"Bad\"\n  inner(x)\n}}\n\
+             for i in 1 to 2 {{\n  llm_mock({{tool_calls: [{{name: \"bad\", arguments: {{x: \"1\"}}}}]}})\n  \
+             llm_mock({{text: \"end\"}})\n  println(agent_loop(\"Go\", nil, {{provider: \"mock\", tools: bad{options}}}).status)\n}}\n"
+        )
+    };
+    let run = |body: &str, options: &str| {
+        let folder = folder(&[("main.harn", &program(body, options))]);
+        harn_in(folder.path(), &["run", "main.harn"])
+    };
+    for (body, error) in [
+        ("nosuch + x", "error: Runtime error: Undefined variable: nosuch"),
+        ("to_int(x) + [1]", "error: Type error: Cannot add int and list"),
+        ("x.nope()", "error: Type error: unknown method `nope` on string"),
+        ("1 / (to_int(x) - 1)", "error: Runtime error: Division by zero"),
+    ] {
+        let ran = run(body, "");
+        assert_eq!((ran.code, &*ran.out), (0, "done\ndone\n"), "{body}: {}", ran.err);
+        assert_eq!(ran.err.matches(error).count(), 1, "{body}: {}", ran.err);
+        assert!(ran.err.contains("--> main.harn:2:"), "{body}: {}", ran.err);
+        assert!(ran.err.contains("called from bad at main.harn:6"), "{body}: {}", ran.err);
+        let ran = run(body, ", tool_errors: \"silent\"");
+        assert!(!ran.err.contains("error: "), "{body}: {}", ran.err);
+        let ran = run(body, ", tool_errors: \"raise\"");
+        assert!(ran.code == 1 && ran.err.contains("--> main.harn:2:"), "{body}: {}", ran.err);
+    }
+}

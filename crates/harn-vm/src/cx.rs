@@ -115,7 +115,13 @@ impl Cx {
     /// # Errors
     /// What the callee throws; a type error when `f` cannot be called.
     pub async fn call(&self, f: &Value, args: impl IntoIterator<Item = Value>) -> Result<Value> {
-        self.request(Request::Call(f.clone(), args.into_iter().collect())).await
+        let result = self.request(Request::Call(f.clone(), args.into_iter().collect())).await;
+        result.map_err(|mut error| {
+            // Whoever made the call may want to tell where it failed.
+            // SAFETY: the VM keeps functions alive, and the call holds the VM.
+            unsafe { error.resolve_trace() };
+            error
+        })
     }
 
     /// Runs a generator to its next `yield`; [`Value::ABSENT`] when it has ended.

@@ -276,25 +276,70 @@ fn advice(vm: &Vm, error: &Error, source: &SourceFile, at: Span) -> Option<Strin
     if let Some(rest) = text.strip_prefix("Undefined variable: ").or(text.strip_prefix("Undefined builtin: "))
     {
         let name = rest.split(' ').next().unwrap_or(rest);
-        let behind = source.text().get(at.end as usize..)?.trim_start();
-        let assigned = behind.starts_with('=') && !behind.starts_with("==");
-        return match harn_syntax::habits::name_advice(name) {
-            Some(advice) => Some(advice.to_owned()),
-            None if assigned => {
-                Some(format!("declare it first: `let {name} = ...`, or `var {name} = ...` if it changes"))
-            }
-            None => None,
-        };
+        return harn_syntax::habits::undefined(name, source.text().get(at.end as usize..)?);
+    }
+    if let Some(help) = missing_value(text, source, at) {
+        return Some(help);
     }
     let (name, type_name) = text.strip_prefix("unknown method `")?.split_once("` on ")?;
     let tables = vm.method_tables().iter().filter(|table| table.type_name == type_name);
     let mut names: Vec<&str> = tables.flat_map(|table| table.methods).map(|method| method.name()).collect();
     names.sort_unstable();
     names.dedup();
-    let near = crate::suggest::nearest(name, names.iter().copied());
-    let known = || harn_syntax::habits::name_advice(name).map(|advice| format!("{advice}; "));
-    let meant = near.map(|near| format!("did you mean `{near}`? ")).or_else(known).unwrap_or_default();
-    (!names.is_empty()).then(|| format!("{meant}{type_name} has {}", names.join(", ")))
+    harn_syntax::habits::method_help(name, type_name, &names)
+}
+
+/// The way out of errors about a value that is not what was expected: nil, text in place of a dict, a function.
+fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
+    if let Some(rest) = text.strip_prefix("Cannot ")
+        && [" nil and ", " nil from ", " nil by "].iter().any(|part| rest.contains(part))
+    {
+        let line = source.line_text(source.line(at.start)).unwrap_or_default();
+        let counted = line.split_once("+=").filter(|(target, _)| target.trim_end().ends_with(']'));
+        return Some(match counted {
+            Some((target, more)) => {
+                let target = target.rsplit(['{', ';', '}']).next().unwrap_or(target).trim();
+                let more = more.split(['}', ';']).next().unwrap_or(more).trim();
+                format!("what is not there yet is nil: `{target} = ({target} ?? 0) + {more}`")
+            }
+            None => "what is missing is nil: a value in its place is `value ?? 0`".to_owned(),
+        });
+    }
+    if let Some(name) = text.strip_prefix("cannot access property `")
+        && let Some((name, of)) = name.split_once("` on ")
+    {
+        return match of {
+            "nil" => Some(format!(
+                "what is missing is nil: `?.{name}` gives nil then, and `value?.{name} ?? other` another value"
+            )),
+            "string" => Some(format!("the value is text; if it is JSON: `json_parse(text).{name}`")),
+            _ => None,
+        };
+    }
+    if text.starts_with("cannot destructure ") && text.contains("(a, b) pattern") {
+        return Some(
+            "index and value of a list are `for (i, x) in xs.iter().enumerate() { ... }`".to_owned(),
+        );
+    }
+    if text.contains("No match arm matched the value") {
+        return Some("an arm for all other values is `_ -> { ... }`, at the end".to_owned());
+    }
+    if let Some((_, rest)) = text.split_once("process spawn failed: ")
+        && let Some(command) = rest.split('`').nth(1).filter(|command| command.contains(' '))
+    {
+        let words: Vec<String> = command.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+        let words = words.join(", ");
+        return Some(format!(
+            "each argument stands by itself: `exec({words})`; a line of a shell is `shell(\"{command}\")`"
+        ));
+    }
+    if text.starts_with("cannot index into builtin") {
+        return Some("this is a function: call it with parentheses, as `env(\"HOME\")`".to_owned());
+    }
+    let durations = ["duration to dict", "duration from dict", "dict and duration"];
+    durations.iter().any(|part| text.contains(part)).then(|| {
+        "dates are moved by `date_add(date, -1d)`; two of them are compared by `date_diff(a, b)`".to_owned()
+    })
 }
 
 /// The largest file that is read as a program: 64 MiB.

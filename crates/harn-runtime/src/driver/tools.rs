@@ -155,7 +155,7 @@ impl Driver {
     /// That error, when such errors are to end the loop.
     fn handler_errors(&self, agent: &AgentLoop, result: Result<Value>) -> Result<Result<Value>> {
         let Err(error) = &result else { return Ok(result) };
-        if !matches!(error.kind(), ErrorKind::Runtime(_) | ErrorKind::Type(_)) {
+        if !is_bug(error) {
             return Ok(result);
         }
         match agent.config().tool_errors {
@@ -249,9 +249,19 @@ impl Driver {
     }
 }
 
+/// Whether an error is one of the runtime, which the program did not throw itself: an unknown variable or method, a wrong type or
+/// number of arguments. What a limit or somebody's cancellation ends is none.
+fn is_bug(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Runtime(_) | ErrorKind::Type(_) => true,
+        ErrorKind::Plain(text) => text.starts_with("Undefined ") || text == "Division by zero",
+        _ => false,
+    }
+}
+
 /// Tells whoever wrote the program of an error in a handler that the program did not throw itself; each place once.
 pub(crate) fn report_bug(cx: &Cx, error: &Error) {
-    if !matches!(error.kind(), ErrorKind::Runtime(_) | ErrorKind::Type(_)) {
+    if !is_bug(error) {
         return;
     }
     let (diagnostic, file) = harn_vm::uncaught(cx.vm(), error);
