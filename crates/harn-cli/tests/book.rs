@@ -141,25 +141,96 @@ fn every_option_has_its_row() {
     };
     let owned = |names: Vec<&str>| sorted(names.into_iter().map(str::to_owned).collect());
     let (rows, _) = listed("llm/options.md");
-    assert_eq!(sorted(rows), owned(harn_runtime::call_options()));
+    assert_eq!(sorted(rows), owned(harn_runtime::call_options().into_iter().map(|(name, _)| name).collect()));
     let (rows, reserved) = listed("agents.md");
     let options = harn_runtime::loop_options();
-    let those = |works: bool| options.iter().filter(|(_, w)| *w == works).map(|(name, _)| *name).collect();
+    let those = |works: bool| {
+        options.iter().filter(|option| option.works == works).map(|option| option.name).collect()
+    };
     assert_eq!(sorted(rows), owned(those(true)));
     assert_eq!(sorted(reserved), owned(those(false)));
 }
 
+/// The pages below a folder.
+fn pages_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { pages_below(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+        .collect()
+}
+
+/// A page without code: what looks like a link there is none.
+fn prose(page: &str) -> String {
+    let mut fenced = false;
+    let mut out = String::new();
+    for line in page.lines() {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        if !fenced && !fence {
+            out.extend(line.split('`').step_by(2));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The names that headings can be reached by.
+fn anchors(page: &str) -> Vec<String> {
+    let mut fenced = false;
+    let headings = page.lines().filter(|line| {
+        fenced ^= line.starts_with("```");
+        !fenced && line.starts_with('#')
+    });
+    let anchor = |heading: &str| {
+        let kept = |c: char| match c {
+            ' ' => Some('-'),
+            c => (c.is_alphanumeric() || c == '-' || c == '_').then(|| c.to_ascii_lowercase()),
+        };
+        heading.trim_start_matches('#').trim().chars().filter_map(kept).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// What is wrong with a link of a page, on the page itself and in the site that `make book` makes of the folder `docs`.
+fn broken(path: &Path, text: &str, link: &str) -> Option<&'static str> {
+    let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+    if target.contains("://") {
+        return None;
+    }
+    let docs = repository().join("docs").canonicalize().unwrap();
+    let Ok(found) = path.parent().unwrap().join(target).canonicalize() else { return Some("is not there") };
+    if path.starts_with(&docs) && !target.is_empty() {
+        if !found.starts_with(&docs) {
+            return Some("leads out of the site");
+        }
+        if target.ends_with("README.md") {
+            return Some("is another name in the site: link to the folder");
+        }
+    }
+    let page =
+        if target.is_empty() { text.to_owned() } else { std::fs::read_to_string(&found).unwrap_or_default() };
+    (!anchor.is_empty() && !anchors(&page).iter().any(|known| known == anchor))
+        .then_some("has no such heading")
+}
+
 #[test]
 fn links_lead_somewhere() {
-    for path in pages().into_iter().chain([repository().join("README.md")]) {
+    let docs = repository().join("docs").canonicalize().unwrap();
+    let mut links = 0;
+    for path in pages_below(&docs).into_iter().chain([repository().join("README.md")]) {
         let text = std::fs::read_to_string(&path).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap_or_default();
-            if !target.is_empty() && !target.contains("://") {
-                assert!(path.parent().unwrap().join(target).exists(), "{}: {link}", path.display());
+        if path.ends_with("SUMMARY.md") {
+            continue;
+        }
+        for link in prose(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            links += 1;
+            if let Some(problem) = broken(&path, &text, link) {
+                panic!("{}: {link} {problem}", path.display());
             }
         }
     }
+    assert!(links > 200, "only {links} links found");
 }
 
 #[test]
@@ -179,13 +250,10 @@ fn every_page_is_linked_from_the_index() {
 fn the_summary_has_every_page() {
     let docs = repository().join("docs");
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    for folder in ["", "llm", "reference"] {
-        for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            let listed = summary.contains(&format!("]({path})"));
-            assert!(listed || !name.ends_with(".md") || name == "SUMMARY.md", "docs/SUMMARY.md lacks {path}");
-        }
+    for page in pages_below(&docs) {
+        let path = page.strip_prefix(&docs).unwrap().to_string_lossy().replace('\\', "/");
+        let listed = summary.contains(&format!("]({path})"));
+        assert!(listed || path == "SUMMARY.md", "docs/SUMMARY.md lacks {path}");
     }
 }
 
