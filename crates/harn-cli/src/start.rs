@@ -40,8 +40,10 @@ pub(crate) fn greet() {
 pub(crate) fn refuse(error: &Error, args: &[OsString]) -> ! {
     let Some(tip) = tip(error, args) else { error.exit() };
     let text = error.render().to_string();
-    // The tip stands where those of the parser stand: between the error and the usage.
+    // The tip stands in the place of those of the parser, which mean something else: between the error and the usage.
     let (head, rest) = text.split_once("\n\n").unwrap_or((text.trim_end(), ""));
+    let rest: Vec<&str> = rest.split("\n\n").filter(|part| !part.trim_start().starts_with("tip:")).collect();
+    let rest = rest.join("\n\n");
     eprint!("{head}\n\n  tip: {tip}\n\n{rest}");
     std::process::exit(error.exit_code());
 }
