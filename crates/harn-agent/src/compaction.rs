@@ -74,19 +74,8 @@ pub struct Compaction {
     pub summarize_prompt: Option<String>,
 }
 
-const NUMBERS: &[(&str, Shape)] = &[
-    ("compact_keep_first", Shape::Int(0)),
-    ("compact_keep_last", Shape::Int(0)),
-    ("compact_threshold", Shape::Int(0)),
-    ("hard_limit_tokens", Shape::Int(1)),
-    ("auto_compact", Shape::Bool),
-    ("summarize_prompt", Shape::Text),
-    ("compact_strategy", Shape::Word(&["llm", "truncate", "custom", "observation_mask"])),
-    ("hard_limit_strategy", Shape::Word(&["llm", "truncate", "custom", "observation_mask"])),
-    ("compact_callback", Shape::Closure),
-    ("mask_callback", Shape::Closure),
-    ("compress_callback", Shape::Closure),
-];
+/// Who may write.
+pub(crate) const WRITERS: Shape = Shape::Word(&["llm", "truncate", "custom", "observation_mask"]);
 
 const FIELDS: Shape = Shape::Dict(&[
     ("strategy", Shape::Str),
@@ -102,10 +91,6 @@ impl Compaction {
     /// # Errors
     /// One of them has another shape, or the strategy is unknown.
     pub fn from_options(options: &Map<String, Json>) -> Result<Compaction, ConfigError> {
-        for (key, shape) in NUMBERS {
-            let value = options.get(*key).unwrap_or(&Json::Null);
-            shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
-        }
         let int = |map: &Map<String, Json>, key: &str| map.get(key).and_then(Json::as_i64);
         let text = |key: &str| options.get(key).filter(|v| !v.is_null()).map(display);
         let none = Map::new();

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use harn_llm::Conversation;
-use harn_llm::options::Expected::{self, Any, Int};
+use harn_llm::options::Expected::{self, Any, Only};
 use harn_llm::options::shape::{self, Shape};
+use harn_llm::options::{call_options, check_values};
 use harn_prompt::prose::agent_asset;
 use harn_prompt::value::{as_foreign, display};
 use harn_prompt::{Prose, ProseError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
-use crate::compaction::Compaction;
+use crate::compaction::{self, Compaction};
 use crate::daemon::DaemonConfig;
 use crate::detect::Limits;
 use crate::error::ConfigError;
@@ -23,85 +24,63 @@ use crate::tool::{Annotations, Backend, LoopTool, LoopTools};
 /// The options of a loop that mean nothing to a single call, and what they must be.
 pub const OPTIONS: &[(&str, Expected)] = &[
     ("approval_policy", Any),
-    ("auto_compact", Any),
+    ("auto_compact", Only(Shape::Bool)),
     ("break_unless_phase", Any),
     ("command_policy", Any),
-    ("compact_callback", Any),
-    ("compact_keep_first", Any),
-    ("compact_keep_last", Any),
-    ("compact_strategy", Any),
-    ("compact_threshold", Any),
+    ("compact_callback", Only(Shape::Closure)),
+    ("compact_keep_first", Only(Shape::Int(0))),
+    ("compact_keep_last", Only(Shape::Int(0))),
+    ("compact_strategy", Only(compaction::WRITERS)),
+    ("compact_threshold", Only(Shape::Int(0))),
     ("compaction", Any),
-    ("compress_callback", Any),
-    ("consolidate_on_idle", Any),
+    ("compress_callback", Only(Shape::Closure)),
+    ("consolidate_on_idle", Only(Shape::Bool)),
     ("context_callback", Any),
     ("context_filter", Any),
-    ("daemon", Any),
+    ("daemon", Only(Shape::Bool)),
     ("deliverables", Any),
-    ("done_sentinel", Any),
-    ("exit_when_verified", Any),
-    ("hard_limit_strategy", Any),
-    ("hard_limit_tokens", Any),
-    ("idle_watchdog_attempts", Int),
+    ("done_sentinel", Only(Shape::Str)),
+    ("exit_when_verified", Only(Shape::Bool)),
+    ("hard_limit_strategy", Only(compaction::WRITERS)),
+    ("hard_limit_tokens", Only(Shape::Int(1))),
+    ("idle_watchdog_attempts", Only(Shape::Int(0))),
     ("llm_caller", Any),
-    ("loop_detect_block", Any),
-    ("loop_detect_skip", Any),
-    ("loop_detect_warn", Any),
-    ("mask_callback", Any),
-    ("max_iterations", Any),
-    ("max_nudges", Any),
+    ("loop_detect_block", Only(Shape::Int(0))),
+    ("loop_detect_skip", Only(Shape::Int(0))),
+    ("loop_detect_warn", Only(Shape::Int(0))),
+    ("mask_callback", Only(Shape::Closure)),
+    ("max_iterations", Only(Shape::Int(0))),
+    ("max_nudges", Only(Shape::Int(0))),
     ("mcp_servers", Any),
     ("native_tool_fallback", Any),
     ("nudge", Any),
     ("permissions", Any),
-    ("persist_path", Any),
-    ("persistent", Any),
+    ("persist_path", Only(Shape::Text)),
+    ("persistent", Only(Shape::Bool)),
     ("post_turn_callback", Any),
     ("profile", Any),
     ("progress_tool", Any),
     ("recitation", Any),
     ("reminders", Any),
-    ("require_successful_tools", Any),
-    ("resume_path", Any),
+    ("require_successful_tools", Only(Shape::Names)),
+    ("resume_path", Only(Shape::Text)),
     ("root_task", Any),
     ("skill_catalog", Any),
     ("skill_match", Any),
     ("skills", Any),
-    ("stop_after_successful_tools", Any),
-    ("summarize_prompt", Any),
+    ("stop_after_successful_tools", Only(Shape::Names)),
+    ("summarize_prompt", Only(Shape::Text)),
     ("task_ledger", Any),
-    ("token_budget", Any),
-    ("tool_backoff_ms", Any),
-    ("tool_errors", Any),
+    ("token_budget", Only(Shape::Int(1))),
+    ("tool_backoff_ms", Only(Shape::Int(0))),
+    ("tool_errors", Only(Shape::Word(&["report", "raise", "silent"]))),
     ("tool_examples", Any),
-    ("tool_output_max_chars", Any),
-    ("tool_retries", Any),
-    ("turn_policy", Any),
-    ("wake_interval_ms", Int),
-    ("watch_paths", Any),
+    ("tool_output_max_chars", Only(Shape::Int(1))),
+    ("tool_retries", Only(Shape::Int(0))),
+    ("turn_policy", Only(shape::TURN_POLICY)),
+    ("wake_interval_ms", Only(Shape::Int(0))),
+    ("watch_paths", Only(Shape::Names)),
     ("working_files", Any),
-];
-
-/// Options of which a wrong value is refused, because it limits, protects or changes what is run.
-const CHECKED: &[(&str, Shape)] = &[
-    ("done_sentinel", Shape::Str),
-    ("exit_when_verified", Shape::Bool),
-    ("loop_detect_block", Shape::Int(0)),
-    ("loop_detect_skip", Shape::Int(0)),
-    ("loop_detect_warn", Shape::Int(0)),
-    ("max_iterations", Shape::Int(0)),
-    ("max_nudges", Shape::Int(0)),
-    ("persistent", Shape::Bool),
-    ("require_successful_tools", Shape::Names),
-    ("session_id", Shape::Str),
-    ("stop_after_successful_tools", Shape::Names),
-    ("token_budget", Shape::Int(1)),
-    ("tool_backoff_ms", Shape::Int(0)),
-    ("tool_errors", Shape::Word(&["report", "raise", "silent"])),
-    ("tool_format", Shape::Word(&["native", "text", "auto"])),
-    ("tool_output_max_chars", Shape::Int(1)),
-    ("tool_retries", Shape::Int(0)),
-    ("turn_policy", shape::TURN_POLICY),
 ];
 
 /// Options of the contract that nothing here can do yet. They are refused: one that is accepted is relied on.
@@ -291,10 +270,9 @@ impl LoopConfig {
         mut options: Map<String, Json>,
         default_format: Format,
     ) -> Result<LoopConfig, ConfigError> {
-        for (key, shape) in CHECKED {
-            let value = options.get(*key).unwrap_or(&Json::Null);
-            shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
-        }
+        let of_calls = call_options().filter(|(name, _)| ["session_id", "tool_format"].contains(name));
+        check_values(OPTIONS.iter().copied().chain(of_calls), &options)
+            .map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
         for key in NOT_YET {
             let off = matches!(options.get(*key), None | Some(Json::Null | Json::Bool(false)));
             let empty = options.get(*key).and_then(Json::as_array).is_some_and(Vec::is_empty);

@@ -88,6 +88,8 @@ codes! {
         "Annotate the variable with its type, or use `schema_expect` or `schema_is`.";
     CONSTRAINT_METHOD = "W0111", "A method that the interface in the `where` clause of the function does not have.",
         "Call a method of the interface, or add this one to it.";
+    OPTION_SLIP = "W0112", "An option of a model call or a loop that has no effect: its name is close to a known one, or its value is of another type.",
+        "Write the name or the type that the message names; `harn explain llm_call` and `harn explain agent_loop` list all options.";
     UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",
@@ -181,9 +183,14 @@ pub fn is_certain(code: &str) -> bool {
     .contains(&code)
 }
 
+/// Whether a finding with this code is about an option without effect, of which the call itself tells when it runs.
+pub fn is_slip(code: &str) -> bool {
+    code == OPTION_SLIP
+}
+
 /// Whether a finding with this code is an error for `harn check`, also where running a program goes on.
 pub fn is_error(code: &str) -> bool {
-    is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD].contains(&code)
+    is_certain(code) || [ARGUMENT_COUNT, UNKNOWN_FIELD, OPTION_SLIP].contains(&code)
 }
 
 #[cfg(test)]

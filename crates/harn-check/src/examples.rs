@@ -180,6 +180,11 @@ pub const EXAMPLES: &[Example] = &[
         "interface Named { fn name(self) -> string }\nstruct Dog { n: string }\nimpl Dog { fn name(self) -> string { self.n } }\nfn show<T>(x: T) where T: Named { println(x.title()) }\nshow(Dog {n: \"Rex\"})\n",
         "interface Named { fn name(self) -> string }\nstruct Dog { n: string }\nimpl Dog { fn name(self) -> string { self.n } }\nfn show<T>(x: T) where T: Named { println(x.name()) }\nshow(Dog {n: \"Rex\"})\n",
     ),
+    program(
+        "W0112",
+        "println(llm_call(\"Hi\", nil, {provider: \"mock\", temprature: 0.2}).text)\n",
+        "println(llm_call(\"Hi\", nil, {provider: \"mock\", temperature: 0.2}).text)\n",
+    ),
     with(
         "P0100",
         "import { twice } from \"numbrs\"\nprintln(twice(2))\n",

@@ -39,7 +39,7 @@ mod types;
 mod walk;
 mod world;
 
-pub use codes::{CODES, CodeDoc, is_certain, is_error};
+pub use codes::{CODES, CodeDoc, is_certain, is_error, is_slip};
 pub use examples::{EXAMPLES, Example, example};
 pub use lints::{MaxTools, lint_program, lint_template_file};
 pub use preflight::{Located, check_templates};

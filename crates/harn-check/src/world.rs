@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harn_front::Through;
 use harn_syntax::ast::Program;
-use harn_syntax::signature::Signature;
+use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
 
 /// The names that exist without declaration.
 pub trait Signatures {
@@ -22,6 +22,18 @@ pub trait Signatures {
     /// What is known of calls of a method of values of a type.
     fn method(&self, _type_name: &'static str, _name: &str) -> Option<Signature> {
         None
+    }
+
+    /// What is wrong with the options of a model call or a loop; `set` is the parameter's type. `complete` says that nothing
+    /// is given besides these, and all values are known.
+    fn wrong_options(
+        &self,
+        _builtin: &str,
+        _set: &str,
+        _given: &[GivenOption],
+        _complete: bool,
+    ) -> Vec<OptionProblem> {
+        Vec::new()
     }
 
     /// The methods of values of a type, for suggestions.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use harn_check::{Signatures, Source, World, check_program, is_certain};
 use harn_syntax::Severity;
-use harn_syntax::signature::Signature;
+use harn_syntax::signature::{GivenOption, OptionProblem, Signature};
 use harn_vm::{Builtin, Vm};
 
 /// Builtins that the conformance suite calls and no crate has yet.
@@ -33,6 +33,16 @@ impl Signatures for Names {
 
     fn builtin(&self, name: &str) -> Option<Signature> {
         self.0.builtin(name).map(Builtin::check_signature)
+    }
+
+    fn wrong_options(
+        &self,
+        builtin: &str,
+        set: &str,
+        given: &[GivenOption],
+        complete: bool,
+    ) -> Vec<OptionProblem> {
+        harn_runtime::wrong_options(builtin, set, given, complete)
     }
 
     fn method(&self, type_name: &'static str, name: &str) -> Option<Signature> {

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use harn_check::{Signatures, Source, World, check_program, is_certain};
-use harn_syntax::signature::{self, Kinds, Parameter, Signature};
+use harn_syntax::signature::{self, GivenOption, Kinds, OptionProblem, Parameter, Signature};
 use harn_vm::{Builtin, Vm};
 
 /// The table of a machine, as the command line passes it on.
-struct Table(Rc<Vm>);
+pub(crate) struct Table(pub(crate) Rc<Vm>);
 
 impl Signatures for Table {
     fn is_builtin(&self, name: &str) -> bool {
@@ -27,6 +27,16 @@ impl Signatures for Table {
         self.0.builtin(name).map(Builtin::check_signature)
     }
 
+    fn wrong_options(
+        &self,
+        builtin: &str,
+        set: &str,
+        given: &[GivenOption],
+        complete: bool,
+    ) -> Vec<OptionProblem> {
+        harn_runtime::wrong_options(builtin, set, given, complete)
+    }
+
     fn method(&self, type_name: &'static str, name: &str) -> Option<Signature> {
         self.0.method(type_name, name).map(Builtin::check_signature)
     }
@@ -36,7 +46,7 @@ impl Signatures for Table {
     }
 }
 
-fn machine() -> Rc<Vm> {
+pub(crate) fn machine() -> Rc<Vm> {
     harn_runtime::vm_builder(Rc::new(harn_system::Memory::new())).build()
 }
 

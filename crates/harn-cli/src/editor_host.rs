@@ -7,6 +7,7 @@ use harn_check::{Settings, World};
 use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
 use harn_lsp::{Host, Word};
 use harn_syntax::Diagnostic;
+use harn_syntax::signature::{CALL_OPTIONS, LOOP_OPTIONS};
 use harn_system::{Real, System};
 use harn_vm::{Builtin, Vm};
 
@@ -152,19 +153,16 @@ impl Host for MachineHost {
         let Some(word) = self.builtin(builtin) else { return Vec::new() };
         let Some(ty) = word.types.get(param) else { return Vec::new() };
         let keys = shape_keys(ty);
-        if !keys.is_empty() || !word.params[param].starts_with("opt") {
-            return keys;
-        }
         // Calls of models take their options from tables of their own.
-        let mut keys: Vec<String> = match builtin {
-            "agent_loop" | "agent_turn" => {
+        let mut keys: Vec<String> = match ty.trim_end_matches('?') {
+            LOOP_OPTIONS => {
                 let own = harn_runtime::loop_options().into_iter();
-                own.filter(|(_, in_force)| *in_force).map(|(name, _)| name.to_owned()).collect()
+                own.filter(|option| option.works).map(|option| option.name.to_owned()).collect()
             }
-            name if name.starts_with("llm_") => Vec::new(),
+            CALL_OPTIONS => Vec::new(),
             _ => return keys,
         };
-        keys.extend(harn_runtime::call_options().into_iter().map(str::to_owned));
+        keys.extend(harn_runtime::call_options().into_iter().map(|(name, _)| name.to_owned()));
         keys.sort();
         keys.dedup();
         keys

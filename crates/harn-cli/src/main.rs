@@ -8,6 +8,7 @@
 mod acp;
 mod alloc;
 mod args;
+mod at_once;
 mod cmd;
 mod conformance;
 mod dap;

@@ -343,15 +343,28 @@ impl Program {
         diagnostics.map(|d| self.problem(d, std::mem::take(&mut plain))).collect()
     }
 
-    /// Parses, checks and compiles; gives the program and the warnings, or everything that was found.
-    fn load(&self, vm: &Vm) -> Result<(harn_vm::Program, Vec<Problem>), Vec<Problem>> {
+    /// Parses, checks and compiles; gives the program and the warnings, or everything that was found. The second list is of
+    /// warnings that the program runs into at once.
+    fn load(&self, vm: &Vm) -> Result<(harn_vm::Program, Vec<Problem>, Vec<Problem>), Vec<Problem>> {
         let tree = self.parse()?;
         let mut found = self.findings_on(vm, &tree, &**vm.system());
         if found.iter().any(is_error) {
             return Err(found);
         }
-        match self.compile(vm, tree) {
-            Ok(program) => Ok((program, found)),
+        // The call itself tells of options without effect.
+        found.retain(|problem| !harn_check::is_slip(problem.diagnostic.code));
+        match self.compile(vm, tree.clone()) {
+            Ok(program) => {
+                let own = |problem: &Problem| {
+                    problem.file.as_ref().is_some_and(|file| file.name() == self.source.name)
+                };
+                let reached = |problem: &Problem| {
+                    let place = problem.diagnostic.span.filter(|_| own(problem));
+                    place.is_some_and(|place| crate::at_once::reaches(&tree, place))
+                };
+                let (soon, found) = found.into_iter().partition(reached);
+                Ok((program, found, soon))
+            }
             Err(errors) => {
                 found.extend(errors);
                 Err(found)
@@ -378,6 +391,16 @@ impl harn_check::Signatures for Names<'_> {
 
     fn builtin(&self, name: &str) -> Option<harn_syntax::signature::Signature> {
         self.0.builtin(name).map(harn_vm::Builtin::check_signature)
+    }
+
+    fn wrong_options(
+        &self,
+        builtin: &str,
+        set: &str,
+        given: &[harn_syntax::signature::GivenOption],
+        complete: bool,
+    ) -> Vec<harn_syntax::signature::OptionProblem> {
+        harn_runtime::wrong_options(builtin, set, given, complete)
     }
 
     fn method(&self, type_name: &'static str, name: &str) -> Option<harn_syntax::signature::Signature> {
@@ -462,6 +485,8 @@ pub(crate) struct Prepared {
     loaded: harn_vm::Program,
     /// Findings that do not keep it from running.
     pub(crate) warnings: Vec<Problem>,
+    /// Those that it runs into at once: they are told unless its own error tells of them.
+    soon: Vec<Problem>,
     project: Value,
     dir: PathBuf,
     hooked: std::cell::Cell<bool>,
@@ -520,13 +545,22 @@ pub(crate) fn prepare(
             Some(_) => harn_runtime::refuse_event_log(&Real::new()),
         })
         .map_err(refused)?;
-    let (loaded, warnings) = program.load(&vm).map_err(End::Refused)?;
+    let (loaded, warnings, soon) = program.load(&vm).map_err(End::Refused)?;
     if let Some(watch) = options.watch.take() {
         harn_runtime::rehearse_calls(&vm, &program.source.dir, watch);
     }
     options.traffic.apply(&vm, &program.source.dir).map_err(refused)?;
     let dir = program.dir().to_owned();
-    Ok(Prepared { vm, loaded, warnings, project, dir, hooked: std::cell::Cell::new(false) })
+    Ok(Prepared { vm, loaded, warnings, soon, project, dir, hooked: std::cell::Cell::new(false) })
+}
+
+/// Whether an error is about the same line as a finding.
+fn tells_of(error: Option<&Problem>, finding: &Problem) -> bool {
+    let line = |problem: &Problem| {
+        let file = problem.file.as_ref()?;
+        Some((file.name().to_owned(), file.line(problem.diagnostic.span?.start)))
+    };
+    error.and_then(line).is_some_and(|place| Some(place) == line(finding))
 }
 
 /// Runs a program. `warn` hears of warnings before it starts; `ready` gets the means to stop it.
@@ -545,7 +579,7 @@ pub(crate) fn run(
     if options.trace {
         harn_runtime::keep_attempts(&vm);
     }
-    prepared.warnings.iter().for_each(warn);
+    prepared.warnings.iter().for_each(&warn);
     let running = prepared.run(options.entry.as_deref(), task(&options));
     let ran = match &options.journal {
         None => block_on(running),
@@ -569,7 +603,13 @@ pub(crate) fn run(
     if let Some(summary) = options.trace.then(|| harn_runtime::attempts_summary(&vm)).flatten() {
         vm.system().write_err(&summary);
     }
-    program.end(&vm, &outcome)
+    let end = program.end(&vm, &outcome);
+    let failure = match &end {
+        End::Failed(problem) => Some(&**problem),
+        _ => None,
+    };
+    prepared.soon.iter().filter(|problem| !tells_of(failure, problem)).for_each(warn);
+    end
 }
 
 /// What a journal holds its program by.

@@ -55,6 +55,7 @@ mod llm_layers;
 mod llm_replay;
 mod llm_tables;
 mod mailbox;
+mod option_check;
 mod policy;
 mod rehearsal;
 mod reminders;
@@ -84,19 +85,35 @@ pub use listing::{check_provider, describe_model, list_models, list_providers, m
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
+pub use option_check::wrong_options;
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use session_store::configure_sessions;
 pub use skill_files::install_skills;
 
-/// Returns the names of the options of a model call.
-pub fn call_options() -> Vec<&'static str> {
-    harn_llm::options::call_options().collect()
+/// Returns the options of a model call, and what they must be where the table says it.
+pub fn call_options() -> Vec<(&'static str, Option<String>)> {
+    harn_llm::options::call_options().map(|(name, expected)| (name, expected.words())).collect()
 }
 
-/// Returns the names of the options that a loop has besides those of its calls, and whether they are in force.
-pub fn loop_options() -> Vec<(&'static str, bool)> {
+/// An option that a loop has besides those of its calls.
+pub struct LoopOption {
+    /// Its name.
+    pub name: &'static str,
+    /// What it must be, where the table says it.
+    pub takes: Option<String>,
+    /// Whether it is in force.
+    pub works: bool,
+}
+
+/// Returns the options that a loop has besides those of its calls.
+pub fn loop_options() -> Vec<LoopOption> {
     use harn_agent::config::{NOT_YET, OPTIONS};
-    OPTIONS.iter().map(|(name, _)| (*name, !NOT_YET.contains(name))).collect()
+    let option = |(name, expected): &(&'static str, harn_llm::options::Expected)| LoopOption {
+        name,
+        takes: expected.words(),
+        works: !NOT_YET.contains(name),
+    };
+    OPTIONS.iter().map(option).collect()
 }
 
 /// Keeps account of the model calls of a program from now on, for [`attempts_summary`].

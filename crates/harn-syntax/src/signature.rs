@@ -5,9 +5,59 @@
 //! that is called with two arguments, `{width?: int, height?: int}` for a dict of options, `any`. A `?` at the end
 //! says that the argument may be left out; nil means the same then. `text` is what has a printed form of one line:
 //! strings, numbers, bools, durations and enum values. A `!` at the start says that the builtin finds words of its own
-//! for a value of another type and for a missing one.
+//! for a value of another type and for a missing one. `call_options` and `loop_options` are dicts whose names and
+//! values are in the tables of model calls and loops.
 
 use crate::suggest::nearest;
+
+/// The type of the options of a model call.
+pub const CALL_OPTIONS: &str = "call_options";
+
+/// The type of the options of a loop: those of its calls and its own.
+pub const LOOP_OPTIONS: &str = "loop_options";
+
+/// A value that stands in the text of a program.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Literal {
+    /// `nil`
+    Nil,
+    /// `true` or `false`
+    Bool(bool),
+    /// An int.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A duration, in milliseconds.
+    Duration(i64),
+    /// Text without interpolation.
+    Str(String),
+    /// A list of such values.
+    List(Vec<Literal>),
+    /// A dict of such values.
+    Dict(Vec<(String, Literal)>),
+    /// A closure.
+    Closure,
+}
+
+/// An entry of a dict of options in the text of a program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GivenOption {
+    /// Its name.
+    pub name: String,
+    /// Its value, where the text says it.
+    pub value: Option<Literal>,
+}
+
+/// What the tables of model calls and loops say of an option.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionProblem {
+    /// The option; empty when it is about several.
+    pub name: String,
+    /// What is wrong, as the call says it.
+    pub text: String,
+    /// Whether the call fails. Otherwise it warns, and goes on without the option.
+    pub fails: bool,
+}
 
 /// Kinds of values, as a set of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +73,8 @@ macro_rules! kinds {
             ("any", u32::MAX),
             ("function", Kinds::CLOSURE.0 | Kinds::BUILTIN.0),
             ("text", Kinds::TEXT.0),
+            (CALL_OPTIONS, Kinds::DICT.0),
+            (LOOP_OPTIONS, Kinds::DICT.0),
         ];
     };
 }
@@ -269,7 +321,8 @@ pub fn words(ty: &str) -> String {
         let end = end_of_branch(rest.as_bytes(), 0);
         let part = rest[..end].trim();
         let word = part.split(['<', '(', '{']).next().unwrap_or_default();
-        let word = if word.is_empty() { "dict" } else { word };
+        let word =
+            if word.is_empty() || word == CALL_OPTIONS || word == LOOP_OPTIONS { "dict" } else { word };
         if !parts.contains(&word) {
             parts.push(word);
         }

@@ -1,6 +1,5 @@
 //! The options of a loop that waits.
 
-use harn_llm::options::Shape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -9,15 +8,14 @@ use crate::error::ConfigError;
 /// How long an idle daemon waits between two looks, when it has no timer: the last one stays.
 pub const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
 
-/// What they must be.
-const OPTIONS: [(&str, Shape); 7] = [
-    ("daemon", Shape::Bool),
-    ("persist_path", Shape::Text),
-    ("resume_path", Shape::Text),
-    ("wake_interval_ms", Shape::Int(0)),
-    ("watch_paths", Shape::Names),
-    ("consolidate_on_idle", Shape::Bool),
-    ("idle_watchdog_attempts", Shape::Int(0)),
+/// The options that only a daemon has.
+const OPTIONS: [&str; 6] = [
+    "persist_path",
+    "resume_path",
+    "wake_interval_ms",
+    "watch_paths",
+    "consolidate_on_idle",
+    "idle_watchdog_attempts",
 ];
 
 /// What a daemon is told.
@@ -43,13 +41,9 @@ impl DaemonConfig {
     /// # Errors
     /// A wrong type, or an option of daemons in a loop that is none.
     pub fn from_options(options: &Map<String, Json>) -> Result<Option<DaemonConfig>, ConfigError> {
-        for (key, shape) in OPTIONS {
-            let value = options.get(key).unwrap_or(&Json::Null);
-            shape.check(key, value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
-        }
         let given = |key: &str| options.get(key).filter(|value| !value.is_null());
         if given("daemon") != Some(&Json::Bool(true)) {
-            let stray = OPTIONS.iter().map(|(key, _)| *key).filter(|key| *key != "daemon").find(|key| {
+            let stray = OPTIONS.into_iter().find(|key| {
                 let off = |value: &&Json| {
                     **value != Json::Bool(false) && value.as_array().is_none_or(|l| !l.is_empty())
                 };

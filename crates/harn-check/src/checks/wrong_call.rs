@@ -2,13 +2,15 @@
 //! options. What a parameter takes comes from the table of builtins, and so do the words.
 
 use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
-use harn_syntax::signature::{self, Kinds, Parameter, Signature};
+use harn_syntax::habits::method_help;
+use harn_syntax::signature::{
+    self, CALL_OPTIONS, GivenOption, Kinds, LOOP_OPTIONS, Literal, OptionProblem, Parameter, Signature,
+};
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::codes::{OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
 use crate::pass::Pass;
 use crate::scope::Lookup;
-use crate::suggest::nearest;
 use crate::types::Ty;
 
 /// Looks at the call of a name that no scope knows.
@@ -62,7 +64,10 @@ fn of_struct<'a>(pass: &mut Pass<'a>, object: &'a Expr, name: &Ident) {
 fn unknown_method(pass: &mut Pass<'_>, name: &Ident, owner: &str, names: Vec<&str>) {
     let message = format!("unknown method `{}` on {owner}", name.name);
     let mut diagnostic = Diagnostic::warning(message).with_code(UNKNOWN_METHOD).at(name.span);
-    diagnostic.help = nearest(&name.name, names).map(|near| format!("did you mean `{near}`?"));
+    let mut names = names;
+    names.sort_unstable();
+    names.dedup();
+    diagnostic.help = method_help(&name.name, owner, &names);
     pass.report(diagnostic);
 }
 
@@ -96,6 +101,9 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
         (ExprKind::Dict(items), _) if parameter.ty.starts_with('{') => {
             return items.iter().filter_map(|item| option(name, parameter.ty, item)).collect();
         }
+        (ExprKind::Dict(items), _) if is_option_set(parameter.ty) => {
+            return option_set(pass, name, parameter.ty.trim_end_matches('?'), items, value.span);
+        }
         _ => {}
     }
     Vec::new()
@@ -104,6 +112,69 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
 /// The kind of a value whose type is known, and the word for it.
 fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static str)> {
     kind(e).or_else(|| pass.infer(e).word().map(|word| (Kinds::named(word), word)))
+}
+
+fn is_option_set(ty: &str) -> bool {
+    [CALL_OPTIONS, LOOP_OPTIONS].contains(&ty.trim_end_matches('?'))
+}
+
+/// What is wrong with the options of a model call or a loop, as their tables say.
+fn option_set(pass: &Pass<'_>, name: &str, set: &str, items: &[DictItem], dict: Span) -> Vec<Diagnostic> {
+    let entries: Vec<(&Ident, &Expr)> = items
+        .iter()
+        .filter_map(|item| match item {
+            DictItem::Entry { key, value } => Some((key, value)),
+            _ => None,
+        })
+        .collect();
+    let given: Vec<GivenOption> = entries
+        .iter()
+        .map(|(key, value)| GivenOption { name: key.name.to_string(), value: literal(value) })
+        .collect();
+    let complete = entries.len() == items.len() && given.iter().all(|option| option.value.is_some());
+    let found = pass.world.signatures.wrong_options(name, set, &given, complete);
+    let diagnostic = |problem: OptionProblem| {
+        let place = entries.iter().find(|(key, _)| key.name == problem.name);
+        match (problem.fails, place) {
+            (true, place) => wrong(problem.text, place.map_or(dict, |(_, value)| value.span)),
+            (false, place) => Diagnostic::warning(problem.text)
+                .with_code(OPTION_SLIP)
+                .at(place.map_or(dict, |(key, _)| key.span)),
+        }
+    };
+    found.into_iter().map(diagnostic).collect()
+}
+
+/// The value that an expression says, if it says one.
+fn literal(e: &Expr) -> Option<Literal> {
+    Some(match &e.kind {
+        ExprKind::Nil => Literal::Nil,
+        ExprKind::Bool(value) => Literal::Bool(*value),
+        ExprKind::Int(value) => Literal::Int(*value),
+        ExprKind::Float(value) => Literal::Float(*value),
+        ExprKind::Duration(value) => Literal::Duration(*value),
+        ExprKind::Str(text) => Literal::Str(text.to_string()),
+        ExprKind::Closure { .. } => Literal::Closure,
+        ExprKind::Paren(inner) => return literal(inner),
+        ExprKind::Unary { op: UnaryOp::Neg, operand, .. } => match literal(operand)? {
+            Literal::Int(value) => Literal::Int(value.checked_neg()?),
+            Literal::Float(value) => Literal::Float(-value),
+            Literal::Duration(value) => Literal::Duration(value.checked_neg()?),
+            _ => return None,
+        },
+        ExprKind::List(args) => {
+            let item = |arg: &Arg| if arg.spread { None } else { literal(&arg.value) };
+            Literal::List(args.iter().map(item).collect::<Option<_>>()?)
+        }
+        ExprKind::Dict(items) => {
+            let entry = |item: &DictItem| match item {
+                DictItem::Entry { key, value } => Some((key.name.to_string(), literal(value)?)),
+                _ => None,
+            };
+            Literal::Dict(items.iter().map(entry).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
 }
 
 /// What is wrong with an entry of a dict of options.

@@ -7,6 +7,7 @@ mod modules;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use harn_syntax::signature::{CALL_OPTIONS, LOOP_OPTIONS};
 use harn_vm::{Builtin, Vm, suggest};
 
 use crate::keywords::KEYWORDS;
@@ -138,12 +139,46 @@ fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
         .filter(|line| !line.starts_with("```harn") || line.contains(' '))
         .map(|line| if line.starts_with("```") { "" } else { line })
         .fold(String::new(), |text, line| text + line + "\n");
-    format!("{signature}    {topic}, {}\n\n{}\n", builtin.effect.word(), doc.trim_end())
+    let options = option_set(builtin).map(options_text).unwrap_or_default();
+    format!("{signature}    {topic}, {}\n\n{}\n{options}", builtin.effect.word(), doc.trim_end())
+}
+
+/// The type of a parameter whose options stand in the tables of model calls and loops.
+fn option_set(builtin: &Builtin) -> Option<&'static str> {
+    let types = builtin.params.iter().map(|param| param.ty.trim_start_matches('!').trim_end_matches('?'));
+    types.into_iter().find(|ty| [CALL_OPTIONS, LOOP_OPTIONS].contains(ty))
+}
+
+/// The options of a set: each with what it must be, where its table says it.
+fn options_text(set: &str) -> String {
+    let row = |(name, takes): (&str, Option<String>)| match takes {
+        Some(takes) => format!("  {name}: {takes}\n"),
+        None => format!("  {name}\n"),
+    };
+    let calls = harn_runtime::call_options().into_iter().map(row);
+    let mut text = String::from("\ncall_options\n");
+    text.extend(calls);
+    if set == LOOP_OPTIONS {
+        text.push_str("\nloop_options, besides these\n");
+        let own = harn_runtime::loop_options().into_iter().filter(|option| option.works);
+        text.extend(own.map(|option| row((option.name, option.takes))));
+    }
+    text
 }
 
 /// One entry of a reference page.
 fn markdown(builtin: &Builtin) -> String {
-    format!("`{}` (effect: {})\n\n{}\n", builtin.signature(), builtin.effect.word(), builtin.doc_text())
+    let options = match option_set(builtin) {
+        Some(CALL_OPTIONS) => "\n\n[All options of a model call](../llm/options.md)",
+        Some(_) => "\n\n[All options of a loop](../agents.md), and [those of its calls](../llm/options.md)",
+        None => "",
+    };
+    format!(
+        "`{}` (effect: {}){options}\n\n{}\n",
+        builtin.signature(),
+        builtin.effect.word(),
+        builtin.doc_text()
+    )
 }
 
 fn builtins_by_topic(vm: &Vm) -> BTreeMap<&'static str, Vec<&'static Builtin>> {

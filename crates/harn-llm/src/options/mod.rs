@@ -13,7 +13,7 @@ mod tool_search;
 
 pub use budget::Budget;
 pub(crate) use notices::nearest;
-pub use notices::{Expected, call_options, notices};
+pub use notices::{Expected, Notice, call_options, check_values, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;
 pub use shape::Shape;
@@ -144,9 +144,9 @@ impl CallOptions {
             Some(_) => return Err(OptionError::new("llm_call: transcript must be a transcript dict")),
         };
         let (thinking, reasoning_effort_given) = thinking::parse(&o)?;
-        for (key, shape) in CHECKED {
-            let value = o.get(*key).unwrap_or(&Value::Null);
-            shape.check(key, value).map_err(|e| OptionError::new(e.to_string()))?;
+        if let Some(given) = o.as_object() {
+            let table = call_options().chain(OF_LOOPS.iter().copied());
+            check_values(table, given).map_err(|e| OptionError::new(e.to_string()))?;
         }
         let tools = present(&o, "tools").map_or(Ok(Vec::new()), parse_tools)?;
         Ok(CallOptions {
@@ -215,20 +215,12 @@ fn seconds(o: &Value, key: &str) -> Result<Option<Duration>, OptionError> {
     Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
 }
 
-/// Options of which a wrong value is refused, because it limits, protects or changes what is run. Those of loops are
-/// among them: a call gets them from a loop's `llm_caller`, or by mistake.
-const CHECKED: &[(&str, Shape)] = &[
-    ("api_mode", Shape::Word(&["responses", "chat"])),
-    ("approval_policy", Shape::Map(&Shape::Any)),
-    ("llm_caller", Shape::Closure),
-    ("max_response_bytes", Shape::Int(1)),
-    ("model_tier", Shape::Str),
-    ("output_validation", Shape::Word(&["off", "warn", "error"])),
-    ("permissions", Shape::Map(&Shape::Any)),
-    ("policy", shape::POLICY),
-    ("session_id", Shape::Str),
-    ("tool_format", Shape::Word(&["native", "text", "auto"])),
-    ("turn_policy", shape::TURN_POLICY),
+/// Options of loops that limit or protect: a call gets them from a loop's `llm_caller`, or by mistake.
+const OF_LOOPS: &[(&str, Expected)] = &[
+    ("approval_policy", Expected::Only(Shape::Map(&Shape::Any))),
+    ("llm_caller", Expected::Only(Shape::Closure)),
+    ("permissions", Expected::Only(Shape::Map(&Shape::Any))),
+    ("turn_policy", Expected::Only(shape::TURN_POLICY)),
 ];
 
 fn fallback_chain(o: &Value) -> Vec<String> {

@@ -1,5 +1,8 @@
-//! Options that look like a slip: a name that nobody knows but that is close to one, and a value of a type that makes it
-//! count as absent. The contract accepts both; people want to be told.
+//! The options of a model call, and what they must be: the run-time check, the checker and the pages about them are made
+//! from this table.
+//!
+//! What limits, protects or changes what is run is refused when it is wrong. The rest counts as absent then, and so does a
+//! name that nobody knows; where it is close to a known one, it looks like a slip, and people want to be told.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,9 +10,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::json::Object;
+use crate::options::shape::{self, Shape, ShapeError};
 
 /// What a value must be to have an effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Expected {
     /// Anything, or something that is checked elsewhere.
     Any,
@@ -19,15 +23,30 @@ pub enum Expected {
     Number,
     /// A list.
     List,
+    /// A value of this shape; another one is refused.
+    Only(Shape),
 }
 
-use Expected::{Any, Int, List, Number};
+use Expected::{Any, Int, List, Number, Only};
+
+impl Expected {
+    /// Returns it in words; nothing for what the table does not say.
+    pub fn words(&self) -> Option<String> {
+        match self {
+            Any => None,
+            Int => Some("an int".to_owned()),
+            Number => Some("a number".to_owned()),
+            List => Some("a list".to_owned()),
+            Only(shape) => Some(shape.words()),
+        }
+    }
+}
 
 /// The options of a model call.
 const CALL: &[(&str, Expected)] = &[
     ("anthropic_beta_features", Any),
     ("api_key", Any),
-    ("api_mode", Any),
+    ("api_mode", Only(Shape::Word(&["responses", "chat"]))),
     ("audio", Any),
     ("base_url", Any),
     ("budget", Any),
@@ -45,17 +64,17 @@ const CALL: &[(&str, Expected)] = &[
     ("max_cost_usd", Any),
     ("max_input_tokens", Any),
     ("max_output_tokens", Any),
-    ("max_response_bytes", Any),
+    ("max_response_bytes", Only(Shape::Int(1))),
     ("max_tokens", Int),
     ("messages", List),
     ("model", Any),
-    ("model_tier", Any),
+    ("model_tier", Only(Shape::Str)),
     ("on_delta", Any),
     ("output_format", Any),
     ("output_schema", Any),
-    ("output_validation", Any),
+    ("output_validation", Only(Shape::Word(&["off", "warn", "error"]))),
     ("pdf", Any),
-    ("policy", Any),
+    ("policy", Only(shape::POLICY)),
     ("prefill", Any),
     ("presence_penalty", Number),
     ("project_context_profile", Any),
@@ -71,7 +90,7 @@ const CALL: &[(&str, Expected)] = &[
     ("schema_retries", Int),
     ("schema_retry_nudge", Any),
     ("seed", Int),
-    ("session_id", Any),
+    ("session_id", Only(Shape::Str)),
     ("stop", List),
     ("stream", Any),
     ("structural_experiment", Any),
@@ -86,7 +105,7 @@ const CALL: &[(&str, Expected)] = &[
     ("thinking", Any),
     ("timeout", Any),
     ("tool_choice", Any),
-    ("tool_format", Any),
+    ("tool_format", Only(Shape::Word(&["native", "text", "auto"]))),
     ("tool_search", Any),
     ("tools", Any),
     ("top_k", Int),
@@ -97,20 +116,43 @@ const CALL: &[(&str, Expected)] = &[
     ("vision", Any),
 ];
 
-/// Returns the names of the options of a model call, in order.
-pub fn call_options() -> impl Iterator<Item = &'static str> {
-    CALL.iter().map(|(name, _)| *name)
+/// Returns the options of a model call in order, and what they must be.
+pub fn call_options() -> impl Iterator<Item = (&'static str, Expected)> {
+    CALL.iter().copied()
+}
+
+/// Checks the values of a table of which a wrong one is refused.
+///
+/// # Errors
+/// The first that is wrong, in the order of the table.
+pub fn check_values(
+    table: impl IntoIterator<Item = (&'static str, Expected)>,
+    options: &Object,
+) -> Result<(), ShapeError> {
+    table.into_iter().try_for_each(|(key, expected)| match (expected, options.get(key)) {
+        (Only(shape), Some(value)) => shape.check(key, value),
+        _ => Ok(()),
+    })
 }
 
 static CALL_OPTIONS: LazyLock<BTreeMap<&str, Expected>> = LazyLock::new(|| CALL.iter().copied().collect());
 
-/// Returns a sentence for each option that seems to be a slip. `more` are options that the caller knows besides those of a
+/// An option that has no effect, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The option.
+    pub option: String,
+    /// Why it has none.
+    pub text: String,
+}
+
+/// Returns a notice for each option that seems to be a slip. `more` are options that the caller knows besides those of a
 /// model call; `is_provider` knows the keys that hold settings of one provider.
 pub fn notices(
     options: &Object,
     more: &[(&str, Expected)],
     is_provider: impl Fn(&str) -> bool,
-) -> Vec<String> {
+) -> Vec<Notice> {
     let known = |key: &str| {
         let own = more.iter().find(|(name, _)| *name == key).map(|(_, expected)| *expected);
         own.or_else(|| CALL_OPTIONS.get(key).copied())
@@ -118,14 +160,13 @@ pub fn notices(
     let names = || CALL.iter().chain(more).map(|(name, _)| *name);
     let mut out = Vec::new();
     for (key, value) in options {
-        match known(key) {
-            Some(expected) => out.extend(unfit(key, value, expected)),
-            None if key.starts_with('_') || is_provider(key) => {}
-            None => out.extend(
-                nearest(key, names())
-                    .map(|name| format!("unknown option `{key}` has no effect (did you mean `{name}`?)")),
-            ),
-        }
+        let text = match known(key) {
+            Some(expected) => unfit(key, value, expected),
+            None if key.starts_with('_') || is_provider(key) => None,
+            None => nearest(key, names())
+                .map(|name| format!("unknown option `{key}` has no effect (did you mean `{name}`?)")),
+        };
+        out.extend(text.map(|text| Notice { option: key.clone(), text }));
     }
     out
 }
@@ -133,7 +174,7 @@ pub fn notices(
 /// Says when a value counts as absent.
 fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
     let what = match expected {
-        Any => return None,
+        Any | Only(_) => return None,
         Int if value.is_i64() || value.is_u64() => return None,
         Number if value.is_number() => return None,
         List if value.is_array() => return None,
@@ -164,7 +205,8 @@ mod tests {
 
     fn of(options: &Value) -> Vec<String> {
         let more = [("max_iterations", Int)];
-        notices(options.as_object().unwrap(), &more, |key| key == "cashe")
+        let found = notices(options.as_object().unwrap(), &more, |key| key == "cashe");
+        found.into_iter().map(|notice| notice.text).collect()
     }
 
     #[test]

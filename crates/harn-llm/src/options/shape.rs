@@ -89,13 +89,29 @@ fn foreign(value: &Value) -> Option<(&str, &str)> {
 }
 
 impl Shape {
+    /// Returns what it takes, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Any => "any value".to_owned(),
+            Bool => "a bool".to_owned(),
+            Int(least) => format!("an int of at least {least}"),
+            Str => "a string".to_owned(),
+            Text => "a string that is not blank".to_owned(),
+            Word(words) => format!("one of {}", words.join(", ")),
+            Names => "a list of strings".to_owned(),
+            Closure => "a closure".to_owned(),
+            List(_) => "a list".to_owned(),
+            Dict(_) | Map(_) => "a dict".to_owned(),
+        }
+    }
+
     /// Checks the value of the option or field `place`.
     ///
     /// # Errors
     /// The value, or something inside it, has another shape.
     pub fn check(&self, place: &str, value: &Value) -> Result<(), ShapeError> {
-        let wrong = |what: &str| {
-            let problem = format!("must be {what}, got {}", shown(value));
+        let wrong = || {
+            let problem = format!("must be {}, got {}", self.words(), shown(value));
             Err(ShapeError { place: place.to_string(), problem })
         };
         if value.is_null() {
@@ -105,18 +121,18 @@ impl Shape {
         match self {
             Any => Ok(()),
             Bool if value.is_boolean() => Ok(()),
-            Bool => wrong("a bool"),
+            Bool => wrong(),
             Int(least) if value.as_i64().is_some_and(|n| n >= *least) => Ok(()),
-            Int(least) => wrong(&format!("an int of at least {least}")),
+            Int(_) => wrong(),
             Str if value.is_string() => Ok(()),
-            Str => wrong("a string"),
+            Str => wrong(),
             Text if name(value) => Ok(()),
-            Text => wrong("a string that is not blank"),
+            Text => wrong(),
             Word(words) if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(()),
-            Word(words) => wrong(&format!("one of {}", words.join(", "))),
+            Word(_) => wrong(),
             Names if name(value) => Ok(()),
             Names => match value.as_array().map(|list| list.iter().position(|item| !name(item))) {
-                None => wrong("a list of strings"),
+                None => wrong(),
                 Some(None) => Ok(()),
                 Some(Some(at)) => {
                     let item = value.get(at).unwrap_or(&Value::Null);
@@ -125,22 +141,22 @@ impl Shape {
                 }
             },
             Closure if foreign(value).is_some() => Ok(()),
-            Closure => wrong("a closure"),
+            Closure => wrong(),
             List(inner) => match value.as_array() {
-                None => wrong("a list"),
+                None => wrong(),
                 Some(list) => list
                     .iter()
                     .enumerate()
                     .try_for_each(|(at, item)| inner.check(&format!("{place}[{at}]"), item)),
             },
             Map(inner) => match value.as_object().filter(|_| foreign(value).is_none()) {
-                None => wrong("a dict"),
+                None => wrong(),
                 Some(map) => {
                     map.iter().try_for_each(|(key, item)| inner.check(&format!("{place}.{key}"), item))
                 }
             },
             Dict(fields) => match value.as_object().filter(|_| foreign(value).is_none()) {
-                None => wrong("a dict"),
+                None => wrong(),
                 Some(map) => {
                     map.iter().try_for_each(|(key, item)| match fields.iter().find(|(name, _)| name == key) {
                         Some((_, shape)) => shape.check(&format!("{place}.{key}"), item),

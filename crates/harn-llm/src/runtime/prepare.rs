@@ -151,7 +151,7 @@ impl LlmRuntime {
     pub fn notice_slips(&self, options: &Value, more: &[(&str, Expected)]) {
         let is_provider = |key: &str| self.config().provider(key).is_some();
         let found = options.as_object().map(|options| notices(options, more, is_provider));
-        found.iter().flatten().for_each(|text| self.warn_once(text));
+        found.iter().flatten().for_each(|notice| self.warn_once(&notice.text));
     }
 
     fn env_seconds(&self, name: &str) -> Option<Duration> {

@@ -43,7 +43,7 @@ builtins! {
     /// let r = agent_loop("2 + 3?", nil, {provider: "mock", tools: tools})
     /// println("${r.status}: ${r.visible_text} ${r.tools_used}") // -> done: It is 5. [add]
     /// ```
-    Llm async fn agent_loop(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
+    Llm async fn agent_loop(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "loop_options?") -> "dict" {
         super::llm::check_system("agent_loop", &system)?;
         driver::run(&cx, &prompt, &system, &options).await?
     }
@@ -94,7 +94,7 @@ builtins! {
     /// ```harn
     /// println(agent("scout", {provider: "mock"})) // -> {_type: agent, name: scout, provider: mock}
     /// ```
-    Pure fn agent(cx, name: Text, config: Value as "dict?") -> "dict" {
+    Pure fn agent(cx, name: Text, config: Value as "loop_options?") -> "dict" {
         let mut dict = config.to_dict().map(|d| (*d).clone()).unwrap_or_default();
         dict.insert("_type", "agent");
         dict.insert("name", &*name);

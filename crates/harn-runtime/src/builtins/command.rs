@@ -89,7 +89,7 @@ builtins! {
     /// ```harn
     /// println(command_llm_risk_scan({request: {command: "ls"}}).scan_kind) // -> deterministic_fallback
     /// ```
-    State fn command_llm_risk_scan(cx, context: Value as "dict", options: Value as "dict?") -> "dict" {
+    State fn command_llm_risk_scan(cx, context: Value as "dict", options: Value as "{provider?: string, model?: string}?") -> "dict" {
         let mut found = scan(cx, &to_json(&context));
         let options = to_json(&options);
         found["llm"] = json!({"used": false, "provider": options["provider"], "model": options["model"]});

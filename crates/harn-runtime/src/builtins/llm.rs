@@ -28,7 +28,7 @@ builtins! {
     /// llm_mock({text: "Paris."})
     /// println(llm_call("The capital of France?", nil, {provider: "mock"}).text) // -> Paris.
     /// ```
-    Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
+    Llm async fn llm_call(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "call_options?") -> "dict" {
         call_once(&cx, &prompt, &system, &options).await?
     }
 
@@ -39,7 +39,7 @@ builtins! {
     /// let r = llm_call_safe("Hi", nil, {provider: "mock"})
     /// println("${r.ok} ${r.error.category}") // -> false rate_limit
     /// ```
-    Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
+    Llm async fn llm_call_safe(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "call_options?") -> "dict" {
         let given = options;
         check_system("llm_call_safe", &system)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &given));
@@ -58,7 +58,7 @@ builtins! {
     /// let schema = {type: "object", properties: {answer: {type: "integer"}}, required: ["answer"]}
     /// println(llm_call_structured("The answer?", schema, {provider: "mock"}).answer) // -> 42
     /// ```
-    Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "dict?") -> "any" {
+    Llm async fn llm_call_structured(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "call_options?") -> "any" {
         live::refuse("llm_call_structured", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
@@ -78,7 +78,7 @@ builtins! {
     /// let r = llm_call_structured_safe("x", {type: "object"}, {provider: "mock", retries: 0})
     /// println("${r.ok} ${r.error.category}") // -> false schema_validation
     /// ```
-    Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "dict?") -> "dict" {
+    Llm async fn llm_call_structured_safe(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "call_options?") -> "dict" {
         live::refuse("llm_call_structured_safe", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
@@ -93,7 +93,7 @@ builtins! {
     /// let r = llm_call_structured_result("x", {type: "object"}, {provider: "mock"})
     /// println("${r.ok} ${r.data} ${r.extracted_json} ${r.attempts}") // -> true {a: 1} true 1
     /// ```
-    Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "dict?") -> "dict" {
+    Llm async fn llm_call_structured_result(cx, prompt: Value as "any?", schema: Value as "any?", options: Value as "call_options?") -> "dict" {
         live::refuse("llm_call_structured_result", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         let (prompt, schema) = (prompt_json(&prompt), given(&schema));
@@ -106,7 +106,7 @@ builtins! {
     /// ```harn
     /// println(llm_completion("let total = ", ";", nil, {provider: "mock"}).text) // -> Mock completion after 12 chars before 1 chars
     /// ```
-    Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "text?", system: Value as "!text?", options: Value as "dict?") -> "dict" {
+    Llm async fn llm_completion(cx, prefix: Text, suffix: Value as "text?", system: Value as "!text?", options: Value as "call_options?") -> "dict" {
         live::refuse("llm_completion", &options)?;
         check_system("llm_completion", &system)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
@@ -131,7 +131,7 @@ builtins! {
     /// for chunk in llm_stream("Count", nil, {provider: "mock"}) { print("[${chunk}]") }
     /// println("") // -> [one ][two]
     /// ```
-    Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "dict?") -> "channel<string>" {
+    Llm async fn llm_stream(cx, prompt: Value as "any?", system: Value as "!text?", options: Value as "call_options?") -> "channel<string>" {
         live::refuse("llm_stream", &options)?;
         let (runtime, options) = (runtime(&cx), CallOptions::new(&cx, &options));
         check_system("llm_stream", &system)?;
@@ -170,7 +170,7 @@ builtins! {
     /// let caller = default_llm_caller({provider: "mock", handlers: [loud]})
     /// println(caller({prompt: "hi"}).text) // -> Mock response to 1-word prompt: HI
     /// ```
-    Llm fn default_llm_caller(cx, options: Value as "dict?") -> "closure" {
+    Llm fn default_llm_caller(cx, options: Value as "call_options?") -> "closure" {
         let mut defaults = dict(&options);
         let handlers = match defaults.remove("handlers") {
             None => Value::list(Vec::new()),

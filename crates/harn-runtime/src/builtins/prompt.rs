@@ -26,7 +26,7 @@ builtins! {
     /// println(e.system == "You help.\n\nTick items.") // -> true
     /// println(e.fragments[1].reason) // -> tool(s) present: todo
     /// ```
-    Pure fn prompt_explain(cx, options: Value as "!dict?") -> "dict" {
+    Pure fn prompt_explain(cx, options: Value as "!call_options?") -> "dict" {
         let options = match options.to_dict() {
             Some(_) => Json::Object(crate::convert::options(&options)),
             None => to_json(&options),
@@ -44,7 +44,7 @@ builtins! {
     /// let list = agent_build_turn_system_fragments(nil, {system: "Base.", persistent: true}, 0)
     /// println(list.map({ f -> f.id })) // -> [primary:system, primary:loop_contract]
     /// ```
-    Pure async fn agent_build_turn_system_fragments(cx, session: Value as "dict?", options: Value as "dict?", iteration: Value as "int?") -> "list<dict>" {
+    Pure async fn agent_build_turn_system_fragments(cx, session: Value as "dict?", options: Value as "loop_options?", iteration: Value as "int?") -> "list<dict>" {
         let list = turn(&cx, &session, &options, &iteration).await?;
         list.iter().map(|f| from_json(&f.to_json())).collect::<Vec<Value>>()
     }
@@ -54,7 +54,7 @@ builtins! {
     /// ```harn
     /// println(agent_build_turn_system(nil, {system: "Base."}, 0)) // -> Base.
     /// ```
-    Pure async fn agent_build_turn_system(cx, session: Value as "dict?", options: Value as "dict?", iteration: Value as "int?") -> "string" {
+    Pure async fn agent_build_turn_system(cx, session: Value as "dict?", options: Value as "loop_options?", iteration: Value as "int?") -> "string" {
         let list = turn(&cx, &session, &options, &iteration).await?;
         let bodies: Vec<&str> = list.iter().map(|f| f.body.trim()).collect();
         bodies.join("\n\n")

@@ -88,6 +88,7 @@ builtins! {
     /// ```
     Pure fn tool_define(cx, args: Rest) -> "dict" {
         if let Some(config) = args.0.get(3).and_then(Value::as_dict) {
+            check_keys(config)?;
             let given = |key| config.get_str(key).filter(|value| !value.is_nil());
             let wrong = |key: &str, what: &str, value: &Value| {
                 Err(Error::type_error(format!("tool_define: {key} must be {what}, got {}", value.type_name())))
@@ -446,4 +447,32 @@ pub(crate) fn result_text(value: &Value) -> String {
         return Value::from(shown).to_string();
     }
     value.to_string()
+}
+
+/// Refuses a key of a tool that is a slip of one that changes what it does. Other keys are the program's own.
+fn check_keys(config: &Dict) -> Result<()> {
+    const KNOWN: [&str; 12] = [
+        "parameters",
+        "handler",
+        "executor",
+        "returns",
+        "annotations",
+        "guidance",
+        "description",
+        "defer_loading",
+        "host_capability",
+        "mcp_server",
+        "idempotent",
+        "on_uncertain",
+    ];
+    for (key, _) in config.iter() {
+        let key = key.as_str();
+        let near = |known: &&str| harn_syntax::suggest::distance(key, known) <= 2;
+        if !KNOWN.contains(&key)
+            && let Some(known) = KNOWN.into_iter().find(near)
+        {
+            return Err(thrown(format!("tool_define: unknown key `{key}`, did you mean `{known}`?")));
+        }
+    }
+    Ok(())
 }

@@ -157,7 +157,7 @@ builtins! {
     /// ```harn
     /// println(transcript_fork(transcript()).state) // -> forked
     /// ```
-    Random fn transcript_fork(cx, transcript: Value as "!dict", options: Value as "dict?") -> "dict" {
+    Random fn transcript_fork(cx, transcript: Value as "!dict", options: Value as "{retain_messages?: bool, retain_summary?: bool}?") -> "dict" {
         made(pure::fork(&to_json(&transcript), &to_json(&options), &|| new_id(cx.vm())))?
     }
 
@@ -166,7 +166,7 @@ builtins! {
     /// ```harn
     /// println(transcript_reset().state) // -> active
     /// ```
-    Random fn transcript_reset(cx, options: Value as "dict?") -> "dict" {
+    Random fn transcript_reset(cx, options: Value as "{metadata?: any}?") -> "dict" {
         from_json(&pure::reset(&to_json(&options), &|| new_id(cx.vm())))
     }
 
@@ -250,7 +250,7 @@ builtins! {
     /// let t = transcript_summarize(add_user(transcript(), "Hi"), {provider: "mock"})
     /// println(transcript_summary(t)) // -> They said hi.
     /// ```
-    Llm async fn transcript_summarize(cx, transcript: Value as "!dict", options: Value as "dict?") -> "dict" {
+    Llm async fn transcript_summarize(cx, transcript: Value as "!dict", options: Value as "call_options?") -> "dict" {
         let options = Json::Object(crate::convert::options(&options));
         let runtime = runtime(&cx);
         let result = runtime.transcript_summarize(&to_json(&transcript), &options).await;
