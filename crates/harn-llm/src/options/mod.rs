@@ -4,6 +4,7 @@
 //! stays available as [`CallOptions::raw`], because prompt assembly and provider overrides read more.
 
 mod budget;
+mod near;
 mod notices;
 mod output;
 mod sampling;
@@ -12,7 +13,7 @@ mod thinking;
 mod tool_search;
 
 pub use budget::Budget;
-pub(crate) use notices::nearest;
+pub(crate) use near::nearest;
 pub use notices::{Expected, Notice, call_options, check_values, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::json::Object;
+use crate::options::near::nearest;
 use crate::options::shape::{self, Shape, ShapeError};
 
 /// What a value must be to have an effect.
@@ -186,16 +187,6 @@ fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
     let shown = crate::json::display(value);
     let shown: String = shown.chars().take(40).collect();
     Some(format!("option `{key}` must be {what}; `{shown}` counts as absent"))
-}
-
-/// The known name that a word is a slip of: one letter off in short words, two in longer ones.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = if word.chars().count() < 5 { 1 } else { 2 };
-    names
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, name)| name)
 }
 
 #[cfg(test)]

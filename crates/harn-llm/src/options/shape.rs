@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::notices::nearest;
+use super::near::nearest;
 use crate::json::display;
 
 /// What a value must look like. Nil fits everywhere: the option is then absent.

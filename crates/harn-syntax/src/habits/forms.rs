@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::lines::{
+use super::form::{
     Mend::{self, By, With},
     Table,
 };

@@ -5,22 +5,10 @@
 
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
+use super::form::{Mend, Table};
 use super::{forms, libraries, shell, special};
-
-/// How the part that a pattern found is written in Harn.
-pub(super) enum Mend {
-    /// By a text with `$1` or `${name}` for the groups of the pattern.
-    By(&'static str),
-    /// By a function, where a template does not do.
-    With(fn(&Captures<'_>) -> String),
-    /// Not by changing this line.
-    None,
-}
-
-/// Rows of pattern, replacement, and the difference in a few words.
-pub(super) type Table = &'static [(&'static str, Mend, &'static str)];
 
 /// The tables, in the order in which they are asked.
 const TABLES: [Table; 3] = [special::FORMS, shell::FORMS, forms::FORMS];

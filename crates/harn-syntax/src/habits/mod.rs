@@ -4,11 +4,12 @@
 //! parse, or a name was not found, what stands there tells what its writer had in mind:
 //!
 //! - `lines`: forms of a whole line (`for i, x in xs:`), answered with the line as it should be; the tables are
-//!   `forms`, `special` (of single languages) and `shell`;
+//!   `forms`, `special` (of single languages) and `shell`, of rows as in `form`;
 //! - `words`: single words and signs (`elif`, `i++`, quotes of other kinds);
 //! - `names`: names that other languages define (`null`, `str`, `open`);
 //! - `libraries`: functions, methods and types of their libraries (`Math.max`, `xs.append`, `i32`).
 
+mod form;
 mod forms;
 mod libraries;
 mod lines;

@@ -2,7 +2,7 @@
 
 use regex::Captures;
 
-use super::lines::{
+use super::form::{
     Mend::{self, By, With},
     Table,
 };
