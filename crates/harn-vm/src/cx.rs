@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::bytecode::{Ins, Proto};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TraceEntry};
 use crate::iter::Iter;
 use crate::task::Task;
 use crate::vm::Vm;
@@ -118,8 +118,8 @@ impl Cx {
         let result = self.request(Request::Call(f.clone(), args.into_iter().collect())).await;
         result.map_err(|mut error| {
             // Whoever made the call may want to tell where it failed.
-            // SAFETY: the VM keeps functions alive, and the call holds the VM.
-            unsafe { error.resolve_trace() };
+            // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and the call holds the VM.
+            error.resolve_trace(|function, pc| unsafe { passed(function, pc) });
             error
         })
     }
@@ -244,5 +244,20 @@ impl Error {
         } else {
             Error::runtime(format!("cannot write to standard output: {error}"))
         }
+    }
+}
+
+/// The place of an instruction that an error passed.
+///
+/// # Safety
+/// The address is that of a function that is alive.
+pub(crate) unsafe fn passed(function: *const (), pc: usize) -> TraceEntry {
+    // SAFETY: by contract.
+    let proto = unsafe { &*function.cast::<Proto>() };
+    TraceEntry {
+        function: proto.name.clone(),
+        file: proto.file.clone(),
+        module: proto.module,
+        span: proto.span_at(pc),
     }
 }

@@ -23,7 +23,7 @@ use crate::coroutine::{
     Coroutine, Delivery, ENTRY, Frame, Interlude, NATIVE, Native, TO_NATIVE, bind_args, stack_overflow,
 };
 use crate::cx::{Cx, Request};
-use crate::error::{Error, ErrorKind, Result, SHOWN, TraceEntry};
+use crate::error::{Error, ErrorKind, Result, SHOWN};
 use crate::failures::Failures;
 use crate::generator::Generator;
 use crate::held::Held;
@@ -722,16 +722,8 @@ impl Fiber {
             return None;
         }
         Some(result.map_err(|mut error| {
-            error.resolve_trace(|function, pc| {
-                // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and this fiber holds the VM.
-                let proto = unsafe { &*function.cast::<Proto>() };
-                TraceEntry {
-                    function: proto.name.clone(),
-                    file: proto.file.clone(),
-                    module: proto.module,
-                    span: proto.span_at(pc),
-                }
-            });
+            // SAFETY: addresses of functions alone are noted; the VM keeps functions alive, and this fiber holds the VM.
+            error.resolve_trace(|function, pc| unsafe { crate::cx::passed(function, pc) });
             error
         }))
     }
