@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
+use http::header::HeaderValue;
+use http::{Method, Request};
 use rustls::pki_types::ServerName;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::net::TcpStream;
@@ -16,8 +17,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::net::{HttpError, HttpErrorKind, Resolver};
 
+use super::invalid;
 use super::route::{Peer, Proxy, Route};
-use super::wire::{Connection, Io};
+use super::wire::{Connection, Io, Sent};
 
 /// How long the first address of a host has before the next one is tried beside it (RFC 8305).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
@@ -167,22 +169,22 @@ async fn secure(
 /// Asks a proxy for a connection to a host.
 async fn tunnel(io: Box<dyn Io>, proxy: &Proxy, to: &Peer) -> Result<Box<dyn Io>, HttpError> {
     let target = format!("{}:{}", to.host, to.port);
-    let mut head = format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n").into_bytes();
+    let refused = |reason: &str| failed(format!("the proxy did not connect: {reason}"));
+    let mut request = Request::new(Sent::new(&[]));
+    *request.method_mut() = Method::CONNECT;
+    *request.uri_mut() = target.parse().map_err(|reason| invalid(format!("invalid URL: {reason}")))?;
+    let name = HeaderValue::try_from(target).map_err(|reason| invalid(format!("invalid URL: {reason}")))?;
+    request.headers_mut().insert("host", name);
     if let Some(auth) = &proxy.auth {
-        head.extend_from_slice(b"proxy-authorization: ");
-        head.extend_from_slice(auth);
-        head.extend_from_slice(b"\r\n");
+        let auth = HeaderValue::from_bytes(auth)
+            .map_err(|_| refused("its name and password make no valid header"))?;
+        request.headers_mut().insert("proxy-authorization", auth);
     }
-    head.extend_from_slice(b"\r\n");
-    let mut connection = Connection::new(io);
-    connection.begin(Bytes::from(head), &[]);
-    let reply = connection
-        .head("CONNECT")
-        .await
-        .map_err(|failure| failed(format!("the proxy did not connect: {}", failure.text())))?;
+    let sent = Connection::new(io).send(request).await;
+    let (reply, exchange) = sent.map_err(|failure| refused(&failure.text))?;
     match reply.status {
-        200..=299 => Ok(connection.into_io()),
-        407 => Err(failed("the proxy did not connect: it wants a name and a password (status 407)")),
-        status => Err(failed(format!("the proxy did not connect: status {status}"))),
+        200..=299 => exchange.into_tunnel().ok_or_else(|| refused("it said more than its reply")),
+        407 => Err(refused("it wants a name and a password (status 407)")),
+        status => Err(refused(&format!("status {status}"))),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | File | What it holds |
 //! | --- | --- |
-//! | `wire` | HTTP/1.1 on one connection |
+//! | `wire` | one exchange on one connection |
 //! | `route` | what a connection leads to, and through which proxy |
 //! | `connect` | how a connection comes about |
 //! | `pool` | connections that wait for their next request |
@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http::Method;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Method, Request, Uri};
 use tokio::time::Instant;
 use url::{Position, Url};
 
@@ -31,7 +32,7 @@ use crate::wait::Waiting;
 
 use pool::Pool;
 use route::Route;
-use wire::{Connection, Failure, Framing, Head};
+use wire::{Exchange, Failure, Head, Sent};
 
 /// The connections of a process, and what it trusts.
 #[derive(Default)]
@@ -77,28 +78,27 @@ struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// The lines before the body.
-    fn head(&self, route: &Route, url: &Url) -> Bytes {
+    fn request(&self, route: &Route, url: &Url) -> Result<Request<Box<Sent>>, HttpError> {
         let target = match route.asks_proxy() {
             // A name and a password are for the host alone.
-            Some(_) => ["http://", &url[Position::BeforeHost..Position::AfterQuery]],
-            None => ["", &url[Position::BeforePath..Position::AfterQuery]],
+            Some(_) => format!("http://{}", &url[Position::BeforeHost..Position::AfterQuery]).parse(),
+            None => PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]).map(Uri::from),
         };
-        let mut out = Vec::with_capacity(256);
-        for part in [self.method.as_str(), " ", target[0], target[1]] {
-            out.extend_from_slice(part.as_bytes());
-        }
-        out.extend_from_slice(b" HTTP/1.1\r\n");
-        let mut line = |name: &str, value: &[u8]| {
-            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-                out.extend_from_slice(part);
+        let target = target.map_err(|reason| invalid(format!("invalid URL: {reason}")))?;
+        let mut out = HeaderMap::with_capacity(self.headers.len() + 4);
+        let mut line = |name: &'static str, value: &[u8]| match HeaderValue::from_bytes(value) {
+            Ok(value) => {
+                out.append(name, value);
+                Ok(())
             }
+            // The value may be a password: it is not shown.
+            Err(_) => Err(invalid(format!("invalid URL: it makes no valid value of the header '{name}'"))),
         };
         if !self.headers.contains_key("host") {
-            line("host", url[Position::BeforeHost..Position::AfterPort].as_bytes());
+            line("host", url[Position::BeforeHost..Position::AfterPort].as_bytes())?;
         }
         if !self.headers.contains_key("accept") {
-            line("accept", b"*/*");
+            line("accept", b"*/*")?;
         }
         if !url.username().is_empty() || url.password().is_some() {
             let plain = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
@@ -107,26 +107,29 @@ impl Outgoing<'_> {
             pair.extend(plain(url.password().unwrap_or_default()));
             if !self.headers.contains_key("authorization") {
                 let text = base64::engine::general_purpose::STANDARD.encode(pair);
-                line("authorization", format!("Basic {text}").as_bytes());
+                line("authorization", format!("Basic {text}").as_bytes())?;
             }
         }
         if let Some(auth) = route.asks_proxy().and_then(|proxy| proxy.auth.as_ref())
             && !self.headers.contains_key("proxy-authorization")
         {
-            line("proxy-authorization", auth);
+            line("proxy-authorization", auth)?;
         }
         // How long the body is, is known here alone.
         for (name, value) in self.headers {
             if !matches!(name.as_str(), "content-length" | "transfer-encoding") {
-                line(name.as_str(), value.as_bytes());
+                out.append(name.clone(), value.clone());
             }
         }
         let size = self.body.map(Payload::size);
         if size.is_some() || matches!(*self.method, Method::POST | Method::PUT | Method::PATCH) {
-            line("content-length", size.unwrap_or_default().to_string().as_bytes());
+            out.append("content-length", HeaderValue::from(size.unwrap_or_default()));
         }
-        out.extend_from_slice(b"\r\n");
-        out.into()
+        let mut request = Request::new(Sent::new(self.body.map_or(&[][..], |body| &body.0)));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = target;
+        *request.headers_mut() = out;
+        Ok(request)
     }
 }
 
@@ -147,27 +150,21 @@ impl Clients {
         url: &Url,
         patience: Patience,
         connect: Patience,
-    ) -> Result<(Connection, Head), HttpError> {
-        let head = request.head(route, url);
-        let body = request.body.map_or(&[][..], |body| &body.0);
+    ) -> Result<(Head, Exchange), HttpError> {
         loop {
             let kept = self.pool.take(route);
             let reused = kept.is_some();
-            let mut connection = match kept {
+            let connection = match kept {
                 Some(connection) => connection,
                 // What makes a connection is large, and gone when there is one.
                 None => Box::pin(connect.wait(connect::connect(route, || self.trust()))).await?,
             };
-            connection.begin(head.clone(), body);
-            let method = request.method.as_str();
-            let outcome = patience.wait(async { Ok(connection.head(method).await) }).await?;
-            match outcome {
-                Ok(head) => return Ok((connection, head)),
+            let sending = connection.send(request.request(route, url)?);
+            match patience.wait(async { Ok(sending.await) }).await? {
+                Ok(begun) => return Ok(begun),
                 // The other side hung up in the moment in which the connection was used again.
-                Err(Failure::Broken(_))
-                    if reused
-                        && !connection.heard
-                        && (request.method.is_idempotent() || !connection.wrote) => {}
+                Err(failure)
+                    if reused && (!failure.wrote || (!failure.heard && request.method.is_idempotent())) => {}
                 Err(failure) => return Err(broken(failure)),
             }
         }
@@ -189,11 +186,11 @@ impl Clients {
             let route = Arc::new(Route::of(&request, &url)?);
             let body = request.body.as_ref().filter(|_| has_body);
             let outgoing = Outgoing { method: &method, headers: &headers, body };
-            let (connection, head) = self.send(&route, &outgoing, &url, patience, connect).await?;
+            let (head, exchange) = self.send(&route, &outgoing, &url, patience, connect).await?;
             let place = redirect(&head).filter(|_| request.redirects > 0);
             let status = head.status;
             let pieces = Pieces {
-                connection: Some(connection),
+                exchange: Some(exchange),
                 route,
                 pool: self.pool.clone(),
                 patience,
@@ -262,10 +259,10 @@ fn redirect(head: &Head) -> Option<String> {
 }
 
 fn reply(head: Head, mut pieces: Pieces) -> Result<HttpReply, HttpError> {
-    if matches!(head.framing, Framing::Length(length) if length > pieces.limit) {
+    if head.length.is_some_and(|length| length > pieces.limit) {
         return Err(too_large(pieces.limit));
     }
-    if head.framing == Framing::Length(0) {
+    if head.length == Some(0) {
         pieces.end();
     }
     Ok(HttpReply { status: head.status, headers: head.headers, body: Box::new(pieces) })
@@ -274,7 +271,7 @@ fn reply(head: Head, mut pieces: Pieces) -> Result<HttpReply, HttpError> {
 /// The body of a reply.
 struct Pieces {
     /// Until the body is over.
-    connection: Option<Connection>,
+    exchange: Option<Exchange>,
     route: Arc<Route>,
     pool: Pool,
     patience: Patience,
@@ -285,21 +282,29 @@ struct Pieces {
 impl Pieces {
     /// The connection is free for the next request.
     fn end(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        if let Some(connection) = self.exchange.take().and_then(Exchange::finish) {
             self.pool.put(&self.route, connection);
         }
     }
 
     async fn piece(&mut self) -> Result<Option<Bytes>, HttpError> {
-        let Some(connection) = &mut self.connection else { return Ok(None) };
-        let next = async { connection.piece().await.map_err(broken) };
-        let outcome = self.patience.wait(next).await;
-        match &outcome {
-            Ok(Some(_)) => {}
-            Ok(None) => self.end(),
-            Err(_) => self.connection = None,
+        let Some(exchange) = &mut self.exchange else { return Ok(None) };
+        let outcome = self.patience.wait(async { Ok(exchange.piece().await) }).await;
+        match outcome {
+            Ok(Ok(Some(piece))) => Ok(Some(piece)),
+            Ok(Ok(None)) => {
+                self.end();
+                Ok(None)
+            }
+            Ok(Err(error)) => match self.exchange.take() {
+                Some(exchange) => Err(broken(exchange.fail(error.as_ref()))),
+                None => Ok(None),
+            },
+            Err(late) => {
+                self.exchange = None;
+                Err(late)
+            }
         }
-        outcome
     }
 
     /// Reads a body to its end, or until it is too long to be worth the connection.
@@ -325,7 +330,7 @@ impl Body for Pieces {
 
     fn release(mut self: Box<Self>) -> Waiting<'static, ()> {
         Box::pin(async move {
-            if !self.connection.as_ref().is_some_and(Connection::may_serve) {
+            if !self.exchange.as_ref().is_some_and(Exchange::may_serve) {
                 return;
             }
             if tokio::time::timeout(LINGER, self.drain()).await.is_err() {
@@ -336,7 +341,7 @@ impl Body for Pieces {
 }
 
 fn broken(failure: Failure) -> HttpError {
-    HttpError::new(HttpErrorKind::Broken, failure.text())
+    HttpError::new(HttpErrorKind::Broken, failure.text)
 }
 
 #[cfg(test)]

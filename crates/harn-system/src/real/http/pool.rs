@@ -51,11 +51,8 @@ impl Pool {
         })
     }
 
-    /// Gives back a connection whose exchange is over.
+    /// Keeps a connection whose exchange is over.
     pub(super) fn put(&self, route: &Arc<Route>, connection: Connection) {
-        if !connection.is_free() {
-            return;
-        }
         let watch = self.with(|idle| {
             idle.routes.entry(route.clone()).or_default().push((Instant::now(), connection));
             !std::mem::replace(&mut idle.watched, true)

@@ -219,15 +219,15 @@ fn what_is_cut_off_or_no_http_is_an_error() {
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n", closed),
         (
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n",
-            "the reply is no valid HTTP: a chunk is longer than it says",
+            "the reply is no valid HTTP: Invalid chunk body CR",
         ),
         (
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-2\r\nhello\r\n",
-            "the reply is no valid HTTP: a chunk does not say how long it is",
+            "the reply is no valid HTTP: Invalid chunk size line: missing size digit",
         ),
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
-            "the reply is no valid HTTP: its content-length is no length",
+            "the reply is no valid HTTP: invalid content-length",
         ),
         ("hello\r\n\r\n", "the reply is no valid HTTP: invalid HTTP version"),
     ] {
@@ -242,6 +242,123 @@ fn what_is_cut_off_or_no_http_is_an_error() {
 }
 
 #[test]
+fn heads_that_are_none_are_refused() {
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(201));
+    for head in [
+        "HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: \r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
+        "HTTP/2 200 OK\r\n\r\n",
+        "SSH-2.0-x\r\n\r\n",
+        "HTTP/1.1 20 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        &many,
+    ] {
+        let reply = head.to_owned();
+        let (port, _) = listen(move |mut stream, _| {
+            read_head(&mut stream);
+            let _ = stream.write_all(reply.as_bytes());
+        });
+        let got = block_on(get(&Clients::default(), &format!("http://127.0.0.1:{port}/")));
+        let error = got.expect_err(head).text;
+        assert!(error.starts_with("the reply is no valid HTTP: "), "{head}: {error}");
+    }
+}
+
+#[test]
+fn a_body_ends_as_its_head_says() {
+    for (head, method, text, connections) in [
+        ("1.1 200 OK\r\ncontent-length: 5", "GET", "hello", 1),
+        ("1.1 200 OK\r\nContent-Length: 5, 5", "GET", "hello", 1),
+        ("1.1 200 OK\r\ncontent-length: 5", "HEAD", "", 1),
+        ("1.1 204 No Content", "GET", "", 1),
+        ("1.1 304 Not Modified\r\ncontent-length: 7", "GET", "", 1),
+        ("1.1 101 Switching", "GET", "", 2),
+        ("1.1 200", "GET", "hello", 2),
+        ("1.1 200 OK\r\ntransfer-encoding: gzip, Chunked", "GET", "hello", 1),
+        ("1.1 200 OK\r\ntransfer-encoding: gzip", "GET", "hello", 2),
+        ("1.1 200 OK\r\nconnection: x, Close\r\ncontent-length: 5", "GET", "hello", 2),
+        ("1.0 200 OK\r\ncontent-length: 5", "GET", "hello", 2),
+        ("1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 5", "GET", "hello", 1),
+    ] {
+        let body = match text {
+            "" => "",
+            _ if head.ends_with("Chunked") => "5\r\nhello\r\n0\r\n\r\n",
+            _ => "hello",
+        };
+        let reply = format!("HTTP/{head}\r\n\r\n{body}");
+        let until_closed = matches!(head, "1.1 200" | "1.1 200 OK\r\ntransfer-encoding: gzip");
+        let (port, count) = listen(move |mut stream, _| {
+            let reply = reply.clone();
+            std::thread::spawn(move || {
+                while !read_head(&mut stream).is_empty() {
+                    let _ = stream.write_all(reply.as_bytes());
+                    if until_closed {
+                        return;
+                    }
+                }
+            });
+        });
+        block_on(async {
+            let clients = Clients::default();
+            for _ in 0..2 {
+                let request = HttpRequest::new(method, format!("http://127.0.0.1:{port}/"));
+                let reply = clients.exchange(request).await.expect("a reply");
+                assert_eq!(reply.read().await.expect("a body"), text.as_bytes(), "{head}");
+            }
+        });
+        assert_eq!(count.load(Ordering::SeqCst), connections, "{head}");
+    }
+}
+
+#[test]
+fn who_gives_up_closes_the_connection() {
+    for begun in ["", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe"] {
+        let (told, closed) = std::sync::mpsc::channel();
+        let (port, _) = listen(move |mut stream, _| {
+            read_head(&mut stream);
+            let _ = stream.write_all(begun.as_bytes());
+            let _ = told.send(stream.read(&mut [0]).unwrap_or(0));
+        });
+        block_on(async {
+            let clients = Clients::default();
+            let url = format!("http://127.0.0.1:{port}/");
+            let waited = tokio::time::timeout(Duration::from_millis(50), get(&clients, &url)).await;
+            assert!(waited.is_err(), "the reply is not complete");
+            let ended = closed.recv_timeout(Duration::from_secs(20));
+            assert_eq!(ended, Ok(0), "nothing more comes, and the connection ends");
+        });
+    }
+}
+
+#[test]
+fn a_wait_that_is_given_up_loses_nothing_of_the_body() {
+    let (port, _) = listen(|mut stream, _| {
+        read_head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
+        for byte in b"hello" {
+            std::thread::sleep(Duration::from_millis(20));
+            let _ = stream.write_all(&[*byte]);
+        }
+    });
+    block_on(async {
+        let request = HttpRequest::new("GET", format!("http://127.0.0.1:{port}/"));
+        let mut reply = Clients::default().exchange(request).await.expect("a reply");
+        let mut got = Vec::new();
+        loop {
+            match tokio::time::timeout(Duration::from_millis(3), reply.body.next()).await {
+                Ok(piece) => match piece.expect("a piece") {
+                    Some(piece) => got.extend_from_slice(&piece),
+                    None => break,
+                },
+                Err(_) => continue,
+            }
+        }
+        assert_eq!(got, b"hello");
+    });
+}
+
+#[test]
 fn heads_without_end_are_given_up() {
     let (port, _) = listen(|mut stream, _| {
         read_head(&mut stream);
@@ -250,7 +367,7 @@ fn heads_without_end_are_given_up() {
     });
     let failed = block_on(get(&Clients::default(), &format!("http://127.0.0.1:{port}/")));
     let failed = failed.expect_err("too long");
-    assert_eq!(failed.text, "the reply is no valid HTTP: its head is too long");
+    assert_eq!(failed.text, "the reply is no valid HTTP: message head is too large");
 }
 
 #[test]

@@ -1,31 +1,31 @@
-//! HTTP/1.1 on one connection (RFC 9112): a request goes out, the head of its reply and the pieces of its body come in.
+//! One connection: a request goes out, the head of its reply and the pieces of its body come in. `hyper` speaks HTTP/1.1.
 //!
-//! A connection that waits holds no buffer: what comes is read into room that all connections of a thread share, and only
-//! what came is kept.
+//! `hyper` serves one exchange and is gone with it: a connection that waits for its next request is a bare socket, holds no
+//! buffer, and can be asked whether the other side still holds it.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, TRANSFER_ENCODING};
+use http::{Request, Version};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Most bytes of a reply's head, and of what stands behind a chunked body.
-const MAX_HEAD: usize = 256 << 10;
+/// Most bytes of a reply's head, and of what is read at once.
+const MAX_HEAD: usize = 64 << 10;
 /// Most headers of a reply.
 const MAX_HEADERS: usize = 200;
-/// Longest line that says how long a chunk is.
-const MAX_CHUNK_LINE: usize = 4 << 10;
-/// Pieces that are handed to the system in one call.
-const SLICES: usize = 16;
 
-thread_local! {
-    static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 << 10]);
-}
+const CLOSED: &str = "the connection was closed before the reply was complete";
 
 /// What bytes travel over: a socket, or TLS over one.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {
@@ -47,123 +47,170 @@ impl Io for tokio_rustls::client::TlsStream<Box<dyn Io>> {
 
 /// Why there is no reply.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// The other side hung up, or the system says what happened.
-    Broken(String),
-    /// What came is no HTTP.
-    Invalid(String),
+pub(super) struct Failure {
+    pub(super) text: String,
+    /// Whether a byte of the request has been written.
+    pub(super) wrote: bool,
+    /// Whether a byte has been read.
+    pub(super) heard: bool,
 }
 
-impl Failure {
-    fn closed() -> Failure {
-        Failure::Broken("the connection was closed before the reply was complete".to_owned())
-    }
-
-    fn invalid(what: &str) -> Failure {
-        Failure::Invalid(format!("the reply is no valid HTTP: {what}"))
-    }
-
-    pub(super) fn text(self) -> String {
-        match self {
-            Failure::Broken(text) | Failure::Invalid(text) => text,
-        }
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Failure::closed(),
-            _ => Failure::Broken(format!("connection error: {error}")),
-        }
-    }
-}
-
-/// The head of a reply, and how its body ends.
+/// The head of a reply, and what it says of its body.
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
-    pub(super) framing: Framing,
-    /// Whether the connection may serve another request.
-    keep: bool,
+    /// How long the body is, when that is known.
+    pub(super) length: Option<u64>,
 }
 
-/// How a body ends (RFC 9112, section 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// After so many bytes.
-    Length(u64),
-    /// With an empty chunk.
-    Chunked(Chunk),
-    /// With the connection.
-    Close,
+/// The body of a request: pieces that are sent as they are.
+pub(super) struct Sent {
+    pieces: VecDeque<Bytes>,
+    left: u64,
 }
 
-/// Where a chunked body is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chunk {
-    /// Before the line that says how long the next chunk is.
-    Size,
-    /// In a chunk, of which so many bytes are to come.
-    Data(u64),
-    /// Before the end of line behind a chunk.
-    End,
-    /// In the lines behind the last chunk, of which so many bytes were read.
-    Trailer(usize),
+impl Sent {
+    pub(super) fn new(pieces: &[Bytes]) -> Box<Sent> {
+        let pieces: VecDeque<Bytes> = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
+        let left = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Box::new(Sent { pieces, left })
+    }
 }
 
-/// A connection with at most one request under way.
-pub(super) struct Connection {
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.pieces.pop_front();
+        self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// What an exchange travels over, and what became of it.
+struct Wire {
     io: Box<dyn Io>,
-    /// What was read and not yet used.
-    input: BytesMut,
-    /// What is still to be written.
-    output: VecDeque<Bytes>,
+    wrote: bool,
+    heard: bool,
     /// Whether all that was written has left the buffers below.
     flushed: bool,
-    /// Whether a byte of the request has been written.
-    pub(super) wrote: bool,
-    /// Whether a byte of the reply has been read.
-    pub(super) heard: bool,
-    /// Why writing ended. The other side may have answered before.
+    /// Why writing ended. The other side may have answered before, so reading goes on.
     unwritten: Option<io::Error>,
-    framing: Framing,
-    keep: bool,
+    /// Why the exchange ended.
+    broken: Option<String>,
 }
+
+impl Wire {
+    fn new(io: Box<dyn Io>) -> Wire {
+        Wire { io, wrote: false, heard: false, flushed: true, unwritten: None, broken: None }
+    }
+
+    fn fail(&mut self, error: &io::Error) -> io::Error {
+        self.broken = Some(match error.kind() {
+            io::ErrorKind::UnexpectedEof => CLOSED.to_owned(),
+            _ => format!("connection error: {error}"),
+        });
+        error.kind().into()
+    }
+
+    /// What became of writing so many bytes; once it has failed, bytes go nowhere.
+    fn written(&mut self, outcome: io::Result<usize>, size: usize) -> usize {
+        let error = match outcome {
+            Ok(0) if size > 0 => io::ErrorKind::WriteZero.into(),
+            Ok(count) => {
+                self.wrote |= count > 0;
+                return count;
+            }
+            Err(error) => error,
+        };
+        self.unwritten = Some(error);
+        size
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = room.filled().len();
+        let read = ready!(Pin::new(&mut self.io).poll_read(cx, room));
+        let came = room.filled().len() > before;
+        self.heard |= came;
+        // Who writes to a connection that is closed wants to know why it was closed, if the other side said so.
+        Poll::Ready(match (read, self.unwritten.take()) {
+            (Ok(()), None) => Ok(()),
+            (Ok(()), error) if came => {
+                self.unwritten = error;
+                Ok(())
+            }
+            (Ok(()) | Err(_), Some(error)) | (Err(error), None) => Err(self.fail(&error)),
+        })
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.flushed = false;
+        if self.unwritten.is_some() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let outcome = ready!(Pin::new(&mut self.io).poll_write(cx, bytes));
+        Poll::Ready(Ok(self.written(outcome, bytes.len())))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.flushed = false;
+        let size = slices.iter().map(|slice| slice.len()).sum();
+        if self.unwritten.is_some() {
+            return Poll::Ready(Ok(size));
+        }
+        let outcome = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, slices));
+        Poll::Ready(Ok(self.written(outcome, size)))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unwritten.is_none() {
+            match ready!(Pin::new(&mut self.io).poll_flush(cx)) {
+                Ok(()) => self.flushed = true,
+                Err(error) => self.unwritten = Some(error),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// A connection without a request under way.
+pub(super) struct Connection(Box<dyn Io>);
 
 impl Connection {
     pub(super) fn new(io: Box<dyn Io>) -> Connection {
-        Connection {
-            io,
-            input: BytesMut::new(),
-            output: VecDeque::new(),
-            flushed: true,
-            wrote: false,
-            heard: false,
-            unwritten: None,
-            framing: Framing::Length(0),
-            keep: true,
-        }
-    }
-
-    /// Gives back what bytes travel over, for TLS behind a tunnel.
-    pub(super) fn into_io(self) -> Box<dyn Io> {
-        self.io
-    }
-
-    /// Whether the connection may serve another request once this exchange is over.
-    pub(super) fn may_serve(&self) -> bool {
-        self.keep
-    }
-
-    /// Whether the connection may serve another request: the last exchange is over on both sides.
-    pub(super) fn is_free(&self) -> bool {
-        self.keep
-            && self.framing == Framing::Length(0)
-            && self.input.is_empty()
-            && self.output.is_empty()
-            && self.flushed
-            && self.unwritten.is_none()
+        Connection(io)
     }
 
     /// Whether the other side has neither hung up nor said anything that nobody asked for.
@@ -172,367 +219,163 @@ impl Connection {
         {
             use rustix::net::{RecvFlags, recv};
             let mut byte = [0u8; 1];
-            let seen = recv(self.io.socket(), &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+            let seen = recv(self.0.socket(), &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
             matches!(seen, Err(rustix::io::Errno::AGAIN))
         }
         #[cfg(not(unix))]
         {
-            self.io.socket().peer_addr().is_ok()
+            self.0.socket().peer_addr().is_ok()
         }
     }
 
-    /// Begins an exchange.
-    pub(super) fn begin(&mut self, head: Bytes, body: &[Bytes]) {
-        self.output = VecDeque::with_capacity(1 + body.len());
-        self.output.push_back(head);
-        self.output.extend(body.iter().filter(|piece| !piece.is_empty()).cloned());
-        (self.flushed, self.wrote, self.heard) = (false, false, false);
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.output.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let mut count = 0;
-            for (slice, piece) in slices.iter_mut().zip(&self.output) {
-                *slice = IoSlice::new(piece);
-                count += 1;
-            }
-            let mut written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..count]))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.wrote = true;
-            while let Some(first) = self.output.front_mut() {
-                if written < first.len() {
-                    first.advance(written);
-                    break;
+    /// Sends a request and waits for the head of its reply; what only announces one is passed over.
+    pub(super) async fn send(self, request: Request<Box<Sent>>) -> Result<(Head, Exchange), Failure> {
+        let mut exchange = Exchange::over(self.0).await?;
+        let outcome = {
+            let mut reply = pin!(exchange.sender.send_request(request));
+            let (driver, over) = (&mut exchange.driver, &mut exchange.over);
+            poll_fn(|cx| {
+                if !*over {
+                    *over = driver.poll_without_shutdown(cx).is_ready();
                 }
-                written -= first.len();
-                self.output.pop_front();
-            }
-        }
-        self.output = VecDeque::new();
-        if !self.flushed {
-            ready!(Pin::new(&mut self.io).poll_flush(cx))?;
-            self.flushed = true;
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Reads what has come, and goes on with writing: the other side may answer before it has read all.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
-        if !self.flushed
-            && self.unwritten.is_none()
-            && let Poll::Ready(Err(error)) = self.poll_write(cx)
-        {
-            self.unwritten = Some(error);
-            self.output = VecDeque::new();
-        }
-        ROOM.with_borrow_mut(|room| {
-            let mut room = ReadBuf::new(room);
-            let read = ready!(Pin::new(&mut self.io).poll_read(cx, &mut room));
-            let came = room.filled();
-            // Who writes to a connection that is closed wants to know why it was closed, if the other side said so.
-            match (read, self.unwritten.take()) {
-                (Ok(()), None) => {}
-                (Ok(()), error) if !came.is_empty() => self.unwritten = error,
-                (Ok(()) | Err(_), Some(error)) => return Poll::Ready(Err(error.into())),
-                (Err(error), None) => return Poll::Ready(Err(error.into())),
-            }
-            self.heard |= !came.is_empty();
-            self.input.extend_from_slice(came);
-            Poll::Ready(Ok(came.len()))
-        })
-    }
-
-    async fn fill(&mut self) -> Result<usize, Failure> {
-        poll_fn(|cx| self.poll_fill(cx)).await
-    }
-
-    /// Waits for the head of the reply to a request of this method; what only announces one is passed over.
-    pub(super) async fn head(&mut self, method: &str) -> Result<Head, Failure> {
-        let mut searched = 0;
-        loop {
-            let Some(end) = end_of_head(&self.input, searched) else {
-                if self.input.len() > MAX_HEAD {
-                    return Err(Failure::invalid("its head is too long"));
+                match reply.as_mut().poll(cx) {
+                    Poll::Pending if *over => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
                 }
-                searched = self.input.len().saturating_sub(2);
-                if self.fill().await? == 0 {
-                    return Err(Failure::closed());
-                }
-                continue;
-            };
-            if end > MAX_HEAD {
-                return Err(Failure::invalid("its head is too long"));
-            }
-            let head = parse(&self.input[..end], method)?;
-            self.advance(end);
-            searched = 0;
-            if matches!(head.status, 100 | 102..200) {
-                continue;
-            }
-            (self.framing, self.keep) = (head.framing, head.keep);
-            return Ok(head);
-        }
-    }
-
-    /// The next piece of the body; `None` at its end.
-    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
-        loop {
-            match self.framing {
-                Framing::Length(0) => return Ok(None),
-                Framing::Length(left) => {
-                    let piece = self.up_to(left).await?;
-                    self.framing = Framing::Length(left - piece.len() as u64);
-                    return Ok(Some(piece));
-                }
-                Framing::Close => {
-                    if self.input.is_empty() && self.fill().await? == 0 {
-                        self.framing = Framing::Length(0);
-                        self.keep = false;
-                        return Ok(None);
-                    }
-                    return Ok(Some(self.take(usize::MAX)));
-                }
-                Framing::Chunked(Chunk::Data(left)) => {
-                    let piece = self.up_to(left).await?;
-                    self.framing = Framing::Chunked(match left - piece.len() as u64 {
-                        0 => Chunk::End,
-                        left => Chunk::Data(left),
-                    });
-                    return Ok(Some(piece));
-                }
-                Framing::Chunked(chunk) => self.between_chunks(chunk).await?,
-            }
-        }
-    }
-
-    /// Reads the line that the chunked body is at.
-    async fn between_chunks(&mut self, chunk: Chunk) -> Result<(), Failure> {
-        let line = self.line().await?;
-        let text = line.trim_ascii_end();
-        self.framing = match chunk {
-            Chunk::Size => match chunk_size(text) {
-                Some(0) => Framing::Chunked(Chunk::Trailer(0)),
-                Some(size) => Framing::Chunked(Chunk::Data(size)),
-                None => return Err(Failure::invalid("a chunk does not say how long it is")),
-            },
-            Chunk::Trailer(_) if text.is_empty() => Framing::Length(0),
-            Chunk::Trailer(read) if read + line.len() <= MAX_HEAD => {
-                Framing::Chunked(Chunk::Trailer(read + line.len()))
-            }
-            Chunk::Trailer(_) => return Err(Failure::invalid("what follows its body is too long")),
-            Chunk::End | Chunk::Data(_) if text.is_empty() => Framing::Chunked(Chunk::Size),
-            Chunk::End | Chunk::Data(_) => return Err(Failure::invalid("a chunk is longer than it says")),
+            })
+            .await
         };
-        Ok(())
+        let reply = match outcome {
+            Some(Ok(reply)) => reply,
+            Some(Err(error)) => return Err(exchange.fail(Some(&error))),
+            None => return Err(exchange.fail(None)),
+        };
+        let (parts, body) = reply.into_parts();
+        let length = body.size_hint().exact();
+        exchange.body = Some(body);
+        exchange.keep = keeps(parts.version, &parts.headers, length);
+        let headers = parts.headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        Ok((Head { status: parts.status.as_u16(), headers: headers.collect(), length }, exchange))
+    }
+}
+
+/// Whether the other side means to keep the connection, and its body ends before the connection does.
+fn keeps(version: Version, headers: &HeaderMap, length: Option<u64>) -> bool {
+    let listed = |name: HeaderName, word: &str| {
+        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    let coded = headers.contains_key(TRANSFER_ENCODING);
+    // A length beside a coding is a sign that somebody on the way reads the reply differently.
+    let ends = if coded { !headers.contains_key(CONTENT_LENGTH) } else { length.is_some() };
+    ends && !listed(CONNECTION, "close") && (version == Version::HTTP_11 || listed(CONNECTION, "keep-alive"))
+}
+
+/// A connection with a request under way. Who drops it closes the connection.
+pub(super) struct Exchange {
+    /// Moves bytes when it is polled, which happens beside the wait for what it brings.
+    driver: Box<http1::Connection<TokioIo<Wire>, Box<Sent>>>,
+    /// Whether the driver has ended, and must not be polled again.
+    over: bool,
+    sender: http1::SendRequest<Box<Sent>>,
+    body: Option<Incoming>,
+    keep: bool,
+}
+
+impl Exchange {
+    async fn over(io: Box<dyn Io>) -> Result<Exchange, Failure> {
+        let made = http1::Builder::new()
+            .writev(true)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS)
+            .handshake(TokioIo::new(Wire::new(io)));
+        match Box::pin(made).await {
+            Ok((sender, driver)) => {
+                Ok(Exchange { driver: Box::new(driver), over: false, sender, body: None, keep: false })
+            }
+            Err(error) => {
+                let text = format!("connection error: {error}");
+                Err(Failure { text, wrote: false, heard: false })
+            }
+        }
     }
 
-    async fn line(&mut self) -> Result<Bytes, Failure> {
-        let mut searched = 0;
+    /// Why the exchange failed.
+    pub(super) fn fail(self, error: Option<&hyper::Error>) -> Failure {
+        let wire = self.driver.into_parts().io.into_inner();
+        let text = wire.broken.unwrap_or_else(|| error.map_or_else(|| CLOSED.to_owned(), reason));
+        Failure { text, wrote: wire.wrote, heard: wire.heard }
+    }
+
+    /// Whether the connection may serve another request once this exchange is over.
+    pub(super) fn may_serve(&self) -> bool {
+        self.keep
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Option<hyper::Error>>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let mut driven = false;
         loop {
-            if let Some(at) = self.input[searched..].iter().position(|byte| *byte == b'\n') {
-                return Ok(self.take(searched + at + 1));
-            }
-            searched = self.input.len();
-            if searched > MAX_CHUNK_LINE {
-                return Err(Failure::invalid("a line between chunks is too long"));
-            }
-            if self.fill().await? == 0 {
-                return Err(Failure::closed());
-            }
-        }
-    }
-
-    /// Some of the next bytes, of which so many belong to the body.
-    async fn up_to(&mut self, left: u64) -> Result<Bytes, Failure> {
-        if self.input.is_empty() && self.fill().await? == 0 {
-            return Err(Failure::closed());
-        }
-        Ok(self.take(usize::try_from(left).unwrap_or(usize::MAX)))
-    }
-
-    fn take(&mut self, most: usize) -> Bytes {
-        let piece = self.input.split_to(most.min(self.input.len())).freeze();
-        self.let_go();
-        piece
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.input.advance(count);
-        self.let_go();
-    }
-
-    /// A buffer that is empty does not keep its room.
-    fn let_go(&mut self) {
-        if self.input.is_empty() {
-            self.input = BytesMut::new();
-        }
-    }
-}
-
-/// Where the empty line behind a head ends, when it is there; the bytes before `from` were looked at.
-fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    while let Some(found) = bytes[at..].iter().position(|byte| *byte == b'\n') {
-        at += found + 1;
-        match &bytes[at..] {
-            [b'\n', ..] => return Some(at + 1),
-            [b'\r', b'\n', ..] => return Some(at + 2),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn parse(bytes: &[u8], method: &str) -> Result<Head, Failure> {
-    let mut room = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut reply = httparse::Response::new(&mut room);
-    match reply.parse(bytes) {
-        Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(Failure::invalid("its head is cut off")),
-        Err(reason) => return Err(Failure::invalid(&reason.to_string())),
-    }
-    let status = reply.code.unwrap_or_default();
-    if !(100..=999).contains(&status) {
-        return Err(Failure::invalid("its status is no status"));
-    }
-    let recent = reply.version == Some(1);
-    let headers: Vec<(String, String)> = reply
-        .headers
-        .iter()
-        .map(|header| (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).into_owned()))
-        .collect();
-    let listed = |name: &str, word: &str| {
-        let values = headers.iter().filter(|(own, _)| own == name);
-        values.flat_map(|(_, value)| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
-    };
-    let mut keep = !listed("connection", "close") && (recent || listed("connection", "keep-alive"));
-    let coding = headers.iter().rfind(|(name, _)| name == "transfer-encoding").map(|(_, value)| value);
-    let bodiless = method == "HEAD" || matches!(status, 100..200 | 204 | 304);
-    let framing = match (bodiless, coding) {
-        // What follows a change of protocol is no HTTP.
-        (true, _) => {
-            keep &= status != 101;
-            Framing::Length(0)
-        }
-        (false, Some(coding)) => {
-            let last = coding.rsplit(',').next().unwrap_or_default().trim();
-            // A length beside it is a sign that somebody on the way reads the reply differently.
-            keep &= recent && !headers.iter().any(|(name, _)| name == "content-length");
-            if last.eq_ignore_ascii_case("chunked") { Framing::Chunked(Chunk::Size) } else { Framing::Close }
-        }
-        (false, None) => length(&headers)?.map_or(Framing::Close, Framing::Length),
-    };
-    keep &= framing != Framing::Close;
-    Ok(Head { status, headers, framing, keep })
-}
-
-/// The length that the headers give; several must be the same.
-fn length(headers: &[(String, String)]) -> Result<Option<u64>, Failure> {
-    let mut length = None;
-    for (_, value) in headers.iter().filter(|(name, _)| name == "content-length") {
-        for part in value.split(',').map(str::trim) {
-            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            let own = part.parse::<u64>().ok().filter(|_| digits);
-            if own.is_none() || (length.is_some() && length != own) {
-                return Err(Failure::invalid("its content-length is no length"));
-            }
-            length = own;
-        }
-    }
-    Ok(length)
-}
-
-/// How long a chunk is: hexadecimal digits, before what a `;` begins.
-fn chunk_size(line: &[u8]) -> Option<u64> {
-    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let text = std::str::from_utf8(digits).ok().filter(|text| !text.is_empty())?;
-    if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    u64::from_str_radix(text, 16).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn framing(head: &str, method: &str) -> Result<(Framing, bool), String> {
-        let head = parse(head.as_bytes(), method).map_err(Failure::text)?;
-        Ok((head.framing, head.keep))
-    }
-
-    #[test]
-    fn a_body_ends_as_its_head_says() {
-        let chunked = Framing::Chunked(Chunk::Size);
-        let end = Framing::Length(0);
-        for (head, method, expected) in [
-            ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", "GET", (Framing::Length(5), true)),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\n", "GET", (Framing::Length(5), true)),
-            ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", "HEAD", (end, true)),
-            ("HTTP/1.1 204 No Content\r\n\r\n", "GET", (end, true)),
-            ("HTTP/1.1 304 Not Modified\r\ncontent-length: 7\r\n\r\n", "GET", (end, true)),
-            ("HTTP/1.1 101 Switching\r\n\r\n", "GET", (end, false)),
-            ("HTTP/1.1 200\r\n\r\n", "GET", (Framing::Close, false)),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "GET", (chunked, true)),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, Chunked\r\n\r\n", "GET", (chunked, true)),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n", "GET", (Framing::Close, false)),
-            (
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n",
-                "GET",
-                (chunked, false),
-            ),
-            (
-                "HTTP/1.1 200 OK\r\nconnection: x, Close\r\ncontent-length: 3\r\n\r\n",
-                "GET",
-                (Framing::Length(3), false),
-            ),
-            ("HTTP/1.0 200 OK\r\ncontent-length: 3\r\n\r\n", "GET", (Framing::Length(3), false)),
-            (
-                "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 3\r\n\r\n",
-                "GET",
-                (Framing::Length(3), true),
-            ),
-        ] {
-            assert_eq!(framing(head, method), Ok(expected), "{head}");
-        }
-    }
-
-    #[test]
-    fn heads_that_are_none_are_refused() {
-        for head in [
-            "HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n",
-            "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
-            "HTTP/1.1 200 OK\r\ncontent-length: \r\n\r\n",
-            "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
-            "HTTP/2 200 OK\r\n\r\n",
-            "SSH-2.0-x\r\n\r\n",
-            "HTTP/1.1 20 OK\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-        ] {
-            let error = framing(head, "GET").expect_err(head);
-            assert!(error.starts_with("the reply is no valid HTTP: "), "{error}");
-        }
-    }
-
-    #[test]
-    fn chunks_say_how_long_they_are() {
-        assert_eq!(chunk_size(b"1a"), Some(26));
-        assert_eq!(chunk_size(b"0 ; name=value"), Some(0));
-        for line in ["", "-1", "+1", "g", "0x1", "1 1", "10000000000000000"] {
-            assert_eq!(chunk_size(line.as_bytes()), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn the_end_of_a_head_is_found_wherever_pieces_are_torn() {
-        for head in ["HTTP/1.1 200 OK\r\na: b\r\n\r\n", "HTTP/1.1 200 OK\na: b\n\n"] {
-            for from in 0..head.len() - 2 {
-                assert_eq!(end_of_head(head.as_bytes(), from.saturating_sub(2)), Some(head.len()));
-                assert_eq!(end_of_head(&head.as_bytes()[..from], 0), None);
+            match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(piece) if !piece.is_empty() => return Poll::Ready(Some(Ok(piece))),
+                    // What follows the body is of no use here.
+                    _ => driven = false,
+                },
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(Some(error)))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending if self.over => return Poll::Ready(Some(Err(None))),
+                Poll::Pending if driven => return Poll::Pending,
+                Poll::Pending => {
+                    driven = true;
+                    self.over = self.driver.poll_without_shutdown(cx).is_ready();
+                }
             }
         }
     }
+
+    /// The next piece of the body; `None` at its end. An error is for `fail`.
+    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Option<hyper::Error>> {
+        poll_fn(|cx| self.poll_frame(cx)).await.transpose()
+    }
+
+    /// Gives back the connection if the exchange is over on both sides.
+    pub(super) fn finish(mut self) -> Option<Connection> {
+        if !self.keep || self.over {
+            return None;
+        }
+        // It ends when the other side has hung up or said more; it wants a request when all has been sent and read.
+        let mut cx = Context::from_waker(Waker::noop());
+        if self.driver.poll_without_shutdown(&mut cx).is_ready() || !self.sender.is_ready() {
+            return None;
+        }
+        let parts = self.driver.into_parts();
+        let wire = parts.io.into_inner();
+        let free = wire.flushed && wire.unwritten.is_none() && parts.read_buf.is_empty();
+        free.then(|| Connection(wire.io))
+    }
+
+    /// What bytes travel over, for TLS behind a tunnel. Nothing may have come yet.
+    pub(super) fn into_tunnel(self) -> Option<Box<dyn Io>> {
+        let parts = self.driver.into_parts();
+        parts.read_buf.is_empty().then(|| parts.io.into_inner().io)
+    }
+}
+
+/// What `hyper` says of a reply that is cut off or no HTTP.
+fn reason(error: &hyper::Error) -> String {
+    let source = error.source();
+    let kind = source.and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+    if error.is_incomplete_message()
+        || error.is_canceled()
+        || error.is_closed()
+        || kind == Some(io::ErrorKind::UnexpectedEof)
+    {
+        return CLOSED.to_owned();
+    }
+    let text = source.map_or_else(|| error.to_string(), ToString::to_string);
+    format!("the reply is no valid HTTP: {}", text.trim_end_matches(" parsed"))
 }
