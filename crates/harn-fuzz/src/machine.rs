@@ -15,7 +15,7 @@ use std::time::Duration;
 use harn_syntax::lexer::lex;
 use harn_syntax::token::TokenKind;
 use harn_system::{Asked, Inquiry, Layer, Memory, System, Waiting};
-use harn_vm::{Effect, Interrupt, Source, block_on, load, uncaught};
+use harn_vm::{Effect, Interrupt, Source, Vm, block_on, load, uncaught};
 
 /// A program is stopped after this time. Many random programs do not end by themselves.
 const LIMIT: Duration = Duration::from_millis(400);
@@ -123,6 +123,11 @@ fn difference(text: &str, round: u64) -> Option<String> {
 
 /// Runs a program to its end. Returns what it printed, and its result or error; `None` when it was refused or stopped.
 pub(crate) fn run(text: &str) -> Option<String> {
+    run_with(text, |vm| Watched::start(vm.interrupt().clone()))
+}
+
+/// As [`run`], beside something that lives as long as the program runs.
+fn run_with<T>(text: &str, beside: impl FnOnce(&Vm) -> T) -> Option<String> {
     let out = Rc::<RefCell<String>>::default();
     let vm = harn_runtime::vm_builder(Rc::new(Nowhere::new(out.clone()))).verify().build();
     let source = Source { name: "fuzz.harn".to_owned(), text: text.to_owned(), dir: PathBuf::new() };
@@ -133,7 +138,7 @@ pub(crate) fn run(text: &str) -> Option<String> {
             return None;
         }
     };
-    let _watched = Watched::start(vm.interrupt().clone());
+    let _beside = beside(&vm);
     let outcome = block_on(program.run(&vm, None, &[])).ok()?;
     let (code, _) = outcome.exit_code();
     assert!((0..=255).contains(&code), "the exit code is {code}");
@@ -212,6 +217,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::rng::Rng;
 
     #[test]
     fn programs_that_reach_outside_are_not_run() {
@@ -226,6 +232,29 @@ mod tests {
     fn suggestions_are_taken_out() {
         assert_eq!(without_suggestions("a (did you mean `b`?) c\nd (did you mean `e`?)"), "a c\nd");
         assert_eq!(without_suggestions("plain"), "plain");
+    }
+
+    /// Bytes that a program leaves behind when it has run before: the first runs fill what is kept for all programs. Nobody
+    /// watches it, since what another thread frees does not count here.
+    fn left_behind(text: &str) -> usize {
+        (0..2).for_each(|_| drop(run_with(text, |_| ())));
+        let before = harn_value::memory::used();
+        drop(run_with(text, |_| ()));
+        harn_value::memory::used().saturating_sub(before)
+    }
+
+    #[test]
+    fn programs_leave_nothing_behind() {
+        harn_value::memory::set_limit(MEMORY);
+        let methods = "struct P { x }\nimpl P {\n  fn moved(self) { P {x: self.x + 1} }\n}\nprintln(P {x: 1}.moved().x)";
+        assert_eq!(left_behind(methods), 0);
+        let captured = "fn t() {\n  struct P { x }\n  let one = 1\n  impl P {\n    fn moved(self) { P {x: self.x + one} }\n  }\n\
+                        return P {x: 1}.moved().x }\nprintln(t())";
+        assert_eq!(left_behind(captured), 0);
+        for seed in 0..300 {
+            let text = crate::generate::program(&mut Rng::new(13, seed));
+            assert_eq!(left_behind(&text), 0, "{text}");
+        }
     }
 
     /// Every tenth program; the fuzz target begins with all of them.

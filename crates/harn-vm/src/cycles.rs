@@ -15,8 +15,8 @@
 //! spent is a part of the time that it took to make what is looked at, and garbage is at most as much memory again
 //! as what is in use, plus `YOUNG_BYTES`.
 //!
-//! Left out: cycles through the methods that an `impl` inside a function captured variables for, and through what is
-//! in progress: an iterator that is being pulled, a merged one that waits in the middle of its functions, a task. They
+//! Left out: cycles through the methods that an `impl` inside a function captured variables for, which the end of the
+//! program undoes (`vm.rs`), and through what is in progress: an iterator that is being pulled, a merged one that waits in the middle of its functions, a task. They
 //! count as in use, until their wait ends. A channel or a generator that was sent into itself, with no captured variable
 //! between, is never a suspect.
 

@@ -47,7 +47,7 @@ pub struct Vm {
     /// Functions replaced by `override` stay alive: frames point at them.
     retired: RefCell<Vec<Value>>,
     pub(crate) modules: RefCell<Vec<Module>>,
-    protos: RefCell<Vec<Rc<Proto>>>,
+    protos: Protos,
     /// Where code and constants lie.
     pub(crate) arena: Arena,
     states: States,
@@ -64,6 +64,23 @@ pub struct Vm {
     pub(crate) std_modules: fn(&str) -> Option<&'static str>,
     /// The last field: dropped when nothing above refers to the program's data any more.
     _sweep: Sweep,
+}
+
+/// All functions that were compiled.
+#[derive(Default)]
+struct Protos(RefCell<Vec<Rc<Proto>>>);
+
+impl Drop for Protos {
+    /// A method makes instances of its own struct, so its code holds the type that holds the method: nothing would ever
+    /// free the two. Without the machine nobody calls a method any more.
+    fn drop(&mut self) {
+        for proto in self.0.get_mut() {
+            for ty in &proto.structs {
+                let methods = std::mem::take(&mut *ty.methods.borrow_mut());
+                drop(methods);
+            }
+        }
+    }
 }
 
 /// A loaded file.
@@ -231,7 +248,7 @@ impl VmBuilder {
             polling: Cell::new(false),
             retired: RefCell::default(),
             modules: RefCell::default(),
-            protos: RefCell::default(),
+            protos: Protos::default(),
             arena: Arena::default(),
             states: States::default(),
             interrupt: Interrupt::default(),
@@ -346,7 +363,7 @@ impl Vm {
     }
 
     pub(crate) fn keep(&self, proto: &Rc<Proto>) {
-        self.protos.borrow_mut().push(proto.clone());
+        self.protos.0.borrow_mut().push(proto.clone());
     }
 
     /// Every statement that an observer would see: the number of its module and its place in the text. Pipelines that
