@@ -154,7 +154,10 @@ fn calls_out_of_place() {
     fires("prompt-injection-risk", "let n = \"x\"\nprintln(llm_call(\"p\", \"You ${n}\").text)\n", 2);
     silent("let n = \"x\"\nprintln(llm_call(\"p ${n}\", \"You\").text)\n");
     fires("unhandled-approval-result", "request_approval(\"go?\")\nprintln(1)\n", 1);
+    fires("unhandled-approval-result", "for name in [\"a\"] {\n  request_approval(name)\n}\n", 2);
     silent("let a = request_approval(\"go?\")\nprintln(a)\n");
+    silent("let a = try {\n  request_approval(\"go?\")\n}\nprintln(a)\n");
+    silent("fn ask() {\n  request_approval(\"go?\")\n}\nprintln(ask())\n");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::codes::{APPROVAL, ASSERT_OUTSIDE, CLEANUP, INJECTION, REQUIRE_IN_TEST
 /// Runs the rules of this file.
 pub(super) fn run(tree: &Program) -> Vec<Diagnostic> {
     let mut rules = Rules { out: Vec::new(), has_tests: tree.pipelines().any(is_test), in_test: false };
+    rules.unread(&tree.items);
     rules.stmts(&tree.items);
     rules.out
 }
@@ -47,6 +48,22 @@ impl Rules {
                 "keep the system prompt fixed, and pass values in the prompt or through a template",
             ),
             _ => {}
+        }
+    }
+
+    /// Statements whose value nobody gets. The last one of a block is the value of the block.
+    fn unread<'a>(&mut self, stmts: impl IntoIterator<Item = &'a Stmt>) {
+        for stmt in stmts {
+            if let StmtKind::Expr(Expr { kind: ExprKind::Call { callee, .. }, span }) = &stmt.kind
+                && callee.as_name().is_some_and(|name| name == "request_approval")
+            {
+                self.report(
+                    APPROVAL,
+                    *span,
+                    "nobody looks at the answer of `request_approval`",
+                    "take the answer, and act on it",
+                );
+            }
         }
     }
 
@@ -109,19 +126,17 @@ impl<'a> Visitor<'a> for Rules {
                 "`require` stands in a test",
                 "`assert` and `assert_eq` show the values when they fail",
             ),
-            StmtKind::Expr(Expr { kind: ExprKind::Call { callee, .. }, span })
-                if callee.as_name().is_some_and(|name| name == "request_approval") =>
-            {
-                self.report(
-                    APPROVAL,
-                    *span,
-                    "nobody looks at the answer of `request_approval`",
-                    "take the answer, and act on it",
-                );
-            }
+            StmtKind::For { body, .. } | StmtKind::While { body, .. } => self.unread(body.stmts.last()),
             _ => {}
         }
         visit::walk_stmt(self, stmt);
+    }
+
+    fn block(&mut self, block: &'a Block) {
+        if let Some((_, before)) = block.stmts.split_last() {
+            self.unread(before);
+        }
+        self.stmts(&block.stmts);
     }
 
     fn decl(&mut self, decl: &'a Decl) {
@@ -129,6 +144,7 @@ impl<'a> Visitor<'a> for Rules {
         if let DeclKind::Pipeline(pipeline) = &decl.kind {
             self.in_test = is_test((decl, pipeline));
             self.long_running(&pipeline.func.body);
+            self.unread(pipeline.func.body.stmts.last());
         }
         if let DeclKind::Fn(function) = &decl.kind {
             self.long_running(&function.func.body);

@@ -252,7 +252,7 @@ builtins! {
     /// let p = plan_artifact({tasks: ["look", {task: "mend", status: "active"}]})
     /// println(p.steps.map({ s -> s.status })) // -> [pending, in_progress]
     /// ```
-    Pure fn plan_artifact(cx, input: Value as "dict | string | list?") -> "dict" {
+    Pure fn plan_artifact(cx, input: Value as "dict?") -> "dict" {
         from_json(&named("plan_artifact", plans::plan(&to_json(&input)))?)
     }
 
@@ -261,7 +261,7 @@ builtins! {
     /// ```harn
     /// println(plan_entries(plan_artifact({steps: ["look"]}))) // -> [{content: look, status: pending}]
     /// ```
-    Pure fn plan_entries(cx, plan: Value as "dict | string | list?") -> "list<dict>" {
+    Pure fn plan_entries(cx, plan: Value as "dict?") -> "list<dict>" {
         let plan = named("plan_entries", plans::plan(&to_json(&plan)))?;
         from_json(&plans::entries(&plan).into())
     }
@@ -271,7 +271,7 @@ builtins! {
     /// ```harn
     /// println(plan_markdown(plan_artifact({steps: [{step: "look", status: "done"}]})).split("\n").last()) // -> - [x] look
     /// ```
-    Pure fn plan_markdown(cx, plan: Value as "dict | string | list?") -> "string" {
+    Pure fn plan_markdown(cx, plan: Value as "dict?") -> "string" {
         plans::markdown(&named("plan_markdown", plans::plan(&to_json(&plan)))?)
     }
 
@@ -280,7 +280,7 @@ builtins! {
     /// ```harn
     /// println(plan_approved(plan_artifact({}), {approved: true, reviewers: ["Ada"]}).approval.state) // -> approved
     /// ```
-    Pure fn plan_approved(cx, plan: Value as "dict | string | list?", record: Value as "!dict") -> "dict" {
+    Pure fn plan_approved(cx, plan: Value as "dict?", record: Value as "!dict") -> "dict" {
         let plan = named("plan_approved", plans::plan(&to_json(&plan)))?;
         let record = to_json(&record);
         if !record.is_object() {
