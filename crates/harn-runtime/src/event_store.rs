@@ -62,7 +62,7 @@ pub fn refuse_event_log(system: &dyn System) -> Result<(), String> {
     let wanted = system.env(BACKEND).filter(|value| !value.is_empty() && value != "memory");
     wanted.map_or(Ok(()), |value| {
         Err(format!(
-            "{BACKEND}={value} cannot be used with a durable run: its events come again from its journal; unset it, or set it to 'memory'"
+            "{BACKEND}={value} cannot be used with a durable run: its events come again from its journal; unset it, or set it to 'memory'" // prose-ok: error
         ))
     })
 }

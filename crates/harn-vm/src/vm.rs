@@ -369,7 +369,7 @@ impl Vm {
     /// Every statement that an observer would see: the number of its module and its place in the text. Pipelines that
     /// extend each other share statements.
     pub fn statements(&self) -> Vec<(u32, harn_syntax::Span)> {
-        let protos = self.protos.borrow();
+        let protos = self.protos.0.borrow();
         let of = |proto: &Rc<Proto>| proto.statements().map(|span| (proto.module, span)).collect::<Vec<_>>();
         let mut all: Vec<_> = protos.iter().flat_map(of).collect();
         all.sort_by_key(|(module, span)| (*module, span.start, span.end));
