@@ -111,6 +111,13 @@ pub(super) const FORMS: Table = &[
     ),
     (r"\btype\(", By("type_of("), "the type's name is `type_of(value)`"),
     (r"(:\s*)[Ll]ist\[(\w+)\]", By("${1}list<$2>"), "parameters of a type stand in `<` and `>`"),
+    (r"(:\s*|->\s*)([A-Za-z]\w*)\[\]", By("${1}list<$2>"), "a list of a type is written `list<...>`"),
+    (r"\bOptional\[([\w.]+)\]", By("$1 | nil"), "what may be nil is written with `| nil`"),
+    (
+        r"(:\s*|->\s*)([A-Za-z]\w*(?:<[^<>?]*>)?)\?(\s*(?:[,)={}]|$))",
+        By("$1$2 | nil$3"),
+        "what may be nil is written with `| nil`",
+    ),
     (
         r"(:\s*)(?:[Dd]ict|[Mm]ap)\[(\w+),\s*(\w+)\]",
         By("${1}dict<$2, $3>"),
