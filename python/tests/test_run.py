@@ -189,7 +189,11 @@ def test_other_threads_go_on_meanwhile():
 def test_ctrl_c_stops_the_program():
     script = textwrap.dedent(
         """
+        import signal
         import harn
+
+        # What runs in the background of a shell begins with the signal ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             harn.run(code='defer { println("cleaned up") }\\neprintln("ready")\\nwhile true { }', capture=False)
         except KeyboardInterrupt:
