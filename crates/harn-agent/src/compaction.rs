@@ -195,7 +195,6 @@ mod tests {
     #[test]
     fn wrong_ones_are_named() {
         assert!(read(json!({"compaction": "custom"})).unwrap_err().contains("needs `compact_callback`"));
-        assert!(read(json!({"compact_keep_last": -1})).unwrap_err().contains("compact_keep_last must be"));
         assert!(read(json!({"compaction": "zip"})).unwrap_err().contains("strategy 'zip'"));
     }
 

