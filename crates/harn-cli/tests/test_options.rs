@@ -284,3 +284,34 @@ fn what_is_missing_is_told() {
     let lines = harn_in(skill.home.path(), &["doctor", "--no-network"]);
     assert!(lines.out.lines().all(|line| line.len() > 22 && line.starts_with("  ")), "{}", lines.out);
 }
+
+#[test]
+fn skills_of_a_folder_are_found_by_tests_and_programs() {
+    let test = "pipeline test_skills() {\n  println(skill_list(skills).map({ s -> s.name }))\n}\n";
+    let skill = "---\nname: greet\nshort: Hello.\ndescription: Say hello.\n---\nBe kind.\n";
+    let home = folder(&[("tests/a.harn", test), ("mine/greet/SKILL.md", skill)]);
+    for (dirs, found) in [(&["--skill-dir", "mine"][..], "[greet]"), (&[][..], "[]")] {
+        let ran = harn_in(home.path(), &[&["test", "-v"], dirs].concat());
+        assert!(ran.code == 0 && ran.out.contains(found), "{ran:?}");
+        let program = ["-e", "println(skill_list(skills).map({ s -> s.name }))"];
+        let ran = harn_in(home.path(), &[&["run"], dirs, &program[..]].concat());
+        assert_eq!(ran.out, format!("{found}\n"), "{ran:?}");
+    }
+    for command in [&["test"][..], &["run", "-e", "println(1)"]] {
+        let ran = harn_in(home.path(), &[command, &["--skill-dir", "mien"]].concat());
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains("--skill-dir: there is no folder mien"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_test_that_asks_a_model_is_told_what_to_do() {
+    let test = "pipeline test_real() { llm_call(\"hi\", nil, {provider: \"openai\"}) }\n";
+    let home = folder(&[("tests/a.harn", test)]);
+    let ran = harn_in(home.path(), &["test"]);
+    assert!(ran.out.contains("would make a real LLM request"), "{ran:?}");
+    assert!(ran.out.contains("note: tests do not ask models: give the reply with `llm_mock`"), "{ran:?}");
+    // Who turned calls off does not want to hear how to turn them on.
+    let ran = with_env(home.path(), &["test"], &[("HARN_LLM_CALLS_DISABLED", "1")]);
+    assert!(!ran.out.contains("note: tests do not ask models"), "{ran:?}");
+}

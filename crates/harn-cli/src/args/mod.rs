@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use harn_system::{Real, SystemExt};
 
 mod develop;
 
@@ -704,6 +705,13 @@ pub(crate) fn usage_error(command: &str, text: &str) -> ! {
     match cli.find_subcommand_mut(command) {
         Some(command) => command.error(ErrorKind::ArgumentConflict, text).exit(),
         None => cli.error(ErrorKind::ArgumentConflict, text).exit(),
+    }
+}
+
+/// Ends the process with a usage error where an option names a folder that is not there.
+pub(crate) fn need_folders<'a>(command: &str, option: &str, folders: impl IntoIterator<Item = &'a PathBuf>) {
+    if let Some(folder) = folders.into_iter().find(|folder| !Real::new().is_dir(folder)) {
+        usage_error(command, &format!("{option}: there is no folder {}", folder.display()));
     }
 }
 

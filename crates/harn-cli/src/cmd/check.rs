@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use harn_syntax::Severity;
-use harn_system::{Real, SystemExt};
 
 use crate::args::{self, CheckArgs};
 use crate::findings::{self, Findings, Manifests, Wording};
@@ -11,9 +10,7 @@ use crate::program::Program;
 
 /// Checks files; 1 if there was an error.
 pub(crate) fn check(args: &CheckArgs) -> u8 {
-    if let Some(folder) = args.bundle_root.as_ref().filter(|folder| !Real::new().is_dir(folder)) {
-        args::usage_error("check", &format!("--bundle-root: there is no folder {}", folder.display()));
-    }
+    args::need_folders("check", "--bundle-root", &args.bundle_root);
     let paths = match findings::collect(&args.targets, findings::is_program, false) {
         Ok(paths) => paths,
         Err(text) => {

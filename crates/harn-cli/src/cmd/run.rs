@@ -10,7 +10,7 @@ use harn_vm::Names;
 use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
-use crate::args::{RunArgs, usage_error};
+use crate::args::{RunArgs, need_folders, usage_error};
 use crate::events::{EventSystem, Events};
 use crate::program::{self, End, Failure, Program, RunOptions};
 use crate::report::Problem;
@@ -69,6 +69,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
     if let Some(limit) = args.max_memory {
         harn_value::memory::set_limit(limit);
     }
+    need_folders("run", "--skill-dir", &args.skill_dirs);
     let names = names(args.allow, args.deny);
     let sandbox = args.sandbox.map(|word| {
         let known = "none, read_only, workspace_write, process_exec, network";

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use harn_system::{Real, System};
 
-use crate::args::{TestArgs, usage_error};
+use crate::args::{TestArgs, need_folders, usage_error};
 
 /// Runs tests; 1 if one failed.
 pub(crate) fn test(args: &TestArgs) -> u8 {
     if args.parallel && args.jobs == Some(1) {
         usage_error("test", "the argument '--parallel' cannot be used with '--jobs 1'");
     }
+    need_folders("test", "--skill-dir", &args.skill_dirs);
     if args.target.as_deref() == Some("conformance") {
         let coverage = args.coverage || args.coverage_out.is_some();
         let of_projects = [

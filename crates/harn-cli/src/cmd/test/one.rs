@@ -16,6 +16,9 @@ use crate::program::{self, End, Program, RunOptions};
 /// Where replies of models are kept, from the working directory.
 const REPLIES: &str = ".harn-fixtures";
 
+/// Keeps programs from asking models.
+const DISABLED: &str = "HARN_LLM_CALLS_DISABLED";
+
 /// What all tests of a command are run with.
 #[derive(Clone)]
 pub(super) struct Settings {
@@ -127,10 +130,23 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
         End::Failed(problem) => Some(problem.draw(false)),
         End::Stopped => Some("error: interrupted".to_owned()),
     };
+    let failure = failure.map(|text| with_way_out(text, settings));
     let calls = log.map(|log| log.join("llm_transcript.jsonl"));
     let calls = calls.and_then(|log| Real::new().read_text(&log, u64::MAX).ok()).unwrap_or_default();
     let output = output.borrow().clone();
     Run { failure, output, covered: counter.files(), calls }
+}
+
+/// What a failure says, and what to do where the test wanted to ask a model: it is the runner that keeps it from that.
+fn with_way_out(mut text: String, settings: &Settings) -> String {
+    if settings.keep.is_none() && text.contains(DISABLED) && Real::new().env(DISABLED).is_none() {
+        text = format!(
+            "{}\n   = note: tests do not ask models: give the reply with `llm_mock`, in a file NAME.llm-mock.jsonl beside the \
+             test, or keep a real one with `harn test --record`\n",
+            text.trim_end()
+        );
+    }
+    text
 }
 
 /// The system of a test: output is collected, paths begin at the test's folder, state is thrown away, and models are
@@ -176,8 +192,8 @@ impl Layer for TestSystem {
 
     fn env(&self, name: &str) -> Option<String> {
         match name {
-            "HARN_LLM_CALLS_DISABLED" if self.asks_models => self.inner.env(name),
-            "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
+            DISABLED if self.asks_models => self.inner.env(name),
+            DISABLED => Some("1".to_owned()),
             "HARN_LLM_PROVIDER" => self.inner.env(name).or_else(|| Some("mock".to_owned())),
             "HARN_STATE_DIR" => Some(self.state.clone()),
             name if name.starts_with("HARN_EVENT_LOG_") => None,
