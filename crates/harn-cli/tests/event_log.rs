@@ -95,6 +95,10 @@ fn wrong_variables_are_errors() {
         let ran = run(path, &[(name, value)], &["run", "-e", "println(1)"]);
         assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains(error), "{name}: {}", ran.shown());
     }
+    for (name, backend) in [("HARN_EVENT_LOG_DIR", "sqlite"), ("HARN_EVENT_LOG_SQLITE_PATH", "memory")] {
+        let ran = run(path, &[(KEPT[0].0, backend), (name, "x")], &["run", "-e", "println(1)"]);
+        assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains(name), "{name}: {}", ran.shown());
+    }
     std::fs::write(path.join("main.harn"), "println(1)").unwrap();
     let durable = run(path, &KEPT, &["run", "--durable", "main.harn"]);
     assert!(durable.err.contains("cannot be used with a durable run"), "{}", durable.shown());

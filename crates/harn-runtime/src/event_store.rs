@@ -35,6 +35,12 @@ pub fn configure_event_log(vm: &Rc<Vm>, folder: &Path) -> Result<(), String> {
         let wrong = || format!("{DEPTH} must be a whole number from 1 on, not '{depth}'");
         log.limit_delay(number.ok_or_else(wrong)?);
     }
+    if set(FOLDER).is_some() {
+        return Err(format!("{FOLDER} is not supported; use {BACKEND}=sqlite and {FILE}"));
+    }
+    if set(FILE).is_some() && matches!(set(BACKEND).as_deref(), None | Some("memory")) {
+        return Err(format!("{FILE} has no effect without {BACKEND}=sqlite"));
+    }
     match set(BACKEND).as_deref() {
         Some("sqlite") => {
             let path = database(&*system, folder, set(FILE));
@@ -44,13 +50,8 @@ pub fn configure_event_log(vm: &Rc<Vm>, folder: &Path) -> Result<(), String> {
         Some("file") => Err(format!(
             "{BACKEND}=file is not supported; 'sqlite' keeps events in a file, .harn/events.sqlite or {FILE}"
         )),
-        Some("memory") => Ok(()),
+        None | Some("memory") => Ok(()),
         Some(other) => Err(format!("{BACKEND} must be 'memory' or 'sqlite', not '{other}'")),
-        None => match [FILE, FOLDER].into_iter().find(|name| set(name).is_some()) {
-            Some(FILE) => Err(format!("{FILE} has no effect without {BACKEND}=sqlite")),
-            Some(other) => Err(format!("{other} is not supported; use {BACKEND}=sqlite and {FILE}")),
-            None => Ok(()),
-        },
     }
 }
 
