@@ -407,7 +407,11 @@ pub(super) const FORMS: Table = &[
         By("$1 [$2] = [$3]"),
         "there are no tuples; a list does, and is taken apart in brackets",
     ),
-    (r"\b(let|var)\s*\(([^()]+)\)\s*=", By("$1 [$2] ="), "a list is taken apart in brackets"),
+    (
+        r"\b(let|var)\s*\(([^()]+)\)\s*=",
+        By("$1 [$2] ="),
+        "a list is taken apart in brackets, a pair has `.first` and `.second`",
+    ),
     (r"=\s*\(([^()]+,[^()]*)\)", By("= [$1]"), "there are no tuples; a list does"),
     (r#"("[^"]*")\s*=>\s*"#, By("$1: "), "an entry of a dict is written `key: value`"),
     (r"([{,]\s*\w+\s*:\s*[^;{}]+);", By("$1,"), "entries of a dict are separated by `,`"),
