@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
-        bench-agents bench-quick fuzz asan snap clean lsp-test
+        bench-agents bench-quick fuzz asan snap clean lsp-test tree-sitter
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,11 @@ lsp-test: build ## drive the language server with pytest-lsp; MS=30 also judges 
 	test -x $(LSP_VENV)/bin/pytest || { python3 -m venv $(LSP_VENV) && \
 	  $(LSP_VENV)/bin/pip install --quiet -r editors/lsp-test/requirements.txt; }
 	cd editors/lsp-test && HARN=$(abspath $(HARN)) $(if $(MS),LSP_MS=$(MS)) $(LSP_VENV)/bin/pytest -p no:cacheprovider -s $(PYTEST)
+
+# A workspace of its own: nothing else needs node.
+tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node and a C compiler); UPDATE=1 writes the corpus
+	$(CARGO) run --quiet --manifest-path editors/tree-sitter-harn/tool/Cargo.toml --target-dir $(abspath $(TARGET))/tree-sitter -- \
+	  $(CURDIR) $(abspath $(TARGET))/tree-sitter $(if $(UPDATE),--update) $(FILES)
 
 workers: ## two workers share 1,000 runs while they are killed again and again
 	HARN_RUNS=1000 $(CARGO) test --package harn-cli --test it two_workers_share -- --nocapture
