@@ -176,17 +176,22 @@ impl StoreKeeper {
     }
 
     fn write(&self, writes: Vec<Write>) -> Kept {
+        self.write_or(writes, |_| false)
+    }
+
+    /// Writes; some errors do not matter.
+    fn write_or(&self, writes: Vec<Write>, does_not_matter: fn(&StoreError) -> bool) -> Kept {
         let store = self.store.clone();
         let fence = self.fence.clone();
         // The store begins to write when it is asked, so it is asked here and not at the first poll.
         let mut asked = Box::pin(async move { store.write(&fence, writes).await.map(drop) });
         let first = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Box::pin(async move {
-            match first {
+            let done = match first {
                 Poll::Ready(done) => done,
                 Poll::Pending => asked.await,
-            }
-            .map_err(|error| error.to_string())
+            };
+            done.or_else(|error| if does_not_matter(&error) { Ok(()) } else { Err(error.to_string()) })
         })
     }
 }
@@ -224,7 +229,10 @@ impl Keeper for StoreKeeper {
 
     fn close(&self, request_id: &str, at_ms: i64) -> Kept {
         let (run, request_id) = (self.run.clone(), request_id.to_owned());
-        self.write(vec![Write::WaitpointClose { run, request_id, at_ms }])
+        self.write_or(vec![Write::WaitpointClose { run, request_id, at_ms }], |error| {
+            // It was over before it was opened.
+            matches!(error, StoreError::Missing { .. })
+        })
     }
 }
 

@@ -35,8 +35,10 @@ impl Core {
             });
         }
         let (wall, now) = self.noted_clocks();
-        let until = now.saturating_add(u64::try_from(inquiry.time.as_nanos()).unwrap_or(u64::MAX));
-        let due_ms = wall.saturating_add(i64::try_from(inquiry.time.as_millis()).unwrap_or(i64::MAX));
+        let limit = Some(inquiry.time).filter(|time| *time != Duration::MAX);
+        let until = limit.map(|time| now.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+        let due_ms =
+            limit.map(|time| wall.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)));
         let Inquiry { id, kind, prompt, details, quorum, had, .. } = inquiry;
         self.state.borrow_mut().inquired.insert(id.clone());
         let inquired = Inquired::new(&id, &kind, &prompt, had);
@@ -55,13 +57,13 @@ impl Core {
             prompt,
             info: details.into_bytes(),
             asked_ms: wall,
-            due_ms: Some(due_ms),
+            due_ms,
             quorum,
         };
         let (core, own) = (self.own(), inquired.clone());
         let begin = Box::new(move || -> Running {
             Box::pin(async move {
-                let given = core.person(request, &own, Some(until)).await;
+                let given = core.person(request, &own, until).await;
                 let reply = given.map(|given| {
                     given.map(|given| Reply {
                         value: String::from_utf8_lossy(&given.value).into_owned(),
@@ -73,7 +75,7 @@ impl Core {
                 reply.encode()
             })
         });
-        Box::pin(self.begin_op_of::<Asked>("person", note.into(), digest, Some(until), Some(inquired), begin))
+        Box::pin(self.begin_op_of::<Asked>("person", note.into(), digest, until, Some(inquired), begin))
     }
 
     /// The answer of a person to a request, or nothing when the time is over.

@@ -27,6 +27,7 @@
 //! | `session.rs`, `compact.rs`, `reminders.rs`, `live.rs`, `trace.rs` | what belongs to a loop: its session, summaries of older messages, reminders, text while it arrives, `agent_trace` |
 //! | `session_store.rs`, `stored.rs`, `event_store.rs` | sessions and events that outlive the process, in `harn-store` |
 //! | `policy.rs`, `command_policy.rs`, `hooks.rs`, `hitl.rs` | what a loop may do, and who is asked: limits, rules for commands, hooks, people |
+//! | `waitpoint.rs` | named places where tasks wait until somebody says that they may go on |
 //! | `host.rs` | what the host says: the editor or service that the program works for |
 //! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
@@ -67,6 +68,7 @@ mod skill_files;
 mod stored;
 mod template_state;
 mod trace;
+mod waitpoint;
 mod worker;
 mod workflow;
 

@@ -17,7 +17,7 @@ pub struct Inquiry {
     pub quorum: u32,
     /// How many answers the program has had already.
     pub had: u32,
-    /// How long the answer may take.
+    /// How long the answer may take; [`Duration::MAX`]: as long as it takes.
     pub time: Duration,
 }
 

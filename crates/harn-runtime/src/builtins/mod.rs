@@ -23,6 +23,7 @@ mod stream;
 mod template;
 mod tool;
 mod transcript;
+mod waitpoint;
 mod worker;
 mod workflow;
 
@@ -40,6 +41,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         tool::TOOLS,
         hook::HOOKS,
         hitl::HITL,
+        waitpoint::WAITPOINTS,
         command::COMMANDS,
         skill::SKILLS,
         agent::AGENTS,

@@ -105,6 +105,15 @@ fn value(args: &AnswerArgs, found: &Waitpoint, by: &str) -> Outcome<Value> {
             None => bad("this is a question: give the answer in place of --approve or --reject".to_owned()),
         };
     }
+    if kind == "waitpoint" {
+        return match (decided, given) {
+            (Some(false), None) => Ok(json!({"cancelled": true, "reason": args.reason})),
+            (Some(true), None) => Ok(json!({"value": null, "reason": args.reason})),
+            (None, Some(given)) => Ok(json!({"value": given})),
+            _ => bad("this is a waitpoint: give its value, --approve for none, or --reject to cancel it"
+                .to_owned()),
+        };
+    }
     let mut answer = match (decided, given) {
         (Some(approved), _) => Map::from_iter([("approved".to_owned(), approved.into())]),
         (None, Some(Value::Object(given))) if given.get("approved").is_some_and(Value::is_boolean) => given,
