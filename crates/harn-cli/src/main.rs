@@ -53,6 +53,7 @@ fn main() {
         Command::Worker(args) => cmd::worker::worker(&args),
         Command::Resume(args) => cmd::durable::resume(&args),
         Command::Answer(args) => cmd::runs::answer(&args),
+        Command::Replay(args) if args.debug => cmd::replay_debug::debug(&args),
         Command::Replay(args) => cmd::durable::replay(&args),
         Command::Fork(args) => cmd::durable::fork(args),
         Command::Serve(Serve::Acp(args)) => acp::serve(args),

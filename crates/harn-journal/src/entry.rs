@@ -51,7 +51,7 @@ pub enum What {
     },
     /// The clocks have moved.
     Clock {
-        /// The look at them since the last entry that shows it.
+        /// The look at them since the last entry that shows it; 0: they were set back while nobody worked on the run.
         look: u32,
         /// Milliseconds since 1970, and nanoseconds of the clock that never goes back.
         clock: (i64, u64),

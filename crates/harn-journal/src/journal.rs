@@ -21,6 +21,9 @@ const GRAIN: Duration = Duration::from_millis(1);
 /// What a look at the clock takes when the run was stopped.
 const LEAP: Duration = Duration::from_secs(1);
 
+/// The look at the clock that is none: the clock was set back while nobody worked on the run.
+const SET_BACK: u32 = 0;
+
 /// Entries wait for each other at most this long while the program is busy.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -318,6 +321,11 @@ impl Journal {
         self.0.state.borrow().next
     }
 
+    /// The number of the next entry to follow; nothing when all were followed.
+    pub fn next_entry(&self) -> Option<u64> {
+        self.0.state.borrow().recorded.front().map(|entry| entry.seq)
+    }
+
     /// Whether everything in the journal was followed, and the program goes on by itself.
     pub fn is_live(&self) -> bool {
         self.0.state.borrow().live
@@ -465,6 +473,7 @@ impl Core {
         if self.is_stopped() {
             return Status::Stopped;
         }
+        self.follow_set_back();
         let state = self.state.borrow();
         if state.live {
             return Status::Live;
@@ -482,6 +491,16 @@ impl Core {
             }
             _ => Status::Following,
         }
+    }
+
+    /// Passes over the note that the clock was set back, which is no look of the program.
+    fn follow_set_back(&self) {
+        let clock = match self.state.borrow().recorded.front() {
+            Some(Entry { what: What::Clock { look: SET_BACK, clock }, .. }) => *clock,
+            _ => return,
+        };
+        self.take();
+        self.set_clocks(clock);
     }
 
     /// Follows the next entry if it is the one that is looked for; stops the run if it is another.
@@ -526,7 +545,13 @@ impl Core {
         state.clock.looks = 0;
         let waiting: Vec<u64> = state.ops.keys().copied().collect();
         let ended = std::mem::take(&mut state.ended);
+        // A clock that was set back: whoever goes on later counts from where it is now, or the wait would begin anew each time.
+        let set_back = (now < state.clock.wall).then_some((now, state.clock.mono));
         drop(state);
+        if let Some(clock) = set_back {
+            self.set_clocks(clock);
+            self.push(What::Clock { look: SET_BACK, clock });
+        }
         ended.iter().for_each(|id| self.close(id));
         self.wakes.push_all(waiting);
         Status::Live
@@ -705,6 +730,7 @@ impl Core {
             state.clock.mono = state.clock.mono.saturating_add(nanos(LEAP));
             return (state.clock.wall, state.clock.mono);
         }
+        self.follow_set_back();
         let mut state = self.state.borrow_mut();
         state.clock.looks += 1;
         let look = state.clock.looks;

@@ -268,6 +268,9 @@ pub(crate) struct ReplayArgs {
     /// Compare the journal with the sources of today; the first difference is shown, and nothing else.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Step from effect to effect, forwards and back, and look at variables, calls and source; commands are read from standard input.
+    #[arg(long, conflicts_with_all = ["check", "until", "json"])]
+    pub(crate) debug: bool,
     /// Write output, result and errors to standard output as JSON, one event per line.
     #[arg(long)]
     pub(crate) json: bool,

@@ -295,7 +295,11 @@ impl Owned {
         sink.suspended(id, due_ms, pending);
         let mut text = format!("[harn] run {id} {note}");
         for Pending { id: request, kind, prompt, .. } in pending {
-            let value = if kind == "question" { "VALUE" } else { "--approve` or `--reject" };
+            let value = match &**kind {
+                "question" => "VALUE",
+                "waitpoint" => "VALUE` or `--reject",
+                _ => "--approve` or `--reject",
+            };
             let how = value.replace("` or `", &format!("` or `harn answer {id} {request} "));
             text += &format!("\n  {kind} {request}: {prompt}\n    `harn answer {id} {request} {how}`");
         }
@@ -331,7 +335,7 @@ impl Owned {
 }
 
 /// Shows where a program and its journal part.
-fn shown_difference(id: &str, difference: &Difference) -> u8 {
+pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
     let Difference { seq, was, was_at, now, now_at } = difference;
     let place = |at: &str| if at.is_empty() { String::new() } else { format!(" at {at}") };
     eprintln!(
@@ -343,15 +347,15 @@ fn shown_difference(id: &str, difference: &Difference) -> u8 {
 }
 
 /// A run with what is known of it.
-struct Known {
-    run: Run,
+pub(crate) struct Known {
+    pub(super) run: Run,
     args: RunArgs,
-    text: String,
-    entries: Vec<Entry>,
+    pub(super) text: String,
+    pub(super) entries: Vec<Entry>,
 }
 
 /// Reads a run.
-fn known(store: &dyn Store, id: &str) -> Failed<Known> {
+pub(super) fn known(store: &dyn Store, id: &str) -> Failed<Known> {
     let wrong = |error: StoreError| explained(id, &error);
     let run = wait(store.run(id)).map_err(wrong)?.ok_or_else(|| missing(id))?;
     let (args, info) = given(&run)?;

@@ -17,6 +17,7 @@ pub(crate) mod packages;
 pub(crate) mod providers;
 pub(crate) mod ready;
 pub(crate) mod repl;
+pub(crate) mod replay_debug;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod submit;

@@ -24,6 +24,7 @@ use serde_json::{Value as Json, json};
 use crate::program::{self, End, Program, RunOptions};
 use shared::{Filters, Mode, Shared};
 use stops::Stops;
+pub(crate) use values::text as shown;
 use wire::Request;
 
 /// What the client wants to be run.

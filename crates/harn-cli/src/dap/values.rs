@@ -77,7 +77,7 @@ impl Holders {
 }
 
 /// A value in one line; strings have quotes.
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     match value.as_str() {
         Some(text) => {
             let short: String = text.chars().take(SHOWN).collect();
