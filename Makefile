@@ -15,7 +15,7 @@ NAMES    := -Csymbol-mangling-version=v0
 FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
+.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-quick fuzz asan snap clean lsp-test tree-sitter
 
 help: ## list these targets
@@ -85,6 +85,9 @@ workers: ## two workers share 1,000 runs while they are killed again and again
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
 	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture
+
+kill-agents: ## kill an agent with parallel tools, sub-agents and an approval 1,000 times
+	HARN_KILLS=1000 $(CARGO) test --package harn-cli --test it an_agent_with_everything -- --nocapture
 
 conformance: build ## run the conformance suite; F=text selects cases
 	$(HARN) test conformance $(if $(F),--filter '$(F)')

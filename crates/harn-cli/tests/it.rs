@@ -5,6 +5,7 @@
 mod common;
 
 mod acp;
+mod agent_kills;
 mod bad_input;
 mod book;
 mod check;
@@ -33,8 +34,11 @@ mod packages;
 mod paths;
 mod people;
 mod project;
+mod promises;
 mod repl;
+mod replay_debug;
 mod rooms;
+mod run_faults;
 mod runs;
 mod sessions;
 mod signals;
@@ -45,5 +49,6 @@ mod trace;
 mod trees;
 mod usage;
 mod user_tests;
+mod waitpoints;
 mod watchdog;
 mod workers;

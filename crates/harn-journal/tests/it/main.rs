@@ -361,3 +361,54 @@ fn an_append_that_somebody_else_has_touched_is_in_doubt_unless_it_may_be_made_tw
         }
     }
 }
+
+#[test]
+fn a_change_of_files_in_doubt_ends_the_same_whether_it_had_happened_or_not() {
+    type Change = fn(&dyn System) -> Result<(), String>;
+    fn path(name: &str) -> std::path::PathBuf {
+        Path::new("/project").join(name)
+    }
+    let changes: [(&str, Change); 7] = [
+        ("replace", |system| system.replace(&path("in.txt"), b"new").map_err(|e| e.to_string())),
+        ("copy", |system| {
+            system.copy(&path("in.txt"), &path("copy.txt")).map(drop).map_err(|e| e.to_string())
+        }),
+        ("make_dirs", |system| system.make_dirs(&path("a/b")).map_err(|e| e.to_string())),
+        ("make_dir", |system| system.make_dir(&path("c")).map_err(|e| e.to_string())),
+        ("remove", |system| system.remove(&path("in.txt")).map_err(|e| e.to_string())),
+        ("rename", |system| system.rename(&path("in.txt"), &path("moved.txt")).map_err(|e| format!("{e:?}"))),
+        ("append", |system| system.append(&path("in.txt"), b"!").map_err(|e| e.to_string())),
+    ];
+    let state = |system: &dyn System| {
+        let read = |name: &str| system.read_text(&path(name), 100).ok();
+        (
+            read("in.txt"),
+            read("copy.txt"),
+            read("moved.txt"),
+            system.is_dir(&path("a/b")),
+            system.is_dir(&path("c")),
+        )
+    };
+    for (name, change) in changes {
+        let mut ends = Vec::new();
+        for happened in [true, false] {
+            let (system, ..) = machine();
+            let (journal, keeper) = recorded(&system);
+            run(&journal, |system| async move { change(&*system) }).expect("a change");
+            let mut entries = keeper.entries();
+            entries.retain(|entry| !matches!(entry.what, What::Call { .. }));
+            let begun = entries.iter().any(|entry| matches!(entry.what, What::Begin { .. }));
+            assert!(begun, "{name} is written down before it happens");
+            // Killed behind the change, or before it.
+            let system = if happened { system } else { machine().0 };
+            let (journal, kept) = resumed(&system, entries.clone(), false);
+            let done = run(&journal, |system| async move { change(&*system) });
+            assert_eq!((done, journal.stopped()), (Ok(()), None), "{name}, happened: {happened}");
+            ends.push(state(&*system));
+            // Whoever replays it gets the same.
+            let all = entries.into_iter().chain(kept.entries()).collect();
+            assert_eq!(run(&replayed(all), |system| async move { change(&*system) }), Ok(()), "{name}");
+        }
+        assert_eq!(ends[0], ends[1], "{name}");
+    }
+}
