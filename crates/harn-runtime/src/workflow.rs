@@ -1,5 +1,6 @@
 //! Runs workflows: asks models, runs commands, waits and writes records, as the state machine of a run says.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use harn_agent::AgentEvent;
 use harn_agent::lifecycle::{Execution as Place, Life, Mode, Request};
 use harn_agent::policy::Policy;
-use harn_agent::workflow::{Answer, Command, Execution, Report, RunOptions, Step, Work, World};
+use harn_agent::workflow::{Answer, Command, Execution, Mark, Report, RunOptions, Step, Work, World, apply};
 use harn_llm::Category;
 use harn_stdlib::{run_folder, timestamp_now};
 use harn_system::{System, SystemExt};
@@ -98,7 +99,7 @@ async fn drive(
         let answer = match run.next_step(world).map_err(thrown)? {
             Step::Finished => return Ok(()),
             Step::Persist => {
-                file.write(cx, &run.record())?;
+                file.save(cx, run)?;
                 // A chain of nodes that need nothing leaves no other moment.
                 cx.give_way().await?;
                 Answer::Done
@@ -353,6 +354,16 @@ struct RecordFile {
     shown: String,
     /// Whether the program has chosen the place: then its limits hold for it.
     chosen: bool,
+    /// What the files have by now.
+    saved: Cell<Option<Saved>>,
+}
+
+/// How much of a record is in its files, and how large they are.
+#[derive(Clone, Copy)]
+struct Saved {
+    mark: Mark,
+    whole: usize,
+    later: usize,
 }
 
 impl RecordFile {
@@ -360,31 +371,76 @@ impl RecordFile {
         let given = options.persist_path.as_ref().or(options.resume_path.as_ref()).cloned();
         let given = given.or_else(|| options.resume_run["persisted_path"].as_str().map(str::to_owned));
         match given {
-            Some(shown) => RecordFile { path: cx.system().work_dir().join(&shown), shown, chosen: true },
+            Some(shown) => {
+                let path = cx.system().work_dir().join(&shown);
+                RecordFile { path, shown, chosen: true, saved: Cell::default() }
+            }
             None => {
                 let path = run_folder(cx).join(format!("{}.json", new_id(cx.vm())));
-                RecordFile { shown: path.display().to_string(), path, chosen: false }
+                RecordFile { shown: path.display().to_string(), path, chosen: false, saved: Cell::default() }
             }
         }
     }
 
-    fn write(&self, cx: &Cx, record: &Json) -> Result<()> {
-        let system = if self.chosen { cx.system() } else { cx.vm().system().clone() };
-        write_record(&*system, &self.path, record).map_err(|error| {
-            let text =
-                || thrown(format!("workflow_execute: cannot write the run record {}: {error}", self.shown));
-            cx.refusal(&error).unwrap_or_else(text)
-        })
+    fn system(&self, cx: &Cx) -> Rc<dyn System> {
+        if self.chosen { cx.system() } else { cx.vm().system().clone() }
+    }
+
+    fn failed(&self, cx: &Cx, error: &std::io::Error) -> Error {
+        let text =
+            || thrown(format!("workflow_execute: cannot write the run record {}: {error}", self.shown));
+        cx.refusal(error).unwrap_or_else(text)
+    }
+
+    /// Writes the record as a whole.
+    fn write(&self, cx: &Cx, record: &Json) -> Result<usize> {
+        let written = write_record(&*self.system(cx), &self.path, record);
+        let size = written.map_err(|error| self.failed(cx, &error))?;
+        let later = later_than(&self.path);
+        if cx.vm().system().link_facts(&later).is_ok() {
+            // What is in it is in the record now. Left behind, it would change nothing.
+            let _ = cx.vm().system().remove(&later);
+        }
+        Ok(size)
+    }
+
+    /// Keeps what the run has come to. The whole record is written at the start, at the end, and when what came later has grown
+    /// as large as the record; what comes in between goes to a file beside it. So the bytes that are written in all grow as
+    /// the record does, not as its square.
+    fn save(&self, cx: &Cx, run: &Execution) -> Result<()> {
+        if let Some(saved) = self.saved.get().filter(|_| !run.is_closing()) {
+            let changes = serde_json::to_vec(&plain(&run.changes(saved.mark)));
+            let mut line = changes.map_err(|error| self.failed(cx, &std::io::Error::other(error)))?;
+            line.push(b'\n');
+            let later = saved.later + line.len();
+            if later <= saved.whole {
+                let kept = self.system(cx).append(&later_than(&self.path), &line);
+                kept.map_err(|error| self.failed(cx, &error))?;
+                self.saved.set(Some(Saved { mark: run.mark(), later, ..saved }));
+                return Ok(());
+            }
+        }
+        let whole = self.write(cx, &run.record())?;
+        self.saved.set(Some(Saved { mark: run.mark(), whole, later: 0 }));
+        Ok(())
     }
 }
 
-/// Writes a record as a whole.
-pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> std::io::Result<()> {
+/// The file with what came after a record was written.
+fn later_than(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".later");
+    name.into()
+}
+
+/// Writes a record as a whole, and returns its size.
+pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> std::io::Result<usize> {
     if let Some(folder) = path.parent() {
         system.make_dirs(folder)?;
     }
     let text = serde_json::to_vec(&plain(record)).map_err(std::io::Error::other)?;
-    system.replace(path, &text)
+    system.replace(path, &text)?;
+    Ok(text.len())
 }
 
 /// Reads a record of a run.
@@ -393,6 +449,16 @@ pub(crate) fn load(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
     let file = system.work_dir().join(path);
     let bytes =
         system.read(&file, MAX_RECORD).map_err(|e| format!("cannot read the run record {path}: {e}"))?;
-    let run: Json = serde_json::from_slice(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))?;
-    if run["_type"] == "run_record" { Ok(run) } else { Err(format!("{path} is no run record")) }
+    let mut run: Json = serde_json::from_slice(&bytes).map_err(|e| format!("{path} is no JSON: {e}"))?;
+    if run["_type"] != "run_record" {
+        return Err(format!("{path} is no run record"));
+    }
+    if run["status"] == "running"
+        && let Ok(later) = system.read(&later_than(&file), MAX_RECORD)
+    {
+        // A last line that was not written to its end was not acknowledged.
+        let lines = later.split(|byte| *byte == b'\n').map(serde_json::from_slice::<Json>);
+        let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
+    }
+    Ok(run)
 }

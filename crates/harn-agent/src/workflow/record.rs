@@ -9,6 +9,39 @@ use super::options::RunOptions;
 use super::outcome::{add_usage, no_usage};
 use super::world::World;
 
+/// The lists of a record that only grow.
+const LISTS: [&str; 6] =
+    ["stages", "transitions", "checkpoints", "completed_nodes", "child_runs", "artifacts"];
+
+/// How much of a record somebody has: the lengths of [`LISTS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mark([usize; 6]);
+
+/// Adds to a record what came later, as [`super::Execution::changes`] gives it. What the record has already changes nothing;
+/// false when something in between is missing, or it is of another run.
+pub fn apply(record: &mut Json, changes: &Json) -> bool {
+    let had = |key: &str| changes["had"][key].as_u64().unwrap_or(u64::MAX);
+    let has = record["checkpoints"].as_array().map_or(0, Vec::len) as u64;
+    if record["id"] != changes["id"] || has < had("checkpoints") {
+        return false;
+    }
+    if has > had("checkpoints") {
+        return true;
+    }
+    let Some(fields) = changes["fields"].as_object() else { return false };
+    for (key, value) in fields {
+        record[key.as_str()] = value.clone();
+    }
+    for key in LISTS {
+        let more = changes["more"][key].as_array().cloned().unwrap_or_default();
+        match record.get_mut(key) {
+            Some(Json::Array(list)) if list.len() as u64 == had(key) => list.extend(more),
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// The record as it grows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -181,6 +214,32 @@ impl Record {
     pub(super) fn fail(&mut self, error: &str, queue: &[String], world: &World<'_>) {
         self.error = error.into();
         self.close("failed", queue, world);
+    }
+
+    /// How much there is by now; `artifacts` is how many the run has.
+    pub(super) fn mark(&self, artifacts: usize) -> Mark {
+        let (stages, transitions) = (self.stages.len(), self.transitions.len());
+        let (checkpoints, completed) = (self.checkpoints.len(), self.completed.len());
+        Mark([stages, transitions, checkpoints, completed, self.child_runs.len(), artifacts])
+    }
+
+    /// What came since `mark`.
+    pub(super) fn changes(&self, mark: Mark, artifacts: &[Json]) -> Json {
+        let Mark([stages, transitions, checkpoints, completed, children, made]) = mark;
+        let had: Map<String, Json> =
+            LISTS.iter().zip(mark.0).map(|(key, length)| ((*key).to_owned(), length.into())).collect();
+        json!({
+            "id": self.id(), "had": had,
+            "fields": {
+                "status": self.status, "pending_nodes": self.pending, "usage": self.usage, "handoffs": self.handoffs,
+                "transcript": self.transcript,
+            },
+            "more": {
+                "stages": self.stages[stages..], "transitions": self.transitions[transitions..],
+                "checkpoints": self.checkpoints[checkpoints..], "completed_nodes": self.completed[completed..],
+                "child_runs": self.child_runs[children..], "artifacts": artifacts[made..],
+            },
+        })
     }
 
     /// The record as a dict.

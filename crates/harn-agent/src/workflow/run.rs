@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 use super::graph::{Graph, Node};
 use super::options::RunOptions;
 use super::outcome::{Current, Ended, Report};
-use super::record::Record;
+use super::record::{Mark, Record};
 use super::work::{Command, Inputs, Work, inputs_of, map_items, runs_loop};
 use super::world::World;
 use crate::artifact;
@@ -266,6 +266,21 @@ impl Execution {
     /// The record so far.
     pub fn record(&self) -> Json {
         self.record.to_json(&self.artifacts)
+    }
+
+    /// How much of the record there is by now.
+    pub fn mark(&self) -> Mark {
+        self.record.mark(self.artifacts.len())
+    }
+
+    /// What the record has got since `mark`; [`apply`](super::apply) adds it to an older one.
+    pub fn changes(&self, mark: Mark) -> Json {
+        self.record.changes(mark, &self.artifacts)
+    }
+
+    /// Whether nothing more comes.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing | Phase::Ended)
     }
 
     /// The result of the contract; `path` is where the record lies.

@@ -56,12 +56,23 @@ fn drive(
         let options = RunOptions::read(options)?;
         let run = Execution::new(graph(input), "the task", artifacts, options, world)?;
         let mut driver = Driver { run, prompts: Vec::new(), pauses: Vec::new(), most_at_once: 0 };
+        let mut kept: Option<(Json, Mark)> = None;
         for _ in 0..100_000 {
             let saved = serde_json::to_string(&driver.run).unwrap();
             driver.run = serde_json::from_str(&saved).unwrap();
             let answer = match driver.run.next_step(world)? {
                 Step::Finished => return Ok(driver),
-                Step::Persist => Answer::Done,
+                Step::Persist => {
+                    // The changes since any earlier record make it what it is now.
+                    let now = driver.run.record();
+                    if let Some((before, mark)) = kept.take().filter(|_| !driver.run.is_closing()) {
+                        let mut grown = before;
+                        assert!(apply(&mut grown, &driver.run.changes(mark)));
+                        assert_eq!(grown, now);
+                    }
+                    kept = Some((now, driver.run.mark()));
+                    Answer::Done
+                }
                 Step::Pause(ms) => {
                     driver.pauses.push(ms);
                     Answer::Done
@@ -286,4 +297,29 @@ proptest! {
             prop_assert!(again.run.is_over());
         }
     }
+}
+
+#[test]
+fn a_record_is_the_sum_of_its_changes() {
+    let mut record = json!({
+        "id": "r", "status": "running", "stages": [], "transitions": [], "checkpoints": [1], "completed_nodes": [],
+        "child_runs": [], "artifacts": [],
+    });
+    let changes = |checkpoints: usize, stages: usize| {
+        json!({
+            "id": "r", "fields": {"status": "running", "usage": checkpoints},
+            "had": {"stages": stages, "transitions": 0, "checkpoints": checkpoints, "completed_nodes": 0, "child_runs": 0, "artifacts": 0},
+            "more": {"stages": [stages], "checkpoints": [checkpoints]},
+        })
+    };
+    // What comes twice counts once; a gap, another run and nonsense are not taken.
+    assert!(crate::workflow::apply(&mut record, &changes(1, 0)));
+    assert!(crate::workflow::apply(&mut record, &changes(1, 0)));
+    assert!(crate::workflow::apply(&mut record, &changes(2, 1)));
+    assert!(!crate::workflow::apply(&mut record, &changes(7, 2)));
+    let mut other = changes(3, 2);
+    other["id"] = "s".into();
+    assert!(!crate::workflow::apply(&mut record, &other));
+    assert!(!crate::workflow::apply(&mut record, &json!(3)));
+    assert_eq!((&record["stages"], &record["usage"]), (&json!([0, 1]), &json!(2)));
 }
