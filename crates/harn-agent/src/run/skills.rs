@@ -67,10 +67,14 @@ impl AgentLoop {
             });
             chosen.truncate(skills.top_n);
             wanted = chosen.iter().map(|c| c.id.clone()).collect();
-            if let Some(carried) = skills.carried.as_ref().filter(|_| first && skills.sticky) {
-                // They are active already: the session goes on, so nothing is told again.
-                wanted = carried.iter().filter(|id| skills.get(id).is_some()).cloned().collect();
-                self.state.skills.active.clone_from(&wanted);
+            if let Some(carried) = skills.carried.as_ref().filter(|_| first) {
+                // They are active already: the session goes on, so nothing is told again of those that stay.
+                let carried: Vec<String> =
+                    carried.iter().filter(|id| skills.get(id).is_some()).cloned().collect();
+                if skills.sticky {
+                    wanted.clone_from(&carried);
+                }
+                self.state.skills.active = carried;
             }
             self.state.notes.push(Note::internal("skill_matched", "system", "", metadata));
         }
