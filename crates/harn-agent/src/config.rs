@@ -65,7 +65,7 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("require_successful_tools", Only(Shape::Names)),
     ("resume_path", Only(Shape::Text)),
     ("root_task", Any),
-    ("skill_catalog", Any),
+    ("skill_catalog", Only(Shape::Bool)),
     ("skill_match", Any),
     ("skills", Any),
     ("stop_after_successful_tools", Only(Shape::Names)),
@@ -82,9 +82,6 @@ pub const OPTIONS: &[(&str, Expected)] = &[
     ("watch_paths", Only(Shape::Names)),
     ("working_files", Any),
 ];
-
-/// Options of the contract that nothing here can do yet. They are refused: one that is accepted is relied on.
-pub const NOT_YET: &[&str] = &["mcp_servers"];
 
 /// How tool calls travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -273,13 +270,7 @@ impl LoopConfig {
         let of_calls = call_options().filter(|(name, _)| ["session_id", "tool_format"].contains(name));
         check_values(OPTIONS.iter().copied().chain(of_calls), &options)
             .map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
-        for key in NOT_YET {
-            let off = matches!(options.get(*key), None | Some(Json::Null | Json::Bool(false)));
-            let empty = options.get(*key).and_then(Json::as_array).is_some_and(Vec::is_empty);
-            if !off && !empty {
-                return Err(ConfigError(format!("agent_loop: {key} is not available in this version")));
-            }
-        }
+        crate::mcp::servers(options.get("mcp_servers"))?;
         let daemon = DaemonConfig::from_options(&options)?;
         let word = text(&options, "profile").unwrap_or_else(|| "tool_using".to_owned());
         let Some((iterations, nudges, schema_retries)) = profile(&word) else {

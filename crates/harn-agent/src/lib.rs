@@ -19,11 +19,14 @@
 //! | `roles/` | what a runtime of such agents decides |
 //! | `workflow/`, `lifecycle/`, `daemon/` | graphs of loops; work that is handed on; loops that wait for events |
 //! | `profile/` | what a project folder says about itself, as parts of a prompt |
+//! | `mcp.rs` | servers of tools: how a loop names them, what they list and answer |
+//! | `assemble.rs` | artifacts in chunks that fit a budget |
 //! | `artifact.rs`, `handoff.rs`, `plan_artifact.rs` | what agents hand to each other |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![forbid(unsafe_code)]
 
 pub mod artifact;
+pub mod assemble;
 pub mod ceiling;
 pub mod command;
 pub mod compaction;
@@ -39,6 +42,7 @@ pub mod hook;
 pub mod ledger;
 pub mod lifecycle;
 pub mod loop_skill;
+pub mod mcp;
 pub mod microcompact;
 pub mod plan_artifact;
 pub mod policy;

@@ -157,7 +157,7 @@ impl Host for MachineHost {
         let mut keys: Vec<String> = match ty.trim_end_matches('?') {
             LOOP_OPTIONS => {
                 let own = harn_runtime::loop_options().into_iter();
-                own.filter(|option| option.works).map(|option| option.name.to_owned()).collect()
+                own.map(|option| option.name.to_owned()).collect()
             }
             CALL_OPTIONS => Vec::new(),
             _ => return keys,

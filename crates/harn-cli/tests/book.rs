@@ -113,8 +113,8 @@ fn there_are_idioms_and_recipes_enough() {
     assert!(sections("recipes.md") >= 30);
 }
 
-/// The names in the first column of a page's tables of options, and those of its last paragraph.
-fn listed(page: &str) -> (Vec<String>, Vec<String>) {
+/// The names in the first column of a page's tables of options.
+fn listed(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
     let names =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
@@ -129,8 +129,7 @@ fn listed(page: &str) -> (Vec<String>, Vec<String>) {
             None => {}
         }
     }
-    let reserved = text.split("These names are taken").nth(1).map(names).unwrap_or_default();
-    (rows, reserved)
+    rows
 }
 
 #[test]
@@ -140,15 +139,13 @@ fn every_option_has_its_row() {
         names
     };
     let owned = |names: Vec<&str>| sorted(names.into_iter().map(str::to_owned).collect());
-    let (rows, _) = listed("llm/options.md");
+    let rows = listed("llm/options.md");
     assert_eq!(sorted(rows), owned(harn_runtime::call_options().into_iter().map(|(name, _)| name).collect()));
-    let (rows, reserved) = listed("agents.md");
-    let options = harn_runtime::loop_options();
-    let those = |works: bool| {
-        options.iter().filter(|option| option.works == works).map(|option| option.name).collect()
-    };
-    assert_eq!(sorted(rows), owned(those(true)));
-    assert_eq!(sorted(reserved), owned(those(false)));
+    let rows = listed("agents.md");
+    assert_eq!(
+        sorted(rows),
+        owned(harn_runtime::loop_options().into_iter().map(|option| option.name).collect())
+    );
 }
 
 /// The pages below a folder.

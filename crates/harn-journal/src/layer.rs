@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use harn_system::{
     Asked, Command, Draft, Facts, Finished, HttpError, HttpReply, HttpRequest, InDoubt, Inquiry, Layer, Lock,
-    MoveError, Stream, System, Waiting,
+    MoveError, PeerRequest, Stream, System, Waiting,
 };
 
 use crate::entry::{What, digest};
@@ -207,6 +207,15 @@ impl Layer for Journal {
 
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         self.0.begin_run(command)
+    }
+
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.0.begin_peer(request)
+    }
+
+    fn leave_peer(&self, id: &str) {
+        // A run that is only followed has started none.
+        self.0.inner.leave_peer(id);
     }
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use harn_system::{
-    Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside, Uncertain,
-    Waiting, is_secret_header,
+    Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside, PeerRequest,
+    Uncertain, Waiting, is_secret_header,
 };
 
 use crate::body::{JournalBody, Link};
@@ -195,6 +195,42 @@ impl Core {
                 ..ran
             })
         })
+    }
+
+    /// A peer is started anew by a run that goes on; what it was asked before is not asked again.
+    pub(crate) fn begin_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        let note: Rc<str> = format!("{} of {}", request.method, request.peer.command.program).into();
+        let digest = Digester::new()
+            .add(request.peer.id.as_bytes())
+            .add(request.method.as_bytes())
+            .add(request.params.as_bytes())
+            .end();
+        let again = request.uncertain == Uncertain::Retry || self.retry_in_doubt;
+        let begun = request.uncertain != Uncertain::Retry && self.begin_change("peer", digest, &note);
+        let asks = begun && !again && request.uncertain == Uncertain::Ask;
+        let inquired = asks.then(|| self.doubt("peer", &note));
+        let own = inquired.clone();
+        let core = self.own();
+        let text = format!(
+            "{note}: the run was interrupted while this request was under way, and nobody knows whether it was carried out; to have it sent again, resume with --retry-in-doubt" // prose-ok: error text
+        );
+        let begin = Box::new(move || -> Running {
+            Box::pin(async move {
+                let again = again || core.decided(own.as_deref()).await;
+                let answer = if begun && !again {
+                    Err(io::Error::other(InDoubt(text)))
+                } else if core.kept().await {
+                    let answer = core.inner.ask_peer(request).await;
+                    answer.map(|bytes| core.secrets.borrow().hide(bytes))
+                } else {
+                    Err(io::Error::other(STOPPED))
+                };
+                answer.encode()
+            })
+        });
+        let wait = self.begin_op_of::<io::Result<Vec<u8>>>("peer", note, digest, None, inquired, begin);
+        let core = self.own();
+        Box::pin(async move { wait.await.map(|bytes| core.secrets.borrow().show(bytes)) })
     }
 
     fn without_keys(&self, ran: Finished) -> Finished {

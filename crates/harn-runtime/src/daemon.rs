@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use crate::command_policy::{CommandPolicies, CommandPolicy};
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::driver::run_kept;
-use crate::llm_embedder::new_id;
+use crate::llm_embedder::{new_id, notice_keys};
 use crate::policy::depth;
 use crate::rest::{Keeper, write};
 use crate::worker::handlers::{lost, with_handlers};
@@ -402,6 +402,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     if !matches!(entry(config, "daemon").as_bool(), None | Some(true)) {
         return Err(thrown("daemon_spawn: a daemon cannot be started with daemon: false")); // prose-ok: diagnostic
     }
+    notice_keys(cx, config, &OWN);
     let mut options = match entry(config, "options") {
         nil if nil.is_nil() => Dict::new(),
         inner => match inner.to_dict() {

@@ -30,6 +30,7 @@ use crate::hooks::Hooks;
 use crate::host::{self, Listener};
 use crate::live;
 use crate::llm_embedder::{CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, runtime};
+use crate::mcp::LoopServers;
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::rest::{self, FileKeeper, Keeper};
@@ -64,6 +65,8 @@ struct Driver {
     /// The policy of the loop, and of those around it.
     layer: Rc<Layer>,
     handlers: BTreeMap<String, Value>,
+    /// The servers of `mcp_servers`.
+    servers: LoopServers,
     /// What tools say about effects that are in doubt.
     doubts: BTreeMap<String, harn_system::Uncertain>,
     caller: Value,
@@ -146,12 +149,13 @@ async fn begin(
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
     let route = llm.render_context(&call_options.json);
     // Tools and history are in them: the loop takes them over, nobody keeps them beside it.
-    let options = match call_options.json.take() {
+    let mut options = match call_options.json.take() {
         Json::Object(options) => options,
         _ => Map::new(),
     };
     let (prompt, system) = (text(prompt).unwrap_or_default(), text(system));
     let sessions = cx.state::<Sessions>();
+    let servers = LoopServers::start(cx, given, &mut options).await?;
     let surface = surface_of(&prompt, system.as_deref(), &options);
     let mut config = loop_config(cx, &llm, &prompt, system.as_deref(), options, route.as_ref().ok())?;
     check_surface(cx, &sessions, &surface)?;
@@ -207,6 +211,7 @@ async fn begin(
         turn: RefCell::default(),
         layer: in_force.layer.clone(),
         handlers: handlers(&tools),
+        servers,
         doubts: setup::doubts(&tools)?,
         caller: callback(["llm_caller", "llm_caller"]),
         shape_context: callback(["context_callback", "context_filter"]),

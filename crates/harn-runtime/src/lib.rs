@@ -31,6 +31,7 @@
 //! | `host.rs` | what the host says: the editor or service that the program works for |
 //! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
+//! | `mcp.rs` | connections to servers of tools |
 //! | `worker/`, `daemon.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
 //! | `rehearsal.rs` | shows the prompts of a run without asking a model |
@@ -56,6 +57,7 @@ mod llm_layers;
 mod llm_replay;
 mod llm_tables;
 mod mailbox;
+mod mcp;
 mod option_check;
 mod policy;
 mod rehearsal;
@@ -89,7 +91,7 @@ pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
 pub use option_check::wrong_options;
 pub use rehearsal::{SentCall, rehearse_calls};
-pub use session_store::configure_sessions;
+pub use session_store::{configure_sessions, keep_sessions_of};
 pub use skill_files::install_skills;
 
 /// Returns the options of a model call, and what they must be where the table says it.
@@ -103,19 +105,15 @@ pub struct LoopOption {
     pub name: &'static str,
     /// What it must be, where the table says it.
     pub takes: Option<String>,
-    /// Whether it is in force.
-    pub works: bool,
 }
 
 /// Returns the options that a loop has besides those of its calls.
 pub fn loop_options() -> Vec<LoopOption> {
-    use harn_agent::config::{NOT_YET, OPTIONS};
     let option = |(name, expected): &(&'static str, harn_llm::options::Expected)| LoopOption {
         name,
         takes: expected.words(),
-        works: !NOT_YET.contains(name),
     };
-    OPTIONS.iter().map(option).collect()
+    harn_agent::config::OPTIONS.iter().map(option).collect()
 }
 
 /// Keeps account of the model calls of a program from now on, for [`attempts_summary`].

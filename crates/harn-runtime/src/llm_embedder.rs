@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 
 use harn_llm::embedder::{LocalFuture, Reminded};
+use harn_llm::options::Expected;
 use harn_llm::wire::WireStyle;
 use harn_llm::{CallError, Fragment, LlmRuntime, Route, SystemText};
 use harn_prompt::reminder::{SlotCaps, pending, place};
@@ -185,6 +186,15 @@ pub(crate) fn runtime(cx: &Cx) -> Rc<LlmRuntime> {
         Some(runtime) => runtime.clone(),
         None => llm_runtime_at(cx.vm(), &cx.caller_dir()),
     }
+}
+
+/// Warns of keys that look like a slip of an option of a loop, or of those that are `own` to the builtin that takes them.
+pub(crate) fn notice_keys(cx: &Cx, given: &Value, own: &[&'static str]) {
+    let Some(dict) = given.to_dict() else { return };
+    let keys = dict.written().map(|(key, _)| (key.to_string(), Json::Null)).collect();
+    let own = own.iter().map(|key| (*key, Expected::Any));
+    let known: Vec<_> = harn_agent::config::OPTIONS.iter().copied().chain(own).collect();
+    runtime(cx).notice_slips(&Json::Object(keys), &known);
 }
 
 /// The model calls of a program whose configuration is looked for from a folder, unless they exist already.

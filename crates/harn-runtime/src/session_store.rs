@@ -35,6 +35,24 @@ struct Opened {
     store: RefCell<Option<Rc<SqliteStore>>>,
     /// `[sessions] persist` of the manifest: all sessions with a name are stored.
     always: Cell<bool>,
+    /// What the sessions are a part of: it stands in front of their names in the store.
+    part_of: RefCell<Option<String>>,
+}
+
+/// Stores all sessions with a name as parts of `whole`, which other processes may go on with. Sessions of other programs do not
+/// meet them, whatever their names are.
+pub fn keep_sessions_of(vm: &Rc<Vm>, whole: &str) {
+    let opened = vm.extension::<Opened>();
+    opened.always.set(true);
+    *opened.part_of.borrow_mut() = Some(whole.to_owned());
+}
+
+/// The name of a session in the store.
+fn key(cx: &Cx, id: &str) -> String {
+    match &*cx.state::<Opened>().part_of.borrow() {
+        Some(whole) => format!("{whole}/{id}"),
+        None => id.to_owned(),
+    }
 }
 
 /// Reads `[sessions]` of the project that `folder` belongs to.
@@ -86,15 +104,17 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
         return Ok(session);
     }
     let store = store(cx)?;
-    let fence = acquire(cx, &store, id).await?;
+    let key = key(cx, id);
+    let fence = acquire(cx, &store, id, &key).await?;
     let wrong = |error: StoreError| failed(id, &error);
     // From here on the lease goes back when something fails.
     let mut stored =
-        Stored { store, fence, messages: Conversation::new(), info: Json::Null, in_doubt: false };
-    match stored.store.session(id).await.map_err(wrong)? {
+        Stored { store, fence, key, messages: Conversation::new(), info: Json::Null, in_doubt: false };
+    let key = stored.key.clone();
+    match stored.store.session(&key).await.map_err(wrong)? {
         None => {
             let create = Write::SessionCreate {
-                id: id.to_owned(),
+                id: key,
                 status: "active".to_owned(),
                 info: b"null".to_vec(),
                 at_ms: cx.system().now_ms(),
@@ -102,7 +122,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
             stored.store.write(&stored.fence, vec![create]).await.map_err(wrong)?;
         }
         Some(record) => {
-            (stored.messages, stored.info) = read(&stored.store, id, &record).await?;
+            (stored.messages, stored.info) = read(&stored.store, id, &key, &record).await?;
             if !session.history.borrow().messages.is_empty() && !stored.messages.is_empty() {
                 return Err(thrown(format!(
                     "session '{id}' has messages of this program and stored ones; open it before it is used" // prose-ok: diagnostic
@@ -120,13 +140,18 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
 }
 
 /// What the store has of a session: its messages and its head.
-async fn read(store: &SqliteStore, id: &str, record: &StoredSession) -> Result<(Conversation, Json)> {
+async fn read(
+    store: &SqliteStore,
+    id: &str,
+    key: &str,
+    record: &StoredSession,
+) -> Result<(Conversation, Json)> {
     let broken = |what: &str| thrown(format!("session '{id}': its stored {what} cannot be read"));
     let info = serde_json::from_slice(&record.info).map_err(|_| broken("head"))?;
     let mut messages = Conversation::new();
     let mut at = 0;
     while at < record.length {
-        let page = store.session_entries(id, at, PAGE).await;
+        let page = store.session_entries(key, at, PAGE).await;
         let page = page.map_err(|error| failed(id, &error))?;
         if page.is_empty() {
             break;
@@ -160,8 +185,8 @@ fn store(cx: &Cx) -> Result<Rc<SqliteStore>> {
 }
 
 /// Takes the lease of a session; one that a dead process left runs out.
-async fn acquire(cx: &Cx, store: &SqliteStore, id: &str) -> Result<Fence> {
-    let (scope, host) = (format!("session/{id}"), host(cx.vm()));
+async fn acquire(cx: &Cx, store: &SqliteStore, id: &str, key: &str) -> Result<Fence> {
+    let (scope, host) = (format!("session/{key}"), host(cx.vm()));
     let mut owner = format!("{}@{host}/{}", cx.vm().system().pid(), new_id(cx.vm()));
     let mut told = false;
     let begun = cx.system().monotonic();
@@ -246,7 +271,7 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
         let history = session.history.borrow();
         let (messages, info) = (history.messages.clone(), info(session, &history));
         let same = stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count();
-        let (at_ms, id) = (cx.system().now_ms(), session.id.clone());
+        let (at_ms, id) = (cx.system().now_ms(), stored.key.clone());
         let mut writes = Vec::new();
         if same < stored.messages.len() {
             writes.push(Write::SessionTruncate { id: id.clone(), length: same as u64, at_ms });
@@ -281,14 +306,14 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
 
 /// Reads what the store has, when a write has failed.
 async fn look_again(session: &Session) -> Result<()> {
-    let store = match &*session.stored.borrow() {
-        Some(stored) if stored.in_doubt => stored.store.clone(),
+    let (store, key) = match &*session.stored.borrow() {
+        Some(stored) if stored.in_doubt => (stored.store.clone(), stored.key.clone()),
         _ => return Ok(()),
     };
     let id = &session.id;
-    let record = store.session(id).await.map_err(|error| failed(id, &error))?;
+    let record = store.session(&key).await.map_err(|error| failed(id, &error))?;
     let record = record.ok_or_else(|| thrown(format!("session '{id}': it was removed from the store")))?;
-    let (messages, info) = read(&store, id, &record).await?;
+    let (messages, info) = read(&store, id, &key, &record).await?;
     if let Some(stored) = &mut *session.stored.borrow_mut() {
         (stored.messages, stored.info, stored.in_doubt) = (messages, info, false);
     }

@@ -10,6 +10,8 @@ use serde_json::Value as Json;
 pub(crate) struct Stored {
     pub(crate) store: Rc<SqliteStore>,
     pub(crate) fence: Fence,
+    /// Its name there.
+    pub(crate) key: String,
     /// What the store has.
     pub(crate) messages: Conversation,
     pub(crate) info: Json,

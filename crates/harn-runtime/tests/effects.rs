@@ -34,7 +34,10 @@ fn allowed(effect: Effect) -> Touched {
         Effect::Env => Touched { env: true, files: true, ..nothing },
         Effect::Fs => Touched { files: true, env: true, ..nothing },
         Effect::Human => Touched { input: true, output: true, ..nothing },
-        Effect::Process => Touched { processes: true, env: true, files: true, time: true, ..nothing },
+        // A connection to a process has an identity.
+        Effect::Process => {
+            Touched { processes: true, env: true, files: true, time: true, chance: true, ..nothing }
+        }
         Effect::Net => Touched { network: true, time: true, chance: true, env: true, files: true, ..nothing },
         // A model call reads configuration, waits, has an identity, and tells warnings.
         Effect::Llm => Touched {

@@ -104,7 +104,8 @@ kinds! {
     ATOMIC = 22, "atomic";
     RNG = 23, "rng";
     TASK_HANDLE = 24, "task_handle";
-    OTHER = 25, "other";
+    MCP_CLIENT = 25, "mcp_client";
+    OTHER = 26, "other";
 }
 
 impl Kinds {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpErrorKind, HttpReply, HttpRequest};
+use crate::peer::PeerRequest;
 use crate::process::{Command, Finished};
 use crate::system::{Layer, System};
 use crate::wait::Waiting;
@@ -183,6 +184,15 @@ impl Permitted {
         Ok(())
     }
 
+    /// Lets a program be run, or refuses it.
+    fn check_program(&self, command: &Command) -> io::Result<()> {
+        if self.ceiling.level < Level::ProcessExec || !self.ceiling.allows("process", "exec") {
+            return Err(Refusal::Ceiling("process.exec").error());
+        }
+        let dir = command.dir.clone().map_or_else(|| self.inner.cwd(), Ok);
+        dir.and_then(|dir| self.inside(&READ, &dir, true))
+    }
+
     fn inside(&self, operation: &Operation, path: &Path, follow: bool) -> io::Result<()> {
         let Some(roots) = &self.ceiling.roots else { return Ok(()) };
         let real = self.real(path, follow);
@@ -295,16 +305,16 @@ impl Layer for Permitted {
     }
 
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
-        let allowed = self.ceiling.level >= Level::ProcessExec && self.ceiling.allows("process", "exec");
-        let refused = if allowed {
-            let dir = command.dir.clone().map_or_else(|| self.inner.cwd(), Ok);
-            dir.and_then(|dir| self.inside(&READ, &dir, true)).err()
-        } else {
-            Some(Refusal::Ceiling("process.exec").error())
-        };
-        match refused {
-            Some(error) => Box::pin(std::future::ready(Err(error))),
-            None => self.inner.run(command),
+        match self.check_program(&command) {
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Ok(()) => self.inner.run(command),
+        }
+    }
+
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        match self.check_program(&request.peer.command) {
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Ok(()) => self.inner.ask_peer(request),
         }
     }
 

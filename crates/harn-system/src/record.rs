@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::system::{Layer, Stream, System};
@@ -112,6 +113,9 @@ impl Layer for Recorder {
     }
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         self.note(|touched| touched.processes = true).run(command)
+    }
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.note(|touched| touched.processes = true).ask_peer(request)
     }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         self.note(|touched| touched.network = true).http(request)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::wait::Waiting;
@@ -126,6 +127,12 @@ pub trait System {
 
     /// Runs a program to its end. When the wait is dropped, it ends with everything it has started.
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>>;
+
+    /// Asks a program that answers requests, and gives its whole answer as JSON. It is started when it does not run.
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>>;
+
+    /// Has a program end that answered requests, if it runs.
+    fn leave_peer(&self, id: &str);
 
     // ---- network ----
 
@@ -321,6 +328,12 @@ pub trait Layer {
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         self.inner().run(command)
     }
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.inner().ask_peer(request)
+    }
+    fn leave_peer(&self, id: &str) {
+        self.inner().leave_peer(id);
+    }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         self.inner().http(request)
     }
@@ -425,6 +438,12 @@ impl<L: Layer> System for L {
     }
     fn run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {
         Layer::run(self, command)
+    }
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        Layer::ask_peer(self, request)
+    }
+    fn leave_peer(&self, id: &str) {
+        Layer::leave_peer(self, id);
     }
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         Layer::http(self, request)

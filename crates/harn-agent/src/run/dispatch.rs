@@ -242,7 +242,10 @@ impl AgentLoop {
         let metadata = json!({"arguments": call.arguments, "tool_use_id": call.id});
         self.state.notes.push(Note::internal("tool_intent", "assistant", &call.name, metadata));
         let mut progress = ToolProgress::new(&call.id, &call.name, "in_progress");
-        progress.executor = tool.map(|t| json!({"kind": t.backend.as_str()}));
+        progress.executor = tool.map(|t| match t.backend {
+            Backend::Mcp => json!({"kind": t.backend.as_str(), "server": t.entry["mcp_server"]}),
+            other => json!({"kind": other.as_str()}),
+        });
         self.events.push(AgentEvent::ToolCallUpdate(progress));
         self.state.tools_used.push(call.name.clone());
     }
@@ -280,12 +283,13 @@ impl AgentLoop {
     /// Takes the result of an execution.
     pub(super) fn executed(&mut self, run: ToolRun, reply: ToolReply) {
         let run_approval = run.approval;
-        let (by_runtime, by_host) = (run.backend == Backend::Runtime, run.backend == Backend::Host);
+        let backend = run.backend;
         let call = Call { id: run.id, name: run.name, arguments: run.arguments };
         let counts = &mut self.state.counts;
         counts.executions += 1;
         counts.tool_ms += reply.duration_ms;
         let mut status = reply.status;
+        let why = reply.text.trim_end_matches('.').to_owned();
         let mut text = match status {
             ToolStatus::Rejected => {
                 denial_text(&call.name, &format!("{} Do not retry this tool.", reply.text))
@@ -298,6 +302,11 @@ impl AgentLoop {
         if status == ToolStatus::Rejected {
             self.state.counts.rejections += 1;
             add_once(&mut self.state.rejected, &call.name);
+            if matches!(backend, Backend::Handler | Backend::Runtime) {
+                // What the handler tried is above a ceiling.
+                let event = PermissionEvent { kind: "PermissionDeny", reason: why, escalated: false };
+                self.permission_notes(&call, &[event]);
+            }
         }
         let total_bytes = text.len();
         text = microcompact(&text, self.config.output_max_chars);
@@ -316,8 +325,11 @@ impl AgentLoop {
         }
         let category = match status {
             ToolStatus::Ok => None,
-            ToolStatus::Error if by_host => Some("host_bridge_error"),
-            ToolStatus::Error => Some("tool_error"),
+            ToolStatus::Error => Some(match backend {
+                Backend::Host => "host_bridge_error",
+                Backend::Mcp => "mcp_server_error",
+                _ => "tool_error",
+            }),
             ToolStatus::Rejected => Some("permission_denied"),
         };
         self.moment("post_tool", |_| {
@@ -330,7 +342,7 @@ impl AgentLoop {
             None => json!({}),
         };
         self.record(&call, text, status, category, reply.duration_ms, true, metadata);
-        if by_runtime && status == ToolStatus::Ok {
+        if backend == Backend::Runtime && status == ToolStatus::Ok {
             self.note_plan(&call);
         }
     }

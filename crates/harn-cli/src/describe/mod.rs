@@ -160,7 +160,7 @@ fn options_text(set: &str) -> String {
     text.extend(calls);
     if set == LOOP_OPTIONS {
         text.push_str("\nloop_options, besides these\n");
-        let own = harn_runtime::loop_options().into_iter().filter(|option| option.works);
+        let own = harn_runtime::loop_options().into_iter();
         text.extend(own.map(|option| row((option.name, option.takes))));
     }
     text

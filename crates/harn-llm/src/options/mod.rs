@@ -13,7 +13,7 @@ mod thinking;
 mod tool_search;
 
 pub use budget::Budget;
-pub(crate) use near::nearest;
+pub use near::nearest;
 pub use notices::{Expected, Notice, call_options, check_values, notices};
 pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;

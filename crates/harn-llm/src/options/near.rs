@@ -1,7 +1,7 @@
 //! The name that was meant.
 
 /// The known name that a word is a slip of: one letter off in short words, two in longer ones.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = if word.chars().count() < 5 { 1 } else { 2 };
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))

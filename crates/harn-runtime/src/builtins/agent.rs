@@ -9,20 +9,12 @@ use crate::convert::{entry, thrown};
 use crate::driver;
 use crate::session::Sessions;
 
-/// Options of an agent that `agent_config` hands on.
-const CONFIG_OPTIONS: [&str; 11] = [
-    "provider",
-    "model",
-    "thinking",
-    "tools",
-    "max_iterations",
-    "tool_format",
-    "structural_experiment",
-    "context_callback",
-    "context_filter",
-    "tool_retries",
-    "tool_backoff_ms",
-];
+/// Whether `agent_config` hands a key on: whatever a loop takes. A limit that an agent has must not get lost on the way.
+fn is_option(key: &str) -> bool {
+    let own = harn_agent::config::OPTIONS.iter().map(|(name, _)| *name);
+    key != "system"
+        && own.chain(harn_llm::options::call_options().map(|(name, _)| name)).any(|name| name == key)
+}
 
 builtins! {
     /// Agents.
@@ -120,10 +112,9 @@ builtins! {
     Pure fn agent_config(cx, agent: Value as "!dict", prompt: Value as "any?") -> "dict" {
         checked("agent_config", &agent)?;
         let mut options = Dict::new();
-        for key in CONFIG_OPTIONS {
-            let value = entry(&agent, key);
-            if !value.is_nil() {
-                options.insert(key, value);
+        for (key, value) in agent.to_dict().iter().flat_map(|dict| dict.written()) {
+            if !value.is_nil() && is_option(key) {
+                options.insert(key.as_str(), value.clone());
             }
         }
         let mut out = Dict::new();

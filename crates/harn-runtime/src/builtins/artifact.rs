@@ -1,12 +1,13 @@
 //! Artifacts, handoffs and plans: what agents hand to each other.
 
+use harn_agent::assemble::Assembly;
 use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
 use harn_stdlib::timestamp_now;
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result, builtins};
 use serde_json::{Map, Value as Json, json};
 
-use crate::convert::{from_json, text, thrown, to_json};
+use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 
 builtins! {
@@ -66,6 +67,30 @@ builtins! {
     Pure fn artifact_context(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "string" {
         let (list, policy) = selection("artifact_context", &artifacts, &policy)?;
         pure::context(&list, &policy)
+    }
+
+    /// Chooses the parts of artifacts that fit a budget, for a prompt.
+    ///
+    /// `options` has `artifacts`, `budget_tokens` (8000), `dedup` (`none`, `chunked`, `semantic`: four fifths of the words), `strategy`
+    /// (`recency`, `relevance` to `query`, `round_robin`), `microcompact_threshold` (2000 tokens: larger artifacts are cut) and
+    /// `ranker_callback(query, chunks)`, which returns a score for each chunk. The result says of each chunk whether it is in, and why.
+    ///
+    /// ```harn
+    /// let list = [artifact({id: "a", text: "Rust and C"}), artifact({id: "b", text: "Tea"})]
+    /// let context = assemble_context({artifacts: list, query: "tea", budget_tokens: 2})
+    /// println(context.chunks.map({ c -> c.text })) // -> [Tea]
+    /// println(context.dropped.map({ d -> "${d.artifact_id} ${d.reason}" })) // -> [a budget_exceeded]
+    /// ```
+    Pure async fn assemble_context(cx, options: Value as "!dict") -> "dict" {
+        let named = |problem: String| thrown(format!("assemble_context: {problem}"));
+        let mut assembly = Assembly::new(&to_json(&options)).map_err(named)?;
+        if assembly.ranked_outside {
+            let (query, chunks) = assembly.to_rank();
+            let arguments = [Value::str(&query), from_json(&chunks.into())];
+            let scores = cx.call(&entry(&options, "ranker_callback"), arguments).await?;
+            assembly.rank(&to_json(&scores)).map_err(named)?;
+        }
+        from_json(&assembly.pack())
     }
 
     /// Makes the artifact of a file.

@@ -12,6 +12,7 @@ mod hitl;
 mod hook;
 mod llm;
 mod mailbox;
+mod mcp;
 mod mock;
 mod models;
 mod prompt;
@@ -54,6 +55,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         workflow::WORKFLOWS,
         mailbox::MAILBOX,
         artifact::ARTIFACTS,
+        mcp::MCP,
     ]
 }
 

@@ -9,7 +9,7 @@ use harn_agent::config::ToolErrors;
 use harn_agent::tool::Backend;
 use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
 use harn_stdlib::{Doubts, Later};
-use harn_system::{SystemExt, Uncertain};
+use harn_system::{Refusal, SystemExt, Uncertain};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::Closure;
 use harn_vm::task_scope::TaskScope;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use super::{Driver, millis};
 use crate::builtins::result_text;
 use crate::command_policy::CommandPolicies;
-use crate::convert::{from_json, to_json};
+use crate::convert::{from_json, to_json, told};
 use crate::session::Sessions;
 
 /// While this is there, effects in doubt are dealt with as a tool says.
@@ -128,14 +128,27 @@ impl Driver {
                     reply(result, self.cx.system().monotonic().saturating_sub(started))?
                 }
                 Backend::Runtime => {
-                    let text = self.runtime_tool(run).unwrap_or_else(|problem| format!("Error: {problem}"));
-                    ToolReply { text, status: ToolStatus::Ok, duration_ms: 0 }
+                    let (text, status) = match self.runtime_tool(run) {
+                        Ok(text) => (text, ToolStatus::Ok),
+                        Err(Problem::Failed(problem)) => (format!("Error: {problem}"), ToolStatus::Ok),
+                        Err(Problem::Refused(reason)) => (reason, ToolStatus::Rejected),
+                    };
+                    ToolReply { text, status, duration_ms: 0 }
                 }
                 Backend::Host => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
                     None => return Ok(unavailable(agent, run)),
                     Some(answer) => from_host(answer, self.cx.system().monotonic().saturating_sub(started))?,
                 },
-                Backend::Mcp | Backend::Provider => return Ok(unavailable(agent, run)),
+                Backend::Mcp => {
+                    let entry = agent.config().tool(&run.name).map(|tool| &tool.entry);
+                    match self.servers.call(&self.cx, entry.unwrap_or(&Json::Null), &run.arguments).await {
+                        Some(answer) => {
+                            from_server(answer, self.cx.system().monotonic().saturating_sub(started))?
+                        }
+                        None => return Ok(unavailable(agent, run)),
+                    }
+                }
+                Backend::Provider => return Ok(unavailable(agent, run)),
             };
             let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
             // A refusal is not tried again.
@@ -191,20 +204,20 @@ impl Driver {
     }
 
     /// The tools that the runtime has itself.
-    fn runtime_tool(&self, run: &ToolRun) -> std::result::Result<String, String> {
+    fn runtime_tool(&self, run: &ToolRun) -> std::result::Result<String, Problem> {
         let text_of = |key: &str| run.arguments.get(key).and_then(Json::as_str);
         let number =
             |key: &str| run.arguments.get(key).and_then(Json::as_u64).and_then(|n| usize::try_from(n).ok());
         match run.name.as_str() {
             "read_file" => {
-                let path = text_of("path").ok_or("missing path")?;
+                let path = text_of("path").ok_or_else(|| Problem::Failed("missing path".to_owned()))?;
                 self.read_file(path, number("offset"), number("limit"))
             }
             "list_directory" => {
                 self.list_directory(&self.cx.system().work_dir().join(text_of("path").unwrap_or(".")))
             }
             name => match harn_agent::plan_artifact::emitted(name, &run.arguments) {
-                Some(plan) => plan.map(|plan| plan.to_string()),
+                Some(plan) => plan.map(|plan| plan.to_string()).map_err(Problem::Failed),
                 None => Ok(serde_json::to_string_pretty(&run.arguments).unwrap_or_default()),
             },
         }
@@ -215,15 +228,16 @@ impl Driver {
         path: &str,
         offset: Option<usize>,
         limit: Option<usize>,
-    ) -> std::result::Result<String, String> {
+    ) -> std::result::Result<String, Problem> {
         let file = self.cx.system().work_dir().join(path);
         let system = self.cx.system();
-        let cannot = |e: std::io::Error| format!("cannot read {path}: {e}");
+        let cannot = |e: std::io::Error| Problem::of("read_file", &e, || format!("cannot read {path}: {e}"));
         if system.facts(&file).map_err(cannot)?.is_dir() {
             return self.list_directory(&file);
         }
         let bytes = system.read(&file, MAX_READ).map_err(cannot)?;
-        let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8 text"))?;
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| Problem::Failed(format!("{path} is not UTF-8 text")))?;
         let first = offset.unwrap_or(1).max(1);
         let limit = limit.unwrap_or(2000).min(2000);
         let lines: Vec<&str> = text.lines().collect();
@@ -238,14 +252,33 @@ impl Driver {
         Ok(out.join("\n"))
     }
 
-    fn list_directory(&self, folder: &Path) -> std::result::Result<String, String> {
+    fn list_directory(&self, folder: &Path) -> std::result::Result<String, Problem> {
         let system = self.cx.system();
-        let names = system.names(folder).map_err(|e| format!("cannot list {}: {e}", folder.display()))?;
+        let shown = folder.display();
+        let cannot = |e| Problem::of("list_directory", &e, || format!("cannot list {shown}: {e}"));
+        let names = system.names(folder).map_err(cannot)?;
         let lines = names.iter().map(|name| {
             let slash = if system.is_dir(&folder.join(name)) { "/" } else { "" };
             format!("{}{slash}", name.display())
         });
         Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Why a tool of the runtime gives nothing.
+enum Problem {
+    /// It did not work out.
+    Failed(String),
+    /// A policy forbids it.
+    Refused(String),
+}
+
+impl Problem {
+    fn of(tool: &str, error: &std::io::Error, failed: impl FnOnce() -> String) -> Problem {
+        match Refusal::of(error) {
+            Some(refusal) => Problem::Refused(format!("tool '{tool}' {refusal}.")),
+            None => Problem::Failed(failed()),
+        }
     }
 }
 
@@ -297,11 +330,26 @@ pub(crate) fn declared_parameters(
     same.then(|| names.clone())
 }
 
+/// What a ceiling says of a builtin that it forbids.
+fn violation(error: &Error) -> Option<String> {
+    match error.kind() {
+        ErrorKind::Category { category, message } if category == "tool_rejected" => {
+            Some(format!("{message}."))
+        }
+        _ => None,
+    }
+}
+
 fn reply(result: Result<Value>, duration: Duration) -> Result<ToolReply> {
     let duration_ms = millis(duration);
     match result {
         Ok(value) => Ok(ToolReply { text: result_text(&value), status: ToolStatus::Ok, duration_ms }),
         Err(error) if !error.is_catchable() => Err(error),
+        // A policy forbids what the handler tried.
+        Err(error) if violation(&error).is_some() => {
+            let text = violation(&error).unwrap_or_default();
+            Ok(ToolReply { text, status: ToolStatus::Rejected, duration_ms })
+        }
         Err(error) => {
             let text = format!("Error: {}", error.uncaught_text());
             Ok(ToolReply { text, status: ToolStatus::Error, duration_ms })
@@ -333,6 +381,18 @@ fn from_host(answer: Result<Value>, duration: Duration) -> Result<ToolReply> {
         Err(error) => (format!("the host failed: {}.", error.uncaught_text()), ToolStatus::Rejected),
     };
     Ok(ToolReply { text, status, duration_ms })
+}
+
+/// What a tool of a server gave: a text as it is, anything else as JSON.
+fn from_server(answer: Result<Json>, duration: Duration) -> Result<ToolReply> {
+    let (text, status) = match answer {
+        Ok(Json::Null) => ("(no output)".to_owned(), ToolStatus::Ok),
+        Ok(Json::String(text)) => (text, ToolStatus::Ok),
+        Ok(blocks) => (serde_json::to_string_pretty(&blocks).unwrap_or_default(), ToolStatus::Ok),
+        Err(error) if !error.is_catchable() => return Err(error),
+        Err(error) => (format!("Error: {}", told(&error)), ToolStatus::Error),
+    };
+    Ok(ToolReply { text, status, duration_ms: millis(duration) })
 }
 
 /// The refusal of a tool that nobody here can run.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use harn_agent::lifecycle::{Cleanup, Execution, Worktree};
 use harn_stdlib::state_place;
-use harn_system::{Command, Finished, Layer, Refusal, System, SystemExt, Waiting};
+use harn_system::{Command, Finished, Layer, PeerRequest, Refusal, System, SystemExt, Waiting};
 use harn_vm::Cx;
 
 /// Another working directory and environment over a system.
@@ -31,15 +31,27 @@ impl Layer for Place {
     }
 
     fn run(&self, mut command: Command) -> Waiting<'_, io::Result<Finished>> {
+        self.settle(&mut command);
+        self.inner.run(command)
+    }
+
+    fn ask_peer(&self, mut request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        self.settle(&mut request.peer.command);
+        self.inner.ask_peer(request)
+    }
+}
+
+impl Place {
+    /// A program runs where the work runs.
+    fn settle(&self, command: &mut Command) {
         if command.dir.is_none() {
             command.dir.clone_from(&self.cwd);
         }
         if !command.clear_env {
             // What the command says itself comes last, and wins.
             let own = self.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-            command.env = own.chain(command.env).collect();
+            command.env = own.chain(std::mem::take(&mut command.env)).collect();
         }
-        self.inner.run(command)
     }
 }
 

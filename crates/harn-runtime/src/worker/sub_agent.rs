@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;
-use crate::llm_embedder::{new_id, prompts_of};
+use crate::llm_embedder::{new_id, notice_keys, prompts_of};
 use crate::policy::over;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::{Limits, Terms};
@@ -50,6 +50,8 @@ impl SubAgent {
             None if given.is_nil() => Dict::new(),
             None => return Err(thrown("sub_agent_run: options must be a dict")),
         };
+        let own: Vec<&'static str> = OWN.into_iter().chain(Request::keys()).collect();
+        notice_keys(cx, given, &own);
         let tools = match options.remove("tools").filter(|tools| !tools.is_nil()) {
             Some(tools) if is_registry(&tools) || tools.as_list().is_some() => tools,
             Some(_) => return Err(thrown("sub_agent_run: tools must be a tool registry")),
@@ -114,7 +116,7 @@ impl SubAgent {
                 thrown(format!("sub_agent_run: name must be a string, got {}", name.type_name()))
             })?,
         };
-        for key in OWN.into_iter().chain(Request::keys()) {
+        for key in own {
             options.remove(key);
         }
         options.insert("session_id", id.as_str());

@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
+use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::system::{Stream, System};
@@ -280,6 +281,12 @@ impl System for Memory {
         };
         Box::pin(std::future::ready(ran))
     }
+
+    fn ask_peer(&self, _request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        Box::pin(std::future::ready(Err(io::Error::from(io::ErrorKind::NotFound))))
+    }
+
+    fn leave_peer(&self, _id: &str) {}
 
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         let reply = match &*self.servers.borrow() {

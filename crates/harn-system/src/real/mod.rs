@@ -4,11 +4,12 @@ pub mod files;
 mod http;
 pub(crate) mod input;
 pub mod output;
+mod peer;
 pub mod process;
 mod regular;
 mod replace;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,6 +18,7 @@ pub use replace::Replacement;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
 use crate::system::{Stream, System};
@@ -28,6 +30,9 @@ pub struct Real {
     started: Instant,
     out: output::Output,
     clients: http::Clients,
+    peers: peer::Peers,
+    /// Whether standard input is a regular file.
+    input_is_file: OnceCell<bool>,
     /// Random bytes from the system that were not used yet: it is asked once for many.
     chance: RefCell<[u8; 256]>,
     used: Cell<usize>,
@@ -39,6 +44,8 @@ impl Default for Real {
             started: Instant::now(),
             out: output::Output::default(),
             clients: http::Clients::default(),
+            peers: peer::Peers::default(),
+            input_is_file: OnceCell::new(),
             chance: RefCell::new([0; 256]),
             used: Cell::new(256),
         }
@@ -118,6 +125,14 @@ impl System for Real {
         Box::pin(process::run(command))
     }
 
+    fn ask_peer(&self, request: PeerRequest) -> Waiting<'_, io::Result<Vec<u8>>> {
+        Box::pin(self.peers.ask(request))
+    }
+
+    fn leave_peer(&self, id: &str) {
+        self.peers.leave(id);
+    }
+
     fn http(&self, request: HttpRequest) -> Waiting<'_, Result<HttpReply, HttpError>> {
         Box::pin(self.clients.exchange(request))
     }
@@ -195,6 +210,13 @@ impl System for Real {
     }
 
     fn read_line(&self) -> io::Result<Option<String>> {
+        // Whoever writes the input may be waiting for what was printed. A file is not.
+        if !*self
+            .input_is_file
+            .get_or_init(|| std::fs::metadata("/dev/stdin").is_ok_and(|facts| facts.is_file()))
+        {
+            let _ = self.out.flush();
+        }
         input::line(&mut io::stdin().lock())
     }
 

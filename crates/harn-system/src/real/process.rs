@@ -20,10 +20,19 @@ const QUIET: Duration = Duration::from_millis(20);
 const CHUNK: usize = 64 << 10;
 
 /// The processes of a command, ended when this is dropped.
-struct Group(Option<Pid>);
+pub(super) struct Group(Option<Pid>);
 
 impl Group {
-    fn end(&self) {
+    pub(super) fn of(child: &tokio::process::Child) -> Group {
+        Group(child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw))
+    }
+
+    /// It has ended: its number may go to another process from now on.
+    pub(super) fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    pub(super) fn end(&self) {
         if let Some(group) = self.0 {
             // An error means that none is left.
             let _ = kill_process_group(group, Signal::KILL);
@@ -37,15 +46,11 @@ impl Drop for Group {
     }
 }
 
-/// Runs a program to its end.
-///
-/// # Errors
-/// The system's error when it cannot be started; `the output is larger than N bytes`.
-pub async fn run(command: Command) -> io::Result<Finished> {
+/// A program that is about to be started in a process group of its own.
+pub(super) fn prepared(command: &Command) -> tokio::process::Command {
     let mut prepared = tokio::process::Command::new(&command.program);
     prepared
         .args(&command.arguments)
-        .stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
@@ -62,9 +67,19 @@ pub async fn run(command: Command) -> io::Result<Finished> {
             None => prepared.env_remove(name),
         };
     }
+    prepared
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// The system's error when it cannot be started; `the output is larger than N bytes`.
+pub async fn run(command: Command) -> io::Result<Finished> {
+    let mut prepared = prepared(&command);
+    prepared.stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() });
     let mut child = prepared.spawn()?;
     let pid = child.id().unwrap_or_default();
-    let mut group = Group(i32::try_from(pid).ok().and_then(Pid::from_raw));
+    let mut group = Group::of(&child);
     let mut out = Stream::new(child.stdout.take());
     let mut err = Stream::new(child.stderr.take());
     let stdin = child.stdin.take();
@@ -89,8 +104,7 @@ pub async fn run(command: Command) -> io::Result<Finished> {
                 let status = status?;
                 (finished.code, finished.signal) = (status.code(), status.signal());
                 ended = true;
-                // Its number may go to another process from now on.
-                group.0 = None;
+                group.forget();
             }
             () = &mut input, if !fed => fed = true,
             () = &mut timer, if timed && !ended => {

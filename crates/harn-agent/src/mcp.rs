@@ -1,0 +1,365 @@
+//! Servers of the Model Context Protocol: how a loop names them, and what their words mean here.
+//!
+//! What a server says is not trusted: names are made into names that every provider takes, schemas are read as far as they
+//! go, and a result is text for the model or an error.
+
+use std::cell::Cell;
+
+use harn_llm::options::nearest;
+use serde_json::{Map, Value as Json, json};
+
+use crate::error::ConfigError;
+
+/// The version of the protocol that is asked for. What the server answers with is accepted.
+pub const VERSION: &str = "2025-11-25";
+
+/// Most tools of a server.
+pub const MAX_TOOLS: usize = 1000;
+
+/// How often a schema may lead to another one.
+const MAX_REFERENCES: u32 = 8;
+
+/// Most parts of a schema once what it leads to stands in its place: references can multiply.
+const MAX_PARTS: usize = 10_000;
+
+/// The keys of an entry of `mcp_servers`.
+const KEYS: &[&str] = &["name", "transport", "command", "args", "env", "cwd", "timeout"];
+
+/// A server of a loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name, which its tools have in front.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables that are set for it.
+    pub env: Vec<(String, String)>,
+    /// Where it runs, when not in the working directory.
+    pub cwd: Option<String>,
+    /// How long an answer may take, when not as usual, in milliseconds.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Returns the parameters of `initialize`.
+pub fn hello() -> Json {
+    let client = json!({"name": "harn", "version": env!("CARGO_PKG_VERSION")});
+    json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client})
+}
+
+/// Reads the option `mcp_servers`.
+///
+/// # Errors
+/// An entry is wrong.
+pub fn servers(option: Option<&Json>) -> Result<Vec<Server>, ConfigError> {
+    let list = match option {
+        None | Some(Json::Null | Json::Bool(false)) => return Ok(Vec::new()),
+        Some(Json::Array(list)) => list,
+        Some(_) => return fail("`mcp_servers` must be a list of server config dicts"),
+    };
+    let mut servers: Vec<Server> = Vec::new();
+    for entry in list {
+        let Some(entry) = harn_prompt::value::as_dict(entry) else {
+            return fail("each `mcp_servers` entry must be a dict");
+        };
+        let server = server(entry)?;
+        if servers.iter().any(|known| known.name == server.name) {
+            return fail(&format!("duplicate MCP server name `{}` in `mcp_servers`", server.name));
+        }
+        servers.push(server);
+    }
+    Ok(servers)
+}
+
+fn fail<T>(text: &str) -> Result<T, ConfigError> {
+    Err(ConfigError(format!("agent_loop: {text}")))
+}
+
+fn server(entry: &Map<String, Json>) -> Result<Server, ConfigError> {
+    let given = |key: &str| entry.get(key).filter(|value| !value.is_null());
+    let name = given("name").and_then(Json::as_str).map(str::trim).filter(|name| !name.is_empty());
+    let Some(name) = name else {
+        return fail("every `mcp_servers` entry requires a non-empty `name`");
+    };
+    let wrong = |what: String| fail(&format!("MCP server `{name}`: {what}"));
+    if given("transport").is_some_and(|transport| transport != "stdio") || given("url").is_some() {
+        return wrong("only the transport \"stdio\" is available in this version".to_owned());
+    }
+    if let Some(key) = entry.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return wrong(match nearest(key, KEYS.iter().copied()) {
+            Some(near) => format!("unknown key `{key}`, did you mean `{near}`?"),
+            None => format!("unknown key `{key}`; there are {}", KEYS.join(", ")),
+        });
+    }
+    let texts = |value: &Json| -> Option<Vec<String>> {
+        value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    let command = match given("command") {
+        Some(Json::String(program)) => Some(vec![program.clone()]),
+        Some(list) => texts(list),
+        None => return wrong("`command` is required".to_owned()),
+    };
+    let Some(mut command) = command.filter(|parts| parts.first().is_some_and(|p| !p.trim().is_empty()))
+    else {
+        return fail("MCP `command` must be a string or a string array");
+    };
+    if let Some(args) = given("args") {
+        match texts(args) {
+            Some(args) => command.extend(args),
+            None => return wrong("`args` must be a list of strings".to_owned()),
+        }
+    }
+    let mut env = Vec::new();
+    if let Some(given) = given("env") {
+        let Some(map) = harn_prompt::value::as_dict(given) else {
+            return wrong("`env` must be a dict".to_owned());
+        };
+        for (key, value) in map {
+            match value {
+                Json::String(text) => env.push((key.clone(), text.clone())),
+                Json::Number(_) | Json::Bool(_) => env.push((key.clone(), value.to_string())),
+                _ => return wrong(format!("`env.{key}` must be a string")),
+            }
+        }
+    }
+    let cwd = match given("cwd") {
+        None => None,
+        Some(Json::String(folder)) if !folder.trim().is_empty() => Some(folder.clone()),
+        Some(_) => return wrong("`cwd` must be a path".to_owned()),
+    };
+    let timeout_ms = match given("timeout") {
+        None => None,
+        Some(value) => match value.as_f64().filter(|seconds| (0.001..1e9).contains(seconds)) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "in range as just checked"
+            )]
+            Some(seconds) => Some((seconds * 1000.0) as u64),
+            None => {
+                return wrong("`timeout` must be a duration or a number of seconds above 0".to_owned());
+            }
+        },
+    };
+    Ok(Server { name: name.to_owned(), command, env, cwd, timeout_ms })
+}
+
+/// Reads an answer to a request: what it gives, or the server's refusal.
+///
+/// # Errors
+/// `MCP error (CODE): MESSAGE`; an answer that is none.
+pub fn answer(bytes: &[u8]) -> Result<Json, String> {
+    let mut answer: Json = serde_json::from_slice(bytes).map_err(|e| format!("no JSON: {e}"))?;
+    if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
+        let code = error["code"].as_i64().unwrap_or_default();
+        let message = error["message"].as_str().unwrap_or("no message");
+        return Err(format!("MCP error ({code}): {}", without_controls(message)));
+    }
+    match answer.get_mut("result").map(Json::take) {
+        Some(result @ Json::Object(_)) => Ok(result),
+        _ => Err("an answer without a result".to_owned()),
+    }
+}
+
+/// What a call of a tool gave: the text of a single text block, the blocks otherwise, nil for none.
+///
+/// # Errors
+/// The text of a result that says it is an error.
+pub fn content(result: &Json) -> Result<Json, String> {
+    let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |block: &Json| (block["type"] == "text").then(|| block["text"].as_str().map(str::to_owned))?;
+    if result["isError"] == true {
+        let texts: Vec<String> = blocks.iter().filter_map(text).collect();
+        return Err(if texts.is_empty() { "the tool failed".to_owned() } else { texts.join("\n") });
+    }
+    Ok(match blocks {
+        [] => Json::Null,
+        [one] => text(one).map_or_else(|| blocks.into(), Json::from),
+        several => several.into(),
+    })
+}
+
+/// Returns the tools that a server listed as a program sees them, each with `_mcp_server`.
+pub fn listed(server: &str, tools: Vec<Json>) -> Vec<Json> {
+    let named = |mut tool: Json| {
+        tool["_mcp_server"] = server.into();
+        tool
+    };
+    tools.into_iter().filter(Json::is_object).map(named).collect()
+}
+
+/// Returns the tools that a server listed as entries of a registry.
+///
+/// # Errors
+/// A tool without a name, or two of one name.
+pub fn entries(server: &str, tools: &[Json]) -> Result<Vec<Json>, String> {
+    let mut entries: Vec<Json> = Vec::new();
+    for tool in tools {
+        let own = tool["name"].as_str().map(str::trim).filter(|name| !name.is_empty());
+        let own = own.ok_or_else(|| format!("MCP server `{server}` lists a tool without a name"))?;
+        let name = format!("{}__{}", plain_name(server), plain_name(own));
+        if entries.iter().any(|entry| entry["name"] == name.as_str()) {
+            return Err(format!("duplicate tool name `{name}` after MCP server prefixing"));
+        }
+        let reads = tool["annotations"]["readOnlyHint"] == true;
+        let mut entry = json!({
+            "name": name,
+            "description": without_controls(tool["description"].as_str().unwrap_or_default()),
+            "parameters": parameters(&tool["inputSchema"]),
+            "executor": "mcp_server",
+            "mcp_server": server,
+            "_mcp_server": server,
+            "_mcp_tool": own,
+            "annotations": {"kind": if reads { "fetch" } else { "other" }, "side_effect_level": "network"},
+        });
+        if tool["annotations"]["idempotentHint"] == true || reads {
+            entry["idempotent"] = true.into();
+        }
+        if tool["outputSchema"].is_object() {
+            entry["outputSchema"] = tool["outputSchema"].clone();
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// A name of letters, digits, `_` and `-`, which is what every provider takes.
+fn plain_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    name.chars().map(plain).collect()
+}
+
+fn without_controls(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
+}
+
+/// The properties of an object schema as parameters, those that are not required with `required: false`.
+fn parameters(schema: &Json) -> Json {
+    let empty = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&empty);
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let parts = Cell::new(MAX_PARTS);
+    let parameter = |(name, property): (&String, &Json)| {
+        let mut property = inlined(property, schema, MAX_REFERENCES, &parts);
+        if !required.contains(&name.as_str()) {
+            if property.contains_key("required") {
+                // The list of an object's keys: the flag of a parameter has the same name.
+                property = Map::from_iter([("allOf".to_owned(), json!([property]))]);
+            }
+            property.insert("required".to_owned(), false.into());
+        }
+        (name.clone(), Json::Object(property))
+    };
+    Json::Object(properties.iter().map(parameter).collect())
+}
+
+/// A schema with what its references lead to in their places. What leads too far is any value.
+fn inlined(schema: &Json, root: &Json, left: u32, parts: &Cell<usize>) -> Map<String, Json> {
+    let Json::Object(map) = schema else { return Map::new() };
+    if let Some(reference) = map.get("$ref").and_then(Json::as_str) {
+        let target = reference.strip_prefix('#').and_then(|path| root.pointer(path));
+        return match (target, left.checked_sub(1)) {
+            (Some(target), Some(left)) => inlined(target, root, left, parts),
+            _ => Map::new(),
+        };
+    }
+    let kept = map.iter().filter(|(key, _)| !["$defs", "definitions", "$schema"].contains(&key.as_str()));
+    kept.map(|(key, value)| (key.clone(), inside(value, root, left, parts))).collect()
+}
+
+fn inside(value: &Json, root: &Json, left: u32, parts: &Cell<usize>) -> Json {
+    let Some(fewer) = parts.get().checked_sub(1) else { return json!({}) };
+    parts.set(fewer);
+    match value {
+        Json::Object(_) => Json::Object(inlined(value, root, left, parts)),
+        Json::Array(items) => items.iter().map(|item| inside(item, root, left, parts)).collect(),
+        plain => plain.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(option: Json) -> String {
+        servers(Some(&option)).expect_err("wrong").0
+    }
+
+    #[test]
+    fn servers_are_read_and_wrong_ones_named() {
+        let read = servers(Some(&json!([
+            {"name": "a", "command": ["x", "y"], "args": ["z"], "env": {"K": "v", "N": 1}, "timeout": 2},
+            {"name": "b", "command": "x", "transport": "stdio", "cwd": "/tmp"},
+        ])));
+        let read = read.expect("valid");
+        assert_eq!(read[0].command, ["x", "y", "z"]);
+        assert_eq!(read[0].env, [("K".to_owned(), "v".to_owned()), ("N".to_owned(), "1".to_owned())]);
+        assert_eq!((read[0].timeout_ms, read[1].cwd.as_deref()), (Some(2000), Some("/tmp")));
+        assert!(servers(Some(&json!([]))).expect("valid").is_empty());
+        assert_eq!(problem(json!(3)), "agent_loop: `mcp_servers` must be a list of server config dicts");
+        assert_eq!(problem(json!([3])), "agent_loop: each `mcp_servers` entry must be a dict");
+        let nameless = "agent_loop: every `mcp_servers` entry requires a non-empty `name`";
+        assert_eq!(problem(json!([{"command": "x"}])), nameless);
+        let twice = json!([{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]);
+        assert_eq!(problem(twice), "agent_loop: duplicate MCP server name `a` in `mcp_servers`");
+        let command = "agent_loop: MCP `command` must be a string or a string array";
+        assert_eq!(problem(json!([{"name": "a", "command": 3}])), command);
+        assert_eq!(problem(json!([{"name": "a", "command": []}])), command);
+        let key = problem(json!([{"name": "a", "command": "x", "arg": []}]));
+        assert_eq!(key, "agent_loop: MCP server `a`: unknown key `arg`, did you mean `args`?");
+        assert!(problem(json!([{"name": "a", "transport": "http", "url": "x"}])).contains("\"stdio\""));
+        assert!(problem(json!([{"name": "a", "command": "x", "timeout": -1}])).contains("`timeout`"));
+        assert!(problem(json!([{"name": "a", "command": "x", "args": "y"}])).contains("`args`"));
+    }
+
+    #[test]
+    fn tools_become_entries() {
+        let tools = [json!({
+            "name": "find/it", "description": "Find\u{7}", "annotations": {"readOnlyHint": true},
+            "inputSchema": {
+                "type": "object", "required": ["q"], "$defs": {"n": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}},
+                "properties": {
+                    "q": {"type": "string"}, "n": {"$ref": "#/$defs/n"}, "deep": {"$ref": "#/$defs/loop"},
+                    "o": {"type": "object", "required": ["x"]}, "any": true,
+                },
+            },
+        })];
+        let made = entries("my server", &tools).expect("valid");
+        assert_eq!(made[0]["name"], "my_server__find_it");
+        assert_eq!((&made[0]["_mcp_tool"], &made[0]["description"]), (&json!("find/it"), &json!("Find")));
+        assert_eq!(made[0]["annotations"]["kind"], "fetch");
+        let parameters = &made[0]["parameters"];
+        assert_eq!(parameters["q"], json!({"type": "string"}));
+        assert_eq!(parameters["n"], json!({"type": "integer", "required": false}));
+        assert_eq!(parameters["deep"], json!({"required": false}));
+        assert_eq!(
+            parameters["o"],
+            json!({"allOf": [{"type": "object", "required": ["x"]}], "required": false})
+        );
+        assert_eq!(parameters["any"], json!({"required": false}));
+        let wide: Vec<Json> = (0..50).map(|_| json!({"$ref": "#/$defs/w"})).collect();
+        let wide = json!({"properties": {"w": {"$ref": "#/$defs/w"}}, "$defs": {"w": {"anyOf": wide}}});
+        let made = entries("s", &[json!({"name": "a", "inputSchema": wide})]).expect("valid");
+        assert!(made[0].to_string().len() < 1_000_000);
+        let twice = entries("s", &[json!({"name": "a b"}), json!({"name": "a_b"})]).expect_err("twice");
+        assert_eq!(twice, "duplicate tool name `s__a_b` after MCP server prefixing");
+        assert!(entries("s", &[json!({"name": " "})]).expect_err("nameless").contains("without a name"));
+    }
+
+    #[test]
+    fn answers_and_contents() {
+        assert_eq!(answer(br#"{"id":1,"result":{"a":1}}"#), Ok(json!({"a": 1})));
+        let refused = answer(br#"{"error":{"code":-3,"message":"no"}}"#);
+        assert_eq!(refused, Err("MCP error (-3): no".to_owned()));
+        assert!(answer(b"{}").is_err() && answer(br#"{"result":3}"#).is_err());
+        let text = |text: &str| json!({"type": "text", "text": text});
+        assert_eq!(content(&json!({"content": [text("a")]})), Ok("a".into()));
+        assert_eq!(content(&json!({"content": [text("a"), text("b")]})), Ok(json!([text("a"), text("b")])));
+        assert_eq!(content(&json!({})), Ok(Json::Null));
+        assert_eq!(
+            content(&json!({"isError": true, "content": [text("bad"), text("luck")]})),
+            Err("bad\nluck".to_owned())
+        );
+        assert_eq!(content(&json!({"isError": true})), Err("the tool failed".to_owned()));
+    }
+}

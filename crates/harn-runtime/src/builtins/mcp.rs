@@ -1,0 +1,204 @@
+//! Servers of the Model Context Protocol.
+
+use harn_agent::mcp::Server;
+use harn_system::Uncertain;
+use harn_value::{Dict, Value};
+use harn_vm::builtin::Maybe;
+use harn_vm::{Error, Result, builtins};
+use serde_json::{Value as Json, json};
+
+use crate::convert::{from_json, text, thrown, to_json};
+use crate::mcp::Client;
+
+builtins! {
+    /// Servers of the Model Context Protocol: programs that offer tools, resources and prompts.
+    pub(crate) static MCP: "mcp";
+
+    /// Starts a server that speaks over its standard streams, and greets it. It ends with `mcp_disconnect`, or when nothing
+    /// refers to the client any more.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println("${type_of(client)} ${client}") // -> mcp_client <mcp_client demo>
+    /// ```
+    Process async fn mcp_connect(cx, command: Maybe as "string?", args: Value as "!list<string>?") -> "mcp_client" {
+        let command = command.0.as_ref().and_then(text).filter(|command| !command.trim().is_empty());
+        let Some(command) = command else { return Err(thrown("mcp_connect: command is required")) };
+        let wrong = || Error::type_error(format!("mcp_connect: args must be list<string>, got {}", args.type_name()));
+        let given = match args.as_list() {
+            None if !args.is_nil() => return Err(wrong()),
+            list => list,
+        };
+        let given = given.iter().flat_map(|list| list.iter());
+        let given = given.map(|part| part.as_str().map(|part| part.to_string()));
+        let parts = std::iter::once(Some(command)).chain(given);
+        let command = parts.collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let server = Server { name: String::new(), command, env: Vec::new(), cwd: None, timeout_ms: None };
+        Value::foreign(Client::connect(&cx, "mcp_connect", &server).await?)
+    }
+
+    /// Returns the tools of a server as it describes them, each with `_mcp_server`.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"tools\":[{\"name\":\"add\"}]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_list_tools(client)) // -> [{_mcp_server: demo, name: add}]
+    /// ```
+    Process async fn mcp_list_tools(cx, client: Maybe as "mcp_client?") -> "list<dict>" {
+        let client = known("mcp_list_tools", "argument", &client)?;
+        from_json(&client.get()?.tools(&cx).await?.into())
+    }
+
+    /// Calls a tool of a server: a single text as it is, other content as the list of its blocks, nil for none. A result that
+    /// says it is an error is thrown.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"5\"}]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_call(client, "add", {a: 2, b: 3})) // -> 5
+    /// ```
+    Process async fn mcp_call(cx, client: Maybe as "mcp_client?", name: Value as "string?", args: Value as "!dict?") -> "any" {
+        let client = known("mcp_call", "first argument", &client)?;
+        let name = named("mcp_call: tool name is required", &name)?;
+        let args = arguments("mcp_call", &args)?;
+        from_json(&client.get()?.call(&cx, &name, args, Uncertain::Fail).await?)
+    }
+
+    /// Returns the resources of a server.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"resources\":[{\"uri\":\"note:a\"}]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_list_resources(client)) // -> [{uri: note:a}]
+    /// ```
+    Process async fn mcp_list_resources(cx, client: Maybe as "mcp_client?") -> "list<dict>" {
+        let client = known("mcp_list_resources", "argument", &client)?;
+        from_json(&client.get()?.list(&cx, "resources/list", "resources").await?.into())
+    }
+
+    /// Returns the patterns of addresses for which a server has resources.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"resourceTemplates\":[{\"uriTemplate\":\"note:{id}\"}]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_list_resource_templates(client)) // -> [{uriTemplate: note:{id}}]
+    /// ```
+    Process async fn mcp_list_resource_templates(cx, client: Maybe as "mcp_client?") -> "list<dict>" {
+        let client = known("mcp_list_resource_templates", "argument", &client)?;
+        let list = client.get()?.list(&cx, "resources/templates/list", "resourceTemplates");
+        from_json(&list.await?.into())
+    }
+
+    /// Returns the prompts of a server.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"prompts\":[{\"name\":\"review\"}]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_list_prompts(client)) // -> [{name: review}]
+    /// ```
+    Process async fn mcp_list_prompts(cx, client: Maybe as "mcp_client?") -> "list<dict>" {
+        let client = known("mcp_list_prompts", "argument", &client)?;
+        from_json(&client.get()?.list(&cx, "prompts/list", "prompts").await?.into())
+    }
+
+    /// Reads a resource: the text of a single one, nil for none, else the list of its contents.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"contents\":[{\"uri\":\"note:a\",\"text\":\"Hi\"}]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_read_resource(client, "note:a")) // -> Hi
+    /// ```
+    Process async fn mcp_read_resource(cx, client: Maybe as "mcp_client?", uri: Value as "string?") -> "any" {
+        let client = known("mcp_read_resource", "first argument", &client)?;
+        let uri = named("mcp_read_resource: URI is required", &uri)?;
+        let read = client.get()?.ask(&cx, "resources/read", json!({"uri": uri})).await?;
+        let contents = read["contents"].as_array().cloned().unwrap_or_default();
+        match contents.as_slice() {
+            [] => Value::NIL,
+            [one] if one["text"].is_string() => from_json(&one["text"]),
+            _ => from_json(&Json::Array(contents)),
+        }
+    }
+
+    /// Returns a prompt of a server with its arguments filled in.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l; echo '{\"id\":2,\"result\":{\"messages\":[]}}'"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_get_prompt(client, "review", {file: "a.rs"})) // -> {messages: []}
+    /// ```
+    Process async fn mcp_get_prompt(cx, client: Maybe as "mcp_client?", name: Value as "string?", args: Value as "!dict?") -> "dict" {
+        let client = known("mcp_get_prompt", "first argument", &client)?;
+        let name = named("mcp_get_prompt: prompt name is required", &name)?;
+        let args = arguments("mcp_get_prompt", &args)?;
+        let params = json!({"name": name, "arguments": args});
+        from_json(&client.get()?.ask(&cx, "prompts/get", params).await?)
+    }
+
+    /// Returns the name of a server: `{name, connected: true}`.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_server_info(client)) // -> {connected: true, name: demo}
+    /// ```
+    State fn mcp_server_info(cx, client: Maybe as "mcp_client?") -> "dict" {
+        let client = known("mcp_server_info", "argument", &client)?;
+        let client = client.get()?;
+        if client.is_left() {
+            return Err(thrown("MCP client is disconnected"));
+        }
+        let mut info = Dict::new();
+        info.insert("name", client.name());
+        info.insert("connected", true);
+        info
+    }
+
+    /// Ends a server. Whoever uses the client afterwards gets an error.
+    ///
+    /// ```harn
+    /// let server = "read l; echo '{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"demo\"}}}'; read l; read l"
+    /// let client = mcp_connect("sh", ["-c", server])
+    /// println(mcp_disconnect(client)) // -> nil
+    /// ```
+    Process fn mcp_disconnect(cx, client: Maybe as "mcp_client?") -> "nil" {
+        let client = known("mcp_disconnect", "argument", &client)?;
+        client.get()?.leave();
+        Value::NIL
+    }
+}
+
+/// A value that is a client, kept while it is used.
+struct Known(Value);
+
+impl Known {
+    fn get(&self) -> Result<&Client> {
+        self.0.downcast::<Client>().ok_or_else(|| thrown("MCP client is disconnected"))
+    }
+}
+
+fn known(builtin: &str, argument: &str, given: &Maybe) -> Result<Known> {
+    let value = given.0.clone().unwrap_or_default();
+    if value.downcast::<Client>().is_none() {
+        return Err(thrown(format!("{builtin}: {argument} must be an MCP client")));
+    }
+    Ok(Known(value))
+}
+
+/// The arguments of a tool or prompt.
+fn arguments(builtin: &str, given: &Value) -> Result<Json> {
+    match given.to_dict() {
+        Some(_) => Ok(to_json(given)),
+        None if given.is_nil() => Ok(json!({})),
+        None => Err(Error::type_error(format!("{builtin}: args must be dict, got {}", given.type_name()))),
+    }
+}
+
+fn named(missing: &str, given: &Value) -> Result<String> {
+    given
+        .as_str()
+        .map(|name| name.to_string())
+        .filter(|name| !name.trim().is_empty())
+        .ok_or_else(|| thrown(missing))
+}

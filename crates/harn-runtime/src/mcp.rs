@@ -1,0 +1,318 @@
+//! Connections to servers of the Model Context Protocol.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harn_agent::mcp::{self, MAX_TOOLS, Server};
+use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain};
+use harn_value::{Dict, Foreign, Ref, Value};
+use harn_vm::{Cx, Error, ErrorKind, Result};
+use serde_json::{Map, Value as Json, json};
+
+use crate::command_policy::CommandPolicies;
+use crate::convert::{entry, from_json, thrown, to_json, told};
+use crate::llm_embedder::new_id;
+
+/// How long an answer may take when nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The largest message of a server: 16 MiB.
+const MAX_MESSAGE: u64 = 16 << 20;
+
+/// Most pages of a list.
+const MAX_PAGES: usize = 100;
+
+/// A connection to a server. The server ends with the last value that refers to it.
+pub(crate) struct Client {
+    peer: Peer,
+    /// The program, as errors name it.
+    program: String,
+    timeout: Duration,
+    /// Its name: what it was called, else what it says of itself.
+    name: RefCell<String>,
+    left: Cell<bool>,
+    system: Rc<dyn System>,
+}
+
+impl Foreign for Client {
+    fn type_name(&self) -> &'static str {
+        "mcp_client"
+    }
+
+    fn print(&self, out: &mut String) {
+        out.push_str("<mcp_client ");
+        out.push_str(&self.name.borrow());
+        out.push('>');
+    }
+
+    fn equals(&self, other: &dyn Foreign) -> bool {
+        self.address() == other.address()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Client {
+    /// Starts a server and greets it. `what` is who asks, for errors.
+    ///
+    /// # Errors
+    /// The server cannot be started or does not answer; a policy forbids it.
+    pub(crate) async fn connect(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
+        let policies = CommandPolicies::of(cx);
+        if policies.chain(cx).is_empty() {
+            return Client::open(cx, what, server).await;
+        }
+        // A server is a program: whoever decides about commands decides about it.
+        let argv: Vec<Value> = server.command.iter().map(|part| Value::str(part)).collect();
+        let mut request = Dict::new();
+        request.insert("mode", "argv");
+        request.insert("argv", argv);
+        request.insert("cwd", folder(cx, server).display().to_string());
+        let opened = RefCell::new(None);
+        let to = &opened;
+        let start = Box::new(move |request: Ref<Dict>| -> harn_stdlib::Later<'_> {
+            Box::pin(async move {
+                let request = to_json(&request.into());
+                let part = |part: &Json| part.as_str().map(str::to_owned);
+                let argv = request["argv"].as_array().into_iter().flatten().filter_map(part).collect();
+                let cwd = part(&request["cwd"]);
+                let server = Server { command: argv, cwd, ..server.clone() };
+                *to.borrow_mut() = Some(Client::open(cx, what, &server).await?);
+                Ok(from_json(&json!({"stdout": "", "stderr": "", "success": true})))
+            })
+        });
+        let said = to_json(&policies.run(cx, Ref::new(request), start).await?);
+        let reason =
+            || said["reason"].as_str().unwrap_or("a command policy does not let it start").to_owned();
+        opened.into_inner().ok_or_else(|| Error::category("tool_rejected", format!("{what}: {}", reason())))
+    }
+
+    async fn open(cx: &Cx, what: &str, server: &Server) -> Result<Client> {
+        let Some((program, arguments)) = server.command.split_first() else {
+            return Err(thrown(format!("{what}: command is required")));
+        };
+        let env = server.env.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+        let command = Command {
+            arguments: arguments.to_vec(),
+            dir: Some(folder(cx, server)),
+            env: env.collect(),
+            max_output: MAX_MESSAGE,
+            ..Command::new(program)
+        };
+        let client = Client {
+            peer: Peer { id: format!("mcp_{}", new_id(cx.vm())), command, hello: mcp::hello().to_string() },
+            program: program.clone(),
+            timeout: server.timeout_ms.map_or(PATIENCE, Duration::from_millis),
+            name: RefCell::new(server.name.clone()),
+            left: Cell::new(false),
+            system: cx.system(),
+        };
+        let hello = client.ask_as(cx, "initialize", json!({}), Uncertain::Retry).await?;
+        let named = hello["serverInfo"]["name"].as_str().filter(|name| !name.trim().is_empty());
+        if client.name.borrow().is_empty() {
+            *client.name.borrow_mut() = named.unwrap_or(program).to_owned();
+        }
+        Ok(client)
+    }
+
+    /// The name of the server.
+    pub(crate) fn name(&self) -> String {
+        self.name.borrow().clone()
+    }
+
+    /// Whether it was left.
+    pub(crate) fn is_left(&self) -> bool {
+        self.left.get()
+    }
+
+    /// Ends the connection.
+    pub(crate) fn leave(&self) {
+        if !self.left.replace(true) {
+            self.system.leave_peer(&self.peer.id);
+        }
+    }
+
+    /// Asks for something that may be asked for twice.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be asked.
+    pub(crate) async fn ask(&self, cx: &Cx, method: &str, params: Json) -> Result<Json> {
+        self.ask_as(cx, method, params, Uncertain::Retry).await
+    }
+
+    async fn ask_as(&self, cx: &Cx, method: &str, params: Json, uncertain: Uncertain) -> Result<Json> {
+        if self.left.get() {
+            return Err(thrown("MCP client is disconnected"));
+        }
+        let request = PeerRequest {
+            peer: self.peer.clone(),
+            method: method.to_owned(),
+            params: params.to_string(),
+            timeout: self.timeout,
+            uncertain,
+        };
+        let answer = cx.system().ask_peer(request).await.map_err(|error| {
+            if let Some(refused) = cx.refusal(&error) {
+                return refused;
+            }
+            if error.get_ref().is_some_and(|inner| inner.is::<harn_system::InDoubt>()) {
+                return Error::category("in_doubt", error.to_string());
+            }
+            match error.kind() {
+                std::io::ErrorKind::BrokenPipe | std::io::ErrorKind::TimedOut => {
+                    thrown(format!("MCP server '{}': {error}", self.shown_name()))
+                }
+                _ => thrown(format!("mcp_connect: failed to spawn '{}': {error}", self.program)),
+            }
+        })?;
+        mcp::answer(&answer).map_err(|problem| match problem.starts_with("MCP error") {
+            true => thrown(problem),
+            false => thrown(format!("MCP server '{}' sent {problem}", self.shown_name())),
+        })
+    }
+
+    fn shown_name(&self) -> String {
+        let name = self.name.borrow();
+        if name.is_empty() { self.program.clone() } else { name.clone() }
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// The text of a result that says it is an error, or that the server cannot be asked.
+    pub(crate) async fn call(
+        &self,
+        cx: &Cx,
+        tool: &str,
+        arguments: Json,
+        uncertain: Uncertain,
+    ) -> Result<Json> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = self.ask_as(cx, "tools/call", params, uncertain).await?;
+        mcp::content(&result).map_err(thrown)
+    }
+
+    /// All of a list that comes in pages.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; a list without end.
+    pub(crate) async fn list(&self, cx: &Cx, method: &str, key: &str) -> Result<Vec<Json>> {
+        let mut all = Vec::new();
+        let mut cursor = Json::Null;
+        for _ in 0..MAX_PAGES {
+            let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+            let mut page = self.ask(cx, method, params).await?;
+            let Json::Array(items) = page[key].take() else {
+                return Err(thrown(format!("MCP server '{}' sent no list of {key}", self.shown_name())));
+            };
+            all.extend(items);
+            if all.len() > MAX_TOOLS {
+                break;
+            }
+            cursor = page["nextCursor"].take();
+            if !cursor.is_string() {
+                return Ok(all);
+            }
+        }
+        let name = self.shown_name();
+        Err(thrown(format!(
+            "MCP server '{name}' lists more than {MAX_TOOLS} {key}, or in more than {MAX_PAGES} pages"
+        )))
+    }
+
+    /// The tools of the server, each with its name.
+    ///
+    /// # Errors
+    /// As [`Client::list`].
+    pub(crate) async fn tools(&self, cx: &Cx) -> Result<Vec<Json>> {
+        Ok(mcp::listed(&self.name(), self.list(cx, "tools/list", "tools").await?))
+    }
+}
+
+fn folder(cx: &Cx, server: &Server) -> PathBuf {
+    let work = cx.system().work_dir();
+    server.cwd.as_ref().map_or(work.clone(), |folder| work.join(folder))
+}
+
+/// The servers of a loop, which end with it.
+#[derive(Default)]
+pub(crate) struct LoopServers(Vec<Client>);
+
+impl LoopServers {
+    /// Starts the servers of the option `mcp_servers`, and adds their tools to those of the options.
+    ///
+    /// # Errors
+    /// A server that is wrong, cannot be started, or lists tools that cannot be used.
+    pub(crate) async fn start(
+        cx: &Cx,
+        given: &Value,
+        options: &mut Map<String, Json>,
+    ) -> Result<LoopServers> {
+        if entry(given, "mcp_servers").is_nil() {
+            return Ok(LoopServers::default());
+        }
+        seconds(&entry(given, "mcp_servers"), options.get_mut("mcp_servers"));
+        let servers = mcp::servers(options.get("mcp_servers")).map_err(thrown)?;
+        let mut clients = Vec::new();
+        let mut entries: Vec<Json> = Vec::new();
+        for server in &servers {
+            let failed = |error: Error| match error.kind() {
+                ErrorKind::Thrown(_) => {
+                    thrown(format!("agent_loop: MCP server `{}`: {}", server.name, told(&error)))
+                }
+                _ => error,
+            };
+            let client = Client::connect(cx, "agent_loop", server).await.map_err(failed)?;
+            let tools = client.tools(cx).await.map_err(failed)?;
+            let made = mcp::entries(&server.name, &tools);
+            entries.extend(made.map_err(|why| thrown(format!("agent_loop: {why}")))?);
+            clients.push(client);
+        }
+        let place = options.entry("tools").or_insert(Json::Null);
+        let list = match place {
+            Json::Object(registry) => registry.entry("tools").or_insert_with(|| json!([])),
+            Json::Null => {
+                *place = json!([]);
+                place
+            }
+            other => other,
+        };
+        if let Json::Array(list) = list {
+            let twice = |entry: &&Json| list.iter().any(|known| known["name"] == entry["name"]);
+            if let Some(entry) = entries.iter().find(twice) {
+                let name = entry["name"].as_str().unwrap_or_default();
+                return Err(thrown(format!(
+                    "agent_loop: duplicate tool name `{name}` after MCP server prefixing"
+                )));
+            }
+            list.extend(entries);
+        }
+        Ok(LoopServers(clients))
+    }
+
+    /// Calls a tool by its entry; nothing when no server of the loop has it.
+    pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<Json>> {
+        let server = entry["mcp_server"].as_str()?;
+        let client = self.0.iter().find(|client| *client.name.borrow() == server)?;
+        let tool = entry["_mcp_tool"].as_str()?;
+        let uncertain = if entry["idempotent"] == true { Uncertain::Retry } else { Uncertain::Fail };
+        Some(client.call(cx, tool, arguments.clone(), uncertain).await)
+    }
+}
+
+/// Durations of the entries in seconds: JSON has none.
+fn seconds(given: &Value, json: Option<&mut Json>) {
+    let (Some(list), Some(Json::Array(entries))) = (given.as_list(), json) else { return };
+    for (value, json) in list.iter().zip(entries) {
+        #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
+        if let (Some(ms), Json::Object(map)) = (entry(value, "timeout").as_duration(), json) {
+            map.insert("timeout".to_owned(), json!(ms as f64 / 1000.0));
+        }
+    }
+}

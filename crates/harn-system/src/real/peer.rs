@@ -1,0 +1,411 @@
+//! Programs that answer requests in JSON-RPC 2.0, one message a line.
+//!
+//! Nothing that a peer writes is trusted: a message has a limit, what is no message is passed over, an answer that nobody waits
+//! for is dropped, and every wait has an end. A peer that has ended stays so: another process would not know what it knew.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{OnceCell, mpsc, oneshot};
+
+use super::process::{Group, prepared};
+use crate::peer::{Peer, PeerRequest};
+
+/// How long a peer that is no longer needed may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes of standard error that are kept, for the message when the peer ends.
+const LAST_WORDS: usize = 2048;
+
+/// Messages to a peer that wait to be written. A peer that does not read gets no answers to its own questions.
+const WAITING: usize = 64;
+
+/// The connections of a process.
+#[derive(Default)]
+pub(super) struct Peers(RefCell<BTreeMap<String, Rc<OnceCell<Connection>>>>);
+
+impl Peers {
+    /// Asks a peer, which is started when it is not there.
+    pub(super) async fn ask(&self, request: PeerRequest) -> io::Result<Vec<u8>> {
+        let slot = self.0.borrow_mut().entry(request.peer.id.clone()).or_default().clone();
+        let answer = async {
+            let connection = slot.get_or_try_init(|| Connection::open(&request.peer)).await?;
+            match request.method.as_str() {
+                "initialize" => Ok(connection.hello.clone()),
+                method => connection.ask(method, &request.params).await,
+            }
+        };
+        let late = |_| {
+            let text = format!("no answer to {} within {:?}", request.method, request.timeout);
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        };
+        tokio::time::timeout(request.timeout, answer).await.map_err(late)?
+    }
+
+    /// Ends a connection, if there is one.
+    pub(super) fn leave(&self, id: &str) {
+        self.0.borrow_mut().remove(id);
+    }
+}
+
+/// What is shared with the task that reads.
+#[derive(Default)]
+struct State {
+    /// Who waits for which answer.
+    asked: HashMap<u64, oneshot::Sender<Vec<u8>>>,
+    last_id: u64,
+    /// Why there will be no more answers.
+    ended: Option<String>,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn state(shared: &Shared) -> MutexGuard<'_, State> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running peer. Dropping it has the peer end.
+struct Connection {
+    shared: Shared,
+    out: mpsc::Sender<Vec<u8>>,
+    /// What it said to `initialize`.
+    hello: Vec<u8>,
+    /// Dropping it tells the task that reads.
+    _stay: oneshot::Sender<()>,
+}
+
+impl Connection {
+    async fn open(peer: &Peer) -> io::Result<Connection> {
+        let mut command = prepared(&peer.command);
+        command.stdin(Stdio::piped());
+        let mut child = command.spawn()?;
+        let group = Group::of(&child);
+        let (Some(input), Some(output), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("the program has no standard streams"));
+        };
+        let shared = Shared::default();
+        let (out, messages) = mpsc::channel(WAITING);
+        let (stay, left) = oneshot::channel();
+        tokio::spawn(write(input, messages));
+        let limit = usize::try_from(peer.command.max_output).unwrap_or(usize::MAX);
+        let process = Process { child, group, errors };
+        tokio::spawn(read(output, process, shared.clone(), out.downgrade(), left, limit));
+        let mut connection = Connection { shared, out, hello: Vec::new(), _stay: stay };
+        connection.hello = connection.ask("initialize", &peer.hello).await?;
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        connection.send(&ready).await?;
+        Ok(connection)
+    }
+
+    async fn send(&self, message: &Json) -> io::Result<()> {
+        self.out.send(line(message)).await.map_err(|_| self.ended())
+    }
+
+    async fn ask(&self, method: &str, params: &str) -> io::Result<Vec<u8>> {
+        let params: Json = serde_json::from_str(params)?;
+        let (tell, answer) = oneshot::channel();
+        let id = {
+            let mut state = state(&self.shared);
+            if state.ended.is_some() {
+                drop(state);
+                return Err(self.ended());
+            }
+            state.last_id += 1;
+            let id = state.last_id;
+            state.asked.insert(id, tell);
+            id
+        };
+        let mut asked = Asked { connection: self, id: Some(id) };
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
+        let answer = answer.await.map_err(|_| self.ended());
+        asked.id = None;
+        answer
+    }
+
+    fn ended(&self) -> io::Error {
+        let why = state(&self.shared).ended.clone();
+        io::Error::new(io::ErrorKind::BrokenPipe, why.unwrap_or_else(|| "it has ended".to_owned()))
+    }
+}
+
+/// A request under way. When nobody waits any more, the peer is told.
+struct Asked<'a> {
+    connection: &'a Connection,
+    id: Option<u64>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        if state(&self.connection.shared).asked.remove(&id).is_some() {
+            let params = json!({"requestId": id});
+            let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+            // A peer that reads nothing need not hear that, either.
+            let _ = self.connection.out.try_send(line(&told));
+        }
+    }
+}
+
+fn line(message: &Json) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+async fn write(mut input: ChildStdin, mut messages: mpsc::Receiver<Vec<u8>>) {
+    while let Some(message) = messages.recv().await {
+        // That it has ended is seen where its output is read.
+        if input.write_all(&message).await.is_err() || input.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The process of a peer, which ends with it.
+struct Process {
+    child: Child,
+    group: Group,
+    errors: ChildStderr,
+}
+
+/// Reads what a peer says until it ends or nobody needs it.
+async fn read(
+    output: ChildStdout,
+    process: Process,
+    shared: Shared,
+    out: mpsc::WeakSender<Vec<u8>>,
+    mut left: oneshot::Receiver<()>,
+    limit: usize,
+) {
+    let Process { mut child, mut group, errors } = process;
+    let mut output = BufReader::new(output);
+    let mut errors = Errors { from: Some(errors), kept: Vec::new() };
+    let mut message = Vec::new();
+    let mut why = None;
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut left => break,
+            () = errors.next(), if errors.from.is_some() => {}
+            read = output.fill_buf() => {
+                let Ok(bytes) = read else { break };
+                if bytes.is_empty() {
+                    break;
+                }
+                let end = bytes.iter().position(|byte| *byte == b'\n');
+                let part = end.map_or(bytes.len(), |end| end + 1);
+                message.extend_from_slice(&bytes[..part]);
+                output.consume(part);
+                if message.len() > limit {
+                    why = Some(format!("a message is larger than {limit} bytes"));
+                    break;
+                }
+                if end.is_some() {
+                    take(&shared, &out, std::mem::take(&mut message));
+                }
+            }
+        }
+    }
+    if why.is_none() {
+        // Whoever leaves closes its input; one that has closed its output is about to end.
+        if let Ok(Ok(status)) = tokio::time::timeout(GRACE, child.wait()).await {
+            group.forget();
+            why = Some(match status.code() {
+                Some(code) => format!("it has ended with exit code {code}"),
+                None => "it was ended by a signal".to_owned(),
+            });
+        }
+    }
+    group.end();
+    let _ = tokio::time::timeout(Duration::from_millis(50), errors.rest()).await;
+    let mut why = why.unwrap_or_else(|| "it has closed its output".to_owned());
+    if let Some(last) = errors.last_line() {
+        why = format!("{why}: {last}");
+    }
+    let mut state = state(&shared);
+    state.ended = Some(why);
+    state.asked.clear();
+}
+
+/// Does with a message what is to be done with it.
+fn take(shared: &Shared, out: &mpsc::WeakSender<Vec<u8>>, message: Vec<u8>) {
+    let Ok(Json::Object(fields)) = serde_json::from_slice::<Json>(&message) else { return };
+    let id = fields.get("id").filter(|id| !id.is_null());
+    match (fields.get("method").and_then(Json::as_str), id) {
+        (Some(method), Some(id)) => {
+            let answer = match method {
+                "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+                _ => {
+                    let error = json!({"code": -32601, "message": "Method not found"});
+                    json!({"jsonrpc": "2.0", "id": id, "error": error})
+                }
+            };
+            if let Some(out) = out.upgrade() {
+                let _ = out.try_send(line(&answer));
+            }
+        }
+        (None, Some(id)) => {
+            let asked = id.as_u64().and_then(|id| state(shared).asked.remove(&id));
+            if let Some(asked) = asked {
+                let _ = asked.send(message);
+            }
+        }
+        (_, None) => {}
+    }
+}
+
+/// Standard error of a peer: its end is kept.
+struct Errors {
+    from: Option<ChildStderr>,
+    kept: Vec<u8>,
+}
+
+impl Errors {
+    async fn next(&mut self) {
+        let Some(from) = &mut self.from else { return };
+        let mut bytes = [0; 1024];
+        match from.read(&mut bytes).await {
+            Ok(0) | Err(_) => self.from = None,
+            Ok(read) => {
+                self.kept.extend_from_slice(&bytes[..read]);
+                let over = self.kept.len().saturating_sub(LAST_WORDS);
+                self.kept.drain(..over);
+            }
+        }
+    }
+
+    async fn rest(&mut self) {
+        while self.from.is_some() {
+            self.next().await;
+        }
+    }
+
+    fn last_line(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.kept);
+        let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        Some(last.chars().take(300).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Command;
+    use crate::wait::Uncertain;
+
+    fn request(line: &str, method: &str) -> PeerRequest {
+        let arguments = vec!["-c".to_owned(), line.to_owned()];
+        let command = Command { arguments, max_output: 10_000, ..Command::new("sh") };
+        PeerRequest {
+            peer: Peer { id: "a".to_owned(), command, hello: "{}".to_owned() },
+            method: method.to_owned(),
+            params: "{}".to_owned(),
+            timeout: Duration::from_secs(60),
+            uncertain: Uncertain::Fail,
+        }
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(future)
+    }
+
+    fn ask(line: &str, method: &str) -> io::Result<String> {
+        let answer = block_on(Peers::default().ask(request(line, method)));
+        answer.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    const HELLO: &str = r#"read l; echo '{"id":1,"result":{"who":"a"}}'; read l;"#;
+
+    #[test]
+    fn it_is_greeted_once_and_answers() {
+        let told = format!(r#"{HELLO} read l; echo "$l" >&2; echo '{{"id":2,"result":7}}'; read l"#);
+        assert_eq!(ask(&told, "initialize").expect("answers"), r#"{"id":1,"result":{"who":"a"}}"#);
+        assert_eq!(ask(&told, "x/y").expect("answers"), r#"{"id":2,"result":7}"#);
+    }
+
+    #[test]
+    fn what_is_no_answer_is_passed_over() {
+        let noise = r#"echo hello; echo; echo '[1]'; echo '{"id":9,"result":1}'; echo '{"method":"notifications/x"}';
+            echo '{"id":"p","method":"ping"}'; read p; echo '{"id":"q","method":"roots/list"}'; read q;"#;
+        let line = format!(r#"{HELLO} read l; {noise} echo "{{\"id\":2,\"result\":[$p,$q]}}"; read l"#);
+        let answer: Json = serde_json::from_str(&ask(&line, "x").expect("answers")).expect("JSON");
+        assert_eq!(answer["result"][0]["result"], json!({}));
+        assert_eq!(answer["result"][1]["error"]["code"], -32601);
+    }
+
+    #[test]
+    fn one_that_ends_says_why() {
+        let error = ask(&format!("{HELLO} read l; echo bad luck >&2; exit 3"), "x").expect_err("it ends");
+        assert_eq!(error.to_string(), "it has ended with exit code 3: bad luck");
+        let error = ask("exit 4", "x").expect_err("it ends");
+        assert_eq!(error.to_string(), "it has ended with exit code 4");
+        assert_eq!(
+            ask("/no/such/program; exit 127", "x").expect_err("it ends").kind(),
+            io::ErrorKind::BrokenPipe
+        );
+    }
+
+    #[test]
+    fn one_that_has_ended_stays_so() {
+        let line = format!("{HELLO} exit 0");
+        block_on(async {
+            let peers = Peers::default();
+            for _ in 0..3 {
+                let error = peers.ask(request(&line, "x")).await.expect_err("it has ended");
+                assert_eq!(error.to_string(), "it has ended with exit code 0");
+            }
+            peers.leave("a");
+            peers.ask(request(&line, "initialize")).await.expect("another process");
+        });
+    }
+
+    #[test]
+    fn endless_messages_and_endless_waits_end() {
+        let error = ask(&format!("{HELLO} tr '\\0' 'x' < /dev/zero"), "x").expect_err("too large");
+        assert_eq!(error.to_string(), "a message is larger than 10000 bytes");
+        let mut late = request(&format!("{HELLO} yes"), "x");
+        late.timeout = Duration::from_millis(300);
+        let error = block_on(Peers::default().ask(late)).expect_err("no answer");
+        assert_eq!(error.to_string(), "no answer to x within 300ms");
+    }
+
+    #[test]
+    fn leaving_ends_it_with_what_it_has_started() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let note = folder.path().join("pid");
+        let line = format!("{HELLO} sleep 1000 & echo $! > {}; trap '' TERM HUP; wait; wait", note.display());
+        block_on(async {
+            let peers = Peers::default();
+            peers.ask(request(&line, "initialize")).await.expect("answers");
+            let pid = loop {
+                let read = std::fs::read_to_string(&note).unwrap_or_default();
+                if read.ends_with('\n') {
+                    break read.trim().to_owned();
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            };
+            peers.leave("a");
+            let gone = || {
+                !std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+            };
+            for _ in 0..500 {
+                if gone() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            panic!("it still runs");
+        });
+    }
+}
