@@ -19,7 +19,15 @@ struct Client {
 impl Client {
     /// Serves a program and opens a session.
     fn new(program: &str, capabilities: Json) -> (Client, String) {
-        let cwd = folder(&[("agent.harn", program)]);
+        let mut client = Client::serve(folder(&[("agent.harn", program)]), capabilities);
+        let cwd = client.cwd.path().to_owned();
+        let answer = client.request("session/new", json!({"cwd": cwd, "mcpServers": []}));
+        let id = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+        (client, id)
+    }
+
+    /// Serves the program of a folder.
+    fn serve(cwd: tempfile::TempDir, capabilities: Json) -> Client {
         let mut command = command(&["serve", "acp", "agent.harn"]);
         command.current_dir(cwd.path()).env("HARN_LLM_CALLS_DISABLED", "1");
         let mut child =
@@ -33,10 +41,13 @@ impl Client {
         );
         assert_eq!(answer["result"]["protocolVersion"], 1);
         assert_eq!(answer["result"]["agentInfo"]["name"], "harn");
-        let cwd = client.cwd.path().to_owned();
-        let answer = client.request("session/new", json!({"cwd": cwd, "mcpServers": []}));
-        let id = answer["result"]["sessionId"].as_str().unwrap().to_owned();
-        (client, id)
+        assert_eq!(answer["result"]["agentCapabilities"]["loadSession"], true);
+        client
+    }
+
+    fn load(&mut self, session: &str) -> u64 {
+        let cwd = self.cwd.path().to_owned();
+        self.ask("session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))
     }
 
     fn send(&mut self, message: &Json) {
@@ -89,10 +100,16 @@ impl Client {
     }
 
     /// Closes the server's input; gives its exit code and what it wrote to standard error.
-    fn end(mut self) -> (Option<i32>, String) {
+    fn end(self) -> (Option<i32>, String) {
+        let (code, err, _) = self.leave();
+        (code, err)
+    }
+
+    /// As [`Client::end`], with the folder for the next one.
+    fn leave(mut self) -> (Option<i32>, String, tempfile::TempDir) {
         drop(self.input.take());
         let output = self.child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (output.status.code(), String::from_utf8(output.stderr).unwrap(), self.cwd)
     }
 }
 
@@ -135,6 +152,64 @@ pipeline main(task) {
         assert_eq!(texts(&updates[3..]), ["It is 2.", &format!("printed in {session}: {round}\n"), "1\n"]);
     }
     assert_eq!(client.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_session_is_loaded_by_another_process() {
+    let program = r#"
+pipeline main(task) {
+  let tools = tool_define(tool_registry(), "add", "Add", {parameters: {a: "int"}, handler: { x -> x.a + 1 }})
+  llm_mock({tool_calls: [{name: "add", arguments: {a: 1}}]})
+  llm_mock({text: "Answer to ${task}."})
+  agent_loop(task, nil, {provider: "mock", tools: tools, session_id: "chat"})
+  println(agent_session_snapshot("chat").messages.filter({ m -> m.role == "user" && !m.content.contains("<") }).map({ m -> m.content }))
+}
+"#;
+    let (mut client, session) = Client::new(program, json!({}));
+    let mut told = Vec::new();
+    for task in ["one", "two"] {
+        let id = client.prompt(&session, task);
+        let (updates, _) = client.until(id, |_| None);
+        told.push(json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": task}}));
+        told.extend(updates);
+    }
+    // Another session of the folder has another conversation, though the program calls it the same.
+    let answer = client.request("session/new", json!({"cwd": client.cwd.path(), "mcpServers": []}));
+    let other = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+    let id = client.prompt(&other, "aside");
+    assert_eq!(texts(&client.until(id, |_| None).0).last(), Some(&"[aside]\n"));
+    let again = client.load(&session);
+    assert!(
+        client.until(again, |_| None).1["error"]["message"].as_str().unwrap().contains("is open already")
+    );
+    let (code, err, place) = client.leave();
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+
+    // A line that was not written to its end is passed over.
+    let log = place.path().join(".harn/acp").join(format!("{session}.jsonl"));
+    let mut text = std::fs::read_to_string(&log).unwrap();
+    text.push_str("{\"sessionUpdate\": \"agent_mess");
+    std::fs::write(&log, text).unwrap();
+    let mut client = Client::serve(place, json!({}));
+    let id = client.load(&session);
+    let (updates, answer) = client.until(id, |_| None);
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    assert_eq!(updates, told);
+    let id = client.prompt(&session, "three");
+    let (updates, _) = client.until(id, |_| None);
+    assert_eq!(texts(&updates).last(), Some(&"[one, two, three]\n"), "{updates:#?}");
+    assert_eq!(updates[0]["toolCallId"], "mock_call_1.3");
+    for wrong in ["session_none", "../../etc/passwd", ""] {
+        let id = client.load(wrong);
+        let answer = client.until(id, |_| None).1;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("there is no session"), "{answer}");
+    }
+    let (code, err, place) = client.leave();
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let text =
+        std::fs::read_to_string(place.path().join(".harn/acp").join(format!("{session}.jsonl"))).unwrap();
+    assert!(text.lines().all(|line| serde_json::from_str::<Json>(line).is_ok()), "{text}");
 }
 
 #[test]

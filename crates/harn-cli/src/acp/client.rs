@@ -11,6 +11,7 @@ use harn_vm::{Error, Result};
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
+use super::log::Log;
 use super::updates;
 use super::wire::{METHOD_NOT_FOUND, Problem, Wire};
 
@@ -37,6 +38,8 @@ pub(super) struct Client {
     /// The tools that the client has.
     pub(super) tools: RefCell<Vec<Value>>,
     pub(super) asked: Asked,
+    /// Where it is kept what the client was told.
+    pub(super) log: Option<Log>,
     pub(super) count: Cell<u64>,
 }
 
@@ -100,7 +103,17 @@ impl Client {
         if *count > 1 { format!("{id}.{count}").into() } else { id.into() }
     }
 
+    /// Keeps what the client has said.
+    pub(super) fn heard(&self, task: &str) {
+        if let Some(log) = &self.log {
+            log.add(&updates::heard(task));
+        }
+    }
+
     fn send_update(&self, update: &Json) {
+        if let Some(log) = &self.log {
+            log.add(update);
+        }
         self.wire.tell("session/update", &json!({"sessionId": self.session, "update": update}));
     }
 

@@ -2,25 +2,27 @@
 //! JSON-RPC message a line, by the Agent Client Protocol.
 //!
 //! `wire.rs` writes messages, `updates.rs` says events of loops in the protocol's words, `client.rs` is the client as the
-//! program's host, `session.rs` runs the program in a thread of its own, once for each prompt. Here messages are read and
-//! handed to the session they are for.
+//! program's host, `session.rs` runs the program in a thread of its own, once for each prompt, `log.rs` keeps what was told for
+//! whoever loads the session later. Here messages are read and handed to the session they are for.
 
 mod client;
+mod log;
 mod session;
 mod updates;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use harn_runtime::ModelTraffic;
-use harn_system::{Real, SystemExt};
+use harn_system::{Real, System, SystemExt};
 use serde_json::{Value as Json, json};
 
 use crate::args::AcpArgs;
 use crate::program::{self, Program};
+use log::Log;
 use session::{Command, Handle, Start};
 use wire::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Problem, Wire};
 
@@ -59,7 +61,6 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
         start: Start { file, text, traffic, extended: false },
         initialized: false,
         sessions: BTreeMap::new(),
-        opened: 0,
     };
     for line in wire::lines() {
         let Ok(line) = line else { break };
@@ -74,12 +75,25 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
     0
 }
 
+/// The folder that a session is to work in.
+fn folder(params: &Json, method: &str) -> Result<PathBuf, Problem> {
+    let wrong = |why: &str| Problem::new(INVALID_PARAMS, format!("{method}: {why}"));
+    let cwd = params["cwd"].as_str().map(PathBuf::from).filter(|cwd| cwd.is_absolute());
+    let cwd = cwd.ok_or_else(|| wrong("`cwd` must be an absolute path"))?;
+    if !Real::new().is_dir(&cwd) {
+        return Err(wrong(&format!("there is no folder {}", cwd.display())));
+    }
+    if params["mcpServers"].as_array().is_some_and(|servers| !servers.is_empty()) {
+        return Err(wrong("this version starts no MCP servers of clients; leave `mcpServers` empty")); // prose-ok: diagnostic
+    }
+    Ok(cwd)
+}
+
 struct Server {
     wire: Arc<Wire>,
     start: Start,
     initialized: bool,
     sessions: BTreeMap<String, Handle>,
-    opened: u64,
 }
 
 impl Server {
@@ -132,6 +146,7 @@ impl Server {
         match method {
             "authenticate" => Ok(Some(json!({}))),
             "session/new" => self.open(params).map(Some),
+            "session/load" => self.load(params).map(Some),
             "session/prompt" => {
                 let task = updates::prompt_text(&params["prompt"])
                     .map_err(|why| Problem::new(INVALID_PARAMS, format!("session/prompt: {why}")))?;
@@ -157,7 +172,7 @@ impl Server {
         Ok(json!({
             "protocolVersion": VERSION,
             "agentCapabilities": {
-                "loadSession": false,
+                "loadSession": true,
                 "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
                 "_meta": {"harn": {
                     "requests": client::REQUESTS, "notifications": NOTIFICATIONS,
@@ -170,20 +185,42 @@ impl Server {
     }
 
     fn open(&mut self, params: &Json) -> Result<Json, Problem> {
-        let wrong = |why: &str| Problem::new(INVALID_PARAMS, format!("session/new: {why}"));
-        let cwd = params["cwd"].as_str().map(PathBuf::from).filter(|cwd| cwd.is_absolute());
-        let cwd = cwd.ok_or_else(|| wrong("`cwd` must be an absolute path"))?;
-        if !Real::new().is_dir(&cwd) {
-            return Err(wrong(&format!("there is no folder {}", cwd.display())));
-        }
-        if params["mcpServers"].as_array().is_some_and(|servers| !servers.is_empty()) {
-            return Err(wrong("this version starts no MCP servers; leave `mcpServers` empty"));
-        }
-        self.opened += 1;
-        let id = format!("session_{}", self.opened);
-        let handle = Handle::start(&id, &cwd, self.start.clone(), self.wire.clone());
-        self.sessions.insert(id.clone(), handle);
+        let cwd = folder(params, "session/new")?;
+        let mut bytes = [0; 8];
+        Real::new().random(&mut bytes);
+        let id = format!("session_{:016x}", u64::from_ne_bytes(bytes));
+        let log = Log::of(&cwd, &id).filter(|log| match log.begin() {
+            Ok(()) => true,
+            Err(error) => {
+                eprintln!("[harn] warning: the session cannot be loaded later: {}: {error}", cwd.display());
+                false
+            }
+        });
+        self.start(&id, &cwd, log, &[]);
         Ok(json!({"sessionId": id}))
+    }
+
+    /// Goes on with a session of another process: the client is told what it was told then.
+    fn load(&mut self, params: &Json) -> Result<Json, Problem> {
+        let wrong = |why: String| Problem::new(INVALID_PARAMS, format!("session/load: {why}"));
+        let cwd = folder(params, "session/load")?;
+        let id = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        if self.sessions.contains_key(&id) {
+            return Err(wrong(format!("`{id}` is open already")));
+        }
+        let log = Log::of(&cwd, &id).filter(Log::exists);
+        let log = log.ok_or_else(|| wrong(format!("there is no session `{id}` in {}", cwd.display())))?;
+        let updates = log.updates().map_err(|error| wrong(format!("`{id}` cannot be read: {error}")))?;
+        for update in &updates {
+            self.wire.tell("session/update", &json!({"sessionId": id, "update": update}));
+        }
+        self.start(&id, &cwd, Some(log), &updates);
+        Ok(json!({}))
+    }
+
+    fn start(&mut self, id: &str, cwd: &Path, log: Option<Log>, before: &[Json]) {
+        let handle = Handle::start(id, cwd, log, before, self.start.clone(), self.wire.clone());
+        self.sessions.insert(id.to_owned(), handle);
     }
 
     fn session(&self, params: &Json) -> Result<&Handle, Problem> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use harn_runtime::{ModelTraffic, attach_host, host_inbox};
+use harn_runtime::{ModelTraffic, attach_host, host_inbox, keep_sessions_of};
 use harn_system::{Layer, Real, System};
 use harn_value::Value;
 use harn_vm::{ErrorKind, Interrupt, block_on};
@@ -15,6 +15,8 @@ use serde_json::{Value as Json, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::client::Client;
+use super::log::Log;
+use super::updates;
 use super::wire::{INTERNAL_ERROR, Problem, Wire};
 use crate::program::{self, Prepared, Program, RunOptions};
 
@@ -64,9 +66,17 @@ pub(super) struct Handle {
 
 impl Handle {
     /// Starts a session.
-    pub(super) fn start(id: &str, cwd: &Path, start: Start, wire: Arc<Wire>) -> Handle {
+    pub(super) fn start(
+        id: &str,
+        cwd: &Path,
+        log: Option<Log>,
+        before: &[Json],
+        start: Start,
+        wire: Arc<Wire>,
+    ) -> Handle {
         let (commands, take) = unbounded_channel();
         let state = Shared::default();
+        let calls = updates::calls_in(before);
         let (id, cwd, inside) = (id.to_owned(), cwd.to_owned(), state.clone());
         let thread = std::thread::spawn(move || {
             let client = Rc::new(Client {
@@ -76,7 +86,8 @@ impl Handle {
                 extended: start.extended,
                 task: RefCell::default(),
                 printed: RefCell::default(),
-                calls: RefCell::default(),
+                calls: RefCell::new(calls),
+                log,
                 tools: RefCell::default(),
                 asked: RefCell::new(BTreeMap::new()),
                 count: Cell::new(0),
@@ -163,6 +174,7 @@ async fn serve(start: &Start, client: &Rc<Client>, state: &Shared, mut commands:
                     Err(text) => Err(Problem::new(INTERNAL_ERROR, text)),
                     Ok(prepared) => {
                         client.task.replace(task.clone());
+                        client.heard(&task);
                         let mut closed = false;
                         let ended = {
                             let mut run = std::pin::pin!(answer(prepared, client, &task));
@@ -225,6 +237,10 @@ fn ready<'a>(
             (_, Ok(_)) => "the program could not be prepared".to_owned(),
         })?;
         attach_host(&made.vm, client.clone());
+        if client.log.is_some() {
+            // What the loops of the session say to each other is there when it is loaded.
+            keep_sessions_of(&made.vm, &client.session);
+        }
         for (method, params) in early.drain(..) {
             tell(&made, &method, &params);
         }

@@ -1,5 +1,7 @@
 //! Prompts as a program takes them, and events of loops as the client is told of them.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value as Json, json};
 
 /// Updates that the protocol does not know; only clients that ask for them get them.
@@ -51,6 +53,26 @@ pub(super) fn prompt_text(prompt: &Json) -> Result<String, String> {
 /// Something that is said for people.
 pub(super) fn said(text: &str) -> Json {
     json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+}
+
+/// What the client has said, for one that is told it again.
+pub(super) fn heard(text: &str) -> Json {
+    json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}})
+}
+
+/// How often the id of each call came up in updates.
+pub(super) fn calls_in(updates: &[Json]) -> BTreeMap<String, u64> {
+    let mut calls = BTreeMap::new();
+    for id in
+        updates.iter().filter(|u| u["sessionUpdate"] == "tool_call").filter_map(|u| u["toolCallId"].as_str())
+    {
+        let numbered = id.rsplit_once('.').and_then(|(id, number)| Some((id, number.parse::<u64>().ok()?)));
+        match numbered.filter(|(id, _)| calls.contains_key(*id)) {
+            Some((id, number)) => drop(calls.insert(id.to_owned(), number)),
+            None => drop(calls.insert(id.to_owned(), 1)),
+        }
+    }
+    calls
 }
 
 /// An event of a loop as an update; nothing for one that the client does not know.
