@@ -131,7 +131,7 @@ bench-picture: ## draw the picture of the README from the results of `make bench
 	cp benches/out/latest.json benches/results.json
 	python3 benches/chart.py benches/results.json docs/images/speed.svg
 
-bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row or kept for one group)
+bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row, kept, daemons, children or stages for one group)
 	$(CARGO) bench --package harn-cli --bench agents -- $(G)
 
 bench-quick: build ## the same, roughly

@@ -3,7 +3,7 @@
 //! `make bench-agents` builds `harn`, starts a model server on this machine and runs small programs against it, each in a
 //! process of its own, whose CPU time and peak memory the kernel reports. The server is part of this process; its own
 //! time is not counted. `cargo bench -p harn-cli --bench agents -- turns` runs one group: `turns`, `crowd`, `waiting`,
-//! `row` (of connections), `kept` (what stays behind).
+//! `row` (of connections), `kept` (what stays behind), `daemons`, `children`, `stages`.
 #![allow(clippy::unwrap_used, reason = "a bench may stop at the first thing that is wrong")]
 
 mod program;
@@ -39,6 +39,15 @@ fn main() {
     }
     if wants("kept") {
         kept(&server);
+    }
+    if wants("daemons") {
+        daemons(&server);
+    }
+    if wants("children") {
+        children(&server);
+    }
+    if wants("stages") {
+        stages(&server);
     }
 }
 
@@ -146,5 +155,55 @@ fn kept(server: &Server) {
         let turns = f64::from((count - 100) * 10);
         let each = if count > 100 { (cost.peak as f64 - start.peak as f64) / turns } else { 0.0 };
         println!("{count:>8} {:>10.2} {:>10.1} {each:>14.0}", cost.cpu, mib(cost.peak));
+    }
+}
+
+/// Daemons that wait for events, and how fast one hears of an event.
+fn daemons(server: &Server) {
+    println!("\ndaemons at rest in one process");
+    println!("{:>8} {:>9} {:>18}", "daemons", "KiB each", "CPU ms a second");
+    let one = run(server, &program::daemons(1, 100));
+    for count in [100, 1000] {
+        let (short, long) =
+            (run(server, &program::daemons(count, 5_000)), run(server, &program::daemons(count, 25_000)));
+        let each = kib(short.peak.saturating_sub(one.peak)) / f64::from(count - 1);
+        println!("{count:>8} {each:>9.1} {:>18.2}", (long.cpu - short.cpu).max(0.0) * 1000.0 / 20.0);
+    }
+    println!("\nevents to one daemon, one after another, each until its turn is kept");
+    println!("{:>8} {:>12} {:>12}", "events", "ms each", "CPU ms each");
+    for count in [100, 200, 400] {
+        let cost = run(server, &program::events(count));
+        let each = 1000.0 / f64::from(count);
+        println!("{count:>8} {:>12.2} {:>12.2}", cost.wall * each, cost.cpu * each);
+    }
+}
+
+/// Sub-agents that one tool of one loop starts, fifty at once.
+fn children(server: &Server) {
+    println!("\nsub-agents under one parent");
+    println!("{:>10} {:>8} {:>8} {:>10}", "sub-agents", "CPU s", "ms each", "peak MiB");
+    for count in [250, 500, 1000, 2000] {
+        let cost = run(server, &program::children(count));
+        println!(
+            "{count:>10} {:>8.2} {:>8.2} {:>10.1}",
+            cost.cpu,
+            cost.cpu * 1000.0 / f64::from(count),
+            mib(cost.peak)
+        );
+    }
+}
+
+/// A workflow of one stage after another, each of which sees what the last one made.
+fn stages(server: &Server) {
+    println!("\na workflow of stages in a row");
+    println!("{:>8} {:>8} {:>8} {:>10}", "stages", "CPU s", "ms each", "peak MiB");
+    for count in [125, 250, 500, 1000] {
+        let cost = run(server, &program::stages(count));
+        println!(
+            "{count:>8} {:>8.2} {:>8.2} {:>10.1}",
+            cost.cpu,
+            cost.cpu * 1000.0 / f64::from(count),
+            mib(cost.peak)
+        );
     }
 }

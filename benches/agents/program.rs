@@ -207,3 +207,65 @@ println("ok")
 "#
     ))
 }
+
+/// A folder of its own for what a program keeps, removed at its end.
+fn in_a_folder(body: &str) -> Program {
+    Program::Harn(format!(
+        "let folder = \"${{temp_dir()}}/harn-bench-${{uuid()}}\"\nmkdir(folder)\ntry {{\n{body}\n}} finally {{ delete_file(folder) }}\nprintln(\"ok\")\n"
+    ))
+}
+
+/// Daemons that rest.
+pub(crate) fn daemons(count: u32, rest_ms: u32) -> Program {
+    in_a_folder(&format!(
+        r#"let all = (1 to {count}).map({{ i ->
+  daemon_spawn({{task: "Watch.", provider: "mock", persist_path: "${{folder}}/${{i}}"}})
+}}).to_list()
+sleep({rest_ms})
+for d in all {{ daemon_stop(d) }}"#
+    ))
+}
+
+/// Events to one daemon, each as soon as the turn of the last one is kept.
+pub(crate) fn events(count: u32) -> Program {
+    in_a_folder(&format!(
+        r#"let d = daemon_spawn({{task: "Watch.", provider: "mock", persist_path: "${{folder}}/d", max_iterations: 100000}})
+for i in 1 to {count} {{
+  daemon_trigger(d, "event ${{i}}")
+  while daemon_snapshot(d).queued_event_count > 0 {{ sleep(1ms) }}
+}}
+daemon_stop(d)"#
+    ))
+}
+
+/// A loop whose tool starts sub-agents.
+pub(crate) fn children(count: u32) -> Program {
+    Program::Harn(format!(
+        r#"tool many() -> string {{
+  description "Many"
+  let all = parallel each (1 to {count}).to_list() with {{max_concurrent: 50}} {{ i -> sub_agent_run("Task ${{i}}", {{provider: "mock"}}).ok }}
+  "${{all.filter({{ ok -> ok }}).count()}}"
+}}
+llm_mock({{match: "go", consume_match: true, tool_calls: [{{name: "many", arguments: {{}}}}]}})
+let r = agent_loop("go", nil, {{provider: "mock", tools: many}})
+println(transcript_events_by_kind(r.transcript, "tool_execution")[0].text == "{count}" ? "ok" : r)
+"#
+    ))
+}
+
+/// A chain of stages.
+pub(crate) fn stages(count: u32) -> Program {
+    in_a_folder(&format!(
+        r#"var nodes = {{}}
+var edges = []
+for i in 1 to {count} {{
+  nodes["s${{i}}"] = {{
+    mode: "llm", model_policy: {{provider: "mock"}}, context_policy: {{max_artifacts: 1, prefer_recent: true}},
+  }}
+  if i > 1 {{ edges = edges.push({{from: "s${{i - 1}}", to: "s${{i}}"}}) }}
+}}
+let graph = workflow_graph({{nodes: nodes, edges: edges, entry: "s1"}})
+let r = workflow_execute("Go", graph, [], {{persist_path: "${{folder}}/run.json"}})
+if r.run.stages.count() != {count} {{ throw r.status }}"#
+    ))
+}
