@@ -467,3 +467,34 @@ llm_call_safe("again", nil, {provider: "mock"})
     assert_eq!(lines[3]["call_id"], lines[4]["call_id"]);
     assert_eq!((lines[8]["category"].as_str(), lines[8]["message"].as_str()), (Some("auth"), Some("no")));
 }
+
+#[test]
+fn configurations_are_read_in_order() {
+    let alias = |table: &str, model: &str| format!("[{table}.who]\nid = \"{model}\"\nprovider = \"mock\"\n");
+    let place = folder(&[
+        ("main.harn", "println(llm_resolve_model(\"who\").id)\n"),
+        (".config/harn/providers.toml", &alias("aliases", "of-the-user")),
+        ("named.toml", &alias("aliases", "of-the-variable")),
+        (".harn/packages/b/harn.toml", &alias("llm.aliases", "of-package-b")),
+        (".harn/packages/a/harn.toml", &alias("llm.aliases", "of-package-a")),
+        ("harn.toml", &alias("llm.aliases", "of-the-project")),
+    ]);
+    let named = place.path().join("named.toml");
+    let named = [("HARN_PROVIDERS_CONFIG", named.to_str().unwrap())];
+    let resolved = |env: &[(&str, &str)]| {
+        let ran = harn_with_env(place.path(), &["run", "main.harn"], env);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+        ran.out.trim().to_owned()
+    };
+    // Each one that goes lets the one before it speak; the file of the variable stands in the place of the user's.
+    assert_eq!(resolved(&named), "of-the-project");
+    std::fs::write(place.path().join("harn.toml"), "").unwrap();
+    assert_eq!(resolved(&named), "of-package-b");
+    std::fs::remove_dir_all(place.path().join(".harn/packages/b")).unwrap();
+    assert_eq!(resolved(&named), "of-package-a");
+    std::fs::remove_dir_all(place.path().join(".harn/packages/a")).unwrap();
+    assert_eq!(resolved(&named), "of-the-variable");
+    assert_eq!(resolved(&[]), "of-the-user");
+    std::fs::remove_file(place.path().join(".config/harn/providers.toml")).unwrap();
+    assert_eq!(resolved(&[]), "who");
+}
