@@ -45,7 +45,12 @@ pub fn captures<'t>(regex: &'t Regex, text: &'t str) -> Box<dyn Iterator<Item = 
     if text.len() < LARGE {
         return Box::new(regex.captures_iter(text).inspect(|_| steps::bytes(text.len())));
     }
-    Box::new(find(regex, text).filter_map(|found| regex.captures_at(text, found.start)))
+    let groups = |found: Range<usize>| {
+        // It may read the rest of the text.
+        steps::look();
+        regex.captures_at(text, found.start)
+    };
+    Box::new(find(regex, text).filter_map(groups))
 }
 
 /// The pieces of a text between the matches, as `Regex::split` gives them.

@@ -2,6 +2,8 @@
 //! stay text. The tree is built from parser events without recursion, so nesting needs no stack.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::str::Chars;
 
 use harn_value::{Dict, Str, Value, View, json, steps};
 use rustc_hash::FxHashMap;
@@ -15,11 +17,47 @@ use crate::args::{printed, with_stack};
 /// What is wrong and where.
 pub fn parse(text: &str) -> Result<Value, String> {
     let mut builder = Builder::default();
-    for event in Parser::new_from_str(text) {
+    let ahead = Cell::new(0);
+    for event in Parser::new_from_iter(Read { chars: text.chars(), ahead: &ahead, paid: 0 }) {
         let (event, _) = event.map_err(|error| error.to_string())?;
+        ahead.set(0);
         builder.add(event)?;
     }
     Ok(builder.root.unwrap_or_default())
+}
+
+/// What the parser keeps at most of one item of a list or dict in one line: two tokens of 104 bytes in a queue that
+/// doubles.
+const KEPT_PER_ITEM: usize = 400;
+
+/// Text as the parser reads it. A list or dict in brackets may turn out to be a key, so all of it is read before its first
+/// event is known: memory and time of that are looked at here.
+struct Read<'a> {
+    chars: Chars<'a>,
+    /// Items that were read since the last event.
+    ahead: &'a Cell<usize>,
+    /// Items that there was room for.
+    paid: usize,
+}
+
+impl Iterator for Read<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        let char = self.chars.next()?;
+        if matches!(char, ',' | ':' | '[' | '{') {
+            steps::step();
+            let ahead = self.ahead.get() + 1;
+            self.ahead.set(ahead);
+            if ahead == 1 {
+                self.paid = 0;
+            } else if ahead > 2 * self.paid.max(1024) {
+                self.paid = ahead;
+                steps::room(2 * ahead * KEPT_PER_ITEM);
+            }
+        }
+        Some(char)
+    }
 }
 
 /// A collection that is still open.

@@ -74,7 +74,7 @@ builtins! {
     /// println(sha3_256("abc")[:8]) // -> 3a985da7
     /// ```
     Pure fn sha3_256(cx, value: Value as "text | bytes") -> "string" {
-        to_hex(&digest::<sha3::Sha3_256>(&octets(&value)))
+        octets(&value, |bytes| to_hex(&digest::<sha3::Sha3_256>(bytes)))
     }
 
     /// Gives the SHA3-512 digest of bytes or text in hexadecimal digits.
@@ -83,7 +83,7 @@ builtins! {
     /// println(sha3_512("abc")[:8]) // -> b751850b
     /// ```
     Pure fn sha3_512(cx, value: Value as "text | bytes") -> "string" {
-        to_hex(&digest::<sha3::Sha3_512>(&octets(&value)))
+        octets(&value, |bytes| to_hex(&digest::<sha3::Sha3_512>(bytes)))
     }
 
     /// Gives the BLAKE3 digest of bytes or text in hexadecimal digits.
@@ -92,7 +92,9 @@ builtins! {
     /// println(blake3("abc")[:8]) // -> 6437b3ac
     /// ```
     Pure fn blake3(cx, value: Value as "text | bytes") -> "string" {
-        to_hex(blake3::hash(&octets(&value)).as_bytes())
+        let mut state = blake3::Hasher::new();
+        octets(&value, |bytes| in_pieces(bytes, |piece| _ = state.update(piece)));
+        to_hex(state.finalize().as_bytes())
     }
 
     /// Gives the HMAC-SHA256 of a message in hexadecimal digits.
@@ -129,18 +131,22 @@ const PIECE: usize = 64 << 10;
 /// A digest, made in pieces so that it can be stopped.
 fn digest<D: Digest>(bytes: &[u8]) -> Vec<u8> {
     let mut state = D::new();
-    for piece in bytes.chunks(PIECE) {
-        steps::bytes(piece.len());
-        state.update(piece);
-    }
+    in_pieces(bytes, |piece| state.update(piece));
     state.finalize().to_vec()
 }
 
+fn in_pieces(bytes: &[u8], mut update: impl FnMut(&[u8])) {
+    for piece in bytes.chunks(PIECE) {
+        steps::bytes(piece.len());
+        update(piece);
+    }
+}
+
 /// Bytes as they are, anything else in printed form.
-fn octets(value: &Value) -> Vec<u8> {
+fn octets<T>(value: &Value, read: impl FnOnce(&[u8]) -> T) -> T {
     match value.as_bytes() {
-        Some(bytes) => (**bytes).clone(),
-        None => printed(value).as_bytes().to_vec(),
+        Some(bytes) => read(bytes),
+        None => read(printed(value).as_bytes()),
     }
 }
 
@@ -153,6 +159,7 @@ pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     } else {
         block[..key.len()].copy_from_slice(key);
     }
-    let inner = Sha256::new().chain_update(block.map(|b| b ^ 0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(block.map(|b| b ^ 0x5c)).chain_update(inner).finalize().into()
+    let mut inner = Sha256::new_with_prefix(block.map(|b| b ^ 0x36));
+    in_pieces(message, |piece| inner.update(piece));
+    Sha256::new_with_prefix(block.map(|b| b ^ 0x5c)).chain_update(inner.finalize()).finalize().into()
 }
