@@ -21,6 +21,7 @@ mod explain_prompt;
 mod faults;
 mod fmt;
 mod hardened;
+mod hostile_servers;
 mod hostile_trees;
 mod imports;
 mod install;
