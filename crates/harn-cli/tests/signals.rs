@@ -12,7 +12,7 @@ fn start(folder: &Path, rest: &str) -> Child {
     std::fs::write(folder.join("main.harn"), text).unwrap();
     let mut child = crate::common::command(&["run", "main.harn"])
         .current_dir(folder)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -28,10 +28,14 @@ fn start(folder: &Path, rest: &str) -> Child {
     panic!("the program did not start");
 }
 
-fn stop(child: Child, signal: &str) -> Output {
+fn stop(mut child: Child, signal: &str) -> Output {
     let pid = child.id().to_string();
+    // Its input does not end before the program does.
+    let input = child.stdin.take();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    child.wait_with_output().unwrap()
+    let output = child.wait_with_output().unwrap();
+    drop(input);
+    output
 }
 
 fn check(rest: &str, signal: &str, printed: &str) {
@@ -57,6 +61,13 @@ fn a_waiting_program_is_stopped() {
 #[test]
 fn pending_blocks_run() {
     check("try {\n  sleep(1h)\n} finally {\n  println(\"finally\")\n}", "-INT", "finally\n");
+}
+
+#[test]
+fn a_wait_for_input_is_stopped() {
+    for wait in ["read_line()", "read_stdin()", "prompt_user(\"\")", "parallel 2 { read_line() }"] {
+        check(&format!("try {{\n  {wait}\n}} finally {{\n  println(\"finally\")\n}}"), "-INT", "finally\n");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Standard streams: output that cannot be written is an error, input that is no text is one, too.
 
 use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use crate::common::{command, finish, folder, harn_with};
@@ -48,6 +49,29 @@ fn a_reader_that_went_away_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn others_go_on_while_a_program_waits_for_input() {
+    let program = "let seen = atomic(0)\nspawn { sleep(1ms)\natomic_set(seen, 1) }\n\
+                   println(try { deadline 100ms { read_line() } })\nprintln(atomic_get(seen))\n\
+                   println(try { deadline 50ms { read_stdin() } })\n\
+                   println(read_line())\nlet both = parallel 2 { read_line() }\nprintln(both.sort())\nprintln(read_stdin())";
+    let mut harn = command(&["run", "-e", program]);
+    let mut child = harn.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // What came before the end of a wait that is given up is not lost.
+    input.write_all(b"a li").unwrap();
+    let mut printed: Vec<String> = lines.by_ref().take(3).collect();
+    input.write_all(b"ne\n").unwrap();
+    printed.extend(lines.next());
+    input.write_all(b"b\nc\nrest\n").unwrap();
+    drop(input);
+    printed.extend(lines);
+    let late = "Result.Err(Deadline exceeded)";
+    assert_eq!(printed, [late, "1", late, "a line", "[b, c]", "rest", ""]);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -37,23 +37,6 @@ fn in_doubt(what: &str, path: &Path) -> io::Error {
 }
 
 impl Core {
-    /// Bytes with keys in them.
-    fn ask_text(
-        &self,
-        name: &str,
-        digest: u64,
-        note: impl Fn() -> String,
-        work: impl FnOnce(&dyn System) -> io::Result<Option<String>>,
-    ) -> io::Result<Option<String>> {
-        let hidden = self.ask(name, digest, note, |system| {
-            work(system).map(|text| text.map(|text| self.secrets.borrow().hide(text.into_bytes())))
-        })?;
-        Ok(hidden.map(|bytes| {
-            let bytes = self.secrets.borrow().show(bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
-        }))
-    }
-
     /// A change that does no harm when it is made twice.
     fn change_again<T: Answer>(
         &self,
@@ -341,13 +324,16 @@ impl Layer for Journal {
         }
     }
 
-    fn read_line(&self) -> io::Result<Option<String>> {
-        self.0.ask_text("read_line", 0, String::new, |system| system.read_line())
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
+        self.0.begin_input("read_line", |system| system.read_line())
     }
 
-    fn read_input(&self) -> io::Result<String> {
-        let text = self.0.ask_text("read_input", 0, String::new, |system| system.read_input().map(Some))?;
-        Ok(text.unwrap_or_default())
+    fn read_input(&self) -> Waiting<'static, io::Result<String>> {
+        let text = self.0.begin_input("read_input", |system| {
+            let text = system.read_input();
+            Box::pin(async { text.await.map(Some) })
+        });
+        Box::pin(async { text.await.map(Option::unwrap_or_default) })
     }
 
     fn is_terminal(&self, stream: Stream) -> bool {

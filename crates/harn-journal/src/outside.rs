@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use harn_system::{
     Command, Finished, HttpError, HttpErrorKind, HttpReply, HttpRequest, InDoubt, Outside, PeerRequest,
-    Uncertain, Waiting, is_secret_header,
+    System, Uncertain, Waiting, is_secret_header,
 };
 
 use crate::body::{JournalBody, Link};
@@ -153,6 +153,27 @@ impl Core {
             })
         });
         Box::pin(self.begin_op::<()>("sleep", note.into(), digest, Some(until), begin))
+    }
+
+    /// Text from outside, without the keys in it.
+    pub(crate) fn begin_input(
+        &self,
+        name: &'static str,
+        read: fn(&dyn System) -> Waiting<'static, io::Result<Option<String>>>,
+    ) -> Waiting<'static, io::Result<Option<String>>> {
+        let core = self.own();
+        let begin = Box::new(move || -> Running {
+            Box::pin(async move {
+                let text = read(&*core.inner).await;
+                text.map(|text| text.map(|text| core.secrets.borrow().hide(text.into_bytes()))).encode()
+            })
+        });
+        let wait = self.begin_op::<io::Result<Option<Vec<u8>>>>(name, "".into(), 0, None, begin);
+        let core = self.own();
+        Box::pin(async move {
+            let text = wait.await?;
+            Ok(text.map(|bytes| String::from_utf8_lossy(&core.secrets.borrow().show(bytes)).into_owned()))
+        })
     }
 
     pub(crate) fn begin_run(&self, command: Command) -> Waiting<'_, io::Result<Finished>> {

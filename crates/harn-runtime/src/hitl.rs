@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_stdlib::event_log::EventLog;
-use harn_system::Inquiry;
+use harn_system::{Inquiry, SystemExt};
 use harn_value::{Dict, Value};
 use harn_vm::iter::Source;
 use harn_vm::{Cx, Error, Result};
@@ -248,13 +248,18 @@ impl Asked {
         Ok(answers)
     }
 
-    /// Asks the person at the terminal; nothing when there is none.
-    fn ask_terminal(&self, question: &str) -> Result<Option<String>> {
-        let line = harn_stdlib::ask_terminal(&self.cx, question)?;
-        if let Some(line) = &line {
-            self.tell("hitl.response_received", json!({"response": {"text": line, "reviewer": TERMINAL}}))?;
-        }
-        Ok(line)
+    /// Asks the person at the terminal, as long as there is time; nothing when there is none.
+    async fn ask_terminal(&self, question: &str) -> Result<Option<String>> {
+        let asked = harn_stdlib::ask_terminal(&self.cx, question);
+        let Some(line) = self.cx.system().within(self.time_left(), asked).await.transpose()?.flatten() else {
+            return Ok(None);
+        };
+        self.tell("hitl.response_received", json!({"response": {"text": line, "reviewer": TERMINAL}}))?;
+        Ok(Some(line))
+    }
+
+    fn time_left(&self) -> Duration {
+        self.request.timeout.saturating_sub(self.cx.system().monotonic().saturating_sub(self.since))
     }
 
     /// Waits for an answer of a person who is elsewhere, or one that another task records.
@@ -285,7 +290,7 @@ impl Asked {
             details: self.params().to_string(),
             quorum: u32::try_from(self.request.quorum).unwrap_or(u32::MAX),
             had: self.had.get(),
-            time: self.request.timeout.saturating_sub(system.monotonic().saturating_sub(self.since)),
+            time: self.time_left(),
         };
         let reply = tokio::select! {
             biased;
@@ -339,7 +344,7 @@ impl Asked {
             self.refuse_cancelled(&answer)?;
             return Ok(Response::Answer(answer));
         }
-        if let Some(line) = self.ask_terminal(&format!("{} ", self.request.prompt))? {
+        if let Some(line) = self.ask_terminal(&format!("{} ", self.request.prompt)).await? {
             return Ok(Response::Answer(json!({"answer": line})));
         }
         self.announce();
@@ -380,7 +385,7 @@ impl Asked {
         }
         if yes.reviewers.is_empty() && self.request.quorum == 1 {
             let question = format!("{} [y/N] ", self.request.prompt);
-            if let Some(line) = self.ask_terminal(&question)? {
+            if let Some(line) = self.ask_terminal(&question).await? {
                 let approved = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
                 let reviewer = self.request.reviewers.first().map_or(TERMINAL, String::as_str);
                 self.count(&json!({"approved": approved, "reviewer": reviewer}), &mut yes)?;

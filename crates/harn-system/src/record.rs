@@ -156,10 +156,10 @@ impl Layer for Recorder {
     fn write_err(&self, text: &str) {
         self.note(|touched| touched.output = true).write_err(text);
     }
-    fn read_line(&self) -> io::Result<Option<String>> {
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
         self.note(|touched| touched.input = true).read_line()
     }
-    fn read_input(&self) -> io::Result<String> {
+    fn read_input(&self) -> Waiting<'static, io::Result<String>> {
         self.note(|touched| touched.input = true).read_input()
     }
     fn is_terminal(&self, stream: Stream) -> bool {

@@ -203,17 +203,18 @@ pub trait System {
     /// Writes to standard error. Where that is closed there is nobody to tell.
     fn write_err(&self, text: &str);
 
-    /// A line of standard input without its end; `None` when there is none left.
+    /// Waits for a line of standard input, and gives it without its end; `None` when there is none left. A wait that is
+    /// dropped takes nothing away.
     ///
     /// # Errors
     /// The system's error; an error for a line that is not UTF-8, which is used up.
-    fn read_line(&self) -> io::Result<Option<String>>;
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>>;
 
     /// What is left of standard input.
     ///
     /// # Errors
     /// As [`System::read_line`].
-    fn read_input(&self) -> io::Result<String>;
+    fn read_input(&self) -> Waiting<'static, io::Result<String>>;
 
     /// Whether a stream is a terminal.
     fn is_terminal(&self, stream: Stream) -> bool;
@@ -382,10 +383,10 @@ pub trait Layer {
     fn write_err(&self, text: &str) {
         self.inner().write_err(text);
     }
-    fn read_line(&self) -> io::Result<Option<String>> {
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
         self.inner().read_line()
     }
-    fn read_input(&self) -> io::Result<String> {
+    fn read_input(&self) -> Waiting<'static, io::Result<String>> {
         self.inner().read_input()
     }
     fn is_terminal(&self, stream: Stream) -> bool {
@@ -493,10 +494,10 @@ impl<L: Layer> System for L {
     fn write_err(&self, text: &str) {
         Layer::write_err(self, text);
     }
-    fn read_line(&self) -> io::Result<Option<String>> {
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
         Layer::read_line(self)
     }
-    fn read_input(&self) -> io::Result<String> {
+    fn read_input(&self) -> Waiting<'static, io::Result<String>> {
         Layer::read_input(self)
     }
     fn is_terminal(&self, stream: Stream) -> bool {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use harn_runtime::{ModelTraffic, attach_host, host_inbox, keep_sessions_of};
-use harn_system::{Layer, Real, System};
+use harn_system::{Layer, Real, System, Waiting};
 use harn_value::Value;
 use harn_vm::{ErrorKind, Interrupt, block_on};
 use serde_json::{Value as Json, json};
@@ -153,8 +153,8 @@ impl Layer for SessionSystem {
     }
 
     // Standard input belongs to the protocol.
-    fn read_line(&self) -> io::Result<Option<String>> {
-        Ok(None)
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 }
 

@@ -296,7 +296,7 @@ impl Talk {
         if self.is_terminal {
             eprint!("debug> ");
         }
-        Real::new().read_line().ok().flatten()
+        Real::new().read_line_now().ok().flatten()
     }
 
     /// Shows what the program has printed since the person saw its output last.

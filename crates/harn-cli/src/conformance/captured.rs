@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harn_journal::{Entry, Journal, Keeper, MemoryKeeper, Nowhere, Setup, Stop, What};
 use harn_runtime::ModelTraffic;
-use harn_system::{Layer, Memory, Real, System, SystemExt};
+use harn_system::{Layer, Memory, Real, System, SystemExt, Waiting};
 use harn_vm::Interrupt;
 use serde_json::Value as Json;
 
@@ -72,8 +72,8 @@ impl Layer for CaseSystem {
 
     fn write_err(&self, _text: &str) {}
 
-    fn read_line(&self) -> std::io::Result<Option<String>> {
-        Ok(None)
+    fn read_line(&self) -> Waiting<'static, std::io::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn env(&self, name: &str) -> Option<String> {

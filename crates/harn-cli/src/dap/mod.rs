@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use harn_runtime::ModelTraffic;
-use harn_system::{Layer, Real, Stream, System};
+use harn_system::{Layer, Real, Stream, System, Waiting};
 use harn_vm::block_on;
 use serde_json::{Value as Json, json};
 
@@ -353,12 +353,12 @@ impl Layer for Console {
         self.shared.output("stderr", text, Json::Null);
     }
 
-    fn read_line(&self) -> std::io::Result<Option<String>> {
-        Ok(None)
+    fn read_line(&self) -> Waiting<'static, std::io::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn read_input(&self) -> std::io::Result<String> {
-        Ok(String::new())
+    fn read_input(&self) -> Waiting<'static, std::io::Result<String>> {
+        Box::pin(std::future::ready(Ok(String::new())))
     }
 
     fn is_terminal(&self, _stream: Stream) -> bool {

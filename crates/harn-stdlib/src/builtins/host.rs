@@ -299,7 +299,7 @@ async fn perform(cx: &Cx, name: &str, capability: &str, operation: &str, params:
         "interaction.ask" => {
             cx.print(&format!("{}\n", printed(required(&params, "question")?)))?;
             let _ = cx.system().flush();
-            super::terminal::next_line(cx, "host_call")?.into()
+            super::terminal::next_line(cx, "host_call").await?.into()
         }
         "runtime.task" => env("HARN_TASK").unwrap_or_default().into(),
         "runtime.set_result" => Value::NIL,

@@ -64,10 +64,10 @@ builtins! {
     /// mock_stdin("Ada\n")
     /// println(prompt_user("name? ")) // -> name? Ada
     /// ```
-    Human fn prompt_user(cx, message: Text) -> "string | nil" {
+    Human async fn prompt_user(cx, message: Text) -> "string | nil" {
         cx.print(&message)?;
         let _ = cx.system().flush();
-        super::terminal::next_line(cx, "prompt_user")?.map(|line| line.trim_end().to_owned())
+        super::terminal::next_line(&cx, "prompt_user").await?.map(|line| line.trim_end().to_owned())
     }
 }
 

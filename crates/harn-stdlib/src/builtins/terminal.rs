@@ -64,26 +64,28 @@ builtins! {
     /// read_line()
     /// println(read_stdin()) // -> b
     /// ```
-    Human fn read_stdin(cx) -> "string | nil" {
-        let state = cx.state::<State>();
-        if let Some(mock) = &mut *state.mock_input.borrow_mut() {
+    Human async fn read_stdin(cx) -> "string | nil" {
+        let mocked = cx.state::<State>().mock_input.borrow_mut().as_mut().map(|mock| {
             let rest = mock.text[mock.at..].to_owned();
             mock.at = mock.text.len();
-            Some(rest)
-        } else {
-            let input = cx.system().read_input().map_err(|error| unreadable("read_stdin", &error))?;
-            Some(input)
+            rest
+        });
+        match mocked {
+            Some(rest) => Some(rest),
+            None => Some(cx.wait(cx.system().read_input()).await?.map_err(|error| unreadable("read_stdin", &error))?),
         }
     }
 
     /// Reads the next line of standard input without its line end, nil at the end.
     ///
+    /// Other tasks go on while it waits. A deadline or Ctrl-C ends the wait, and what has come by then is not lost.
+    ///
     /// ```harn
     /// mock_stdin("a\r\nb")
     /// println([read_line(), read_line(), read_line()]) // -> [a, b, nil]
     /// ```
-    Human fn read_line(cx) -> "string | nil" {
-        next_line(cx, "read_line")?
+    Human async fn read_line(cx) -> "string | nil" {
+        next_line(&cx, "read_line").await?
     }
 
     /// Replaces standard input by a text, until `unmock_stdin`.
@@ -174,36 +176,38 @@ fn write_error(cx: &Cx, text: &str) {
 }
 
 /// The next line of input, mocked or real.
-pub(super) fn next_line(cx: &Cx, builtin: &str) -> Result<Option<String>> {
-    let state = cx.state::<State>();
-    let mut mock = state.mock_input.borrow_mut();
-    let Some(mock) = &mut *mock else {
-        return cx.system().read_line().map_err(|error| unreadable(builtin, &error));
-    };
-    let rest = &mock.text[mock.at..];
-    if rest.is_empty() {
-        return Ok(None);
+pub(super) async fn next_line(cx: &Cx, builtin: &str) -> Result<Option<String>> {
+    let mocked = cx.state::<State>().mock_input.borrow_mut().as_mut().map(MockInput::line);
+    match mocked {
+        Some(line) => Ok(line),
+        None => cx.wait(cx.system().read_line()).await?.map_err(|error| unreadable(builtin, &error)),
     }
-    let (line, used) = match rest.find('\n') {
-        Some(end) => (&rest[..end], end + 1),
-        None => (rest, rest.len()),
-    };
-    let line = line.strip_suffix('\r').unwrap_or(line).to_owned();
-    mock.at += used;
-    Ok(Some(line))
+}
+
+impl MockInput {
+    fn line(&mut self) -> Option<String> {
+        let rest = Some(&self.text[self.at..]).filter(|rest| !rest.is_empty())?;
+        let (line, used) = match rest.find('\n') {
+            Some(end) => (&rest[..end], end + 1),
+            None => (rest, rest.len()),
+        };
+        let line = line.strip_suffix('\r').unwrap_or(line).to_owned();
+        self.at += used;
+        Some(line)
+    }
 }
 
 /// Asks the person at the terminal; nothing when standard input is none, or ended.
 ///
 /// # Errors
 /// Standard input cannot be read.
-pub fn ask_terminal(cx: &Cx, question: &str) -> Result<Option<String>> {
+pub async fn ask_terminal(cx: &Cx, question: &str) -> Result<Option<String>> {
     if !is_terminal(cx, 0) {
         return Ok(None);
     }
     let _ = cx.system().flush();
     write_error(cx, question);
-    next_line(cx, "ask_user")
+    next_line(cx, "ask_user").await
 }
 
 /// The error of input that cannot be read, or is no text.

@@ -19,6 +19,7 @@ use crate::net::{Body, HttpError, HttpErrorKind, HttpReply, HttpRequest};
 use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
+use crate::real::input::Input;
 use crate::system::{Stream, System};
 use crate::wait::Waiting;
 use clock::Clock;
@@ -41,7 +42,7 @@ pub struct Memory {
     chance: Cell<u64>,
     out: RefCell<String>,
     err: RefCell<String>,
-    input: RefCell<VecDeque<u8>>,
+    input: Rc<RefCell<Input<VecDeque<u8>>>>,
     programs: RefCell<Option<Programs>>,
     servers: RefCell<Option<Servers>>,
 }
@@ -63,7 +64,7 @@ impl Default for Memory {
             chance: Cell::new(1),
             out: RefCell::default(),
             err: RefCell::default(),
-            input: RefCell::default(),
+            input: Rc::new(RefCell::new(Input::new(VecDeque::new()))),
             programs: RefCell::default(),
             servers: RefCell::default(),
         }
@@ -135,7 +136,7 @@ impl Memory {
     /// Sets what standard input holds.
     #[must_use]
     pub fn with_input(self, input: impl AsRef<[u8]>) -> Memory {
-        self.input.borrow_mut().extend(input.as_ref());
+        self.input.borrow_mut().source().extend(input.as_ref());
         self
     }
 
@@ -180,15 +181,6 @@ impl Memory {
         let mut tree = self.tree.borrow_mut();
         tree.now = self.now_ms() as f64 / 1000.0;
         tree
-    }
-
-    fn line(&self) -> Option<Vec<u8>> {
-        let mut input = self.input.borrow_mut();
-        if input.is_empty() {
-            return None;
-        }
-        let end = input.iter().position(|byte| *byte == b'\n').map_or(input.len(), |at| at + 1);
-        Some(input.drain(..end).collect())
     }
 }
 
@@ -371,16 +363,14 @@ impl System for Memory {
         self.err.borrow_mut().push_str(text);
     }
 
-    fn read_line(&self) -> io::Result<Option<String>> {
-        match self.line() {
-            Some(line) => crate::real::input::line(&mut line.as_slice()),
-            None => Ok(None),
-        }
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
+        let input = self.input.clone();
+        Box::pin(async move { input.borrow_mut().line() })
     }
 
-    fn read_input(&self) -> io::Result<String> {
-        let rest: Vec<u8> = self.input.borrow_mut().drain(..).collect();
-        crate::real::input::rest(&mut rest.as_slice())
+    fn read_input(&self) -> Waiting<'static, io::Result<String>> {
+        let input = self.input.clone();
+        Box::pin(async move { input.borrow_mut().rest() })
     }
 
     fn is_terminal(&self, _stream: Stream) -> bool {

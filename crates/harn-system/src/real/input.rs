@@ -1,32 +1,208 @@
 //! Standard input as text.
 
-use std::io::{self, BufRead};
+use std::future::poll_fn;
+use std::io::{self, Read};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
-/// A line without its end; `None` when there is none left.
-pub(crate) fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut bytes = Vec::new();
-    if input.read_until(b'\n', &mut bytes)? == 0 {
-        return Ok(None);
-    }
-    while matches!(bytes.last(), Some(b'\n' | b'\r')) {
-        bytes.pop();
-    }
-    text(bytes, "a line of standard input").map(Some)
+/// Bytes that are asked for at once.
+const PIECE: usize = 64 << 10;
+
+/// Text that is read by lines, and what was read ahead.
+pub(crate) struct Input<R> {
+    source: R,
+    kept: Vec<u8>,
+    /// Where the next line begins.
+    at: usize,
+    /// Where the search for its end goes on.
+    looked: usize,
+    ended: bool,
 }
 
-/// What is left.
-pub(crate) fn rest(input: &mut impl BufRead) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
-    text(bytes, "standard input")
+impl<R: Read> Input<R> {
+    pub(crate) fn new(source: R) -> Input<R> {
+        Input { source, kept: Vec::new(), at: 0, looked: 0, ended: false }
+    }
+
+    /// What it is read from.
+    pub(crate) fn source(&mut self) -> &mut R {
+        &mut self.source
+    }
+
+    /// Whether [`Input::line`] needs no more bytes.
+    fn has_line(&mut self) -> bool {
+        match self.kept[self.looked..].iter().position(|byte| *byte == b'\n') {
+            Some(end) => {
+                self.looked += end;
+                true
+            }
+            None => {
+                self.looked = self.kept.len();
+                self.ended
+            }
+        }
+    }
+
+    /// Reads once.
+    fn fill(&mut self) -> io::Result<()> {
+        self.kept.drain(..self.at);
+        self.looked -= self.at;
+        self.at = 0;
+        let start = self.kept.len();
+        self.kept.resize(start + PIECE, 0);
+        let read = loop {
+            match self.source.read(&mut self.kept[start..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.kept.truncate(start + read.as_ref().map_or(0, |read| *read));
+        self.ended = read? == 0;
+        Ok(())
+    }
+
+    /// A line without its end; `None` when there is none left.
+    pub(crate) fn line(&mut self) -> io::Result<Option<String>> {
+        while !self.has_line() {
+            self.fill()?;
+        }
+        // A terminal may give more behind its end.
+        self.ended = false;
+        let line = &self.kept[self.at..self.kept.len().min(self.looked + 1)];
+        if line.is_empty() {
+            return Ok(None);
+        }
+        self.at += line.len();
+        self.looked = self.at;
+        let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        text(&line[..end], "a line of standard input").map(Some)
+    }
+
+    /// What is left.
+    pub(crate) fn rest(&mut self) -> io::Result<String> {
+        while !self.ended {
+            self.fill()?;
+        }
+        self.ended = false;
+        let rest = std::mem::take(&mut self.kept);
+        let rest = text(&rest[self.at..], "standard input");
+        (self.at, self.looked) = (0, 0);
+        rest
+    }
 }
 
-fn text(bytes: Vec<u8>, what: &str) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
+fn text(bytes: &[u8], what: &str) -> io::Result<String> {
+    str::from_utf8(bytes).map(str::to_owned).map_err(|error| {
+        let at = error.valid_up_to();
         let reason = format!("{what} is not UTF-8: invalid byte {at} (counted from 0)");
         io::Error::new(io::ErrorKind::InvalidData, reason)
     })
+}
+
+type Standard = Input<Box<dyn Read + Send>>;
+
+/// What this process has read ahead.
+fn standard() -> MutexGuard<'static, Standard> {
+    static INPUT: LazyLock<Mutex<Standard>> = LazyLock::new(|| Mutex::new(Input::new(source())));
+    INPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Standard input without the buffer of the standard library, which does not say whether there is something in it.
+#[cfg(unix)]
+fn source() -> Box<dyn Read + Send> {
+    use std::os::fd::AsFd;
+    match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(input) => Box::new(std::fs::File::from(input)),
+        Err(_) => Box::new(io::stdin()),
+    }
+}
+
+#[cfg(not(unix))]
+fn source() -> Box<dyn Read + Send> {
+    Box::new(io::stdin())
+}
+
+/// Waits for a line of standard input.
+pub(crate) async fn next_line() -> io::Result<Option<String>> {
+    while !standard().has_line() {
+        more().await?;
+    }
+    standard().line()
+}
+
+/// A line of standard input, for which the thread waits.
+pub(crate) fn line_now() -> io::Result<Option<String>> {
+    standard().line()
+}
+
+/// Waits for the end of standard input.
+pub(crate) async fn all_that_is_left() -> io::Result<String> {
+    while !standard().ended {
+        more().await?;
+    }
+    standard().rest()
+}
+
+/// Reads once, and lets others go on until that needs no wait.
+async fn more() -> io::Result<()> {
+    tokio::task::yield_now().await;
+    poll_fn(|context| match is_ready() {
+        true => Poll::Ready(standard().fill()),
+        false => match watch(context.waker()) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        },
+    })
+    .await
+}
+
+/// Whether a read of standard input returns at once. Where the system does not tell, it holds up the thread.
+fn is_ready() -> bool {
+    #[cfg(unix)]
+    return look(Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }));
+    #[cfg(not(unix))]
+    true
+}
+
+/// Waits until standard input can be read, at most for a time.
+#[cfg(unix)]
+fn look(time: Option<&rustix::event::Timespec>) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let input = io::stdin();
+    // What cannot be looked at is read: that tells why.
+    poll(&mut [PollFd::new(&input, PollFlags::IN)], time)
+        .map_or_else(|error| error != rustix::io::Errno::INTR, |ready| ready > 0)
+}
+
+/// Who waits for standard input, while a thread looks at it. The thread takes nothing away, so a wait may be dropped.
+#[cfg(unix)]
+static WAITING: Mutex<Option<Vec<Waker>>> = Mutex::new(None);
+
+/// Wakes when standard input can be read.
+#[cfg(unix)]
+fn watch(waker: &Waker) -> io::Result<()> {
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let wakers = match &mut *waiting {
+        Some(wakers) => wakers,
+        none => {
+            let thread = std::thread::Builder::new().name("input".to_owned()).stack_size(64 << 10);
+            thread.spawn(|| {
+                while !look(None) {}
+                let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner).take();
+                waiting.into_iter().flatten().for_each(Waker::wake);
+            })?;
+            none.insert(Vec::new())
+        }
+    };
+    if !wakers.iter().any(|known| known.will_wake(waker)) {
+        wakers.push(waker.clone());
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn watch(_waker: &Waker) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
@@ -35,15 +211,44 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_text_is_an_error_and_the_next_one_is_read() {
-        let mut input = b"good\nb\xffad\r\nmore\r\n\nend".as_slice();
-        let mut next = || line(&mut input);
+        let mut input = Input::new(b"good\nb\xffad\r\nmore\r\n\nend".as_slice());
+        let mut next = || input.line();
         assert_eq!(next().expect("text").as_deref(), Some("good"));
         assert!(next().expect_err("no text").to_string().contains("not UTF-8: invalid byte 1"));
         assert_eq!(next().expect("text").as_deref(), Some("more"));
         assert_eq!(next().expect("text").as_deref(), Some(""));
         assert_eq!(next().expect("text").as_deref(), Some("end"));
         assert_eq!(next().expect("text"), None);
-        assert!(rest(&mut b"a\xff".as_slice()).is_err());
-        assert_eq!(rest(&mut "ä".as_bytes()).expect("text"), "ä");
+        assert!(Input::new(b"a\xff".as_slice()).rest().is_err());
+        assert_eq!(Input::new("ä".as_bytes()).rest().expect("text"), "ä");
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_lines() {
+        /// Gives a few bytes at a time.
+        struct Drops<'a>(&'a [u8], usize);
+
+        impl Read for Drops<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let (now, later) = self.0.split_at(self.1.min(self.0.len()).min(buffer.len()));
+                buffer[..now.len()].copy_from_slice(now);
+                self.0 = later;
+                Ok(now.len())
+            }
+        }
+
+        let text = "eins\n\nzwei\r\n".repeat(20_000) + "drei";
+        for size in [1, 7, 4096, usize::MAX] {
+            let mut input = Input::new(Drops(text.as_bytes(), size));
+            assert_eq!(input.line().expect("text").as_deref(), Some("eins"));
+            let mut lines = 1;
+            while input.line().expect("text").is_some() {
+                lines += 1;
+            }
+            assert_eq!(lines, 60_001, "{size}");
+            let mut input = Input::new(Drops(text.as_bytes(), size));
+            input.line().expect("text");
+            assert_eq!(input.rest().expect("text"), text["eins\n".len()..]);
+        }
     }
 }

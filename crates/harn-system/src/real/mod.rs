@@ -9,7 +9,7 @@ pub mod process;
 mod regular;
 mod replace;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,15 +24,13 @@ use crate::process::{Command, Finished};
 use crate::system::{Stream, System};
 use crate::wait::Waiting;
 
-/// The machine and this process. Files and streams need no more; processes, HTTP and timers need to be
+/// The machine and this process. Files and output need no more; input, processes, HTTP and timers need to be
 /// polled in a tokio runtime.
 pub struct Real {
     started: Instant,
     out: output::Output,
     clients: http::Clients,
     peers: peer::Peers,
-    /// Whether standard input is a regular file.
-    input_is_file: OnceCell<bool>,
     /// Random bytes from the system that were not used yet: it is asked once for many.
     chance: RefCell<[u8; 256]>,
     used: Cell<usize>,
@@ -45,7 +43,6 @@ impl Default for Real {
             out: output::Output::default(),
             clients: http::Clients::default(),
             peers: peer::Peers::default(),
-            input_is_file: OnceCell::new(),
             chance: RefCell::new([0; 256]),
             used: Cell::new(256),
         }
@@ -56,6 +53,14 @@ impl Real {
     /// The machine, with the standard streams of this process.
     pub fn new() -> Real {
         Real::default()
+    }
+
+    /// As [`System::read_line`], and holds up the thread: for commands that talk with a person while no program goes on.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_line_now(&self) -> io::Result<Option<String>> {
+        input::line_now()
     }
 }
 
@@ -209,19 +214,12 @@ impl System for Real {
         let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
     }
 
-    fn read_line(&self) -> io::Result<Option<String>> {
-        // Whoever writes the input may be waiting for what was printed. A file is not.
-        if !*self
-            .input_is_file
-            .get_or_init(|| std::fs::metadata("/dev/stdin").is_ok_and(|facts| facts.is_file()))
-        {
-            let _ = self.out.flush();
-        }
-        input::line(&mut io::stdin().lock())
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
+        Box::pin(input::next_line())
     }
 
-    fn read_input(&self) -> io::Result<String> {
-        input::rest(&mut io::stdin().lock())
+    fn read_input(&self) -> Waiting<'static, io::Result<String>> {
+        Box::pin(input::all_that_is_left())
     }
 
     fn is_terminal(&self, stream: Stream) -> bool {

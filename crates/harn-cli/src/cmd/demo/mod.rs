@@ -100,7 +100,7 @@ fn choose() -> Result<&'static Scenario, u8> {
     }
     let _ = write!(Out, "Which one? [1] ");
     let _ = Out.flush();
-    let answer = Real::new().read_line().map_err(|_| 1)?.unwrap_or_default();
+    let answer = Real::new().read_line_now().map_err(|_| 1)?.unwrap_or_default();
     let answer = answer.trim();
     let number = if answer.is_empty() { Ok(1) } else { answer.parse::<usize>() };
     let found = match number {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_runtime::ModelTraffic;
-use harn_system::{Layer, Real, System, SystemExt};
+use harn_system::{Layer, Real, System, SystemExt, Waiting};
 use harn_vm::Interrupt;
 
 use super::coverage::{Counter, Files};
@@ -186,8 +186,8 @@ impl Layer for TestSystem {
         self.out.borrow_mut().push_str(text);
     }
 
-    fn read_line(&self) -> std::io::Result<Option<String>> {
-        Ok(None)
+    fn read_line(&self) -> Waiting<'static, std::io::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn env(&self, name: &str) -> Option<String> {
