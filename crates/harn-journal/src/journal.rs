@@ -150,6 +150,8 @@ pub(crate) struct Core {
     copies: bool,
     suspend_after: Option<Duration>,
     pub(crate) people: bool,
+    /// How many answers of people there are, and when that was looked at.
+    pub(crate) answered: Cell<(u64, u64)>,
     until: Option<u64>,
     reins: RefCell<Option<Reins>>,
     stopped: RefCell<Option<Stop>>,
@@ -282,6 +284,7 @@ impl Journal {
             copies,
             suspend_after,
             people,
+            answered: Cell::default(),
             until,
             reins: RefCell::default(),
             stopped: RefCell::default(),

@@ -16,6 +16,9 @@ use crate::entry::Entry;
 /// An answer of a keeper.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
+/// How many answers a run has got, to all that it has asked.
+pub type Count = Pin<Box<dyn Future<Output = Result<u64, String>>>>;
+
 /// Takes entries for good.
 pub trait Keeper {
     /// Writes entries, all or none; those of an earlier call first. It begins at once, whether somebody waits or not.
@@ -34,6 +37,9 @@ pub trait Keeper {
 
     /// The answers to a request so far.
     fn answers(&self, request: &NewWaitpoint) -> Answers;
+
+    /// How many answers there are to all requests: whoever sees no more than before need not look for one.
+    fn answered(&self) -> Count;
 
     /// Says that no answer to a request is wanted any more.
     fn close(&self, request_id: &str, at_ms: i64) -> Kept;
@@ -78,6 +84,10 @@ impl Keeper for Nowhere {
 
     fn answers(&self, _: &NewWaitpoint) -> Answers {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn answered(&self) -> Count {
+        Box::pin(std::future::ready(Ok(0)))
     }
 
     fn close(&self, _: &str, _: i64) -> Kept {
@@ -147,6 +157,11 @@ impl Keeper for MemoryKeeper {
         let found = held.requests.iter().find(|(asked, ..)| asked.request_id == request.request_id);
         let found = found.map_or_else(Vec::new, |(_, answers, _)| answers.clone());
         Box::pin(std::future::ready(Ok(judged(request, found))))
+    }
+
+    fn answered(&self) -> Count {
+        let count = self.0.borrow().requests.iter().map(|(_, answers, _)| answers.len() as u64).sum();
+        Box::pin(std::future::ready(Ok(count)))
     }
 
     fn close(&self, request_id: &str, _: i64) -> Kept {
@@ -221,9 +236,19 @@ impl Keeper for StoreKeeper {
     fn answers(&self, request: &NewWaitpoint) -> Answers {
         let (store, run, request) = (self.store.clone(), self.run.clone(), request.clone());
         Box::pin(async move {
-            let all = store.waitpoints(Some(&run), false).await.map_err(|error| error.to_string())?;
-            let own = all.into_iter().find(|found| found.asked.request_id == request.request_id);
-            Ok(judged(&request, own.map_or_else(Vec::new, |found| found.answers)))
+            match store.waitpoint(&run, &request.request_id).await {
+                Ok(found) => Ok(judged(&request, found.answers)),
+                Err(StoreError::Missing { .. }) => Ok(Vec::new()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+    }
+
+    fn answered(&self) -> Count {
+        let (store, run) = (self.store.clone(), self.run.clone());
+        Box::pin(async move {
+            let found = store.run(&run).await.map_err(|error| error.to_string())?;
+            Ok(found.map_or(0, |run| run.answers))
         })
     }
 

@@ -41,5 +41,7 @@ mod wire;
 pub use entry::{Entry, Place, What};
 pub use harn_store::wait;
 pub use journal::{Difference, Journal, LONG, Reins, Setup, Stop};
-pub use keeper::{Answers, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease};
+pub use keeper::{
+    Answers, Count, Keeper, Kept, LEASE_MS, MemoryKeeper, Nowhere, StoreKeeper, owner, take_lease,
+};
 pub use op::Pending;

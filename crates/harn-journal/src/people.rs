@@ -10,7 +10,7 @@ use harn_system::{Asked, Inquiry, Reply, Waiting};
 use crate::entry::digest;
 use crate::journal::{Core, Journal, Status, Stop};
 use crate::op::{Inquired, Pending, Running};
-use crate::wire::Answer;
+use crate::wire::{Answer, nanos};
 
 /// How often a process that goes on looks for answers that others have recorded.
 const LOOK: Duration = Duration::from_millis(200);
@@ -93,29 +93,49 @@ impl Core {
             self.stop(Stop::Unkept(text));
             return Ok(None);
         }
+        let mut seen = None;
         loop {
             if self.is_stopped() {
                 return Ok(None);
             }
-            let answers = match self.keeper.answers(&request).await {
-                Ok(answers) => answers,
-                Err(text) => {
-                    self.stop(Stop::Unkept(text));
-                    return Ok(None);
-                }
-            };
-            let in_time = |given: &Given| request.due_ms.is_none_or(|due_ms| given.at_ms <= due_ms);
-            match answers.into_iter().nth(inquired.request.had as usize) {
-                Some(Ok(given)) if in_time(&given) => return Ok(Some(given)),
-                Some(Err(text)) => return Err(text),
-                _ => {}
-            }
             let left = until.map_or(LOOK, |until| self.left(until));
+            let (count, _) = self.answered.get();
+            if seen != Some(count) || left.is_zero() {
+                let answers = match self.keeper.answers(&request).await {
+                    Ok(answers) => answers,
+                    Err(text) => {
+                        self.stop(Stop::Unkept(text));
+                        return Ok(None);
+                    }
+                };
+                let in_time = |given: &Given| request.due_ms.is_none_or(|due_ms| given.at_ms <= due_ms);
+                match answers.into_iter().nth(inquired.request.had as usize) {
+                    Some(Ok(given)) if in_time(&given) => return Ok(Some(given)),
+                    Some(Err(text)) => return Err(text),
+                    _ => {}
+                }
+                seen = Some(count);
+            }
             if left.is_zero() {
                 return Ok(None);
             }
             inquired.waits.set(true);
             self.inner.sleep(left.min(LOOK)).await;
+            self.count_answers().await;
+        }
+    }
+
+    /// Looks how many answers there are, once for all who wait.
+    async fn count_answers(&self) {
+        let now = nanos(self.inner.monotonic());
+        let (count, at) = self.answered.get();
+        if now.saturating_sub(at) < nanos(LOOK) / 2 {
+            return;
+        }
+        self.answered.set((count, now));
+        match self.keeper.answered().await {
+            Ok(count) => self.answered.set((count, now)),
+            Err(text) => self.stop(Stop::Unkept(text)),
         }
     }
 

@@ -403,19 +403,22 @@ impl Wait {
 
     /// Somebody may have answered in time while no process was there.
     async fn last_look(&self, cx: &Cx, follows: &mut [Follow]) -> Result<()> {
-        for follow in follows.iter_mut() {
-            let open = follow.point.clone().filter(|point| point.status == Status::Open);
-            let has_door = cx.state::<Doors>().0.borrow().contains_key(&follow.id);
-            if let Some(point) = open.filter(|_| has_door) {
-                let asked = cx.wait(cx.system().inquire(inquiry(&point, Duration::ZERO))).await?;
-                if let Some(reply) = asked.map_err(thrown)? {
-                    note(cx, &follow.id, &reply)?;
-                    Door::close(cx, &follow.id);
-                }
+        let doors = cx.state::<Doors>();
+        let open = follows
+            .iter()
+            .filter_map(|follow| follow.point.as_ref())
+            .filter(|point| point.status == Status::Open && doors.0.borrow().contains_key(&point.id));
+        // All of them are asked at once.
+        let asked: Vec<_> = open
+            .map(|point| (point.id.clone(), cx.system().inquire(inquiry(point, Duration::ZERO))))
+            .collect();
+        for (id, answer) in asked {
+            if let Some(reply) = cx.wait(answer).await?.map_err(thrown)? {
+                note(cx, &id, &reply)?;
+                Door::close(cx, &id);
             }
-            follow.catch_up()?;
         }
-        Ok(())
+        follows.iter_mut().try_for_each(Follow::catch_up)
     }
 
     async fn ask_host(&self, cx: &Cx, wait_id: &str) -> Option<Result<Json>> {

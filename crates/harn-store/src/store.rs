@@ -117,6 +117,12 @@ pub trait Store: Send + Sync {
     /// answered.
     fn waitpoints<'a>(&'a self, run: Option<&'a str>, open: bool) -> Reply<'a, Vec<Waitpoint>>;
 
+    /// One thing that a run has waited for.
+    ///
+    /// # Errors
+    /// [`crate::Error::Missing`] when the run has not asked for it.
+    fn waitpoint<'a>(&'a self, run: &'a str, request_id: &'a str) -> Reply<'a, Waitpoint>;
+
     /// Answers something that a run waits for. This needs no lease: an answer comes from somebody who does not have the run.
     /// A suspended run becomes due.
     ///

@@ -204,6 +204,10 @@ impl Store for MemoryStore {
         self.read(|state| runs::waitpoints(state, run, open))
     }
 
+    fn waitpoint<'a>(&'a self, run: &'a str, request_id: &'a str) -> Reply<'a, Waitpoint> {
+        self.read(|state| runs::one_waitpoint(state, run, request_id))
+    }
+
     fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint> {
         self.change(|state| {
             write::check_answer(&answer)?;

@@ -205,6 +205,12 @@ pub(super) fn sources(state: &State, id: &str) -> Result<Vec<Source>> {
     Ok(read.collect())
 }
 
+pub(super) fn one_waitpoint(state: &State, id: &str, request_id: &str) -> Result<Waitpoint> {
+    let mut all = find(state, id)?.waitpoints.iter().map(|(_, waitpoint)| waitpoint);
+    let found = all.find(|waitpoint| waitpoint.asked.request_id == request_id);
+    found.cloned().ok_or_else(|| Error::missing(write::request_label(id, request_id)))
+}
+
 pub(super) fn waitpoints(state: &State, run: Option<&str>, open: bool) -> Result<Vec<Waitpoint>> {
     let kept: Vec<&KeptRun> = match run {
         Some(id) => vec![find(state, id)?],

@@ -237,6 +237,11 @@ impl Store for SqliteStore {
         self.read(move |db| runs::waitpoints(db, run.as_deref(), open))
     }
 
+    fn waitpoint<'a>(&'a self, run: &'a str, request_id: &'a str) -> Reply<'a, Waitpoint> {
+        let (run, request_id) = (run.to_owned(), request_id.to_owned());
+        self.read(move |db| runs::one_waitpoint(db, &run, &request_id))
+    }
+
     fn answer<'a>(&'a self, run: &'a str, request_id: &'a str, answer: Answer) -> Reply<'a, Waitpoint> {
         if let Err(error) = write::check_answer(&answer) {
             return refused(error);

@@ -322,6 +322,10 @@ fn waitpoint(db: &Connection, run: &str, request_id: &str) -> Outcome<(i64, Wait
     Ok(found.ok_or_else(|| Error::missing(write::request_label(run, request_id)))?)
 }
 
+pub(super) fn one_waitpoint(db: &Connection, run: &str, request_id: &str) -> Outcome<Waitpoint> {
+    answers(db, waitpoint(db, run, request_id)?)
+}
+
 pub(super) fn waitpoints(db: &Connection, run: Option<&str>, open: bool) -> Outcome<Vec<Waitpoint>> {
     if let Some(run) = run {
         number(db, run)?;

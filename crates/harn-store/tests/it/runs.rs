@@ -297,6 +297,13 @@ pub(crate) async fn what_a_run_waits_for_is_answered_by_others(store: Shared) {
     assert_eq!(one(&*store, &fence, open("r", "q2", 2)).await, Ok(Written::Done(true)));
     assert_eq!(one(&*store, &fence, open("r", "q1", 9)).await, Ok(Written::Done(false)), "asked before");
     let found = store.waitpoints(Some("r"), true).await.unwrap();
+    for one in &found {
+        assert_eq!(store.waitpoint("r", &one.asked.request_id).await.as_ref(), Ok(one));
+    }
+    for (run, request) in [("r", "none"), ("none", "none")] {
+        let error = store.waitpoint(run, request).await.unwrap_err();
+        assert!(matches!(error, Error::Missing { .. }), "{error:?}");
+    }
     assert_eq!(
         found.iter().map(|found| found.asked.clone()).collect::<Vec<_>>(),
         [question("q1", 1), question("q2", 2)]
