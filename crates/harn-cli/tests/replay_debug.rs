@@ -151,6 +151,29 @@ println(all)
 }
 
 #[test]
+fn an_agent_stands_at_what_its_tools_do() {
+    let program = r#"
+var tools = tool_registry()
+tools = tool_define(tools, "note", "Notes.", {parameters: {n: {type: "int"}}, handler: { args ->
+  let twice = args.n * 2
+  append_file("notes.txt", "${twice}\n")
+  "noted"
+}})
+llm_mock({tool_calls: [{name: "note", arguments: {n: 1}}, {name: "note", arguments: {n: 2}}]})
+llm_mock({text: "all noted"})
+println(agent_loop("Note.", nil, {provider: "mock", tools: tools}).visible_text)
+"#;
+    let dir = recorded(&[("main.harn", program)], 0);
+    let ran = debug(dir.path(), &["", "twice", ":stack", "", "[args.n, twice]", "", ""]);
+    assert!(ran.out.starts_with("run r: 3 effects"), "{}", ran.shown());
+    for text in
+        ["\n2\n#0 <closure> at main.harn:5\n#1 pipeline at main.harn:10\n", "\n[2, 4]\n", "\nall noted\n"]
+    {
+        assert!(ran.out.contains(text), "{text} is missing: {}", ran.shown());
+    }
+}
+
+#[test]
 fn runs_that_have_no_good_end() {
     let dir = recorded(&[("main.harn", "let a = random_int(1, 9)\nthrow \"no ${a > 0}\"\n")], 1);
     let ran = debug(dir.path(), &["", ":quit"]);

@@ -25,8 +25,8 @@ const AROUND: usize = 5;
 /// Lines that `:list` shows before and behind the present one.
 const LINES: usize = 4;
 
-/// Effects that only prepare another one of the same statement, and are passed over then.
-const LOOKS: [&str; 4] = ["cwd", "facts", "link_facts", "canonical"];
+/// Effects that only look, and mostly for another one.
+const LOOKS: [&str; 6] = ["cwd", "facts", "link_facts", "canonical", "env", "random"];
 
 const HELP: &str = "\
 an empty line, :next   go to the next effect
@@ -53,6 +53,10 @@ struct Effect {
 }
 
 impl Effect {
+    fn is_look(&self) -> bool {
+        LOOKS.contains(&&*self.name)
+    }
+
     fn told(&self) -> String {
         let place = if self.place.is_empty() { String::new() } else { format!(" at {}", self.place) };
         let note = if self.note.is_empty() { String::new() } else { format!(" {}", self.note) };
@@ -187,16 +191,29 @@ fn index(known: &Known) -> Failed<(Vec<Effect>, Ended)> {
         })
     };
     let effects = known.entries.iter().skip(program).filter(|entry| entry.what.is_effect());
-    let all: Vec<Effect> = effects.filter_map(effect).collect();
-    let next: Vec<(u64, String)> =
-        all.iter().skip(1).map(|effect| (effect.statement, effect.task.clone())).collect();
-    let kept = all.into_iter().enumerate().filter(|(at, effect)| {
-        let leads = next
-            .get(*at)
-            .is_some_and(|(statement, task)| *statement == effect.statement && *task == effect.task);
-        !(leads && LOOKS.contains(&&*effect.name))
-    });
-    Ok((kept.map(|(_, effect)| effect).collect(), ended))
+    Ok((worth_a_stop(effects.filter_map(effect).collect()), ended))
+}
+
+/// The effects to stand at. Of those in a row that belong to one statement or line of a task, those that only look are passed over
+/// where there are others; where there are none, the first one stands for all.
+fn worth_a_stop(all: Vec<Effect>) -> Vec<Effect> {
+    let mut kept: Vec<Effect> = Vec::new();
+    let mut last: Option<(u64, String)> = None;
+    for effect in all {
+        let place = (effect.statement, effect.task.clone());
+        let is_same = last.replace(place.clone()).is_some_and(|last| last == place);
+        // What the runtime looks at when a function has returned belongs to its last line.
+        let is_after =
+            |last: &Effect| !last.is_look() && last.place == effect.place && last.task == effect.task;
+        if effect.is_look() && (is_same || kept.last().is_some_and(is_after)) {
+            continue;
+        }
+        if is_same && kept.last().is_some_and(Effect::is_look) {
+            kept.pop();
+        }
+        kept.push(effect);
+    }
+    kept
 }
 
 /// Counts statements, and notes at which one each entry was followed.
