@@ -16,7 +16,7 @@ FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print targ
 
 .DEFAULT_GOAL := help
 .PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
-        bench-agents bench-quick fuzz asan snap clean lsp-test tree-sitter
+        bench-agents bench-runs bench-quick fuzz asan snap clean lsp-test tree-sitter
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ bench-picture: ## draw the picture of the README from the results of `make bench
 
 bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row, kept, daemons, children or stages for one group)
 	$(CARGO) bench --package harn-cli --bench agents -- $(G)
+
+bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming
+	python3 benches/runs/run.py --harn $(HARN)
 
 bench-quick: build ## the same, roughly
 	python3 benches/run.py --harn $(HARN) --quick
