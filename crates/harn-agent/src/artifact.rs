@@ -180,6 +180,11 @@ pub fn check_policy(policy: &Json) -> Result<(), String> {
 
 /// Chooses what a policy allows, in the order of what matters most.
 pub fn select(list: &[Json], policy: &Json) -> Vec<Json> {
+    select_of(list.iter().collect(), policy)
+}
+
+/// As [`select`], of artifacts that stay where they are.
+pub fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
     let words = |key: &str| -> Vec<&str> {
         policy[key].as_array().into_iter().flatten().filter_map(Json::as_str).collect()
     };
@@ -190,7 +195,7 @@ pub fn select(list: &[Json], policy: &Json) -> Vec<Json> {
         artifact[key].as_str().is_some_and(|word| words.iter().any(|known| kind_or(key, known) == word))
     };
     let mut kept: Vec<&Json> = list
-        .iter()
+        .into_iter()
         .filter(|a| include.is_empty() || is(&include, a, "kind"))
         .filter(|a| !is(&exclude, a, "kind"))
         .filter(|a| stages.is_empty() || is(&stages, a, "stage"))
@@ -205,9 +210,9 @@ pub fn select(list: &[Json], policy: &Json) -> Vec<Json> {
             .then_with(|| order(is(&preferred, a, "kind")).cmp(&order(is(&preferred, b, "kind"))))
             .then_with(|| number(&b["priority"]).total_cmp(&number(&a["priority"])))
             .then_with(|| if fresh { staleness(a).cmp(&staleness(b)) } else { std::cmp::Ordering::Equal })
-            .then_with(|| {
-                let at = |artifact: &Json| artifact["created_at"].as_str().unwrap_or_default().to_owned();
-                if recent { at(b).cmp(&at(a)) } else { std::cmp::Ordering::Equal }
+            .then_with(|| match recent {
+                true => b["created_at"].as_str().cmp(&a["created_at"].as_str()),
+                false => std::cmp::Ordering::Equal,
             })
             .then_with(|| number(&b["relevance"]).total_cmp(&number(&a["relevance"])))
             .then_with(|| tokens(a).cmp(&tokens(b)))

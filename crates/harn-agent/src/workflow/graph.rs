@@ -1,5 +1,7 @@
 //! The graph of a workflow: nodes, edges and limits, as plain data.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -422,11 +424,16 @@ impl Graph {
     pub fn reachable(&self, from: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         let mut open = vec![from];
-        let mut seen = std::collections::BTreeSet::new();
+        // Each node is left once, so its edges are looked for in one pass over all.
+        let mut left: HashSet<&str> = self.nodes.iter().map(|node| node.id.as_str()).collect();
+        let mut ways: HashMap<&str, Vec<&str>> = HashMap::new();
+        for edge in &self.edges {
+            ways.entry(&edge.from).or_default().push(&edge.to);
+        }
         while let Some(id) = open.pop() {
-            if self.node(id).is_some() && seen.insert(id) {
+            if left.remove(id) {
                 found.push(id.to_owned());
-                open.extend(self.edges_from(id).map(|edge| edge.to.as_str()));
+                open.extend(ways.get(id).into_iter().flatten());
             }
         }
         found.sort_unstable();

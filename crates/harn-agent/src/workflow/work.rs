@@ -231,10 +231,10 @@ pub(super) fn inputs_of(node: &Node, artifacts: &[Json]) -> Result<Vec<Json>, St
     let kinds: Vec<&str> = node.input_kinds().into_iter().map(artifact::kind_named).collect();
     let fits =
         |one: &&Json| kinds.is_empty() || one["kind"].as_str().is_some_and(|kind| kinds.contains(&kind));
-    let allowed: Vec<Json> = artifacts.iter().filter(fits).cloned().collect();
+    let allowed: Vec<&Json> = artifacts.iter().filter(fits).collect();
     let policy = node.part("context_policy");
     artifact::check_policy(policy).map_err(|error| format!("node {}: context_{error}", node.id))?;
-    let selected = artifact::select(&allowed, policy);
+    let selected = artifact::select_of(allowed, policy);
     let contract = node.part("input_contract");
     let (id, count) = (&node.id, selected.len() as u64);
     if let Some(least) = contract["min_inputs"].as_u64().filter(|least| count < *least) {
