@@ -198,3 +198,35 @@ try { spawn_agent({task: "x", execution: {worktree: {repo: "/"}}, node: node}) }
     let branches = String::from_utf8(branches.unwrap().stdout).unwrap();
     assert!(branches.contains("work-preserve") && branches.contains("work-remove"), "{branches}");
 }
+
+const STAGES: &str = r#"
+var nodes = {}
+var edges = []
+for i in 1 to 150 {
+  nodes["s${i}"] = {mode: "llm", model_policy: {provider: "mock"}, context_policy: {max_artifacts: 1, prefer_recent: true}}
+  if i > 1 { edges = edges.push({from: "s${i - 1}", to: "s${i}"}) }
+}
+let graph = workflow_graph({id: "g", nodes: nodes, edges: edges, entry: "s1"})
+let place = if file_exists("run.json") { {resume_path: "run.json"} } else { {persist_path: "run.json"} }
+let r = workflow_execute("Go", graph, [], place)
+println("${r.status} ${r.run.stages.map({ s -> s.node_id }).join(" ")}")
+"#;
+
+#[test]
+fn a_workflow_goes_on_from_its_record_whatever_kills_it() {
+    let mut chance = Chance(11);
+    for _ in 0..kills().div_ceil(IN_A_ROW) {
+        let dir = folder(&[("stages.harn", STAGES)]);
+        for _ in 0..IN_A_ROW {
+            run_and_kill(dir.path(), "stages.harn", "", Duration::from_millis(10 + chance.below(150)));
+            if dir.path().join("run.json").exists() {
+                json(&dir.path().join("run.json"));
+            }
+        }
+        // No stage is lost, none was run twice, and the file with what came later is gone.
+        let ran = harn_in(dir.path(), &["run", "stages.harn"]);
+        let all: Vec<String> = (1..=150).map(|number| format!("s{number}")).collect();
+        assert_eq!(ran.out, format!("completed {}\n", all.join(" ")), "{}", ran.shown());
+        assert!(!dir.path().join("run.json.later").exists());
+    }
+}
