@@ -96,6 +96,28 @@ impl Editor {
         }
     }
 
+    /// The next request of the adapter.
+    fn request(&mut self, command: &str) -> Json {
+        loop {
+            let message = self.messages.recv_timeout(PATIENCE).unwrap();
+            if message["type"] == "request" && message["command"] == command {
+                return message;
+            }
+            self.events.push(message);
+        }
+    }
+
+    /// Answers a request of the adapter.
+    fn reply(&mut self, request: &Json, mut answer: Json) {
+        self.seq += 1;
+        answer["type"] = "response".into();
+        answer["seq"] = self.seq.into();
+        answer["request_seq"] = request["seq"].clone();
+        let text = answer.to_string();
+        let message = format!("Content-Length: {}\r\n\r\n{text}", text.len());
+        self.input.as_mut().unwrap().write_all(message.as_bytes()).unwrap();
+    }
+
     /// Launches a program that stops at lines.
     fn launch(folder: &Path, file: &str, lines: &[Json], more: Json) -> Editor {
         let mut editor = Editor::start(folder);
@@ -351,7 +373,14 @@ fn what_cannot_be_run_is_told() {
     let mut editor = Editor::start(home.path());
     editor.ask("initialize", json!({}));
     assert_eq!(editor.answer("launch", json!({}))["message"], "`program` is missing: the file to run");
-    assert_eq!(editor.answer("launch", json!({"program": "x", "args": 1}))["success"], false);
+    let told = editor.answer("launch", json!({"program": "x", "args": 1}));
+    assert_eq!(told["message"], "`args` must be a list of texts, not 1");
+    let told = editor.answer("launch", json!({"program": "x", "taks": "y"}));
+    assert_eq!(told["message"], "`taks` is not known: did you mean `task`?");
+    let told = editor.answer("launch", json!({"program": 7}));
+    assert_eq!(told["message"], "`program` must be text, not 7");
+    let told = editor.answer("launch", json!({"program": "x", "cwd": "no/such/folder"}));
+    assert!(told["message"].as_str().unwrap().starts_with("cannot work in no/such/folder: "), "{told}");
     assert_eq!(editor.answer("attach", json!({}))["success"], false);
     assert_eq!(editor.answer("restartFrame", json!({}))["message"], "`restartFrame` is not known here");
     let path = home.path().join("bad.harn").display().to_string();
@@ -373,4 +402,38 @@ fn what_cannot_be_run_is_told() {
     // An editor that goes away takes the program along.
     editor.input.take();
     assert_eq!(editor.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn the_client_is_the_host() {
+    let program = "println(host_call(\"deploy.run\", {target: \"x\"}).id)\n\
+        println(try { host_call(\"deploy.stop\", {}) } catch (e) { \"caught ${e}\" })\n\
+        println(try { host_call(\"deploy.other\", {}) } catch (e) { \"caught ${e}\" })\n\
+        println(try { deadline 20ms { host_call(\"deploy.wait\", {}) } } catch (e) { \"late\" })\n";
+    let home = folder(&[("main.harn", program)]);
+    let path = home.path().join("main.harn").display().to_string();
+    let mut editor = Editor::start(home.path());
+    editor.ask("initialize", json!({"supportsHarnHostCall": true}));
+    editor.ask("launch", json!({"program": path}));
+    editor.ask("configurationDone", json!({}));
+    let call = editor.request("harnHostCall");
+    assert_eq!(call["arguments"], json!({"name": "deploy.run", "params": {"target": "x"}}));
+    editor.reply(&call, json!({"success": true, "body": {"value": {"id": 7}}}));
+    let call = editor.request("harnHostCall");
+    editor.reply(&call, json!({"success": false, "message": "nothing runs"}));
+    let call = editor.request("harnHostCall");
+    editor.reply(&call, json!({"success": false, "message": "notSupported"}));
+    let call = editor.request("harnHostCall");
+    assert_eq!(call["arguments"]["name"], "deploy.wait");
+    let (out, code) = editor.end("stdout");
+    let told = "7\ncaught nothing runs\ncaught host_call: unsupported operation deploy.other\nlate\n";
+    assert_eq!((out.as_str(), code), (told, 0));
+}
+
+#[test]
+fn a_client_that_is_no_host_is_not_asked() {
+    let home =
+        folder(&[("main.harn", "println(try { host_call(\"deploy.run\", {}) } catch (e) { \"${e}\" })\n")]);
+    let editor = Editor::launch(home.path(), "main.harn", &[], json!({}));
+    assert_eq!(editor.end("stdout").0, "host_call: unsupported operation deploy.run\n");
 }

@@ -1,40 +1,34 @@
 //! `harn dap`: the debug adapter, on standard input and output.
 //!
 //! The thread of the process reads requests; another one runs the program, which it stops between two statements
-//! (`stops.rs`) and answers for while it stands still. What both know is in `shared.rs`, where the program is to stop in
-//! `breakpoints.rs`, values for the client in `values.rs`, and the messages in `wire.rs`.
+//! (`stops.rs`) and answers for while it stands still. What both know is in `shared.rs`, what is to be run in `launch.rs`, where
+//! the program is to stop in `breakpoints.rs`, values for the client in `values.rs`, calls of the host in `host.rs`, and the messages in
+//! `wire.rs`.
 
 mod breakpoints;
+mod host;
+mod launch;
 mod shared;
 mod stops;
 mod values;
 mod wire;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use harn_runtime::ModelTraffic;
+use harn_runtime::{ModelTraffic, attach_host};
 use harn_system::{Layer, Real, Stream, System, Waiting};
 use harn_vm::block_on;
 use serde_json::{Value as Json, json};
 
 use crate::program::{self, End, Program, RunOptions};
+use launch::Launch;
 use shared::{Filters, Mode, Shared};
 use stops::Stops;
 pub(crate) use values::text as shown;
-use wire::Request;
-
-/// What the client wants to be run.
-struct Launch {
-    program: PathBuf,
-    args: Vec<String>,
-    task: Option<String>,
-    replies: Option<PathBuf>,
-    observed: bool,
-}
+use wire::{Message, Request};
 
 /// Serves an editor until it says goodbye or its stream ends; the exit code.
 pub(crate) fn dap() -> u8 {
@@ -60,7 +54,11 @@ impl Session {
         let mut input = wire::input();
         loop {
             let request = match wire::read(&mut input) {
-                Ok(Some(request)) => request,
+                Ok(Some(Message::Request(request))) => request,
+                Ok(Some(Message::Answer(number, answer))) => {
+                    self.shared.answered(number, answer);
+                    continue;
+                }
                 // The editor is gone.
                 Ok(None) => return 1,
                 Err(error) => {
@@ -83,7 +81,10 @@ impl Session {
     fn handle(&mut self, request: Request) {
         let list = |name: &str| request.arguments[name].as_array().cloned().unwrap_or_default();
         let answer = match request.command.as_str() {
-            "initialize" => Ok(capabilities()),
+            "initialize" => {
+                self.shared.state().hosts = request.arguments["supportsHarnHostCall"] == true;
+                Ok(capabilities())
+            }
             "launch" => {
                 let launched = self.read_launch(&request);
                 let is_ready = launched.is_ok();
@@ -158,37 +159,17 @@ impl Session {
     }
 
     fn read_launch(&mut self, request: &Request) -> Result<Json, String> {
-        if self.launch.is_some() {
+        if self.launch.is_some() || self.running.is_some() {
             return Err("a program was launched already".to_owned());
         }
-        let program = request.text("program");
-        if program.is_empty() {
-            return Err("`program` is missing: the file to run".to_owned());
-        }
-        let strings = |name: &str| -> Result<Vec<String>, String> {
-            match &request.arguments[name] {
-                Json::Null => Ok(Vec::new()),
-                Json::Array(items) if items.iter().all(Json::is_string) => {
-                    Ok(items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
-                }
-                _ => Err(format!("`{name}` must be a list of strings")),
-            }
-        };
-        let observed = request.arguments["noDebug"] != true;
-        if request.arguments["stopOnEntry"] == true && observed {
-            self.shared.state().mode = Mode::Entry;
-        }
-        let text = |name: &str| Some(request.text(name)).filter(|text| !text.is_empty());
-        self.launch = Some(Launch {
-            program: PathBuf::from(program),
-            args: strings("args")?,
-            task: text("task").map(str::to_owned),
-            replies: text("llmMock").map(PathBuf::from),
-            observed,
-        });
-        if let Some(folder) = text("cwd") {
+        let launch = launch::read(&request.arguments)?;
+        if let Some(folder) = &launch.cwd {
             work_in(folder).map_err(|e| format!("cannot work in {folder}: {e}"))?;
         }
+        if launch.stop_on_entry && launch.observed {
+            self.shared.state().mode = Mode::Entry;
+        }
+        self.launch = Some(launch);
         Ok(json!({}))
     }
 
@@ -291,6 +272,9 @@ fn run(launch: &Launch, shared: &Arc<Shared>) -> u8 {
         Err(end) => return told(end),
     };
     let vm = prepared.vm.clone();
+    if shared.state().hosts {
+        attach_host(&vm, Rc::new(host::Client { shared: shared.clone() }));
+    }
     let (models, runtime) = (shared.clone(), harn_runtime::llm_runtime_at(&vm, program.dir()));
     // Where the calls are logged to a file, that is left alone.
     if !runtime.is_logging() {

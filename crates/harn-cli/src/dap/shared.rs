@@ -1,10 +1,11 @@
 //! What the thread that reads requests and the one that runs the program both know.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use harn_vm::Interrupt;
 use serde_json::Value as Json;
+use tokio::sync::oneshot;
 
 use super::breakpoints::Breakpoints;
 use super::wire::{Request, Wire};
@@ -38,6 +39,9 @@ pub(super) struct Filters {
     pub(super) uncaught: bool,
 }
 
+/// What the client answers to a request of the adapter: the body, or why not.
+type Answer = Result<Json, String>;
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) breakpoints: Breakpoints,
@@ -51,6 +55,8 @@ pub(super) struct State {
     /// Nothing stops the program any more.
     pub(super) detached: bool,
     pub(super) interrupt: Option<Interrupt>,
+    /// The client answers calls of the host.
+    pub(super) hosts: bool,
     /// The tasks seen so far; their number is the place behind theirs.
     pub(super) tasks: Vec<String>,
 }
@@ -72,6 +78,15 @@ pub(super) struct Shared {
     pub(super) wire: Wire,
     state: Mutex<State>,
     wake: Condvar,
+    asked: Mutex<Asked>,
+}
+
+/// What the client was asked and has not answered, by number.
+#[derive(Default)]
+struct Asked {
+    waiting: BTreeMap<i64, oneshot::Sender<Answer>>,
+    /// The client answers no more.
+    over: bool,
 }
 
 impl Shared {
@@ -106,7 +121,32 @@ impl Shared {
             interrupt.interrupt();
         }
         drop(state);
+        *self.asked() = Asked { waiting: BTreeMap::new(), over: true };
         self.wake();
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the client something. The answer is an error when the client goes.
+    pub(super) fn ask(&self, command: &str, arguments: Json) -> oneshot::Receiver<Answer> {
+        let (give, take) = oneshot::channel();
+        self.wire.ask(command, arguments, |number| {
+            let mut asked = self.asked();
+            if !asked.over {
+                asked.waiting.insert(number, give);
+            }
+        });
+        take
+    }
+
+    /// Takes an answer of the client. Who asked may have gone, when a deadline was over.
+    pub(super) fn answered(&self, number: i64, answer: Answer) {
+        let waiting = self.asked().waiting.remove(&number);
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(answer);
+        }
     }
 
     /// Writes output of the program.

@@ -12,6 +12,14 @@ use serde_json::{Value as Json, json};
 /// The largest message that is read: 64 MiB.
 const MAX_MESSAGE: u64 = 64 << 20;
 
+/// What a client says.
+#[derive(Debug, Clone)]
+pub(super) enum Message {
+    Request(Request),
+    /// The answer to a request of the adapter, by its number: the body, or why not.
+    Answer(i64, Result<Json, String>),
+}
+
 /// A request of the client.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
@@ -37,11 +45,11 @@ pub(super) fn input() -> io::StdinLock<'static> {
     io::stdin().lock()
 }
 
-/// Reads the next request; nothing at the end of the input.
+/// Reads the next message; nothing at the end of the input.
 ///
 /// # Errors
 /// The input cannot be read, or is no message.
-pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
+pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Message>> {
     let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
     loop {
         let mut length = None;
@@ -67,13 +75,21 @@ pub(super) fn read(input: &mut impl BufRead) -> io::Result<Option<Request>> {
         let mut body = vec![0; length as usize];
         input.read_exact(&mut body)?;
         let message: Json = serde_json::from_slice(&body).map_err(|e| invalid(&e.to_string()))?;
-        // Answers to requests of the adapter: it makes none.
+        if message["type"] == "response" {
+            let answer = if message["success"] == true {
+                Ok(message["body"].clone())
+            } else {
+                Err(message["message"].as_str().unwrap_or("no reason was given").to_owned())
+            };
+            return Ok(Some(Message::Answer(message["request_seq"].as_i64().unwrap_or(0), answer)));
+        }
         if message["type"] != "request" {
             continue;
         }
         let command = message["command"].as_str().unwrap_or_default().to_owned();
         let seq = message["seq"].as_i64().unwrap_or(0);
-        return Ok(Some(Request { seq, command, arguments: message["arguments"].clone() }));
+        let arguments = message["arguments"].clone();
+        return Ok(Some(Message::Request(Request { seq, command, arguments })));
     }
 }
 
@@ -106,14 +122,26 @@ impl Wire {
         self.send(message);
     }
 
+    /// Asks the client something: `number` gets the number of the request before it is sent.
+    pub(super) fn ask(&self, command: &str, arguments: Json, number: impl FnOnce(i64)) {
+        let message = json!({"type": "request", "command": command, "arguments": arguments});
+        self.send_numbered(message, number);
+    }
+
     /// Tells the client something.
     pub(super) fn event(&self, name: &str, body: Json) {
         self.send(json!({"type": "event", "event": name, "body": body}));
     }
 
-    fn send(&self, mut message: Json) {
+    fn send(&self, message: Json) {
+        self.send_numbered(message, |_| ());
+    }
+
+    fn send_numbered(&self, mut message: Json, number: impl FnOnce(i64)) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        message["seq"] = (self.next.fetch_add(1, Ordering::Relaxed) + 1).into();
+        let seq = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        number(seq);
+        message["seq"] = seq.into();
         let text = message.to_string();
         let mut out = io::stdout().lock();
         let written = write!(out, "Content-Length: {}\r\n\r\n{text}", text.len()).and_then(|()| out.flush());
@@ -128,14 +156,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_and_other_messages_passed_over() {
+    fn requests_and_answers_are_read_and_other_messages_passed_over() {
         let message = |text: &str| format!("Content-Length: {}\r\n\r\n{text}", text.len());
-        let other = message("{\"type\": \"response\", \"seq\": 1}");
+        let other = message("{\"type\": \"event\", \"seq\": 1}")
+            + &message("{\"type\": \"response\", \"request_seq\": 7, \"success\": true, \"body\": 3}")
+            + &message(
+                "{\"type\": \"response\", \"request_seq\": 8, \"success\": false, \"message\": \"no\"}",
+            );
         let asked = message(
             "{\"type\": \"request\", \"seq\": 2, \"command\": \"next\", \"arguments\": {\"threadId\": 1}}",
         );
         let mut input = io::Cursor::new(other + &asked + "Content-Length: x\r\n\r\n");
-        let request = read(&mut input).unwrap().unwrap();
+        let answer = |message| match message {
+            Message::Answer(seq, answer) => (seq, answer),
+            Message::Request(request) => panic!("{request:?}"),
+        };
+        assert_eq!(answer(read(&mut input).unwrap().unwrap()), (7, Ok(json!(3))));
+        assert_eq!(answer(read(&mut input).unwrap().unwrap()), (8, Err("no".to_owned())));
+        let Message::Request(request) = read(&mut input).unwrap().unwrap() else { panic!("no request") };
         assert_eq!((request.seq, request.command.as_str(), request.number("threadId")), (2, "next", Some(1)));
         assert!(read(&mut input).is_err());
         assert!(read(&mut io::Cursor::new("")).unwrap().is_none());
