@@ -103,6 +103,33 @@ fn replies_are_recorded_and_replayed_by_what_was_asked() {
 }
 
 #[test]
+fn replies_of_the_suite_are_recorded_and_replayed() {
+    let (address, asked) = serve(&[REPLY]);
+    let manifest = format!("[llm.providers.mine]\nbase_url = \"{address}\"\nauth_env = \"MINE_KEY\"\n");
+    let case = "println(llm_call(\"hello\", nil, {provider: \"mine\", model: \"m\", stream: false}).text)\n";
+    let files = [
+        ("harn.toml", manifest.as_str()),
+        ("conformance/a.harn", case),
+        ("conformance/a.expected", "From the wire.\n"),
+    ];
+    let home = folder(&files);
+    let run = |options: &[&str]| {
+        let args = [&["test", "conformance"], options].concat();
+        with_env(home.path(), &args, &[("MINE_KEY", "secret-key-of-mine")])
+    };
+    let refused = run(&[]);
+    assert!(refused.code == 1 && refused.out.contains("LLM calls are disabled"), "{refused:?}");
+    let missing = run(&["--replay"]);
+    assert!(missing.code == 1 && missing.out.contains("for the prompt \"hello\""), "{missing:?}");
+    let recorded = run(&["--record"]);
+    assert_eq!(recorded.code, 0, "{recorded:?}");
+    assert!(asked.recv().unwrap().contains("hello"));
+    // Nobody listens any more, and no key is set.
+    let replayed = harn_in(home.path(), &["test", "conformance", "--replay"]);
+    assert_eq!(replayed.code, 0, "{replayed:?}");
+}
+
+#[test]
 fn replies_beside_a_file_answer_its_tests() {
     let test = "pipeline test_first() {\n  assert_eq(llm_call(\"a\").text, \"one\")\n}\n\
         pipeline test_again() {\n  assert_eq(llm_call(\"b\").text, \"one\")\n  assert_eq(llm_call(\"c\").text, \"two\")\n}\n";
@@ -197,10 +224,15 @@ fn watching_runs_the_tests_again() {
 #[test]
 fn options_of_projects_are_refused_for_the_suite() {
     let home = folder(&[("conformance/a.harn", "println(1)\n"), ("conformance/a.expected", "1\n")]);
-    for option in ["--watch", "--record", "--replay", "--coverage", "--update-snapshots"] {
+    for option in ["--watch", "--coverage", "--update-snapshots"] {
         let ran = harn_in(home.path(), &["test", "conformance", option]);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains(&format!("'{option}' cannot be used with `conformance`")), "{ran:?}");
+    }
+    for option in ["--record", "--replay"] {
+        for other in ["--in-memory", "--journal", "--determinism"] {
+            assert_eq!(harn_in(home.path(), &["test", "conformance", option, other]).code, 2);
+        }
     }
     assert_eq!(harn_in(home.path(), &["test", "conformance", "--determinism"]).code, 0);
     std::fs::write(home.path().join("conformance/b.harn"), "println(uuid())\n").unwrap();

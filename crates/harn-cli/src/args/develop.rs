@@ -65,10 +65,10 @@ pub(crate) struct TestArgs {
     #[arg(long, conflicts_with_all = ["json", "junit", "json_out", "coverage_out"])]
     pub(crate) watch: bool,
     /// Let tests ask models, and keep each reply in .harn-fixtures.
-    #[arg(long, conflicts_with = "replay")]
+    #[arg(long, conflicts_with_all = ["replay", "in_memory", "journal"])]
     pub(crate) record: bool,
     /// Take the replies of models from .harn-fixtures; what was not recorded is an error.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["in_memory", "journal"])]
     pub(crate) replay: bool,
     /// Run each test twice, the second time on the model replies of the first; both must end the same.
     #[arg(long, conflicts_with_all = ["watch", "record", "replay", "in_memory", "journal"])]

@@ -50,9 +50,22 @@ fn in_memory(path: &Path) -> Memory {
     memory
 }
 
-/// The system of a conformance case: output is collected, real model calls are off.
+/// Where replies of models come from, besides the mocks of a case.
+#[derive(Clone, Default)]
+pub(crate) enum Replies {
+    /// Nowhere: models are not asked.
+    #[default]
+    None,
+    /// From models; they are kept in a folder.
+    Record(PathBuf),
+    /// From that folder.
+    Replay(PathBuf),
+}
+
+/// The system of a conformance case: output is collected, models are asked when their replies are recorded.
 struct CaseSystem {
     inner: Box<dyn System>,
+    replies: Replies,
     out: Rc<RefCell<String>>,
 }
 
@@ -81,7 +94,10 @@ impl Layer for CaseSystem {
         let about_models =
             ["HARN_LLM_", "HARN_DEFAULT_PROVIDER", "LLM_PROVIDER", "LOCAL_LLM_", "OLLAMA_", "AWS_"];
         match name {
+            // Who records and replays says which models those are.
+            _ if matches!(self.replies, Replies::Record(_)) => self.inner.env(name),
             "HARN_LLM_CALLS_DISABLED" => Some("1".to_owned()),
+            _ if matches!(self.replies, Replies::Replay(_)) => self.inner.env(name),
             "HARN_PROVIDERS_CONFIG" => None,
             _ if about_models.iter().any(|start| name.starts_with(start)) => None,
             _ if name.ends_with("_API_KEY") || name.ends_with("_TOKEN") => None,
@@ -98,23 +114,24 @@ pub(crate) fn run_captured(
     path: &Path,
     mock: Option<&Path>,
     how: How,
+    replies: &Replies,
     skills: &[PathBuf],
     ready: &dyn Fn(&Interrupt),
 ) -> Result<Outcome, String> {
-    let case = Case { path, mock, skills, ready };
+    let case = Case { path, mock, replies, skills, ready };
     let answers = Some(path.with_extension("answers")).filter(|answers| Real::new().is_file(answers));
     if let Some(answers) = answers {
         let inner: Box<dyn System> = match how {
             How::Memory => Box::new(in_memory(path)),
             How::Real | How::Twice | How::Journal => Box::new(Real::new()),
         };
-        return case.with_people(&CaseSystem::over(inner), &answers);
+        return case.with_people(&case.over(inner), &answers);
     }
     match how {
-        How::Real => case.run(&CaseSystem::over(Box::new(Real::new())), None),
-        How::Memory => case.run(&CaseSystem::over(Box::new(in_memory(path))), None),
+        How::Real => case.run(&case.over(Box::new(Real::new())), None),
+        How::Memory => case.run(&case.over(Box::new(in_memory(path))), None),
         How::Twice => {
-            let once = || case.run(&CaseSystem::over(Box::new(Real::new())), None);
+            let once = || case.run(&case.over(Box::new(Real::new())), None);
             let (first, second) = (once()?, once()?);
             same("replay changed stdout: run again", &first, &second)?;
             Ok(second)
@@ -123,28 +140,33 @@ pub(crate) fn run_captured(
     }
 }
 
-impl CaseSystem {
-    fn over(inner: Box<dyn System>) -> Rc<CaseSystem> {
-        Rc::new(CaseSystem { inner, out: Rc::default() })
-    }
-}
-
 struct Case<'a> {
     path: &'a Path,
     mock: Option<&'a Path>,
+    replies: &'a Replies,
     skills: &'a [PathBuf],
     ready: &'a dyn Fn(&Interrupt),
 }
 
 impl Case<'_> {
+    fn over(&self, inner: Box<dyn System>) -> Rc<CaseSystem> {
+        Rc::new(CaseSystem { inner, replies: self.replies.clone(), out: Rc::default() })
+    }
+
     /// Runs the case in a system, below a journal if there is one.
     fn run(&self, system: &Rc<CaseSystem>, journal: Option<Journal>) -> Result<Outcome, String> {
         let program = Program::read(self.path)?;
         let warnings = RefCell::new(String::new());
+        let mut traffic = ModelTraffic { replies: self.mock.map(Path::to_owned), ..ModelTraffic::default() };
+        match self.replies {
+            Replies::None => {}
+            Replies::Record(folder) => traffic.keep = Some(folder.clone()),
+            Replies::Replay(folder) => traffic.kept = Some(folder.clone()),
+        }
         let end = program::run(
             &program,
             RunOptions {
-                traffic: ModelTraffic { replies: self.mock.map(Path::to_owned), ..ModelTraffic::default() },
+                traffic,
                 journal: journal.clone(),
                 skills: self.skills.to_vec(),
                 ..RunOptions::default()
@@ -227,7 +249,7 @@ impl Case<'_> {
         {
             return Err(format!("the case has ended, and nobody asked for the answer {line}"));
         }
-        let empty = CaseSystem::over(Box::new(Memory::new()));
+        let empty = self.over(Box::new(Memory::new()));
         let setup =
             Setup { entries: kept.entries(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
         let (again, journal) = self.record_as_it_is(&empty, setup)?;
@@ -241,7 +263,7 @@ impl Case<'_> {
     }
 
     fn again_and_again(&self) -> Result<Outcome, String> {
-        let real = CaseSystem::over(Box::new(Real::new()));
+        let real = self.over(Box::new(Real::new()));
         let kept = MemoryKeeper::default();
         let (outcome, journal) = self.record(&real, Setup::new(real.clone(), Box::new(kept.clone())))?;
         if let Some(stop) = journal.stopped().filter(|stop| *stop != Stop::Interrupted) {
@@ -249,7 +271,7 @@ impl Case<'_> {
         }
         let entries = kept.entries();
         // From the journal alone: there is nothing else in this system.
-        let empty = CaseSystem::over(Box::new(Memory::new()));
+        let empty = self.over(Box::new(Memory::new()));
         let setup =
             Setup { entries: entries.clone(), replay: true, ..Setup::new(empty.clone(), Box::new(Nowhere)) };
         let (again, journal) = self.record(&empty, setup)?;
@@ -263,7 +285,7 @@ impl Case<'_> {
             ));
         }
         same("replayed", &outcome, &again)?;
-        let whole = CaseSystem::over(Box::new(in_memory(self.path)));
+        let whole = self.over(Box::new(in_memory(self.path)));
         let kept = MemoryKeeper::default();
         let (whole_outcome, _) = self.record(&whole, Setup::new(whole.clone(), Box::new(kept.clone())))?;
         let length = kept.entries().last().map_or(0, |entry| entry.seq + 1);
@@ -280,7 +302,7 @@ impl Case<'_> {
 
     /// Breaks the case off behind an effect, before that is written down, and goes on.
     fn broken_off(&self, at: u64, wanted: &Outcome) -> Result<(), String> {
-        let system = CaseSystem::over(Box::new(in_memory(self.path)));
+        let system = self.over(Box::new(in_memory(self.path)));
         let kept = MemoryKeeper::default();
         let setup = Setup { until: Some(at), ..Setup::new(system.clone(), Box::new(kept.clone())) };
         let (ended, journal) = self.record(&system, setup)?;

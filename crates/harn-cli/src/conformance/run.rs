@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use harn_vm::Interrupt;
 
-use super::captured::{How, run_captured};
+use super::captured::{How, Replies, run_captured};
 use super::case::Case;
 use super::expect::Outcome;
 
@@ -111,13 +111,20 @@ fn run_one<R>(
 }
 
 /// Runs all cases; the results are in the order of the cases.
-pub(crate) fn run(cases: &[Case], jobs: usize, limit: Duration, how: How, skills: &[PathBuf]) -> Vec<Result> {
+pub(crate) fn run(
+    cases: &[Case],
+    jobs: usize,
+    limit: Duration,
+    how: How,
+    replies: &Replies,
+    skills: &[PathBuf],
+) -> Vec<Result> {
     let ended = run_each(
         cases,
         jobs,
         limit,
         |case| &case.name,
-        |case, ready| run_captured(&case.path, case.mock.as_deref(), how, skills, ready),
+        |case, ready| run_captured(&case.path, case.mock.as_deref(), how, replies, skills, ready),
     );
     cases.iter().zip(ended).map(|(case, ended)| judge(case, ended, limit)).collect()
 }

@@ -25,8 +25,6 @@ pub(crate) fn test(args: &TestArgs) -> u8 {
         let coverage = args.coverage || args.coverage_out.is_some();
         let of_projects = [
             ("--watch", args.watch),
-            ("--record", args.record),
-            ("--replay", args.replay),
             ("--coverage", coverage),
             ("--update-snapshots", args.update_snapshots),
         ];

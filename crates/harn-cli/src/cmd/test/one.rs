@@ -16,6 +16,11 @@ use crate::program::{self, End, Program, RunOptions};
 /// Where replies of models are kept, from the working directory.
 const REPLIES: &str = ".harn-fixtures";
 
+/// The folder that replies of models are kept in.
+pub(super) fn replies() -> PathBuf {
+    Real::new().work_dir().join(REPLIES)
+}
+
 /// Keeps programs from asking models.
 const DISABLED: &str = "HARN_LLM_CALLS_DISABLED";
 
@@ -37,7 +42,6 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn of(args: &TestArgs) -> Settings {
-        let replies = || Real::new().work_dir().join(REPLIES);
         Settings {
             coverage: args.coverage || args.coverage_out.is_some(),
             update_snapshots: args.update_snapshots,

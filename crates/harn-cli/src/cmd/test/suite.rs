@@ -9,7 +9,7 @@ use harn_system::{Real, Stream, System, SystemExt};
 
 use super::Times;
 use crate::args::{TestArgs, usage_error};
-use crate::conformance::captured::How;
+use crate::conformance::captured::{How, Replies};
 use crate::conformance::case::{self, Case};
 use crate::conformance::filter::Filter;
 use crate::conformance::junit;
@@ -82,7 +82,12 @@ fn report(args: &TestArgs, cases: &[Case]) -> Result<bool, String> {
         _ => How::Real,
     };
     let limit = Duration::from_millis(args.timeout);
-    let results = run::run(cases, jobs, limit, how, &args.skill_dirs);
+    let replies = match (args.record, args.replay) {
+        (true, _) => Replies::Record(super::one::replies()),
+        (_, true) => Replies::Replay(super::one::replies()),
+        _ => Replies::None,
+    };
+    let results = run::run(cases, jobs, limit, how, &replies, &args.skill_dirs);
     let total = clock.monotonic();
     let failed = results.iter().filter(|r| r.failure.is_some()).count();
     let text = if args.json { json_text(&results, total) } else { plain_text(args, &results, total) };
