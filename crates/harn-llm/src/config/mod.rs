@@ -207,6 +207,69 @@ pub struct Config {
     registered: std::collections::BTreeSet<String>,
 }
 
+/// The keys of a layer, and those of a provider.
+const KEYS: [&str; 9] = [
+    "default_provider",
+    "providers",
+    "aliases",
+    "models",
+    "qc_defaults",
+    "inference_rules",
+    "tier_rules",
+    "tier_defaults",
+    "model_defaults",
+];
+const PROVIDER_KEYS: [&str; 23] = [
+    "base_url",
+    "base_url_env",
+    "auth_style",
+    "auth_header",
+    "auth_env",
+    "extra_headers",
+    "wire",
+    "chat_endpoint",
+    "dialect",
+    "completion_endpoint",
+    "healthcheck",
+    "features",
+    "fallback",
+    "rpm",
+    "cost_per_1k_in",
+    "cost_per_1k_out",
+    "latency_p50_ms",
+    "display_name",
+    "icon",
+    "default_model",
+    "default_model_env",
+    "retry_count",
+    "retry_delay_ms",
+];
+
+/// What a layer says that nothing reads.
+fn slips(text: &str) -> Vec<String> {
+    let Ok(table) = toml::from_str::<toml::Table>(text) else { return Vec::new() };
+    let told = |place: &str, key: &str, known: &[&str]| {
+        let mend = match (place, key) {
+            ("", "provider") => "the default provider is `default_provider`".to_owned(),
+            ("", "model") => "a default model is `default_model` of its provider".to_owned(),
+            _ => match crate::options::nearest(key, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", known.join(", ")),
+            },
+        };
+        format!("`{place}{key}` has no effect: {mend}")
+    };
+    let top = table.keys().filter(|key| !KEYS.contains(&key.as_str())).map(|key| told("", key, &KEYS));
+    let providers = table.get("providers").and_then(toml::Value::as_table).into_iter().flatten();
+    let inside = providers.flat_map(|(name, table)| {
+        let keys = table.as_table().into_iter().flat_map(toml::Table::keys);
+        let unknown = keys.filter(|key| !PROVIDER_KEYS.contains(&key.as_str()));
+        let place = format!("providers.{name}.");
+        unknown.map(move |key| told(&place, key, &PROVIDER_KEYS))
+    });
+    top.chain(inside).collect()
+}
+
 impl Config {
     /// Returns the configuration without any layer above the built-in one.
     pub fn builtin() -> Config {
@@ -221,7 +284,12 @@ impl Config {
         let mut config = Config::builtin();
         for layer in layers {
             match toml::from_str::<File>(&layer.toml) {
-                Ok(file) => config.merge(file, &layer.origin),
+                Ok(file) => {
+                    for text in slips(&layer.toml) {
+                        embedder.warn(&format!("[llm_config] {}: {text}", layer.origin));
+                    }
+                    config.merge(file, &layer.origin);
+                }
                 Err(e) => embedder.warn(&format!("[llm_config] TOML parse error in {}: {e}", layer.origin)),
             }
         }
@@ -405,6 +473,22 @@ mod tests {
             &[Layer { origin: "test.toml".into(), toml: toml.into() }],
             &StdEmbedder::with_env([("", "")]),
         )
+    }
+
+    #[test]
+    fn what_nothing_reads_is_told() {
+        assert_eq!(
+            slips(
+                "provider = \"mock\"\nmodel = \"m\"\nalias = 1\n[providers.mine]\nbase_url = \"x\"\nrmp = 3\n"
+            ),
+            [
+                "`provider` has no effect: the default provider is `default_provider`",
+                "`model` has no effect: a default model is `default_model` of its provider",
+                "`alias` has no effect: did you mean `aliases`?",
+                "`providers.mine.rmp` has no effect: did you mean `rpm`?",
+            ]
+        );
+        assert_eq!(slips(include_str!("../data/providers.toml")), Vec::<String>::new());
     }
 
     #[test]
