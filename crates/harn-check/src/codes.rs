@@ -90,6 +90,8 @@ codes! {
         "Call a method of the interface, or add this one to it.";
     OPTION_SLIP = "W0112", "An option of a model call or a loop that has no effect: its name is close to a known one, or its value is of another type.",
         "Write the name or the type that the message names; `harn explain llm_call` and `harn explain agent_loop` list all options.";
+    TYPE_NAME = "W0113", "A type that does not exist, whose name is close to one that does. Such a type only equals itself.",
+        "Write the name that the message names, or declare the type.";
     UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",

@@ -185,6 +185,11 @@ pub const EXAMPLES: &[Example] = &[
         "println(llm_call(\"Hi\", nil, {provider: \"mock\", temprature: 0.2}).text)\n",
         "println(llm_call(\"Hi\", nil, {provider: \"mock\", temperature: 0.2}).text)\n",
     ),
+    program(
+        "W0113",
+        "fn half(n: i32) -> int { n / 2 }\nprintln(half(4))\n",
+        "fn half(n: int) -> int { n / 2 }\nprintln(half(4))\n",
+    ),
     with(
         "P0100",
         "import { twice } from \"numbrs\"\nprintln(twice(2))\n",

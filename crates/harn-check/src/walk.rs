@@ -7,7 +7,7 @@ use crate::checks::{
     annotation, argument, assign_to_let, attribute, call_target, coverage, deprecated, enum_variant,
 };
 use crate::checks::{exhaustive, generic, not_executed, operator, stream_emit, stream_result, struct_field};
-use crate::checks::{struct_literal, unreachable, wrong_call};
+use crate::checks::{struct_literal, type_name, unreachable, wrong_call};
 use crate::imports::Imports;
 use crate::pass::Pass;
 use crate::scope::{Kind, Lookup};
@@ -54,6 +54,7 @@ impl<'a> Pass<'a> {
         let overridden = std::mem::take(&mut self.overridden);
         let counts = std::mem::take(&mut self.arguments);
         self.out.extend(counts.into_iter().filter(|(name, _)| !overridden.contains(name)).map(|(_, d)| d));
+        self.out.extend(type_name::check(self.typing));
         let place = |d: &Diagnostic| d.span.map_or(0, |span| span.start);
         self.out.sort_by_key(|d| (place(d), d.severity != Severity::Error));
         self.out

@@ -16,5 +16,6 @@ pub(crate) mod stream_emit;
 pub(crate) mod stream_result;
 pub(crate) mod struct_field;
 pub(crate) mod struct_literal;
+pub(crate) mod type_name;
 pub(crate) mod unreachable;
 pub(crate) mod wrong_call;

@@ -268,9 +268,17 @@ impl<'a> Rules<'a> {
     fn thrown_away(&mut self, stmt: &Stmt) {
         let StmtKind::Expr(value) = &stmt.kind else { return };
         let pure = match &value.kind {
-            ExprKind::Binary { .. } | ExprKind::Name(_) | ExprKind::Int(_) | ExprKind::Float(_) => {
-                !has_call(value)
-            }
+            ExprKind::Binary { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Member { .. }
+            | ExprKind::Name(_)
+            | ExprKind::Nil
+            | ExprKind::Bool(_)
+            | ExprKind::Int(_)
+            | ExprKind::Float(_)
+            | ExprKind::Str(_)
+            | ExprKind::List(_)
+            | ExprKind::Dict(_) => !has_call(value),
             ExprKind::MethodCall { object, name, .. } => {
                 let known = |name: &Name| {
                     self.uses.bound.get(name.as_str()).is_some_and(|&(count, plain)| plain && count == 1)
@@ -293,6 +301,9 @@ impl<'a> Rules<'a> {
                 self.slice(object.span)
             )),
             ExprKind::Binary { op: BinaryOp::Eq, .. } => Some("`=` assigns, `==` compares".to_owned()),
+            ExprKind::Name(name) if !self.uses.bound.contains_key(name.as_str()) => {
+                Some(format!("to call a function, write `{name}()`"))
+            }
             _ => None,
         };
         self.report(UNUSED_RESULT, value.span, message).help = target;

@@ -197,6 +197,19 @@ pub(crate) struct Typing<'a> {
 }
 
 impl<'a> Typing<'a> {
+    /// The names that a type may have: those of the language, and what the file and its imports declare.
+    pub(crate) fn names(&self) -> Vec<&'a str> {
+        let imported = self.imports.get(self.source, self.world).into_iter().flatten();
+        let is_type = |decl: &Decl| {
+            use DeclKind::{Enum, Interface, Struct, Type};
+            matches!(decl.kind, Struct(_) | Enum(_) | Type(_) | Interface(_))
+        };
+        let imported = imported.filter(|(_, found)| found.decl().is_some_and(is_type));
+        let imported = imported.map(|(name, _)| name.as_str());
+        let own = self.declared.types.keys().copied();
+        BUILTIN.into_iter().chain(["any", "unknown", "never"]).chain(own).chain(imported).collect()
+    }
+
     /// What a type name stands for.
     pub(crate) fn name(&self, name: &str) -> TypeName<'a> {
         if self.declared.params.contains(name) || matches!(name, "any" | "unknown" | "never" | "_") {

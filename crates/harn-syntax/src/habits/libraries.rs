@@ -265,6 +265,26 @@ const WORDS: &[(&str, &str)] = &[
     (r"(?:HashMap|BTreeMap|Map|Dict|Record)<", "dict<"),
 ];
 
+/// Returns our type for the name of one of another language.
+pub fn type_instead_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128" | "isize"
+        | "uint" | "int8" | "int16" | "int32" | "int64" | "integer" | "Integer" | "long" | "Int" => "int",
+        "f32" | "f64" | "float32" | "float64" | "double" | "Double" | "number" | "Number" | "Float" => {
+            "float"
+        }
+        "str" | "String" | "rune" | "char" | "text" => "string",
+        "boolean" | "Boolean" | "Bool" => "bool",
+        "Vec" | "List" | "Array" | "array" | "tuple" | "Tuple" | "slice" => "list",
+        "HashMap" | "BTreeMap" | "Map" | "map" | "Dict" | "Record" | "object" | "Object" => "dict",
+        "Set" | "HashSet" => "set",
+        "void" | "Void" | "None" | "null" | "Nil" => "nil",
+        "Function" | "function" | "Callable" | "func" => "closure",
+        "Any" | "interface" => "any",
+        _ => return None,
+    })
+}
+
 /// Returns what to tell somebody who called a method that a value does not have.
 pub(super) fn method_advice(name: &str) -> Option<&'static str> {
     METHODS

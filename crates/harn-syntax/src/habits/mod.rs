@@ -21,6 +21,7 @@ mod words;
 pub(crate) use words::character;
 
 use libraries::method_advice;
+pub use libraries::type_instead_of;
 pub use libraries::undefined;
 pub use names::{advice as name_advice, instead_of};
 
