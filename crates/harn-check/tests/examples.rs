@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use harn_check::{
-    CODES, Example, Settings, Source, World, check_program, check_templates, example, lint_program,
+    CODES, Example, Quiet, Settings, Source, World, check_program, check_templates, example, lint_program,
     lint_template_file, strict_types,
 };
 
@@ -35,7 +35,7 @@ fn codes(project: &Project, shown: &Example, text: &str, world: &World<'_>) -> V
         if shown.code == "W0110" {
             found.extend(strict_types(&tree).iter().map(|d| d.code.to_owned()));
         }
-        let located = check_templates(&source, world, &settings);
+        let located = check_templates(&source, world, &settings, &Quiet::default());
         found.extend(located.iter().map(|located| located.diagnostic.code.to_owned()));
     }
     found

@@ -1,7 +1,7 @@
 //! The preflight: imports, templates and their bindings.
 
 use crate::common::Project;
-use harn_check::{PreflightSeverity, Settings, Source, check_templates};
+use harn_check::{PreflightSeverity, Quiet, Settings, Source, check_templates};
 use harn_syntax::Severity;
 use insta::assert_snapshot;
 
@@ -215,12 +215,41 @@ fn the_severity_can_be_set() {
     let source = Source { name: "main.harn", dir: &project.dir, text, tree: &tree };
     let with = |preflight| {
         let settings = Settings { preflight, ..Settings::default() };
-        let found = check_templates(&source, &crate::common::world(), &settings);
+        let found = check_templates(&source, &crate::common::world(), &settings, &Quiet::default());
         found.iter().map(|located| located.diagnostic.severity).collect::<Vec<_>>()
     };
     assert_eq!(with(PreflightSeverity::Error), [Severity::Error]);
     assert_eq!(with(PreflightSeverity::Warning), [Severity::Warning]);
     assert_eq!(with(PreflightSeverity::Off), []);
+}
+
+#[test]
+fn files_that_say_nothing_are_looked_at_once() {
+    let project = Project::new(&[
+        ("a.harn", "import \"b\"\n"),
+        ("b.harn", "import \"a\"\npub fn f() { 1 }\n"),
+        ("c.harn", "import \"a\"\nimport \"gone\"\n"),
+        ("d.harn", "import \"c\"\n"),
+        ("e.harn", "fn show() { render(\"e.prompt\", {}) }\n"),
+        ("e.prompt", "text"),
+    ]);
+    let quiet = Quiet::default();
+    let found = |text: &str| {
+        let tree = crate::common::parse(text);
+        let source = Source { name: "main.harn", dir: &project.dir, text, tree: &tree };
+        let found = check_templates(&source, &crate::common::world(), &Settings::default(), &quiet);
+        found.into_iter().map(|located| located.diagnostic.message).collect::<Vec<_>>()
+    };
+    assert_eq!(found("import \"a\"\nimport \"e\"\n"), Vec::<String>::new());
+    // What was quiet is not read again, not even what it imports.
+    project.write("a.harn", "import \"nowhere\"\n");
+    assert_eq!(found("import \"a\"\n"), Vec::<String>::new());
+    // What renders templates is looked at for each program, and what has a finding, and what imports that.
+    project.write("e.prompt", "{{ end }}");
+    assert_eq!(found("import \"e\"\n").len(), 1);
+    for _ in 0..2 {
+        assert_eq!(found("import \"d\"\n"), ["preflight: unresolved import 'gone'"]);
+    }
 }
 
 #[test]

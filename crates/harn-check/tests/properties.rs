@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harn_check::{Settings, Source, check_program, check_templates};
+use harn_check::{Quiet, Settings, Source, check_program, check_templates};
 use proptest::prelude::*;
 
 /// Pieces of programs; joined at random they often parse, and what does not parse leaves the rest of the tree.
@@ -64,8 +64,8 @@ proptest! {
         prop_assert!(starts.is_sorted());
         prop_assert!(first.iter().all(|d| d.span.is_some_and(|span| text.get(span.range()).is_some())));
         let settings = Settings::default();
-        let second = check_templates(&source, &world, &settings);
-        prop_assert_eq!(second.len(), check_templates(&source, &world, &settings).len());
+        let second = check_templates(&source, &world, &settings, &Quiet::default());
+        prop_assert_eq!(second.len(), check_templates(&source, &world, &settings, &Quiet::default()).len());
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use harn_check::{Settings, World};
+use harn_check::{Quiet, Settings, World};
 use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
 use harn_lsp::{Host, Word};
 use harn_syntax::Diagnostic;
-use harn_syntax::signature::{CALL_OPTIONS, LOOP_OPTIONS};
+use harn_syntax::signature::{CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS};
 use harn_system::{Real, System};
 use harn_vm::{Builtin, Vm};
 
@@ -90,7 +90,7 @@ impl Host for MachineHost {
     fn check(&self, path: &Path, text: &str, system: &dyn System) -> Vec<Diagnostic> {
         let program = Program::of(path, text.to_owned());
         let settings = Settings::find(system, program.dir()).0;
-        let mut found = own(program.check_on(&self.vm, &settings, system), path);
+        let mut found = own(program.check_on(&self.vm, &settings, system, &Quiet::default()), path);
         let tree = harn_syntax::parse(text).program;
         let rules = harn_check::lint_program(text, &tree, &program::max_tools(program.dir()));
         found.extend(rules.into_iter().filter(|rule| !settings.is_disabled(rule.code, path)));
@@ -160,8 +160,10 @@ impl Host for MachineHost {
                 own.map(|option| option.name.to_owned()).collect()
             }
             CALL_OPTIONS => Vec::new(),
+            WORKFLOW_OPTIONS => return harn_runtime::workflow_options().map(str::to_owned).collect(),
             _ => return keys,
         };
+        keys.extend(harn_runtime::own_options(builtin).into_iter().map(str::to_owned));
         keys.extend(harn_runtime::call_options().into_iter().map(|(name, _)| name.to_owned()));
         keys.sort();
         keys.dedup();

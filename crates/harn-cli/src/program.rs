@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use harn_check::Settings;
+use harn_check::{Quiet, Settings};
 use harn_journal::{Journal, Place, Reins};
 use harn_runtime::ModelTraffic;
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
@@ -253,12 +253,18 @@ impl Program {
 
     /// Everything that can be said without running: all syntax errors; or else the findings of the checker, what forbids
     /// to compile the program, and what is wrong with imports and templates.
-    pub(crate) fn check(&self, settings: &Settings) -> Vec<Problem> {
-        self.check_on(&bare_vm(), settings, &Real::new())
+    pub(crate) fn check(&self, settings: &Settings, quiet: &Quiet) -> Vec<Problem> {
+        self.check_on(&bare_vm(), settings, &Real::new(), quiet)
     }
 
     /// The same with a machine at hand, and with the files of a system.
-    pub(crate) fn check_on(&self, vm: &Vm, settings: &Settings, system: &dyn System) -> Vec<Problem> {
+    pub(crate) fn check_on(
+        &self,
+        vm: &Vm,
+        settings: &Settings,
+        system: &dyn System,
+        quiet: &Quiet,
+    ) -> Vec<Problem> {
         let tree = match self.parse() {
             Ok(tree) => tree,
             Err(errors) => return errors,
@@ -277,7 +283,8 @@ impl Program {
             let found = harn_check::strict_types(&tree).into_iter();
             problems.extend(found.map(|d| self.problem(d.clone(), d.message)));
         }
-        let located = harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings);
+        let located =
+            harn_check::check_templates(&self.checked(&tree), &world(&Names(vm), system), settings, quiet);
         problems.extend(located.into_iter().map(|located| match &located.file {
             None => self.problem(located.diagnostic.clone(), located.diagnostic.message),
             Some(_) => Problem::located(located),

@@ -9,7 +9,8 @@ mod calls;
 mod parsed;
 mod templates;
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -34,9 +35,44 @@ pub struct Located {
     pub diagnostic: Diagnostic,
 }
 
+/// Files of which a preflight has seen that neither they nor what they import say anything or render templates. Programs of
+/// one command share it, so that a file which all of them import is looked at once.
+#[derive(Debug, Default)]
+pub struct Quiet(RefCell<BTreeSet<PathBuf>>);
+
+impl Quiet {
+    /// Remembers what was walked: for each file what it imports, and whether something is said of it.
+    fn learn(&self, walked: &BTreeMap<PathBuf, (Vec<PathBuf>, bool)>) {
+        let mut importers: BTreeMap<&PathBuf, Vec<&PathBuf>> = BTreeMap::new();
+        for (file, (imports, _)) in walked {
+            imports.iter().for_each(|import| importers.entry(import).or_default().push(file));
+        }
+        // What imports a file that has something to say has, too.
+        let mut loud: BTreeSet<&PathBuf> = BTreeSet::new();
+        let mut waiting: Vec<&PathBuf> =
+            walked.iter().filter(|(_, (_, says))| *says).map(|(file, _)| file).collect();
+        while let Some(file) = waiting.pop() {
+            if loud.insert(file) {
+                waiting.extend(importers.get(file).into_iter().flatten());
+            }
+        }
+        let quiet = walked.keys().filter(|file| !loud.contains(file)).cloned();
+        self.0.borrow_mut().extend(quiet);
+    }
+
+    fn contains(&self, file: &Path) -> bool {
+        self.0.borrow().contains(file)
+    }
+}
+
 /// Runs the preflight on a program and the files it imports. Findings come file by file, the program first, each with
-/// the templates that it renders; every template is reported once.
-pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settings) -> Vec<Located> {
+/// the templates that it renders; every template is reported once. What is known to be quiet is not looked at again.
+pub fn check_templates(
+    source: &Source<'_>,
+    world: &World<'_>,
+    settings: &Settings,
+    quiet: &Quiet,
+) -> Vec<Located> {
     if settings.preflight == PreflightSeverity::Off {
         return Vec::new();
     }
@@ -45,18 +81,25 @@ pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settin
     let entry =
         File { tree: source.tree, dir: source.dir, name: source.name, text: source.text, shown: None };
     let mut seen: BTreeSet<PathBuf> = world.files.0.canonical(Path::new(source.name)).into_iter().collect();
-    let mut waiting = entry.check(&sources, &mut templates);
+    let keys = |targets: &[Target]| targets.iter().map(|target| target.key(sources.files())).collect();
+    let (mut waiting, says) = entry.check(&sources, &mut templates);
+    let mut walked: BTreeMap<PathBuf, (Vec<PathBuf>, bool)> =
+        seen.iter().map(|own| (own.clone(), (keys(&waiting), says))).collect();
     let mut next = 0;
     while let Some(target) = waiting.get(next).cloned() {
         next += 1;
         // Embedded modules are the runtime's own.
-        if matches!(target, Target::Std(_)) || !seen.insert(target.key(sources.files())) {
+        if matches!(target, Target::Std(_)) {
             continue;
         }
-        let Ok(unit) = sources.load(&target) else { continue };
-        if !unit.errors.is_empty() {
+        let key = target.key(sources.files());
+        if quiet.contains(&key) || !seen.insert(key.clone()) {
             continue;
         }
+        let Some(unit) = sources.load(&target).ok().filter(|unit| unit.errors.is_empty()) else {
+            walked.insert(key, (Vec::new(), true));
+            continue;
+        };
         let shown = Rc::new(SourceFile::clone(&unit.file));
         let file = File {
             tree: &unit.tree,
@@ -65,8 +108,11 @@ pub fn check_templates(source: &Source<'_>, world: &World<'_>, settings: &Settin
             text: unit.file.text(),
             shown: Some(shown),
         };
-        waiting.extend(file.check(&sources, &mut templates));
+        let (targets, says) = file.check(&sources, &mut templates);
+        walked.insert(key, (keys(&targets), says));
+        waiting.extend(targets);
     }
+    quiet.learn(&walked);
     let mut found = templates.finish();
     if settings.preflight == PreflightSeverity::Warning {
         for located in &mut found {
@@ -89,8 +135,10 @@ pub(crate) struct File<'a> {
 }
 
 impl File<'_> {
-    /// Checks imports and templates of one file; returns the files that it imports.
-    fn check(&self, sources: &Sources<'_>, templates: &mut Templates<'_>) -> Vec<Target> {
+    /// Checks imports and templates of one file; returns the files that it imports, and whether it renders templates or has
+    /// findings.
+    fn check(&self, sources: &Sources<'_>, templates: &mut Templates<'_>) -> (Vec<Target>, bool) {
+        let before = templates.count();
         let mut targets = Vec::new();
         for import in self.tree.imports() {
             match sources.resolve(&import.path, self.dir) {
@@ -107,10 +155,11 @@ impl File<'_> {
                 Err(error) => self.unresolved(import, Some(error.to_string()), templates),
             }
         }
-        for call in calls::collect(self.tree) {
-            templates.call(self, &call);
+        let calls = calls::collect(self.tree);
+        for call in &calls {
+            templates.call(self, call);
         }
-        targets
+        (targets, !calls.is_empty() || templates.count() > before)
     }
 
     /// Reports an import that leads nowhere; `why` when it is not just that there is nothing.

@@ -86,6 +86,11 @@ impl<'a> Templates<'a> {
     }
 
     /// All findings: those of the program, then file by file in the order of their first finding, each in source order.
+    /// How many findings there are so far.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     pub(crate) fn finish(mut self) -> Vec<Located> {
         for (file, diagnostic) in std::mem::take(&mut self.ledger).unused() {
             self.report(file, diagnostic);

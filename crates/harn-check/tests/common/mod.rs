@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use harn_check::{Located, Settings, Signatures, Source, World, check_program, check_templates};
+use harn_check::{Located, Quiet, Settings, Signatures, Source, World, check_program, check_templates};
 use harn_syntax::{Diagnostic, SourceFile};
 
 /// The builtins of the tests.
@@ -104,7 +104,12 @@ impl Project {
         let dir = &self.dir;
         let (settings, problem) = Settings::find(&harn_system::Real::new(), dir);
         assert!(problem.is_empty(), "{problem:?}");
-        check_templates(&Source { name: "main.harn", dir, text, tree: &tree }, &world(), &settings)
+        check_templates(
+            &Source { name: "main.harn", dir, text, tree: &tree },
+            &world(),
+            &settings,
+            &Quiet::default(),
+        )
     }
 
     pub(crate) fn messages(&self, text: &str) -> Vec<String> {

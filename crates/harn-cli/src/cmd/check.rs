@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use harn_check::Quiet;
 use harn_syntax::Severity;
 
 use crate::args::{self, CheckArgs};
@@ -23,7 +24,8 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
         return 1;
     }
     let mut manifests = Manifests::new(Severity::Error);
-    let files = paths.into_iter().map(|path| check_file(path, args, &mut manifests)).collect();
+    let quiet = Quiet::default();
+    let files = paths.into_iter().map(|path| check_file(path, args, &mut manifests, &quiet)).collect();
     let mut files = manifests.with(files);
     findings::once(&mut files);
     let counts: &[&str] = if args.fix { &["fixable", "fixed"] } else { &[] };
@@ -36,7 +38,7 @@ fn is_safe(code: &str) -> bool {
     code == "E0203"
 }
 
-fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests) -> Findings {
+fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests, quiet: &Quiet) -> Findings {
     if findings::is_template(&path) {
         return super::lint::lint_template(path, manifests);
     }
@@ -49,14 +51,14 @@ fn check_file(path: PathBuf, args: &CheckArgs, manifests: &mut Manifests) -> Fin
                 settings.bundle_root.clone_from(&args.bundle_root);
             }
             settings.strict_types |= args.strict_types;
-            let mut problems = program.check(&settings);
+            let mut problems = program.check(&settings, quiet);
             let mut fixed = 0;
             if args.fix && path.as_os_str() != "-" {
-                let check = |program: &Program| program.check(&settings);
+                let check = |program: &Program| program.check(&settings, quiet);
                 match super::lint::mend_file(&path, &text, check, is_safe, args.json) {
                     Ok(None) => {}
                     Ok(Some((mended, count))) => {
-                        problems = Program::of(&path, mended).check(&settings);
+                        problems = Program::of(&path, mended).check(&settings, quiet);
                         fixed = count;
                     }
                     Err(finding) => return *finding,
