@@ -230,7 +230,9 @@ pub(crate) async fn list(cx: &Cx, messages: &Value, options: &Value) -> Result<V
     let Json::Array(messages) = to_json(messages) else {
         return Err(thrown(format!("{function}: first argument must be a message list")));
     };
+    crate::option_check::refuse_unknown(cx, function, options)?;
     let settings = Settings::read(function, options, "compact_callback")?;
+    let messages = shortened(cx, function, options, messages).await?;
     let done = settings.run(cx, function, options, messages).await?;
     Ok(from_json(&done.messages.into()))
 }
@@ -265,7 +267,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     }
     let settings = Settings::read(function, options, "custom_compactor")?;
     let before = session.history.borrow().messages.clone();
-    let messages = shortened(cx, options, before.to_json()).await?;
+    let messages = shortened(cx, function, options, before.to_json()).await?;
     let done = settings.run(cx, function, options, messages).await?;
     let mut history = session.history.borrow_mut();
     if !before.is_prefix_of(&history.messages) || history.messages.len() != before.len() {
@@ -297,17 +299,17 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
 }
 
 /// Shortens single tool results above `tool_output_max_chars`, when that is given.
-async fn shortened(cx: &Cx, options: &Value, mut messages: Vec<Json>) -> Result<Vec<Json>> {
+async fn shortened(cx: &Cx, function: &str, options: &Value, mut messages: Vec<Json>) -> Result<Vec<Json>> {
+    let wrong = || thrown(format!("{function}: tool_output_max_chars must be an int of at least 1"));
     let limit = entry(options, "tool_output_max_chars");
     let Some(limit) = limit.as_int() else {
         if limit.is_nil() {
             return Ok(messages);
         }
-        return Err(thrown("agent_session_compact: tool_output_max_chars must be an int of at least 1"));
+        return Err(wrong());
     };
     let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
-    let limit = limit
-        .ok_or_else(|| thrown("agent_session_compact: tool_output_max_chars must be an int of at least 1"))?;
+    let limit = limit.ok_or_else(wrong)?;
     for message in &mut messages {
         let is_result = matches!(message["role"].as_str(), Some("tool" | "tool_result"));
         let Some(content) = message["content"].as_str().filter(|_| is_result).map(str::to_owned) else {

@@ -89,7 +89,7 @@ pub use listing::{check_provider, describe_model, list_models, list_providers, m
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
-pub use option_check::wrong_options;
+pub use option_check::{own as own_options, wrong_options};
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use session_store::{configure_sessions, keep_sessions_of};
 pub use skill_files::install_skills;
@@ -114,6 +114,11 @@ pub fn loop_options() -> Vec<LoopOption> {
         takes: expected.words(),
     };
     harn_agent::config::OPTIONS.iter().map(option).collect()
+}
+
+/// The options of a run of a workflow.
+pub fn workflow_options() -> impl Iterator<Item = &'static str> {
+    harn_agent::workflow::RunOptions::names()
 }
 
 /// Keeps account of the model calls of a program from now on, for [`attempts_summary`].

@@ -1,10 +1,95 @@
-//! Options of model calls and loops in the text of a program, looked at by the checks of the calls themselves.
+//! Options of model calls, loops and workflows in the text of a program, looked at by the checks of the calls themselves; and
+//! the names of those that builtins have besides.
 
 use harn_agent::config::{Format, LoopConfig, OPTIONS};
+use harn_agent::lifecycle::Request;
+use harn_agent::workflow::RunOptions;
 use harn_llm::options::notices;
-use harn_syntax::signature::{GivenOption, LOOP_OPTIONS, Literal, OptionProblem};
+use harn_syntax::signature::{self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, WORKFLOW_OPTIONS};
+use harn_syntax::suggest::nearest;
 use harn_value::{Dict, Value};
+use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json};
+
+/// Options of `sub_agent_run` that the loop knows nothing of.
+const SUB_AGENT: [&str; 8] =
+    ["name", "allowed_tools", "returns", "background", "carry", "execution", "audit", "system"];
+
+/// Options of `transcript_compact` besides those of a model call.
+const COMPACT: [&str; 6] =
+    ["strategy", "compact_strategy", "keep_last", "target_tokens", "summary", "summarize_prompt"];
+
+/// Options of `transcript_auto_compact` besides those of a model call.
+const AUTO_COMPACT: [&str; 10] = [
+    "keep_last",
+    "compact_strategy",
+    "compact_callback",
+    "mask_callback",
+    "compress_callback",
+    "token_threshold",
+    "tool_output_max_chars",
+    "hard_limit_tokens",
+    "hard_limit_strategy",
+    "summarize_prompt",
+];
+
+/// The options that a builtin has besides those of model calls or loops.
+pub fn own(builtin: &str) -> Vec<&'static str> {
+    match builtin {
+        "sub_agent_run" => SUB_AGENT.into_iter().chain(Request::keys()).collect(),
+        "transcript_compact" => COMPACT.to_vec(),
+        "transcript_auto_compact" => AUTO_COMPACT.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// The first name that a builtin with options of its own does not know, with what to say. Loops may be given what they pass
+/// on; only names that are meant for the builtin are refused there.
+fn unknown<'k>(
+    builtin: &str,
+    names: impl IntoIterator<Item = &'k str>,
+    is_provider: impl Fn(&str) -> bool,
+) -> Option<(String, String)> {
+    let own = own(builtin);
+    if own.is_empty() {
+        return None;
+    }
+    let of_loop = builtin == "sub_agent_run";
+    let calls: Vec<&str> = harn_llm::options::call_options().map(|(name, _)| name).collect();
+    let knows = |name: &str| {
+        own.contains(&name)
+            || calls.contains(&name)
+            || of_loop && OPTIONS.iter().any(|(known, _)| *known == name)
+            || name.starts_with('_')
+            || is_provider(name)
+    };
+    let name = names
+        .into_iter()
+        .find(|name| !knows(name) && (!of_loop || nearest(name, own.iter().copied()).is_some()))?;
+    let near = nearest(name, own.iter().chain(&calls).copied());
+    let text = match near {
+        Some(_) => signature::unknown_option(builtin, name, near.into_iter()),
+        None => format!(
+            "{}, and the options of a model call",
+            signature::unknown_option(builtin, name, own.into_iter())
+        ),
+    };
+    Some((name.to_owned(), text))
+}
+
+/// Refuses options that nothing knows.
+///
+/// # Errors
+/// The first of them, with the name that was meant.
+pub(crate) fn refuse_unknown(cx: &Cx, builtin: &str, options: &Value) -> Result<()> {
+    let Some(dict) = options.to_dict() else { return Ok(()) };
+    let config = crate::llm_embedder::runtime(cx);
+    let is_provider = |name: &str| config.config().provider(name).is_some();
+    match unknown(builtin, dict.keys().map(|key| key.as_str()), is_provider) {
+        Some((_, text)) => Err(Error::runtime(text)),
+        None => Ok(()),
+    }
+}
 
 /// Options whose meaning depends on others: they are looked at only where all are known.
 const DEPENDENT: &[&str] = &[
@@ -44,7 +129,19 @@ const DEPENDENT: &[&str] = &[
 /// Returns what is wrong with the options of a call of `builtin` whose parameter has the type `set`. `complete` says that
 /// nothing is given besides `given`, and that all values are known.
 pub fn wrong_options(builtin: &str, set: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
+    if set == WORKFLOW_OPTIONS {
+        return wrong_run(builtin, given);
+    }
     let of_loop = set == LOOP_OPTIONS;
+    let own = own(builtin);
+    let unknown = unknown(builtin, given.iter().map(|option| option.name.as_str()), |_| false);
+    if let Some((name, text)) = unknown {
+        return vec![OptionProblem { name, text, fails: true }];
+    }
+    let given: Vec<GivenOption> =
+        given.iter().filter(|option| !own.contains(&option.name.as_str())).cloned().collect();
+    let given = &given[..];
+    let complete = complete && own.is_empty();
     let names: Map<String, Json> = given
         .iter()
         .map(|option| {
@@ -84,6 +181,27 @@ pub fn wrong_options(builtin: &str, set: &str, given: &[GivenOption], complete: 
     found
 }
 
+/// What is wrong with the options of a run of a workflow. Values that the text does not say count as not given.
+fn wrong_run(builtin: &str, given: &[GivenOption]) -> Vec<OptionProblem> {
+    let wrong = |option: &GivenOption| {
+        let value = option.value.as_ref().filter(|value| !has_closure(value));
+        let value = value.and_then(|value| json(&option.name, value)).unwrap_or(Json::Null);
+        let options = Json::Object(Map::from_iter([(option.name.clone(), value)]));
+        let text = format!("{builtin}: {}", RunOptions::read(&options).err()?);
+        Some(OptionProblem { name: option.name.clone(), text, fails: true })
+    };
+    given.iter().filter_map(wrong).collect()
+}
+
+fn has_closure(literal: &Literal) -> bool {
+    match literal {
+        Literal::Closure => true,
+        Literal::List(items) => items.iter().any(has_closure),
+        Literal::Dict(entries) => entries.iter().any(|(_, value)| has_closure(value)),
+        _ => false,
+    }
+}
+
 /// The error of a call with these options, if it is one.
 fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<String> {
     let call = Json::Object(options.clone());
@@ -121,4 +239,51 @@ fn value(literal: &Literal) -> Option<Value> {
         }
         Literal::Closure => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_depends_on_others_is_an_option() {
+        let calls: Vec<&str> = harn_llm::options::call_options().map(|(name, _)| name).collect();
+        for name in DEPENDENT {
+            let known = calls.contains(name) || OPTIONS.iter().any(|(known, _)| known == name);
+            assert!(known, "{name} is no option of a model call or a loop");
+        }
+    }
+
+    #[test]
+    fn names_that_nothing_knows_are_refused() {
+        let told = |builtin: &str, name: &str| {
+            unknown(builtin, [name], |name| name == "anthropic").map(|found| found.1)
+        };
+        assert_eq!(
+            told("transcript_compact", "keep_lst").unwrap(),
+            "transcript_compact: unknown option `keep_lst`, did you mean `keep_last`?"
+        );
+        assert_eq!(
+            told("transcript_compact", "temprature").unwrap(),
+            "transcript_compact: unknown option `temprature`, did you mean `temperature`?"
+        );
+        let all = told("transcript_auto_compact", "colour").unwrap();
+        assert!(
+            all.contains("it takes keep_last, ") && all.ends_with(", and the options of a model call"),
+            "{all}"
+        );
+        assert_eq!(
+            told("sub_agent_run", "allowed_tool").unwrap(),
+            "sub_agent_run: unknown option `allowed_tool`, did you mean `allowed_tools`?"
+        );
+        for (builtin, name) in [
+            ("transcript_compact", "anthropic"),
+            ("transcript_compact", "temperature"),
+            ("sub_agent_run", "max_iterations"),
+            ("sub_agent_run", "of_a_host"),
+            ("agent_loop", "colour"),
+        ] {
+            assert_eq!(told(builtin, name), None, "{builtin} {name}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! says that the argument may be left out; nil means the same then. `text` is what has a printed form of one line:
 //! strings, numbers, bools, durations and enum values. A `!` at the start says that the builtin finds words of its own
 //! for a value of another type and for a missing one. `call_options` and `loop_options` are dicts whose names and
-//! values are in the tables of model calls and loops.
+//! values are in the tables of model calls and loops; `workflow_options` is that of runs of workflows.
 
 use crate::suggest::nearest;
 
@@ -15,6 +15,14 @@ pub const CALL_OPTIONS: &str = "call_options";
 
 /// The type of the options of a loop: those of its calls and its own.
 pub const LOOP_OPTIONS: &str = "loop_options";
+
+/// The type of the options of a run of a workflow.
+pub const WORKFLOW_OPTIONS: &str = "workflow_options";
+
+/// Whether a type stands for options that have tables of their own.
+pub fn is_option_set(ty: &str) -> bool {
+    [CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS].contains(&ty.trim_end_matches('?'))
+}
 
 /// A value that stands in the text of a program.
 #[derive(Clone, PartialEq, Debug)]
@@ -75,6 +83,7 @@ macro_rules! kinds {
             ("text", Kinds::TEXT.0),
             (CALL_OPTIONS, Kinds::DICT.0),
             (LOOP_OPTIONS, Kinds::DICT.0),
+            (WORKFLOW_OPTIONS, Kinds::DICT.0),
         ];
     };
 }
@@ -193,6 +202,19 @@ const fn word_bits(text: &[u8], start: usize, end: usize) -> u32 {
     0
 }
 
+/// Whether one of the branches is a dict of options.
+const fn has_shape(ty: &[u8]) -> bool {
+    let mut at = 0;
+    while at < ty.len() {
+        at = skip_blanks(ty, at);
+        if at < ty.len() && ty[at] == b'{' {
+            return true;
+        }
+        at = end_of_branch(ty, at) + 1;
+    }
+    false
+}
+
 const fn optional(ty: &[u8]) -> bool {
     !ty.is_empty() && ty[ty.len() - 1] == b'?'
 }
@@ -208,7 +230,7 @@ pub struct Wants {
     pub optional: bool,
     /// With how many arguments a function is called; 255 when that is not known.
     pub gives: u8,
-    /// Whether it is a dict of options with known names.
+    /// Whether it may be a dict of options with known names.
     pub shape: bool,
     /// Whether the builtin says itself what is wrong with the argument.
     pub own: bool,
@@ -225,7 +247,7 @@ impl Wants {
         let kinds = Kinds::of(ty);
         assert!(kinds.0 & !Kinds::NIL.0 != 0, "unknown type of a parameter");
         let bytes = ty.as_bytes();
-        Wants { ty, kinds, optional: optional(bytes), gives: gives(bytes), shape: bytes[0] == b'{', own }
+        Wants { ty, kinds, optional: optional(bytes), gives: gives(bytes), shape: has_shape(bytes), own }
     }
 }
 
@@ -322,8 +344,7 @@ pub fn words(ty: &str) -> String {
         let end = end_of_branch(rest.as_bytes(), 0);
         let part = rest[..end].trim();
         let word = part.split(['<', '(', '{']).next().unwrap_or_default();
-        let word =
-            if word.is_empty() || word == CALL_OPTIONS || word == LOOP_OPTIONS { "dict" } else { word };
+        let word = if word.is_empty() || is_option_set(word) { "dict" } else { word };
         if !parts.contains(&word) {
             parts.push(word);
         }
@@ -335,6 +356,19 @@ pub fn words(ty: &str) -> String {
     match parts.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
         _ => parts.concat(),
+    }
+}
+
+/// The dict of options among the branches of a type: `{max?: int}` of `int | {max?: int}?`.
+pub fn shape(ty: &str) -> Option<&str> {
+    let mut rest = ty.trim_end_matches('?');
+    loop {
+        let end = end_of_branch(rest.as_bytes(), 0);
+        let part = rest[..end].trim();
+        if part.starts_with('{') {
+            return Some(part);
+        }
+        rest = rest.get(end + 1..)?;
     }
 }
 

@@ -294,9 +294,10 @@ impl ArgName {
         if wants.shape
             && let Some(dict) = value.as_dict()
         {
+            let shape = signature::shape(wants.ty).unwrap_or(wants.ty);
             for (key, value) in dict.iter() {
                 let word = value.type_name();
-                match signature::wrong_option(self.builtin, wants.ty, key, kind(value), word) {
+                match signature::wrong_option(self.builtin, shape, key, kind(value), word) {
                     Some(WrongOption::Unknown(text)) => return Err(Error::runtime(text)),
                     Some(WrongOption::Type(text)) => return Err(Error::type_error(text)),
                     None => {}
@@ -466,7 +467,7 @@ fn take_unusual_arg<T: FromArg>(
                     return default.map_or_else(|| T::missing(what), |default| Ok(default()));
                 }
                 check_arg(value, what, &wants)?;
-            } else if wants.gives != u8::MAX {
+            } else if wants.gives != u8::MAX || wants.shape {
                 what.check_inside(&wants, value)?;
             }
             T::from_arg(value.take(), what)

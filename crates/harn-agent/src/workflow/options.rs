@@ -105,6 +105,11 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// The names of all options.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KEYS.into_iter().chain(MODEL_KEYS)
+    }
+
     /// Reads the options.
     ///
     /// # Errors

@@ -3,9 +3,7 @@
 
 use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::habits::method_help;
-use harn_syntax::signature::{
-    self, CALL_OPTIONS, GivenOption, Kinds, LOOP_OPTIONS, Literal, OptionProblem, Parameter, Signature,
-};
+use harn_syntax::signature::{self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature};
 use harn_syntax::{Diagnostic, Span};
 
 use crate::codes::{OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
@@ -98,11 +96,13 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
                 return vec![wrong(signature::wrong_function(name, needed, gets as usize), value.span)];
             }
         }
-        (ExprKind::Dict(items), _) if parameter.ty.starts_with('{') => {
-            return items.iter().filter_map(|item| option(name, parameter.ty, item)).collect();
-        }
-        (ExprKind::Dict(items), _) if is_option_set(parameter.ty) => {
+        (ExprKind::Dict(items), _) if signature::is_option_set(parameter.ty) => {
             return option_set(pass, name, parameter.ty.trim_end_matches('?'), items, value.span);
+        }
+        (ExprKind::Dict(items), _) => {
+            let shape = signature::shape(parameter.ty);
+            let found = |shape| items.iter().filter_map(|item| option(name, shape, item)).collect();
+            return shape.map_or_else(Vec::new, found);
         }
         _ => {}
     }
@@ -112,10 +112,6 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
 /// The kind of a value whose type is known, and the word for it.
 fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static str)> {
     kind(e).or_else(|| pass.infer(e).word().map(|word| (Kinds::named(word), word)))
-}
-
-fn is_option_set(ty: &str) -> bool {
-    [CALL_OPTIONS, LOOP_OPTIONS].contains(&ty.trim_end_matches('?'))
 }
 
 /// What is wrong with the options of a model call or a loop, as their tables say.

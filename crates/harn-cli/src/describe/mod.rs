@@ -7,7 +7,7 @@ mod modules;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use harn_syntax::signature::{CALL_OPTIONS, LOOP_OPTIONS};
+use harn_syntax::signature::{self, CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS};
 use harn_vm::{Builtin, Vm, suggest};
 
 use crate::keywords::KEYWORDS;
@@ -139,14 +139,16 @@ fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
         .filter(|line| !line.starts_with("```harn") || line.contains(' '))
         .map(|line| if line.starts_with("```") { "" } else { line })
         .fold(String::new(), |text, line| text + line + "\n");
-    let options = option_set(builtin).map(options_text).unwrap_or_default();
+    let own = harn_runtime::own_options(builtin.name()).join(", ");
+    let own = if own.is_empty() { own } else { format!("\noptions of its own: {own}\n") };
+    let options = option_set(builtin).map(|set| own + &options_text(set)).unwrap_or_default();
     format!("{signature}    {topic}, {}\n\n{}\n{options}", builtin.effect.word(), doc.trim_end())
 }
 
 /// The type of a parameter whose options stand in the tables of model calls and loops.
 fn option_set(builtin: &Builtin) -> Option<&'static str> {
     let types = builtin.params.iter().map(|param| param.ty.trim_start_matches('!').trim_end_matches('?'));
-    types.into_iter().find(|ty| [CALL_OPTIONS, LOOP_OPTIONS].contains(ty))
+    types.into_iter().find(|ty| signature::is_option_set(ty))
 }
 
 /// The options of a set: each with what it must be, where its table says it.
@@ -155,6 +157,10 @@ fn options_text(set: &str) -> String {
         Some(takes) => format!("  {name}: {takes}\n"),
         None => format!("  {name}\n"),
     };
+    if set == WORKFLOW_OPTIONS {
+        return harn_runtime::workflow_options()
+            .fold(String::from("\nworkflow_options\n"), |text, name| text + &row((name, None)));
+    }
     let calls = harn_runtime::call_options().into_iter().map(row);
     let mut text = String::from("\ncall_options\n");
     text.extend(calls);
@@ -170,6 +176,7 @@ fn options_text(set: &str) -> String {
 fn markdown(builtin: &Builtin) -> String {
     let options = match option_set(builtin) {
         Some(CALL_OPTIONS) => "\n\n[All options of a model call](../llm/options.md)",
+        Some(WORKFLOW_OPTIONS) => "\n\n[All options of a run](../agents/workflows.md)",
         Some(_) => "\n\n[All options of a loop](../agents.md), and [those of its calls](../llm/options.md)",
         None => "",
     };

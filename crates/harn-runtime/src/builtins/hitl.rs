@@ -37,7 +37,7 @@ builtins! {
     /// host_mock("hitl", "question", {answer: "7"})
     /// println(ask_user("How many?", {default: 1}) + 1) // -> 8
     /// ```
-    Random async fn ask_user(cx, prompt: Value as "!string", options: Value as "!dict?") -> "any" {
+    Random async fn ask_user(cx, prompt: Value as "!string", options: Value as "!{schema?: any, timeout?: any, default?: any}?") -> "any" {
         let prompt = string_at("ask_user", &prompt, 1)?;
         let given = self::options("ask_user", &options, &["schema", "timeout", "default"])?;
         let timeout = time_limit("ask_user", &options, "timeout")?;
@@ -65,7 +65,7 @@ builtins! {
     /// host_mock("hitl", "approval", {approved: true, reviewer: "ada"})
     /// println(request_approval("deploy", {args: {to: "production"}}).reviewers) // -> [ada]
     /// ```
-    Random async fn request_approval(cx, action: Value as "!string", options: Value as "!dict?") -> "dict" {
+    Random async fn request_approval(cx, action: Value as "!string", options: Value as "!{detail?: any, args?: any, quorum?: any, reviewers?: any, deadline?: any, principal?: any, evidence_refs?: any, undo_metadata?: any, capabilities_requested?: any}?") -> "dict" {
         let action = string_at("request_approval", &action, 1)?;
         let given = self::options("request_approval", &options, &APPROVAL_OPTIONS)?;
         let quorum = match given.get("quorum") {

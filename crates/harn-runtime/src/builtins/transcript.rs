@@ -265,7 +265,8 @@ builtins! {
     /// let c = transcript_compact(t, {keep_last: 1, strategy: "truncate"})
     /// println(transcript_messages(c).count()) // -> 2
     /// ```
-    Llm async fn transcript_compact(cx, transcript: Value as "!dict", options: Value as "dict?") -> "dict" {
+    Llm async fn transcript_compact(cx, transcript: Value as "!dict", options: Value as "call_options?") -> "dict" {
+        crate::option_check::refuse_unknown(&cx, "transcript_compact", &options)?;
         let options = Json::Object(crate::convert::options(&options));
         let runtime = runtime(&cx);
         let render = |path: &str, bindings: &Json| -> std::result::Result<String, String> {
@@ -288,7 +289,7 @@ builtins! {
     /// let short = transcript_auto_compact(list, {keep_last: 1, compact_callback: { old -> "${old.count()} gone" }})
     /// println(short[0].content.lines()) // -> [[auto-compacted 4 older messages], 4 gone]
     /// ```
-    Llm async fn transcript_auto_compact(cx, messages: Value as "!list", options: Value as "dict?") -> "list<dict>" {
+    Llm async fn transcript_auto_compact(cx, messages: Value as "!list", options: Value as "call_options?") -> "list<dict>" {
         crate::compact::list(&cx, &messages, &options).await?
     }
 

@@ -189,7 +189,7 @@ builtins! {
     /// let r = sub_agent_run("Find the entry point.", {provider: "mock", returns: {schema: schema}})
     /// println("${r.ok} ${r.data.paths}") // -> true [main.rs]
     /// ```
-    Llm async fn sub_agent_run(cx, task: Value as "!string", options: Value as "!dict?") -> "dict" {
+    Llm async fn sub_agent_run(cx, task: Value as "!string", options: Value as "!loop_options?") -> "dict" {
         let Some(task) = task.as_str().map(|task| task.to_string()).filter(|task| !task.trim().is_empty()) else {
             return Err(thrown("sub_agent_run: task is required"));
         };

@@ -27,7 +27,7 @@ builtins! {
     /// let r = workflow_execute("Write a haiku", g, [], {persist_path: "write-run.json"})
     /// println([r.status, r.artifacts[0].text, r.run.stages[0].outcome]) // -> [completed, A haiku., success]
     /// ```
-    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!dict", artifacts: Value as "!list?", options: Value as "!dict?") -> "dict" {
+    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!dict", artifacts: Value as "!list?", options: Value as "!workflow_options?") -> "dict" {
         workflow::execute(&cx, &task, &graph, &artifacts, &options).await?
     }
 

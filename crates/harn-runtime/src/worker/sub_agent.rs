@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use harn_agent::lifecycle::{Envelope, Execution, Expected, Failure, Request};
+use harn_agent::lifecycle::{Envelope, Execution, Expected, Failure};
 use harn_agent::policy::Policy;
 use harn_agent::registry::is_registry;
 use harn_llm::Conversation;
@@ -18,10 +18,6 @@ use crate::llm_embedder::{new_id, notice_keys, prompts_of};
 use crate::policy::over;
 use crate::session::{Session, Sessions};
 use crate::worker::terms::{Limits, Terms};
-
-/// Keys of the options that the loop knows nothing of.
-const OWN: [&str; 8] =
-    ["name", "allowed_tools", "returns", "background", "carry", "execution", "audit", "system"];
 
 /// A sub-agent that may start.
 pub(crate) struct SubAgent {
@@ -44,13 +40,14 @@ impl SubAgent {
     /// # Errors
     /// What is wrong with them.
     pub(crate) fn new(cx: &Cx, given: &Value, parent: Option<Rc<Session>>) -> Result<SubAgent> {
+        crate::option_check::refuse_unknown(cx, "sub_agent_run", given)?;
         let sessions = cx.state::<Sessions>();
         let mut options = match given.to_dict() {
             Some(dict) => (*dict).clone(),
             None if given.is_nil() => Dict::new(),
             None => return Err(thrown("sub_agent_run: options must be a dict")),
         };
-        let own: Vec<&'static str> = OWN.into_iter().chain(Request::keys()).collect();
+        let own = crate::option_check::own("sub_agent_run");
         notice_keys(cx, given, &own);
         let tools = match options.remove("tools").filter(|tools| !tools.is_nil()) {
             Some(tools) if is_registry(&tools) || tools.as_list().is_some() => tools,

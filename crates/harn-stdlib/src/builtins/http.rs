@@ -133,7 +133,7 @@ builtins! {
     /// println(http_mock_calls()[0].headers) // -> {authorization: [redacted]}
     /// println(http_mock_calls({include_sensitive: true})[0].url) // -> https://a.test/?token=x
     /// ```
-    State fn http_mock_calls(cx, options: Value as "any?") -> "list" {
+    State fn http_mock_calls(cx, options: Value as "{include_sensitive?: bool, redact_sensitive?: bool}?") -> "list" {
         let options = dict_of(&options);
         let option = |name: &str| options.get_str(name).map(Value::truthy);
         let shown = option("include_sensitive") == Some(true) || option("redact_sensitive") == Some(false);

@@ -80,7 +80,7 @@ builtins! {
     /// println(stream.collect("abc")) // -> [a, b, c]
     /// println(try { stream.collect([1, 2, 3], 2) }) // -> Result.Err(Runtime error: stream.collect: max cap 2 exceeded)
     /// ```
-    Pure loop fn collect = "stream.collect"(cx, source: Value, options: Value as "any?") -> "list" {
+    Pure loop fn collect = "stream.collect"(cx, source: Value, options: Value as "!int | {max?: int}?") -> "list" {
         let source = Iter::over(&source)?;
         let max = cap(&options)?;
         let step = move |out: &mut Vec<Value>, item| {
