@@ -60,7 +60,7 @@ const CALL: &[(&str, Expected)] = &[
     ("idle_timeout", Any),
     ("interleaved_thinking", Any),
     ("json_schema", Any),
-    ("llm_backoff_ms", Int),
+    ("llm_backoff_ms", Only(Shape::Int(0))),
     ("llm_retries", Int),
     ("max_cost_usd", Any),
     ("max_input_tokens", Any),
