@@ -65,7 +65,7 @@ builtins! {
     /// host_mock("hitl", "approval", {approved: true, reviewer: "ada"})
     /// println(request_approval("deploy", {args: {to: "production"}}).reviewers) // -> [ada]
     /// ```
-    Random async fn request_approval(cx, action: Value as "!string", options: Value as "!{detail?: any, args?: any, quorum?: any, reviewers?: any, deadline?: any, principal?: any, evidence_refs?: any, undo_metadata?: any, capabilities_requested?: any}?") -> "dict" {
+    Random async fn request_approval(cx, action: Value as "!string", options: Value as "!{detail?: any, args?: any, quorum?: any, reviewers?: any, deadline?: any, principal?: any, evidence_refs?: any, undo_metadata?: any, capabilities_requested?: any}?") -> "dict" { // prose-ok: a type
         let action = string_at("request_approval", &action, 1)?;
         let given = self::options("request_approval", &options, &APPROVAL_OPTIONS)?;
         let quorum = match given.get("quorum") {
