@@ -2,7 +2,7 @@
 //!
 //! A waitpoint is what the events of its topic (`waitpoints.ID`) say: `waitpoint.created`, then `waitpoint.completed` or
 //! `waitpoint.cancelled`, whichever came first. So a task of the program can resolve it, and another program that shares
-//! the event log. In a durable run it is also a request where people find it ([`System::inquire`]) from the moment it is
+//! the event log. In a durable run it is also a request where people find it ([`inquire`](harn_system::System::inquire)) from the moment it is
 //! made, so that an answer may come before somebody waits. A host is asked when somebody waits.
 
 use std::cell::{Cell, RefCell};

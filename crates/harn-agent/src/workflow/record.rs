@@ -13,7 +13,7 @@ use super::world::World;
 const LISTS: [&str; 6] =
     ["stages", "transitions", "checkpoints", "completed_nodes", "child_runs", "artifacts"];
 
-/// How much of a record somebody has: the lengths of [`LISTS`].
+/// How much of a record somebody has: the lengths of `LISTS`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark([usize; 6]);
 
