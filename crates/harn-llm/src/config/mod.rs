@@ -482,9 +482,9 @@ mod tests {
                 "provider = \"mock\"\nmodel = \"m\"\nalias = 1\n[providers.mine]\nbase_url = \"x\"\nrmp = 3\n"
             ),
             [
-                "`provider` has no effect: the default provider is `default_provider`",
-                "`model` has no effect: a default model is `default_model` of its provider",
                 "`alias` has no effect: did you mean `aliases`?",
+                "`model` has no effect: a default model is `default_model` of its provider",
+                "`provider` has no effect: the default provider is `default_provider`",
                 "`providers.mine.rmp` has no effect: did you mean `rpm`?",
             ]
         );
