@@ -799,7 +799,7 @@ impl Fiber {
                         if this.cx.vm().is_interrupted() {
                             this.pop_native();
                             if let Step::Done(result) =
-                                this.native_returned(Err(Error::new(ErrorKind::Abort)))
+                                this.native_returned(Err(this.cx.task().tell_to_stop()))
                                 && let Some(result) = this.finish(result)
                             {
                                 return Poll::Ready(result);

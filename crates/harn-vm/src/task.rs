@@ -26,6 +26,9 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 /// Checks (each some thousands of steps) that a cancelled task may still run without waiting.
 const GRACE_CHECKS: u32 = 2;
 
+/// Checks that its cleanup may take once a task was told to stop, before that is cut short, too.
+const CLEANUP_CHECKS: u32 = 64;
+
 /// Numbers of the tasks of a group that have ended, in that order.
 #[derive(Default)]
 pub(crate) struct Ends {
@@ -54,6 +57,16 @@ impl Ends {
     }
 }
 
+/// What a task was told, which its cleanup runs after.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Nothing,
+    /// That it is cancelled: an error that it can catch.
+    Cancelled,
+    /// To stop at once.
+    Aborted,
+}
+
 /// A limit in time.
 #[derive(Clone, Copy)]
 struct Deadline {
@@ -67,6 +80,8 @@ pub struct Task {
     /// Number among the children of its parent, from 1; 0 for the root.
     pub id: u64,
     parent: Option<Weak<Task>>,
+    /// The task that the program began with, unless this is it. A parent may be gone before its child has cleaned up.
+    root: Option<Weak<Task>>,
     system: Rc<dyn System>,
     pub(crate) globals: Globals,
     /// Collected output of a child; `None` in the root, which writes at once.
@@ -74,9 +89,10 @@ pub struct Task {
     cancelled: Cell<bool>,
     /// When waits other than `sleep` and locks are interrupted, once cancellation was requested.
     wait_until: Cell<Option<Duration>>,
-    /// Checks left after a cancellation before a busy loop is interrupted.
+    /// Checks left before a busy loop is interrupted: after a cancellation, and again when the task was told.
     grace: Cell<u32>,
     aborted: Cell<bool>,
+    told: Cell<Told>,
     deadlines: RefCell<Vec<Deadline>>,
     /// What it may do outside, innermost last.
     access: RefCell<Vec<(u64, Rc<Access>)>>,
@@ -98,12 +114,13 @@ pub struct Task {
 
 impl Task {
     pub(crate) fn root(system: Rc<dyn System>, globals: Globals) -> Rc<Task> {
-        Rc::new(Task::with(0, None, system, globals, None))
+        Rc::new(Task::with(0, None, None, system, globals, None))
     }
 
     fn with(
         id: u64,
         parent: Option<Weak<Task>>,
+        root: Option<Weak<Task>>,
         system: Rc<dyn System>,
         globals: Globals,
         output: Option<String>,
@@ -111,6 +128,7 @@ impl Task {
         Task {
             id,
             parent,
+            root,
             system,
             globals,
             output: RefCell::new(output),
@@ -118,6 +136,7 @@ impl Task {
             wait_until: Cell::new(None),
             grace: Cell::new(GRACE_CHECKS),
             aborted: Cell::new(false),
+            told: Cell::new(Told::Nothing),
             deadlines: RefCell::default(),
             access: RefCell::default(),
             next_token: Cell::new(1),
@@ -138,7 +157,8 @@ impl Task {
         let id = self.next_child.get();
         self.next_child.set(id + 1);
         let (parent, system) = (Rc::downgrade(self), self.system.clone());
-        let child = Task::with(id, Some(parent), system, globals, Some(String::new()));
+        let root = self.root.clone().unwrap_or_else(|| parent.clone());
+        let child = Task::with(id, Some(parent), Some(root), system, globals, Some(String::new()));
         if self.cancelled.get() {
             child.cancel();
         }
@@ -169,11 +189,7 @@ impl Task {
 
     /// The task that the program began with.
     pub fn root_of(self: &Rc<Task>) -> Rc<Task> {
-        let mut task = self.clone();
-        while let Some(parent) = task.parent() {
-            task = parent;
-        }
-        task
+        self.root.as_ref().and_then(Weak::upgrade).unwrap_or_else(|| self.clone())
     }
 
     /// Numbers of children from the root, such as `0.2.1`.
@@ -315,7 +331,7 @@ impl Task {
     /// The error that interrupts a wait in progress, if there is one.
     pub(crate) fn interruption(&self) -> Option<Error> {
         if self.aborted.get() {
-            return Some(Error::new(crate::error::ErrorKind::Abort).interrupting());
+            return Some(self.tell_to_stop());
         }
         if let Some(error) = self.expired() {
             return Some(error);
@@ -326,6 +342,7 @@ impl Task {
             return None;
         }
         self.wait_until.set(Some(now + GRACE));
+        self.tell(Told::Cancelled);
         Some(Error::thrown(CANCELLED).interrupting())
     }
 
@@ -334,28 +351,51 @@ impl Task {
     /// # Errors
     /// The cancellation error.
     pub(crate) fn check_wait(&self) -> Result<()> {
-        if self.cancelled.get() { Err(Error::thrown(CANCELLED)) } else { Ok(()) }
+        if !self.cancelled.get() {
+            return Ok(());
+        }
+        self.tell(Told::Cancelled);
+        Err(Error::thrown(CANCELLED))
     }
 
-    /// Called now and then while the task computes.
+    /// Called now and then while the task computes. Who was told to stop cleans up: that is interrupted only when it takes
+    /// long.
     ///
     /// # Errors
     /// The error to stop with.
     pub(crate) fn check(&self, vm: &Vm) -> Result<()> {
         if vm.is_interrupted() || self.aborted.get() {
-            return Err(Error::new(crate::error::ErrorKind::Abort).interrupting());
+            let in_time = self.told.get() == Told::Aborted && self.spend_grace();
+            return if in_time { Ok(()) } else { Err(self.tell_to_stop()) };
         }
         if let Some(error) = self.expired() {
             return Err(error);
         }
-        if self.cancelled.get() {
-            let left = self.grace.get();
-            if left == 0 {
-                return Err(Error::thrown(CANCELLED).interrupting());
-            }
-            self.grace.set(left - 1);
+        if self.cancelled.get() && !self.spend_grace() {
+            self.tell(Told::Cancelled);
+            return Err(Error::thrown(CANCELLED).interrupting());
         }
         Ok(())
+    }
+
+    fn spend_grace(&self) -> bool {
+        let left = self.grace.get();
+        self.grace.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// The first time, cleanup gets time.
+    fn tell(&self, what: Told) {
+        if self.told.get() < what {
+            self.told.set(what);
+            self.grace.set(CLEANUP_CHECKS);
+        }
+    }
+
+    /// The error that ends the task.
+    pub(crate) fn tell_to_stop(&self) -> Error {
+        self.tell(Told::Aborted);
+        Error::new(crate::error::ErrorKind::Abort).interrupting()
     }
 
     // ---- result ----
