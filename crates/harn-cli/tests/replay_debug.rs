@@ -192,3 +192,27 @@ fn runs_that_have_no_good_end() {
     let none = harn_in(dir.path(), &["replay", "x", "--debug"]);
     assert!(none.code == 1 && none.err.contains("there is no run 'x'"), "{}", none.shown());
 }
+
+/// A reader that goes away ends nothing; a full disk is told.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_no_panic() {
+    let dir = recorded(&[("main.harn", PROGRAM), ("helper.harn", HELPER)], 0);
+    for (line, code, told) in [
+        (
+            "printf '\\n\\n:vars\\n' | $HARN replay r --debug > /dev/full",
+            1,
+            "cannot write to standard output",
+        ),
+        ("{ printf '\\n\\n:vars\\n' | $HARN replay r --debug; echo $? >&2; } | true", 0, "0\n"),
+    ] {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", line]).current_dir(dir.path()).env("HARN", env!("CARGO_BIN_EXE_harn"));
+        let ran = finish(shell, b"");
+        assert!(
+            ran.code == code && ran.err.contains(told) && !ran.err.contains("panicked"),
+            "{}",
+            ran.shown()
+        );
+    }
+}

@@ -551,7 +551,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
         None => match journal.left_over() {
             Some(difference) => shown_difference(id, &difference),
             None if args.check => {
-                println!("run {id}: no difference in {length} entries");
+                crate::out::write(&format!("run {id}: no difference in {length} entries\n"));
                 0
             }
             None => sink.finish(end),

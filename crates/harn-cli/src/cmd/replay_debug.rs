@@ -17,6 +17,7 @@ use super::durable::{Failed, Known, failed, given, known, known_store, shown_dif
 use super::run::{options, program_of};
 use crate::args::ReplayArgs;
 use crate::dap::shown;
+use crate::out;
 use crate::program::{self, End};
 
 /// Effects that `:effects` shows before and behind the present one.
@@ -27,6 +28,11 @@ const LINES: usize = 4;
 
 /// Effects that only look, and mostly for another one.
 const LOOKS: [&str; 6] = ["cwd", "facts", "link_facts", "canonical", "env", "random"];
+
+/// Writes a line. What cannot be written is told when the command ends.
+macro_rules! say {
+    ($($text:tt)*) => { out::write(&format!("{}\n", format_args!($($text)*))) };
+}
 
 const HELP: &str = "\
 an empty line, :next   go to the next effect
@@ -89,7 +95,7 @@ fn talk_about(known: &Known) -> u8 {
         printed: Cell::new(0),
         is_terminal: Real::new().is_terminal(Stream::Input),
     });
-    println!("run {id}: {} effects; :help lists the commands", talk.effects.len());
+    say!("run {id}: {} effects; :help lists the commands", talk.effects.len());
     loop {
         let ended = match talk.effects.is_empty() {
             true => None,
@@ -104,7 +110,7 @@ fn talk_about(known: &Known) -> u8 {
             Wish::On => {}
         }
         let text = ended.as_ref().map_or_else(|| end.told(), Ended::told);
-        println!("{}", harn_syntax::printable(&text));
+        say!("{}", harn_syntax::printable(&text));
         talk.stand_at_end();
         if talk.wish.replace(Wish::On) == Wish::Quit || talk.effects.is_empty() {
             return 0;
@@ -320,9 +326,9 @@ impl Talk {
     fn print_output(&self, console: &Capture) {
         let output = console.output();
         if let Some(new) = output.get(self.printed.get()..).filter(|new| !new.is_empty()) {
-            print!("{}", harn_syntax::printable(new));
+            out::write(&harn_syntax::printable(new));
             if !new.ends_with('\n') {
-                println!();
+                say!("");
             }
             self.printed.set(output.len());
         }
@@ -333,7 +339,7 @@ impl Talk {
         for (number, effect) in self.effects.iter().enumerate() {
             if all || number.abs_diff(at) <= AROUND {
                 let mark = if number == at { '>' } else { ' ' };
-                println!("{mark} {:>4}  {}", number + 1, effect.told());
+                say!("{mark} {:>4}  {}", number + 1, effect.told());
             }
         }
     }
@@ -370,12 +376,12 @@ impl Talk {
                     self.current.set(target);
                     return;
                 }
-                Some(Err(text)) => println!("{text}"),
+                Some(Err(text)) => say!("{text}"),
                 None => match command {
                     ":quit" | ":q" => return self.wish.set(Wish::Quit),
                     ":effects" | ":e" => self.print_effects(rest == "all"),
-                    ":help" | ":h" => print!("{HELP}"),
-                    _ => println!("the program has ended: :back, :go N, :effects or :quit"),
+                    ":help" | ":h" => out::write(HELP),
+                    _ => say!("the program has ended: :back, :go N, :effects or :quit"),
                 },
             }
         }
@@ -430,7 +436,7 @@ impl Stand {
     fn stand(&self, scene: &Scene<'_>, effect: &Effect) {
         self.talk.print_output(&self.console);
         let (at, all) = (self.talk.current.get() + 1, self.talk.effects.len());
-        println!("[{at}/{all}] {}", effect.told());
+        say!("[{at}/{all}] {}", effect.told());
         self.print_lines(scene, 0);
         loop {
             let Some(line) = self.talk.ask() else { return self.end(Wish::Quit) };
@@ -441,25 +447,25 @@ impl Stand {
                     return;
                 }
                 Some(Err(text)) => {
-                    println!("{text}");
+                    say!("{text}");
                     continue;
                 }
                 None => {}
             }
             match command {
                 ":quit" | ":q" => return self.end(Wish::Quit),
-                ":help" | ":h" => print!("{HELP}"),
+                ":help" | ":h" => out::write(HELP),
                 ":list" | ":l" => self.print_lines(scene, LINES),
                 ":stack" | ":s" => print_stack(scene),
                 ":vars" | ":v" => print_variables(scene, rest),
                 ":effects" | ":e" => self.talk.print_effects(rest == "all"),
-                ":output" | ":o" => print!("{}", harn_syntax::printable(&self.console.output())),
+                ":output" | ":o" => out::write(&harn_syntax::printable(&self.console.output())),
                 unknown if unknown.starts_with(':') => {
-                    println!("unknown command '{unknown}'; :help lists the commands");
+                    say!("unknown command '{unknown}'; :help lists the commands");
                 }
                 _ => match scene.evaluate(line.trim(), 0) {
-                    Ok(value) => println!("{}", harn_syntax::printable(&shown(&value))),
-                    Err(why) => println!("{}", harn_syntax::printable(&why)),
+                    Ok(value) => say!("{}", harn_syntax::printable(&shown(&value))),
+                    Err(why) => say!("{}", harn_syntax::printable(&why)),
                 },
             }
         }
@@ -473,7 +479,7 @@ impl Stand {
         for (number, line) in text.lines().enumerate().map(|(number, line)| (number + 1, line)) {
             if number.abs_diff(at) <= around {
                 let mark = if number == at && around > 0 { '>' } else { ' ' };
-                println!("{mark} {number:>4} | {}", harn_syntax::printable(line));
+                say!("{mark} {number:>4} | {}", harn_syntax::printable(line));
             }
         }
     }
@@ -483,7 +489,7 @@ fn print_stack(scene: &Scene<'_>) {
     for (number, level) in scene.levels().iter().enumerate() {
         let line = scene.vm().source(level.module).map(|(_, text)| line_column(&text, level.span.start).0);
         let line = line.map_or(String::new(), |line| format!(":{line}"));
-        println!("#{number} {} at {}{line}", level.function, level.file);
+        say!("#{number} {} at {}{line}", level.function, level.file);
     }
 }
 
@@ -492,7 +498,7 @@ fn print_variables(scene: &Scene<'_>, level: &str) {
         ("", _) => 0,
         (_, Ok(level)) if level < scene.depth() => level,
         _ => {
-            println!(
+            say!(
                 "there is no call {level}: :stack lists them, from 0 to {}",
                 scene.depth().saturating_sub(1)
             );
@@ -505,10 +511,10 @@ fn print_variables(scene: &Scene<'_>, level: &str) {
     for (kind, variables) in groups {
         for (name, value) in variables {
             any = true;
-            println!("{kind}{name} = {}", harn_syntax::printable(&shown(&value)));
+            say!("{kind}{name} = {}", harn_syntax::printable(&shown(&value)));
         }
     }
     if !any {
-        println!("no variables");
+        say!("no variables");
     }
 }
