@@ -453,9 +453,14 @@ pub(crate) fn load(cx: &Cx, path: &str) -> std::result::Result<Json, String> {
     if run["_type"] != "run_record" {
         return Err(format!("{path} is no run record"));
     }
-    if run["status"] == "running"
-        && let Ok(later) = system.read(&later_than(&file), MAX_RECORD)
-    {
+    if run["status"] == "running" {
+        let later = match system.read(&later_than(&file), MAX_RECORD) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            // Without it, work that is done would be done again.
+            read => {
+                read.map_err(|e| format!("cannot read {path}.later, which belongs to the run record: {e}"))?
+            }
+        };
         // A last line that was not written to its end was not acknowledged.
         let lines = later.split(|byte| *byte == b'\n').map(serde_json::from_slice::<Json>);
         let _ = lines.map_while(std::result::Result::ok).all(|changes| apply(&mut run, &changes));
