@@ -1,5 +1,6 @@
 //! What the client was told in a session, kept in the project's state folder so that the session can be loaded by another process.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use harn_system::{Real, System, SystemExt};
@@ -9,9 +10,11 @@ use serde_json::Value as Json;
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The log of a session: one update a line.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
+    /// A line could not be written, so no more are: what stood behind it could not be read again.
+    broken: Cell<bool>,
 }
 
 impl Log {
@@ -19,7 +22,10 @@ impl Log {
     pub(super) fn of(cwd: &Path, id: &str) -> Option<Log> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let is_id = !id.is_empty() && id.len() <= 100 && id.chars().all(fits);
-        is_id.then(|| Log { path: cwd.join(".harn/acp").join(format!("{id}.jsonl")) })
+        is_id.then(|| Log {
+            path: cwd.join(".harn/acp").join(format!("{id}.jsonl")),
+            broken: Cell::new(false),
+        })
     }
 
     /// Begins a log.
@@ -39,8 +45,16 @@ impl Log {
 
     /// Adds an update.
     pub(super) fn add(&self, update: &Json) {
-        // A line that cannot be written costs the line: the client was told, and goes on.
-        let _ = Real::new().append(&self.path, format!("{update}\n").as_bytes());
+        if self.broken.get() {
+            return;
+        }
+        if let Err(error) = Real::new().append(&self.path, format!("{update}\n").as_bytes()) {
+            self.broken.set(true);
+            let path = self.path.display();
+            eprintln!(
+                "[harn] warning: what comes now will be missing when the session is loaded: {path}: {error}"
+            );
+        }
     }
 
     /// The updates, up to the first that was not written to its end; that and what stands behind it is cut off.
