@@ -56,6 +56,8 @@ fn others_go_on_while_a_program_waits_for_input() {
     let program = "let seen = atomic(0)\nspawn { sleep(1ms)\natomic_set(seen, 1) }\n\
                    println(try { deadline 100ms { read_line() } })\nprintln(atomic_get(seen))\n\
                    println(try { deadline 50ms { read_stdin() } })\n\
+                   mock_tty(\"stdin\", true)\n\
+                   println(unwrap_err(try { ask_user(\"?\", {timeout: 50ms}) }).name)\nunmock_tty()\n\
                    println(read_line())\nlet both = parallel 2 { read_line() }\nprintln(both.sort())\nprintln(read_stdin())";
     let mut harn = command(&["run", "-e", program]);
     let mut child = harn.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -63,14 +65,14 @@ fn others_go_on_while_a_program_waits_for_input() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     // What came before the end of a wait that is given up is not lost.
     input.write_all(b"a li").unwrap();
-    let mut printed: Vec<String> = lines.by_ref().take(3).collect();
+    let mut printed: Vec<String> = lines.by_ref().take(4).collect();
     input.write_all(b"ne\n").unwrap();
     printed.extend(lines.next());
     input.write_all(b"b\nc\nrest\n").unwrap();
     drop(input);
     printed.extend(lines);
     let late = "Result.Err(Deadline exceeded)";
-    assert_eq!(printed, [late, "1", late, "a line", "[b, c]", "rest", ""]);
+    assert_eq!(printed, [late, "1", late, "HumanTimeoutError", "a line", "[b, c]", "rest", ""]);
     assert!(child.wait().unwrap().success());
 }
 
