@@ -394,3 +394,56 @@ fn reason(error: &hyper::Error) -> String {
     let text = source.map_or_else(|| error.to_string(), ToString::to_string);
     format!("the reply is no valid HTTP: {}", text.trim_end_matches(" parsed"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// A connection that always has something more to say.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            room: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            room.put_slice(b"a");
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Io for Endless {
+        fn socket(&self) -> &TcpStream {
+            unreachable!("nobody asks for the socket here")
+        }
+    }
+
+    #[test]
+    fn who_is_always_ready_gives_others_their_turn() {
+        let mut wire = Wire::new(Box::new(Endless));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            let mut bytes = [0; 100];
+            let mut room = ReadBuf::new(&mut bytes);
+            while Pin::new(&mut wire).poll_read(&mut context, &mut room).is_ready() {}
+            assert_eq!(room.filled().len(), usize::from(IN_A_ROW));
+        }
+    }
+}
