@@ -18,8 +18,10 @@ mod editor_host;
 mod editor_tests;
 mod events;
 mod findings;
+mod json_rpc;
 mod keywords;
 mod limits;
+mod mcp;
 mod out;
 mod program;
 mod repl;
@@ -57,6 +59,8 @@ fn main() {
         Command::Replay(args) => cmd::durable::replay(&args),
         Command::Fork(args) => cmd::durable::fork(args),
         Command::Serve(Serve::Acp(args)) => acp::serve(args),
+        Command::Serve(Serve::Mcp(args)) | Command::McpServe(args) => mcp::serve(&args),
+        Command::Playground(args) => cmd::playground::playground(&args),
         Command::Watch(args) => cmd::watch::watch(&args),
         Command::Viz(args) => cmd::viz::viz(&args),
         Command::Bench(args) => cmd::bench::bench(&args),

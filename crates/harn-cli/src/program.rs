@@ -246,6 +246,16 @@ impl Program {
         }
     }
 
+    /// Its name in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.source.name
+    }
+
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        &self.source.text
+    }
+
     /// The folder that imports and templates start from.
     pub(crate) fn dir(&self) -> &Path {
         &self.source.dir
@@ -509,6 +519,37 @@ impl Prepared {
             harn_runtime::install_manifest_hooks(&self.vm, &self.dir).await?;
         }
         Ok(self.loaded.run(&self.vm, entry, &[("task", task), ("project", self.project.clone())]).await)
+    }
+}
+
+/// A program that lives on when it has run, and its exported functions with what their comments say. It is to be begun with
+/// `Instance::begin`.
+pub(crate) type Living = (harn_vm::Instance, Vec<(harn_vm::ExportedFunction, String)>);
+
+fn living(vm: &Rc<Vm>, loaded: harn_vm::Program, text: &str) -> Living {
+    let said = |f: harn_vm::ExportedFunction| {
+        let said = harn_syntax::doc::comment_above(text, f.start);
+        (f, said)
+    };
+    let functions = loaded.functions().into_iter().map(said).collect();
+    (harn_vm::Instance::new(vm, loaded), functions)
+}
+
+impl Prepared {
+    /// The program as one that lives on; `text` is its text.
+    pub(crate) fn instance(self, text: &str) -> Living {
+        living(&self.vm, self.loaded, text)
+    }
+}
+
+impl Program {
+    /// Loads the program into a machine that has another one; gives its warnings, too.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub(crate) fn beside(&self, vm: &Rc<Vm>) -> Result<(Living, Vec<Problem>), End> {
+        let (loaded, warnings, soon) = self.load(vm).map_err(End::Refused)?;
+        Ok((living(vm, loaded, &self.source.text), warnings.into_iter().chain(soon).collect()))
     }
 }
 

@@ -43,6 +43,7 @@ mod replay_debug;
 mod rooms;
 mod run_faults;
 mod runs;
+mod serve_mcp;
 mod sessions;
 mod signals;
 mod state;

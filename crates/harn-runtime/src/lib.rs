@@ -32,6 +32,7 @@
 //! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
 //! | `mcp.rs` | connections to servers of tools |
+//! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
 //! | `worker/`, `daemon.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
 //! | `roles/` | runtimes of agents with roles |
 //! | `rehearsal.rs` | shows the prompts of a run without asking a model |
@@ -46,9 +47,11 @@ mod convert;
 mod daemon;
 mod driver;
 mod event_store;
+mod exported;
 mod hitl;
 mod hooks;
 mod host;
+mod host_module;
 mod kept;
 mod listing;
 mod live;
@@ -58,6 +61,7 @@ mod llm_replay;
 mod llm_tables;
 mod mailbox;
 mod mcp;
+mod mcp_server;
 mod option_check;
 mod policy;
 mod rehearsal;
@@ -85,10 +89,12 @@ pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_stdlib::{Answer, HostBridge, attach_host};
 pub use hooks::install_manifest_hooks;
 pub use host::{HostInbox, host_inbox};
+pub use host_module::HostModule;
 pub use listing::{check_provider, describe_model, list_models, list_providers, max_tools, provider_catalog};
 pub use llm_embedder::{llm_runtime, llm_runtime_at};
 pub use llm_replay::ModelTraffic;
 pub use llm_tables::{LlmConfigProblem, llm_config_problems};
+pub use mcp_server::{McpProblem, McpServer};
 pub use option_check::{own as own_options, wrong_options};
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use session_store::{configure_sessions, keep_sessions_of};

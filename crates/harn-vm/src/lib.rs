@@ -70,7 +70,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use harn_syntax::signature;
 pub use harn_value::{NativeHeader, Value};
 pub use instance::{Call, Instance};
-pub use modules::{LoadError, Program, Source, load, load_tree};
+pub use modules::{ExportedFunction, LoadError, Program, Source, load, load_tree};
 pub use native::{MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};

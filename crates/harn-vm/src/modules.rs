@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use harn_front::{Files, Sources, Target, Through};
-use harn_syntax::ast::{DeclKind, Import, Name, Program as Tree, StmtKind};
+use harn_syntax::ast::{DeclKind, Import, Name, Param, Program as Tree, StmtKind, TypeExpr};
 use harn_syntax::{Diagnostic, SourceFile, Span, SyntaxError};
 use harn_system::SystemExt;
+use harn_value::{Dict, Value};
 use rustc_hash::FxHashMap;
 
 use crate::bytecode::Proto;
@@ -42,6 +43,8 @@ pub struct Program {
     pub(crate) pipelines: Vec<(Name, Rc<Proto>)>,
     /// What the entry file exports.
     pub(crate) exports: Vec<(Name, Binding)>,
+    /// Type aliases and structs that the entry file sees.
+    pub(crate) aliases: FxHashMap<Name, TypeExpr>,
     /// The entry file's syntax tree.
     pub tree: Rc<Tree>,
 }
@@ -59,6 +62,56 @@ impl Program {
             Step::Fail { .. } => None,
         });
         steps.chain(self.pipelines.iter().map(|(_, p)| p.listing())).collect()
+    }
+}
+
+/// A function that a file exports, as somebody sees it who calls it by the names of its parameters.
+pub struct ExportedFunction {
+    /// Its name.
+    pub name: String,
+    /// Where its declaration begins in the text, for the comment above.
+    pub start: usize,
+    /// JSON Schemas of its parameters by name, in order; those with a default have `required: false`.
+    pub parameters: Dict,
+    /// JSON Schema of the result, where it is declared.
+    pub returns: Option<Value>,
+}
+
+impl Program {
+    /// The functions that the entry file declares with `pub`, in order, without generators and functions that take any
+    /// number of arguments.
+    pub fn functions(&self) -> Vec<ExportedFunction> {
+        let declared = self.tree.items.iter().filter_map(|item| match &item.kind {
+            StmtKind::Decl(decl) if decl.is_pub => Some(decl),
+            _ => None,
+        });
+        let schema = |ty: &TypeExpr| crate::schema::json_schema(ty, &self.aliases);
+        declared
+            .filter_map(|decl| {
+                let DeclKind::Fn(function) = &decl.kind else { return None };
+                let f = &function.func;
+                if f.is_gen || f.has_yield || f.params.iter().any(|param| param.rest) {
+                    return None;
+                }
+                let entry = |param: &Param| {
+                    let own = param.ty.as_ref().map(schema).and_then(|schema| schema.to_dict());
+                    let mut own = own.map_or_else(Dict::new, |own| (*own).clone());
+                    if own.is_empty() {
+                        own.insert("type", "any");
+                    }
+                    if param.default.is_some() {
+                        own.insert("required", false);
+                    }
+                    (param.name.name.to_string(), Value::from(own))
+                };
+                Some(ExportedFunction {
+                    name: function.name.name.to_string(),
+                    start: decl.span.start as usize,
+                    parameters: f.params.iter().map(entry).collect(),
+                    returns: f.ret.as_ref().map(schema),
+                })
+            })
+            .collect()
     }
 }
 
@@ -147,7 +200,9 @@ pub fn load_tree(vm: &Vm, source: &Source, tree: Rc<Tree>) -> Result<Program, Lo
     let entry = compiled[0].take();
     // What is wrong with a re-export is told by the step that imports.
     let exports = loader.exports(0, &mut Vec::new()).unwrap_or_default();
-    Ok(Program { steps, pipelines: entry.map(|c| c.pipelines).unwrap_or_default(), exports, tree })
+    let pipelines = entry.map(|c| c.pipelines).unwrap_or_default();
+    let aliases = std::mem::take(&mut loader.files[0].scope.aliases);
+    Ok(Program { steps, pipelines, exports, aliases, tree })
 }
 
 impl<'a> Loader<'a> {

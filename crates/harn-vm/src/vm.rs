@@ -118,6 +118,15 @@ impl Interrupt {
         self.flag.load(Ordering::Relaxed)
     }
 
+    /// Waits until stopping is asked for.
+    pub async fn asked(&self) {
+        std::future::poll_fn(|context| {
+            self.register(context.waker());
+            if self.is_set() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+
     pub(crate) fn register(&self, waker: &Waker) {
         if let Ok(mut slot) = self.waker.lock() {
             *slot = Some(waker.clone());

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::log::Log;
 use super::updates;
-use super::wire::{METHOD_NOT_FOUND, Problem, Wire};
+use crate::json_rpc::{METHOD_NOT_FOUND, Problem, Wire};
 
 /// What clients that know Harn are asked besides the requests of the protocol.
 pub(super) const REQUESTS: [&str; 5] =

@@ -1,7 +1,7 @@
 //! `harn serve acp`: a program as an agent that editors and other clients talk to over standard input and output, one
 //! JSON-RPC message a line, by the Agent Client Protocol.
 //!
-//! `wire.rs` writes messages, `updates.rs` says events of loops in the protocol's words, `client.rs` is the client as the
+//! `updates.rs` says events of loops in the protocol's words, `client.rs` is the client as the
 //! program's host, `session.rs` runs the program in a thread of its own, once for each prompt, `log.rs` keeps what was told for
 //! whoever loads the session later. Here messages are read and handed to the session they are for.
 
@@ -9,7 +9,6 @@ mod client;
 mod log;
 mod session;
 mod updates;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +20,10 @@ use harn_system::{Real, System, SystemExt};
 use serde_json::{Value as Json, json};
 
 use crate::args::AcpArgs;
+use crate::json_rpc::{self, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Problem, Wire};
 use crate::program::{self, Program};
 use log::Log;
 use session::{Command, Handle, Start};
-use wire::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Problem, Wire};
 
 /// The version of the protocol that is spoken.
 const VERSION: u64 = 1;
@@ -62,10 +61,10 @@ pub(crate) fn serve(args: AcpArgs) -> u8 {
         initialized: false,
         sessions: BTreeMap::new(),
     };
-    for line in wire::lines() {
-        let Ok(line) = line else { break };
-        if !line.trim().is_empty() {
-            server.take(&line);
+    for line in json_rpc::lines() {
+        match line {
+            Ok(line) => server.take(&line),
+            Err(problem) => server.wire.answer(&Json::Null, Err(problem)),
         }
         if server.wire.is_closed() {
             break;
@@ -275,7 +274,7 @@ impl Server {
             if sessions.iter().all(Handle::is_over) {
                 return;
             }
-            wire::pause();
+            json_rpc::pause();
         }
     }
 }

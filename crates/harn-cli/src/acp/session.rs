@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::client::Client;
 use super::log::Log;
 use super::updates;
-use super::wire::{INTERNAL_ERROR, Problem, Wire};
+use crate::json_rpc::{INTERNAL_ERROR, Problem, Wire};
 use crate::program::{self, Prepared, Program, RunOptions};
 
 /// What every session is started with.

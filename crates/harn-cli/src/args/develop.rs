@@ -18,6 +18,32 @@ pub(crate) struct WatchArgs {
     pub(crate) deny: Option<Vec<String>>,
 }
 
+/// Arguments of `harn playground`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PlaygroundArgs {
+    /// The program whose exported functions are the host's.
+    #[arg(long, value_name = "FILE", default_value = "host.harn")]
+    pub(crate) host: PathBuf,
+    /// The program to run.
+    #[arg(long, value_name = "FILE", default_value = "pipeline.harn")]
+    pub(crate) script: PathBuf,
+    /// The task of the program; it is in the environment variable HARN_TASK, too.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) task: Option<String>,
+    /// The model that calls go to which name none.
+    #[arg(long, value_name = "PROVIDER:MODEL")]
+    pub(crate) llm: Option<String>,
+    /// Answer model calls from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE", conflicts_with = "llm_mock_record")]
+    pub(crate) llm_mock: Option<PathBuf>,
+    /// Record the replies of this run into a file for --llm-mock.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock_record: Option<PathBuf>,
+    /// Run again whenever a program below the folder of the script changes.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
 /// Arguments of `harn viz`.
 #[derive(Debug, Args)]
 pub(crate) struct VizArgs {

@@ -9,7 +9,7 @@ use harn_system::{Real, SystemExt};
 
 mod develop;
 
-pub(crate) use develop::{BenchArgs, DoctorArgs, TestArgs, VizArgs, WatchArgs};
+pub(crate) use develop::{BenchArgs, DoctorArgs, PlaygroundArgs, TestArgs, VizArgs, WatchArgs};
 
 /// A scripting language for programs that work with language models.
 #[derive(Debug, Parser)]
@@ -40,6 +40,14 @@ pub(crate) enum Command {
     /// Let other programs talk to a program.
     #[command(subcommand)]
     Serve(Serve),
+    /// The same as `harn serve mcp`.
+    #[command(hide = true)]
+    McpServe(McpArgs),
+    /// Run a program with another program as its host.
+    ///
+    /// The exported functions of the host program answer `host_call` (`host_call("notes.list", {})` calls `notes_list`) and are
+    /// the host's tools.
+    Playground(PlaygroundArgs),
     /// Run a program, and again whenever a program below its folder changes.
     Watch(WatchArgs),
     /// Draw the pipelines and functions of a program as a Mermaid flowchart.
@@ -116,6 +124,33 @@ pub(crate) enum Serve {
     ///
     /// The program runs once for each prompt, which is its task. What its loops say and what it prints goes to the client.
     Acp(AcpArgs),
+    /// Serve a program as a server of the Model Context Protocol, on standard input and output.
+    ///
+    /// The program runs once. What it has registered by then with `mcp_tools`, `mcp_resource`, `mcp_resource_template` and
+    /// `mcp_prompt` is offered; without any of these, the functions and tools that it exports with `pub`. What it prints goes to
+    /// standard error.
+    Mcp(McpArgs),
+}
+
+/// Arguments of `harn serve mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// How messages come and go.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) transport: Transport,
+    /// Answer model calls from this file of recorded replies (JSON Lines).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_mock: Option<PathBuf>,
+}
+
+/// How messages of a server come and go.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+pub(crate) enum Transport {
+    /// A message a line, on standard input and output.
+    #[default]
+    Stdio,
 }
 
 /// Arguments of `harn serve acp`.
@@ -460,6 +495,10 @@ pub(crate) enum Template {
     Eval,
     /// A package for other projects.
     Package,
+    /// A server of the Model Context Protocol with a tool and a resource.
+    McpServer,
+    /// A pipeline and a host to try it with.
+    PipelineLab,
 }
 
 /// Arguments of `harn new`.

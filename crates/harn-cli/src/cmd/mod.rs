@@ -14,6 +14,7 @@ pub(crate) mod lsp;
 pub(crate) mod models;
 pub(crate) mod new;
 pub(crate) mod packages;
+pub(crate) mod playground;
 pub(crate) mod providers;
 pub(crate) mod ready;
 pub(crate) mod repl;

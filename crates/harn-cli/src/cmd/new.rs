@@ -25,6 +25,10 @@ impl Template {
             Template::Eval => {
                 files!("eval": "harn.toml", "main.harn", "tests/test_eval.harn", "eval-suite.json")
             }
+            Template::McpServer => files!("mcp-server": "harn.toml", "main.harn", "tests/test_server.harn"),
+            Template::PipelineLab => files!(
+                "pipeline-lab": "harn.toml", "host.harn", "pipeline.harn", "README.md", "tests/test_pipeline.harn",
+            ),
             Template::Package => files!(
                 "package": "harn.toml", "lib/text.harn", "tests/test_text.harn", "ci/check.sh", "docs/README.md",
             ),
@@ -37,6 +41,8 @@ impl Template {
             Template::Basic | Template::Eval => &["harn run main.harn", "harn test"],
             Template::Agent => &["harn test", "harn run main.harn -- \"What is in main.harn?\""],
             Template::Package => &["harn test", "sh ci/check.sh"],
+            Template::McpServer => &["harn test", "harn serve mcp main.harn"],
+            Template::PipelineLab => &["harn test", "harn playground --task \"What is new?\""],
         }
     }
 }

@@ -23,21 +23,27 @@ pub(crate) type Stamps = BTreeMap<PathBuf, (u64, u64)>;
 
 /// Runs until somebody stops it.
 pub(crate) fn watch(args: &WatchArgs) -> u8 {
+    again_and_again(&args.file, |set| once(args, set))
+}
+
+/// Does something with a program, and again whenever a program below its folder changes. What is done gives its exit code,
+/// and hands over how it can be stopped while it goes on.
+pub(crate) fn again_and_again(file: &Path, mut once: impl FnMut(&dyn Fn(Option<Interrupt>)) -> u8) -> u8 {
     let running: Arc<Mutex<Option<Interrupt>>> = Arc::default();
     let watched = running.clone();
     signal::interrupt_on_signal(move || watched.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    if !Real::new().facts(&args.file).is_ok_and(|facts| facts.is_file()) {
-        eprintln!("error: {} is no file", harn_syntax::printable(&args.file.display().to_string()));
+    if !Real::new().facts(file).is_ok_and(|facts| facts.is_file()) {
+        eprintln!("error: {} is no file", harn_syntax::printable(&file.display().to_string()));
         return 1;
     }
-    let folder = match args.file.parent() {
+    let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let mut known = stamps(folder);
     loop {
-        say(&format!("running {}", args.file.display()));
-        let code = once(args, &running);
+        say(&format!("running {}", file.display()));
+        let code = once(&|to| *running.lock().unwrap_or_else(PoisonError::into_inner) = to);
         say(&format!("ended with {code}, waiting for changes below {}", folder.display()));
         let (now, changed) = wait(folder, &known, PAUSE);
         known = now;
@@ -52,8 +58,7 @@ pub(crate) fn say(text: &str) {
 }
 
 /// Runs the program once; its exit code.
-fn once(args: &WatchArgs, running: &Mutex<Option<Interrupt>>) -> u8 {
-    let set = |to| *running.lock().unwrap_or_else(PoisonError::into_inner) = to;
+fn once(args: &WatchArgs, set: &dyn Fn(Option<Interrupt>)) -> u8 {
     let colour = Colour::of(Stream::Error).on();
     let packages = super::packages::ready(args.file.parent().into_iter());
     let program = match packages.and_then(|()| Program::read(&args.file)) {

@@ -13,6 +13,7 @@ mod hook;
 mod llm;
 mod mailbox;
 mod mcp;
+mod mcp_server;
 mod mock;
 mod models;
 mod prompt;
@@ -56,6 +57,7 @@ pub(crate) fn tables() -> Vec<&'static [Builtin]> {
         mailbox::MAILBOX,
         artifact::ARTIFACTS,
         mcp::MCP,
+        mcp_server::MCP_SERVER,
     ]
 }
 

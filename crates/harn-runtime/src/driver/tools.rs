@@ -13,7 +13,7 @@ use harn_system::{Refusal, SystemExt, Uncertain};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::Closure;
 use harn_vm::task_scope::TaskScope;
-use harn_vm::{Cx, Error, ErrorKind, Result};
+use harn_vm::{Error, ErrorKind, Result, Vm};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Driver, millis};
@@ -174,7 +174,7 @@ impl Driver {
         match agent.config().tool_errors {
             ToolErrors::Silent => {}
             ToolErrors::Raise => return result.map(Ok),
-            ToolErrors::Report => report_bug(&self.cx, error),
+            ToolErrors::Report => report_bug(self.cx.vm(), error),
         }
         Ok(result)
     }
@@ -293,18 +293,18 @@ fn is_bug(error: &Error) -> bool {
 }
 
 /// Tells whoever wrote the program of an error in a handler that the program did not throw itself; each place once.
-pub(crate) fn report_bug(cx: &Cx, error: &Error) {
+pub(crate) fn report_bug(vm: &Vm, error: &Error) {
     if !is_bug(error) {
         return;
     }
-    let (diagnostic, file) = harn_vm::uncaught(cx.vm(), error);
+    let (diagnostic, file) = harn_vm::uncaught(vm, error);
     let place = error.trace().first().map(|e| (e.file.to_string(), e.span.start));
-    if cx.state::<Sessions>().reported.borrow_mut().insert(place) {
+    if vm.extension::<Sessions>().reported.borrow_mut().insert(place) {
         let drawn = match &file {
             Some(file) => diagnostic.render(file, false),
             None => diagnostic.render_plain(false),
         };
-        cx.system().write_err(&format!("{}\n", drawn.trim_end()));
+        vm.system().write_err(&format!("{}\n", drawn.trim_end()));
     }
 }
 

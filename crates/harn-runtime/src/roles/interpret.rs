@@ -64,7 +64,7 @@ async fn scripted(at: &At, turn: &Rc<Turn>, script: &Script) -> Result<()> {
                 let text = harn_prompt::json::compact_sorted(&to_json(&result));
                 turn.emit(at, event::text(&text)).await?;
             }
-            Err(error) if error.is_catchable() && !interrupted(at, turn) => report_bug(&at.cx, &error),
+            Err(error) if error.is_catchable() && !interrupted(at, turn) => report_bug(at.cx.vm(), &error),
             Err(error) => return Err(error),
         }
     }

@@ -1,0 +1,139 @@
+//! `harn playground`: runs a program with another program as its host.
+
+use std::io;
+use std::rc::Rc;
+
+use harn_runtime::{HostModule, ModelTraffic, attach_host};
+use harn_system::{Layer, Real, Stream, System};
+use harn_value::Value;
+use harn_vm::{Interrupt, Outcome, block_on};
+
+use crate::args::PlaygroundArgs;
+use crate::program::{self, End, Living, Prepared, Program, RunOptions};
+use crate::report::Problem;
+use crate::signal;
+use crate::style::Colour;
+
+/// The machine, with variables of its own in the environment.
+struct World {
+    real: Real,
+    env: Vec<(&'static str, String)>,
+}
+
+impl Layer for World {
+    fn inner(&self) -> &dyn System {
+        &self.real
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        let own = self.env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+        own.or_else(|| self.real.env(name))
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.real.write_out(text)
+    }
+}
+
+/// Runs the program, once or again and again; gives the exit code.
+pub(crate) fn playground(args: &PlaygroundArgs) -> u8 {
+    let mut env = Vec::new();
+    if let Some(task) = &args.task {
+        env.push(("HARN_TASK", task.clone()));
+    }
+    if let Some(llm) = &args.llm {
+        let parts = llm.split_once(':').filter(|(provider, model)| !provider.is_empty() && !model.is_empty());
+        let Some((provider, model)) = parts else {
+            crate::args::usage_error(
+                "playground",
+                &format!("--llm must be PROVIDER:MODEL, such as ollama:qwen3, got '{llm}'"),
+            );
+        };
+        env.push(("HARN_LLM_PROVIDER", provider.to_owned()));
+        env.push(("HARN_LLM_MODEL", model.to_owned()));
+    }
+    if args.watch {
+        return super::watch::again_and_again(&args.script, |set| {
+            let code = once(args, env.clone(), |interrupt| set(Some(interrupt)));
+            set(None);
+            code
+        });
+    }
+    once(args, env, signal::stop_on_signal)
+}
+
+fn once(args: &PlaygroundArgs, env: Vec<(&'static str, String)>, ready: impl FnOnce(Interrupt)) -> u8 {
+    let colour = Colour::of(Stream::Error).on();
+    let folders = [&args.host, &args.script].into_iter().filter_map(|file| file.parent());
+    let programs = super::packages::ready(folders)
+        .and_then(|()| Ok((Program::read(&args.script)?, Program::read(&args.host)?)));
+    let (script, host) = match programs {
+        Ok(programs) => programs,
+        Err(text) => {
+            eprintln!("{}", harn_syntax::printable(&text));
+            return 1;
+        }
+    };
+    let world = Rc::new(World { real: Real::new(), env });
+    let end = run(args, &script, &host, world, ready, |problem| eprintln!("{}", problem.draw(colour)));
+    let (code, result) = end.settle();
+    if let Err(failure) = result {
+        eprint!("{}", failure.draw(colour));
+    }
+    code
+}
+
+fn run(
+    args: &PlaygroundArgs,
+    script: &Program,
+    host: &Program,
+    world: Rc<World>,
+    ready: impl FnOnce(Interrupt),
+    warn: impl Fn(&Problem),
+) -> End {
+    let traffic = ModelTraffic {
+        replies: args.llm_mock.clone(),
+        record_replies: args.llm_mock_record.clone(),
+        ..ModelTraffic::default()
+    };
+    let mut options = RunOptions { task: args.task.clone(), traffic, ..RunOptions::default() };
+    let prepared = match program::prepare(script, &mut options, world, ready) {
+        Ok(prepared) => prepared,
+        Err(end) => return end,
+    };
+    let (living, warnings) = match host.beside(&prepared.vm) {
+        Ok(loaded) => loaded,
+        Err(end) => return end,
+    };
+    warnings.iter().chain(&prepared.warnings).for_each(warn);
+    let task = args.task.as_deref().map_or(Value::NIL, Value::str);
+    let end = block_on(within(script, host, &prepared, living, task));
+    let refused = |text: String| End::Refused(vec![Problem::general(text)]);
+    if let Some(text) = options.traffic.leftovers(&prepared.vm) {
+        prepared.vm.system().write_err(&format!("warning: {text}\n"));
+    }
+    end.unwrap_or_else(|error| refused(format!("cannot start the event loop: {error}")))
+}
+
+/// Runs the script while the host lives.
+async fn within(script: &Program, host: &Program, prepared: &Prepared, living: Living, task: Value) -> End {
+    let vm = &prepared.vm;
+    let refused = |text: String| End::Refused(vec![Problem::general(text)]);
+    let (instance, functions) = living;
+    if let Err(error) = instance.begin().await {
+        return host.end(vm, &Outcome { result: Err(error) });
+    }
+    let module = match HostModule::new(instance, host.name(), &functions) {
+        Ok(module) => Rc::new(module),
+        Err(error) => return host.end(vm, &Outcome { result: Err(error) }),
+    };
+    attach_host(vm, module.clone());
+    let end = match prepared.run(None, task).await {
+        Ok(outcome) => script.end(vm, &outcome),
+        Err(text) => refused(text),
+    };
+    match (module.instance().end().await, end) {
+        (Err(error), End::Result { code: 0, .. }) => host.end(vm, &Outcome { result: Err(error) }),
+        (_, end) => end,
+    }
+}

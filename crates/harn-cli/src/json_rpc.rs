@@ -1,0 +1,144 @@
+//! JSON-RPC with whoever started the process: one message a line, on the standard streams.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "messages are no output of a program; threads are waited for outside of any event loop"
+)]
+
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+/// The line is no JSON.
+pub(crate) const PARSE_ERROR: i64 = -32700;
+/// The message is none that can be answered now.
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+/// Nobody knows the method.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters are wrong.
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+/// The program failed.
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+
+/// The longest message that is read: 64 MiB.
+const MAX_LINE: u64 = 64 << 20;
+
+/// The messages of the client as they come, without empty lines. A line that is too long, or no text, is a problem to
+/// tell; what comes behind it is read.
+pub(crate) fn lines() -> impl Iterator<Item = Result<String, Problem>> {
+    let mut input = io::stdin().lock();
+    std::iter::from_fn(move || next_line(&mut input, MAX_LINE))
+}
+
+fn next_line(input: &mut impl BufRead, most: u64) -> Option<Result<String, Problem>> {
+    loop {
+        let mut line = Vec::new();
+        // What cannot be read any more has ended.
+        let read = input.by_ref().take(most).read_until(b'\n', &mut line).ok()?;
+        if read == 0 {
+            return None;
+        }
+        if read as u64 == most && line.last() != Some(&b'\n') {
+            while !matches!(skip(input), Ok(true) | Err(_)) {}
+            let text = format!("the line is longer than {most} bytes");
+            return Some(Err(Problem::new(PARSE_ERROR, text)));
+        }
+        match String::from_utf8(line) {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => return Some(Ok(line)),
+            Err(_) => return Some(Err(Problem::new(PARSE_ERROR, "the line is no UTF-8"))),
+        }
+    }
+}
+
+/// Drops what is left of a line, a piece at a time; whether its end, or that of the input, was reached.
+fn skip(input: &mut impl BufRead) -> io::Result<bool> {
+    let piece = input.fill_buf()?;
+    let end = piece.iter().position(|byte| *byte == b'\n');
+    let (done, used) = (end.is_some() || piece.is_empty(), end.map_or(piece.len(), |at| at + 1));
+    input.consume(used);
+    Ok(done)
+}
+
+/// Waits for a moment, for a thread that is about to end.
+pub(crate) fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
+}
+
+/// Why a request has no result.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Problem {
+        Problem { code, message: message.into() }
+    }
+
+    /// Reads the error of an answer.
+    pub(crate) fn read(error: &Json) -> Problem {
+        let message = error["message"].as_str().unwrap_or("the client gave an error").to_owned();
+        Problem { code: error["code"].as_i64().unwrap_or(INTERNAL_ERROR), message }
+    }
+}
+
+/// Standard output, one message a line.
+#[derive(Default)]
+pub(crate) struct Wire {
+    turn: Mutex<()>,
+    closed: AtomicBool,
+}
+
+impl Wire {
+    /// Whether the client reads no longer.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn answer(&self, id: &Json, answer: Result<Json, Problem>) {
+        let mut message = json!({"jsonrpc": "2.0", "id": id});
+        match answer {
+            Ok(result) => message["result"] = result,
+            Err(problem) => message["error"] = json!({"code": problem.code, "message": problem.message}),
+        }
+        self.send(&message);
+    }
+
+    pub(crate) fn ask(&self, id: &str, method: &str, params: &Json) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    }
+
+    pub(crate) fn tell(&self, method: &str, params: &Json) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    fn send(&self, message: &Json) {
+        let _turn = self.turn.lock();
+        let mut out = io::stdout().lock();
+        // JSON of one line: line feeds in texts are escaped.
+        if out.write_all(format!("{message}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_no_messages_are_told_and_skipped() {
+        let mut input = b"{}\n\n  \n\xff\n123456789012\nlast".as_slice();
+        let mut next = || next_line(&mut input, 10).map(|line| line.map_err(|problem| problem.message));
+        assert_eq!(next(), Some(Ok("{}\n".to_owned())));
+        assert_eq!(next(), Some(Err("the line is no UTF-8".to_owned())));
+        assert_eq!(next(), Some(Err("the line is longer than 10 bytes".to_owned())));
+        assert_eq!(next(), Some(Ok("last".to_owned())));
+        assert_eq!(next(), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! `harn serve mcp`: a program as a server of the Model Context Protocol, over standard input and output, one JSON-RPC message
+//! a line. What the program offers and what it answers is the business of harn-runtime; here messages come and go.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use harn_runtime::{McpServer, ModelTraffic};
+use harn_system::{Layer, Real, System, SystemExt, Waiting};
+use harn_vm::{Instance, Interrupt, block_on};
+use serde_json::Value as Json;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::args::{McpArgs, Transport};
+use crate::json_rpc::{self, INVALID_REQUEST, PARSE_ERROR, Problem, Wire};
+use crate::program::{self, Prepared, Program, RunOptions};
+
+/// Requests that are answered at the same time. More of them wait.
+const AT_ONCE: usize = 256;
+
+/// How long requests may take to end when the client has gone.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The world of the program: standard input and output belong to the protocol.
+struct ServerSystem(Real);
+
+impl Layer for ServerSystem {
+    fn inner(&self) -> &dyn System {
+        &self.0
+    }
+
+    fn write_out(&self, text: &str) -> io::Result<()> {
+        self.0.write_err(text);
+        Ok(())
+    }
+
+    fn read_line(&self) -> Waiting<'static, io::Result<Option<String>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// Serves a program; gives the exit code.
+pub(crate) fn serve(args: &McpArgs) -> u8 {
+    let Transport::Stdio = args.transport;
+    let packages = crate::cmd::packages::ready(args.file.parent().into_iter());
+    let program = match packages.and_then(|()| Program::read(&args.file)) {
+        Ok(program) => program,
+        Err(why) => {
+            eprintln!("{}", harn_syntax::printable(&why));
+            return 1;
+        }
+    };
+    let traffic = ModelTraffic { replies: args.llm_mock.clone(), ..ModelTraffic::default() };
+    let mut options = RunOptions { traffic, ..RunOptions::default() };
+    let mut interrupt = None;
+    let system = Rc::new(ServerSystem(Real::new()));
+    let prepared = program::prepare(&program, &mut options, system, |means| {
+        interrupt = Some(means.clone());
+        crate::signal::stop_on_signal(means);
+    });
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(end) => return told(end),
+    };
+    prepared.warnings.iter().for_each(|problem| eprint!("{}", problem.draw(false)));
+    let name = args.file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    match block_on(run(&program, prepared, &name, &interrupt.unwrap_or_default())) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("[harn] error: cannot start the event loop: {error}");
+            1
+        }
+    }
+}
+
+/// Tells of a program that does not run; gives the exit code.
+fn told(end: program::End) -> u8 {
+    match end.settle() {
+        (code, Err(failure)) => {
+            eprint!("{}", failure.draw(false));
+            code
+        }
+        (code, Ok(_)) => code,
+    }
+}
+
+async fn run(program: &Program, prepared: Prepared, name: &str, interrupt: &Interrupt) -> u8 {
+    if let Err(why) = harn_runtime::install_manifest_hooks(&prepared.vm, program.dir()).await {
+        eprintln!("error: {}", harn_syntax::printable(&why));
+        return 1;
+    }
+    let (instance, functions) = prepared.instance(program.text());
+    let vm = instance.vm().clone();
+    let ended = |error| told(program.end(&vm, &harn_vm::Outcome { result: Err(error) }));
+    if let Err(error) = begin(&instance).await {
+        let code = ended(error);
+        let _ = instance.end().await;
+        return code;
+    }
+    let server = match McpServer::new(instance, name, &functions) {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("error: {}", harn_syntax::printable(&error.uncaught_text()));
+            return 1;
+        }
+    };
+    let code = converse(&server, interrupt).await;
+    match server.instance().end().await {
+        Ok(()) => code,
+        Err(error) => code.max(ended(error)),
+    }
+}
+
+/// Runs the program as `harn run` does.
+async fn begin(instance: &Instance) -> harn_vm::Result<()> {
+    instance.begin().await?;
+    if let Some(call) = instance.pipeline(None, &[])? {
+        call.result().await?;
+    }
+    Ok(())
+}
+
+/// What there is to do.
+enum Event {
+    /// The client has sent a line; nothing when it has gone.
+    Line(Option<Result<String, Problem>>),
+    /// A request has ended. One that the client has cancelled has no answer.
+    Ended(Json, Option<Result<Json, harn_runtime::McpProblem>>),
+    /// A signal.
+    Stop,
+}
+
+type Request<'a> = Pin<Box<dyn Future<Output = Event> + 'a>>;
+
+/// Requests that are being answered, and how to end each.
+struct Running<'a> {
+    server: &'a McpServer,
+    wire: &'a Wire,
+    requests: FuturesUnordered<Request<'a>>,
+    cancels: BTreeMap<String, oneshot::Sender<()>>,
+    greeted: bool,
+}
+
+/// Answers requests until the client goes; gives the exit code.
+async fn converse(server: &McpServer, interrupt: &Interrupt) -> u8 {
+    let (send, mut lines) = mpsc::channel(AT_ONCE);
+    std::thread::spawn(move || json_rpc::lines().all(|line| send.blocking_send(line).is_ok()));
+    let wire = Wire::default();
+    let requests = FuturesUnordered::new();
+    let mut running = Running { server, wire: &wire, requests, cancels: BTreeMap::new(), greeted: false };
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = interrupt.asked() => Event::Stop,
+            Some(event) = running.requests.next() => event,
+            line = lines.recv(), if running.requests.len() < AT_ONCE => Event::Line(line),
+        };
+        match event {
+            Event::Stop => return 0,
+            Event::Line(None) => break,
+            Event::Line(Some(Ok(line))) => running.take(&line),
+            Event::Line(Some(Err(problem))) => wire.answer(&Json::Null, Err(problem)),
+            Event::Ended(id, answer) => {
+                if let Some(code) = running.ended(&id, answer) {
+                    return code;
+                }
+            }
+        }
+        if wire.is_closed() {
+            return 0;
+        }
+    }
+    // The client has gone. What it has asked for may end, for a moment.
+    let last = async {
+        while let Some(event) = running.requests.next().await {
+            if let Event::Ended(id, answer) = event
+                && let Some(code) = running.ended(&id, answer)
+            {
+                return code;
+            }
+        }
+        0
+    };
+    Real::new().within(GRACE, last).await.unwrap_or(0)
+}
+
+impl Running<'_> {
+    /// Takes a message.
+    fn take(&mut self, line: &str) {
+        let message: Json = match serde_json::from_str(line) {
+            Ok(message) => message,
+            Err(error) => {
+                let problem = Problem::new(PARSE_ERROR, format!("the line is no JSON: {error}"));
+                return self.wire.answer(&Json::Null, Err(problem));
+            }
+        };
+        let id = message.get("id").filter(|id| !id.is_null()).cloned();
+        let Some(method) = message["method"].as_str() else {
+            // Nothing was asked of the client, so that an answer of it is for nobody.
+            if message.get("result").is_none() && message.get("error").is_none() {
+                let problem = Problem::new(INVALID_REQUEST, "a message needs a `method`");
+                self.wire.answer(&id.unwrap_or_default(), Err(problem));
+            }
+            return;
+        };
+        let params = message["params"].clone();
+        let Some(id) = id else {
+            if method == "notifications/cancelled"
+                && let Some(cancel) = self.cancels.remove(&params["requestId"].to_string())
+            {
+                let _ = cancel.send(());
+            }
+            return;
+        };
+        let refuse = |why: &str| self.wire.answer(&id, Err(Problem::new(INVALID_REQUEST, why)));
+        if !id.is_string() && !id.is_number() {
+            return refuse("an `id` is a string or a number");
+        }
+        if self.cancels.contains_key(&id.to_string()) {
+            return refuse("a request of this `id` is still being answered");
+        }
+        match method {
+            "initialize" => self.greeted = true,
+            "ping" => {}
+            _ if !self.greeted => return refuse("`initialize` comes first"),
+            _ => {}
+        }
+        let (cancel, cancelled) = oneshot::channel();
+        self.cancels.insert(id.to_string(), cancel);
+        let (server, method) = (self.server, method.to_owned());
+        self.requests.push(Box::pin(async move {
+            tokio::select! {
+                biased;
+                Ok(()) = cancelled => Event::Ended(id, None),
+                answer = server.answer(&method, &params) => Event::Ended(id, Some(answer)),
+            }
+        }));
+    }
+
+    /// Sends an answer. When the program has ended in the middle of it: its exit code.
+    fn ended(&mut self, id: &Json, answer: Option<Result<Json, harn_runtime::McpProblem>>) -> Option<u8> {
+        self.cancels.remove(&id.to_string());
+        let answer = answer?;
+        let code = answer.as_ref().err().and_then(|problem| problem.exit);
+        self.wire.answer(id, answer.map_err(|problem| Problem::new(problem.code, problem.message)));
+        code.map(|code| code.clamp(0, 255) as u8)
+    }
+}

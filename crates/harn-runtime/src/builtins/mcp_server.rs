@@ -1,0 +1,67 @@
+//! What a program offers as a server of the Model Context Protocol.
+
+use harn_value::Value;
+use harn_vm::builtin::Maybe;
+use harn_vm::builtins;
+
+use crate::mcp_server::Offers;
+
+builtins! {
+    /// What `harn serve mcp` offers to clients.
+    pub(crate) static MCP_SERVER: "mcp server";
+
+    /// Offers the tools of a registry to the clients of `harn serve mcp`. A tool of a name that is offered takes its place.
+    ///
+    /// Of `annotations`, clients see `title`, `readOnlyHint`, `destructiveHint`, `idempotentHint` and `openWorldHint`.
+    ///
+    /// ```harn
+    /// let tools = tool_define(tool_registry(), "double", "Double a number", {
+    ///   parameters: {n: "int"}, handler: { args -> args.n * 2 },
+    /// })
+    /// println(mcp_tools(tools)) // -> nil
+    /// ```
+    State fn mcp_tools(cx, registry: Maybe as "dict?") -> "nil" {
+        cx.state::<Offers>().add_tools(&registry.0.unwrap_or_default())?;
+    }
+
+    /// The old name of `mcp_tools`.
+    ///
+    /// ```harn
+    /// println(mcp_serve(tool_registry())) // -> nil
+    /// ```
+    State fn mcp_serve(cx, registry: Maybe as "dict?") -> "nil" {
+        cx.state::<Offers>().add_tools(&registry.0.unwrap_or_default())?;
+    }
+
+    /// Offers a text to the clients of `harn serve mcp`: `{uri, name, text, title?, description?, mime_type?}`.
+    ///
+    /// ```harn
+    /// println(mcp_resource({uri: "note://hello", name: "hello", text: "Hello"})) // -> nil
+    /// ```
+    State fn mcp_resource(cx, config: Value as "!dict") -> "nil" {
+        cx.state::<Offers>().add_resource(&config)?;
+    }
+
+    /// Offers texts whose addresses have a form, such as `note://{id}`: `{uri_template, name, handler, title?, description?,
+    /// mime_type?}`. The handler gets the values of the address as a dict and gives the text, or nil when there is none.
+    /// `{name}` is a value up to the next `/`, `{+name}` one that may have more of them.
+    ///
+    /// ```harn
+    /// mcp_resource_template({uri_template: "note://{id}", name: "note", handler: { at -> "Note ${at.id}" }})
+    /// println("offered") // -> offered
+    /// ```
+    State fn mcp_resource_template(cx, config: Value as "!dict") -> "nil" {
+        cx.state::<Offers>().add_template(&config)?;
+    }
+
+    /// Offers a prompt to the clients of `harn serve mcp`: `{name, handler, title?, description?, arguments?}`. The handler
+    /// gets the arguments as a dict and gives a string, which is one message of the user, or a list of `{role, content}`.
+    ///
+    /// ```harn
+    /// mcp_prompt({name: "greet", arguments: [{name: "who", required: true}], handler: { args -> "Greet ${args.who}." }})
+    /// println("offered") // -> offered
+    /// ```
+    State fn mcp_prompt(cx, config: Value as "!dict") -> "nil" {
+        cx.state::<Offers>().add_prompt(&config)?;
+    }
+}

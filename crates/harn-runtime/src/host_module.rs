@@ -1,0 +1,86 @@
+//! A program as the host of another: what `harn playground` attaches.
+
+use harn_value::Value;
+use harn_vm::{Error, ExportedFunction, Instance, Result};
+use serde_json::json;
+
+use harn_stdlib::{Answer, HostBridge};
+
+use crate::convert::{from_json, thrown, to_json};
+use crate::exported::{self, CALL, Tool};
+
+/// A program that was begun, whose exported functions are the host's: `host_call("notes.list", {…})` calls `notes_list`, and a
+/// call of the host's tool `read` calls `read`. The entries of the dict are their arguments by name.
+pub struct HostModule {
+    instance: Instance,
+    /// As errors name it.
+    name: String,
+    tools: Vec<Tool>,
+}
+
+impl HostModule {
+    /// A host called `name`; `functions` are its exported functions with what is said of them.
+    ///
+    /// # Errors
+    /// A function cannot be described.
+    pub fn new(
+        instance: Instance,
+        name: &str,
+        functions: &[(ExportedFunction, String)],
+    ) -> Result<HostModule> {
+        let tools = exported::functions(&instance, functions)?;
+        Ok(HostModule { instance, name: name.to_owned(), tools })
+    }
+
+    /// The program.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    async fn run(&self, asked: &str, function: &str, arguments: Value) -> Result<Value> {
+        let Some(tool) = self.tools.iter().find(|tool| tool.name == function) else {
+            let known: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+            return Err(thrown(format!(
+                "{asked} needs `pub fn {function}` in {}, which exports {known}",
+                self.name
+            )));
+        };
+        let arguments = if arguments.is_nil() { from_json(&json!({})) } else { arguments };
+        let wrong = harn_schema::errors(&tool.shown["inputSchema"], &to_json(&arguments));
+        if !wrong.is_empty() {
+            return Err(thrown(format!("{asked}: {function} of {}: {}", self.name, wrong.join("; "))));
+        }
+        let Some(call) = self.instance.vm().builtin(CALL) else {
+            return Err(Error::runtime("functions of the host cannot be called"));
+        };
+        exported::call(&self.instance, &call.value(), vec![tool.call.clone(), arguments]).await
+    }
+}
+
+impl HostBridge for HostModule {
+    fn call<'a>(&'a self, capability: &'a str, operation: &'a str, params: Value) -> Answer<'a> {
+        Box::pin(async move {
+            let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+            let function: String = format!("{capability}_{operation}").chars().map(fits).collect();
+            let asked = format!("host_call(\"{capability}.{operation}\")");
+            Some(self.run(&asked, &function, params).await)
+        })
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let shown = self.tools.iter().map(|tool| {
+            let shown = &tool.shown;
+            from_json(&json!({
+                "name": shown["name"], "description": shown["description"], "schema": shown["inputSchema"],
+                "deprecated": false,
+            }))
+        });
+        shown.collect()
+    }
+
+    fn call_tool<'a>(&'a self, name: &'a str, arguments: Value) -> Answer<'a> {
+        let asked = format!("the host's tool `{name}`");
+        Box::pin(async move { Some(self.run(&asked, name, arguments).await) })
+    }
+}

@@ -1,0 +1,249 @@
+//! What a program offers to clients: tools, resources, templates of resources, prompts.
+
+use std::cell::RefCell;
+
+use harn_agent::registry;
+use harn_value::Value;
+use harn_vm::Result;
+use harn_vm::closure::is_callable;
+use serde_json::{Map, Value as Json, json};
+
+use super::template::UriTemplate;
+use crate::convert::{entry, text, thrown};
+use crate::exported::Tool;
+
+/// What was registered, each kind by name or address.
+#[derive(Default)]
+pub(crate) struct Offers {
+    pub(super) tools: RefCell<Vec<Tool>>,
+    pub(super) resources: RefCell<Vec<Resource>>,
+    pub(super) templates: RefCell<Vec<Template>>,
+    pub(super) prompts: RefCell<Vec<Prompt>>,
+}
+
+/// A text with an address.
+#[derive(Clone)]
+pub(super) struct Resource {
+    pub(super) uri: String,
+    pub(super) text: String,
+    pub(super) mime_type: Option<String>,
+    pub(super) shown: Json,
+}
+
+/// Texts with addresses of one form, made when they are read.
+#[derive(Clone)]
+pub(super) struct Template {
+    pub(super) pattern: UriTemplate,
+    pub(super) handler: Value,
+    pub(super) mime_type: Option<String>,
+    pub(super) shown: Json,
+}
+
+/// Messages for a conversation.
+#[derive(Clone)]
+pub(super) struct Prompt {
+    pub(super) name: String,
+    pub(super) handler: Value,
+    /// Arguments that must be given.
+    pub(super) required: Vec<String>,
+    /// All arguments.
+    pub(super) arguments: Vec<String>,
+    pub(super) shown: Json,
+}
+
+/// Puts `new` in the place of what has the same key, or behind the others.
+fn put<T>(list: &RefCell<Vec<T>>, new: T, same: impl Fn(&T, &T) -> bool) {
+    let mut list = list.borrow_mut();
+    match list.iter_mut().find(|known| same(known, &new)) {
+        Some(known) => *known = new,
+        None => list.push(new),
+    }
+}
+
+impl Offers {
+    /// Offers the tools of a registry.
+    ///
+    /// # Errors
+    /// It is none, or a tool has no handler.
+    pub(crate) fn add_tools(&self, given: &Value) -> Result<()> {
+        let is_registry = text(&entry(given, "_type")).as_deref() == Some("tool_registry");
+        if !is_registry {
+            return Err(thrown(match given.is_nil() {
+                true => "mcp_tools: requires a tool_registry argument",
+                false => "mcp_tools: argument must be a tool registry",
+            }));
+        }
+        let entries = registry::entries("mcp_tools", given).map_err(|error| thrown(error.to_string()))?;
+        let mut tools = Vec::with_capacity(entries.len());
+        for tool in entries.iter() {
+            if !is_callable(&entry(tool, "handler")) {
+                let name = text(&entry(tool, "name")).unwrap_or_default();
+                return Err(thrown(format!("mcp_tools: tool '{name}' has no handler closure")));
+            }
+            tools.push(Tool::read(tool)?);
+        }
+        for tool in tools {
+            put(&self.tools, tool, |a, b| a.name == b.name);
+        }
+        Ok(())
+    }
+
+    /// Offers a text.
+    ///
+    /// # Errors
+    /// A key is missing or wrong.
+    pub(crate) fn add_resource(&self, given: &Value) -> Result<()> {
+        let config = Config::read(
+            "mcp_resource",
+            "{uri, name, text}",
+            given,
+            &["uri", "name", "text", "title", "description", "mime_type"],
+        )?;
+        let uri = config.required("uri")?;
+        let shown =
+            config.shown(&[("uri", uri.clone().into()), ("name", config.required("name")?.into())])?;
+        let mime_type = config.optional("mime_type")?;
+        let resource = Resource { uri, text: config.required_text("text")?, mime_type, shown };
+        put(&self.resources, resource, |a, b| a.uri == b.uri);
+        Ok(())
+    }
+
+    /// Offers texts with addresses of a form.
+    ///
+    /// # Errors
+    /// A key is missing or wrong.
+    pub(crate) fn add_template(&self, given: &Value) -> Result<()> {
+        let config = Config::read(
+            "mcp_resource_template",
+            "{uri_template, name, handler}",
+            given,
+            &["uri_template", "name", "handler", "title", "description", "mime_type"],
+        )?;
+        let uri = config.required("uri_template")?;
+        let pattern = UriTemplate::parse(&uri)
+            .map_err(|why| thrown(format!("mcp_resource_template: uri_template '{uri}': {why}")))?;
+        let handler = config.handler()?;
+        let shown = config
+            .shown(&[("uriTemplate", uri.clone().into()), ("name", config.required("name")?.into())])?;
+        let template = Template { pattern, handler, mime_type: config.optional("mime_type")?, shown };
+        put(&self.templates, template, |a, b| a.shown["uriTemplate"] == b.shown["uriTemplate"]);
+        Ok(())
+    }
+
+    /// Offers messages for a conversation.
+    ///
+    /// # Errors
+    /// A key is missing or wrong.
+    pub(crate) fn add_prompt(&self, given: &Value) -> Result<()> {
+        let config = Config::read(
+            "mcp_prompt",
+            "{name, handler}",
+            given,
+            &["name", "handler", "title", "description", "arguments"],
+        )?;
+        let name = config.required("name")?;
+        let handler = config.handler()?;
+        let (mut arguments, mut required, mut declared) = (Vec::new(), Vec::new(), Vec::new());
+        let list = entry(given, "arguments");
+        let items = list.as_list();
+        if items.is_none() && !list.is_nil() {
+            return Err(thrown("mcp_prompt: 'arguments' must be a list of {name, description, required}"));
+        }
+        for item in items.iter().flat_map(|items| items.iter()) {
+            let own = Config::read(
+                "mcp_prompt",
+                "'arguments' of {name, description, required}",
+                item,
+                &["name", "description", "required"],
+            )?;
+            let argument = own.required("name")?;
+            let must = entry(item, "required");
+            let must = match must.as_bool() {
+                Some(must) => must,
+                None if must.is_nil() => false,
+                None => return Err(thrown(format!("mcp_prompt: 'required' of '{argument}' must be a bool"))),
+            };
+            let mut shown = json!({"name": argument, "required": must});
+            if let Some(description) = own.optional("description")? {
+                shown["description"] = description.into();
+            }
+            if must {
+                required.push(argument.clone());
+            }
+            arguments.push(argument);
+            declared.push(shown);
+        }
+        let mut shown = config.shown(&[("name", name.clone().into())])?;
+        if !declared.is_empty() {
+            shown["arguments"] = declared.into();
+        }
+        let prompt = Prompt { name, handler, required, arguments, shown };
+        put(&self.prompts, prompt, |a, b| a.name == b.name);
+        Ok(())
+    }
+}
+
+/// A dict that is looked at key by key.
+struct Config<'a> {
+    function: &'static str,
+    given: &'a Value,
+}
+
+impl<'a> Config<'a> {
+    fn read(function: &'static str, shape: &str, given: &'a Value, keys: &[&str]) -> Result<Config<'a>> {
+        let Some(dict) = given.to_dict() else {
+            return Err(thrown(format!("{function}: argument must be a dict with {shape}")));
+        };
+        if let Some(key) = dict.keys().find(|key| !keys.contains(&key.as_str())) {
+            let near = harn_vm::suggest::nearest(key.as_str(), keys.iter().copied());
+            let meant = near.map_or_else(
+                || format!("; it takes {}", keys.join(", ")),
+                |near| format!("; did you mean '{near}'?"),
+            );
+            return Err(thrown(format!("{function}: unknown key '{key}'{meant}")));
+        }
+        Ok(Config { function, given })
+    }
+
+    fn optional(&self, key: &str) -> Result<Option<String>> {
+        let value = entry(self.given, key);
+        if value.is_nil() {
+            return Ok(None);
+        }
+        let read = value.as_str().map(|text| text.to_string());
+        let wrong =
+            || thrown(format!("{}: '{key}' must be a string, got {}", self.function, value.type_name()));
+        read.map(Some).ok_or_else(wrong)
+    }
+
+    /// A text that may be empty.
+    fn required_text(&self, key: &str) -> Result<String> {
+        let missing = || thrown(format!("{}: '{key}' is required", self.function));
+        self.optional(key)?.ok_or_else(missing)
+    }
+
+    fn required(&self, key: &str) -> Result<String> {
+        let missing = || thrown(format!("{}: '{key}' is required", self.function));
+        self.optional(key)?.filter(|text| !text.trim().is_empty()).ok_or_else(missing)
+    }
+
+    fn handler(&self) -> Result<Value> {
+        let handler = entry(self.given, "handler");
+        if is_callable(&handler) {
+            return Ok(handler);
+        }
+        Err(thrown(format!("{}: 'handler' closure is required", self.function)))
+    }
+
+    /// What lists show: these entries, and `title`, `description` and `mime_type` where they are given.
+    fn shown(&self, first: &[(&str, Json)]) -> Result<Json> {
+        let mut shown: Map<String, Json> =
+            first.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        for (key, name) in [("title", "title"), ("description", "description"), ("mime_type", "mimeType")] {
+            if let Some(value) = self.optional(key)? {
+                shown.insert(name.to_owned(), value.into());
+            }
+        }
+        Ok(shown.into())
+    }
+}
