@@ -161,6 +161,89 @@ fn snapshots_of_workers_are_never_torn() {
     assert_eq!((resumed.code, resumed.out.trim()), (0, count.to_string().as_str()), "{}", resumed.err);
 }
 
+/// Makes a repository of a folder.
+fn commit_all(repo: &Path) {
+    for arguments in [
+        &["init", "--quiet", "--initial-branch=main"][..],
+        &["add", "."],
+        &["-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "--quiet", "-m", "First"],
+    ] {
+        let git = std::process::Command::new("git").args(arguments).current_dir(repo).status();
+        assert!(git.expect("git is there").success());
+    }
+}
+
+/// Work that fails, is closed, runs out of time, is cancelled or loses a race: none of it leaves a tree that is to be
+/// removed. What is not its own, and what goes on later, stays.
+#[test]
+fn a_tree_is_removed_however_its_work_ends() {
+    let program = r###"
+tool hang() -> string {
+  description "Hang"
+  write_file("made.txt", "half")
+  sleep(60000)
+  "late"
+}
+let node = {tools: [hang], model_policy: {provider: "mock"}}
+fn place(name) { return {worktree: {repo: ".", path: "../${name}", branch: "b-${name}", cleanup: "remove"}} }
+fn hangs() { llm_mock({tool_calls: [{name: "hang", arguments: {}}]}) }
+fn until_made(name) { for i in 1 to 2000 { if file_exists("../${name}/made.txt") { return true }; sleep(5) }; return false }
+fn gone(name) { for i in 1 to 400 { if !file_exists("../${name}") { return true }; sleep(5) }; return false }
+
+llm_mock({error: {category: "auth", message: "no"}})
+let failed = spawn_agent({task: "x", wait: true, execution: place("failed"), node: node})
+println([failed.status, gone("failed")])
+
+hangs()
+let closed = spawn_agent({task: "x", execution: place("closed"), node: node})
+println([until_made("closed"), close_agent(closed).status, gone("closed")])
+
+hangs()
+try { deadline 3s { sub_agent_run("x", {provider: "mock", tools: [hang], execution: place("late")}) } } catch e { println(e) }
+println(gone("late"))
+
+hangs()
+let task = spawn { sub_agent_run("x", {provider: "mock", tools: [hang], execution: place("stopped")}) }
+println(until_made("stopped"))
+cancel(task)
+println(gone("stopped"))
+
+hangs()
+let graph = workflow_graph({id: "g", nodes: {a: node}, edges: [], entry: "a"})
+let run = spawn { workflow_execute("Go", graph, [], {execution: place("flow")}) }
+println(until_made("flow"))
+cancel(run)
+println(gone("flow"))
+
+mkdir("../mine")
+write_file("../mine/precious.txt", "mine")
+println(is_err(try { sub_agent_run("x", {provider: "mock", execution: place("mine")}) }))
+println(read_file("../mine/precious.txt"))
+
+println(shell("git worktree list").stdout.trim().split("\n").count())
+hangs()
+let left = spawn_agent({task: "x", execution: place("left"), node: node})
+println(until_made("left"))
+write_file("../left.txt", left.snapshot_path)
+"###;
+    let resumed = r###"
+llm_mock({text: "##DONE##"})
+tool hang() -> string { description "Hang"; "late" }
+tool_bind(hang)
+println(file_exists("../left/made.txt"))
+println(wait_agent(resume_agent(read_file("../left.txt"))).status)
+println(file_exists("../left"))
+"###;
+    let dir = folder(&[("repo/main.harn", program), ("repo/on.harn", resumed), ("repo/a.txt", "one\n")]);
+    let repo = dir.path().join("repo");
+    commit_all(&repo);
+    let ran = harn_in(&repo, &["run", "main.harn"]);
+    let expected = "[failed, true]\n[true, cancelled, true]\nDeadline exceeded\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nmine\n1\ntrue\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.err);
+    let ran = harn_in(&repo, &["run", "on.harn"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "true\ncompleted\nfalse\n"), "{}", ran.err);
+}
+
 #[test]
 fn a_worker_works_in_a_tree_of_its_own() {
     let program = r###"
@@ -183,14 +266,7 @@ try { spawn_agent({task: "x", execution: {worktree: {repo: "/"}}, node: node}) }
 "###;
     let dir = folder(&[("repo/main.harn", program), ("repo/a.txt", "one\n")]);
     let repo = dir.path().join("repo");
-    for arguments in [
-        &["init", "--quiet", "--initial-branch=main"][..],
-        &["add", "."],
-        &["-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "--quiet", "-m", "First"],
-    ] {
-        let git = std::process::Command::new("git").args(arguments).current_dir(&repo).status();
-        assert!(git.expect("git is there").success());
-    }
+    commit_all(&repo);
     let ran = harn_in(&repo, &["run", "main.harn"]);
     let expected = "[completed, nil, false, true]\n[completed, nil, false, false]\ncompleted\ntrue\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.err);

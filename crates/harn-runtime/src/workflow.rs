@@ -27,7 +27,7 @@ use crate::kept::{Kept, plain};
 use crate::llm_embedder::{new_id, prompts_of, runtime};
 use crate::policy::narrow;
 use crate::session::Sessions;
-use crate::worker::place;
+use crate::worker::place::{self, Tree};
 use crate::worker::registry::{Worker, tell_updates};
 use crate::worker::start::{Start, start, wait};
 
@@ -70,13 +70,13 @@ pub(crate) async fn execute(
     run.persisted_at(&file.shown);
     let mut place = Place::from_option(run.execution(), "workflow").map_err(wrong)?;
     place::settle(cx, &mut place, run.id()).map_err(wrong)?;
-    place::prepare(cx, &place).await.map_err(wrong)?;
+    let tree = Tree::make(cx, &place).await.map_err(wrong)?;
     let moved = (!place.is_default()).then(|| Limit::layer(cx, |inner| place::layer(inner, &place)));
     let ended = drive(cx, &mut run, &kept, &file, &world).await;
     drop(moved);
-    place::clean_up(cx, &place).await.map_err(wrong)?;
-    if let Err(error) = ended {
-        if error.is_catchable() {
+    let finished = ended.is_ok();
+    if let Err(error) = tree.close(ended, wrong).await {
+        if error.is_catchable() && !finished {
             run.abort(&error.uncaught_text(), &world);
             // The error of the stage is what counts; that its record could not be written either is told beside it.
             if let Err(problem) = file.write(cx, &run.record()) {

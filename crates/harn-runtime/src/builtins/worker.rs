@@ -10,6 +10,7 @@ use harn_vm::{Cx, Result, builtins};
 use crate::convert::{entry, text, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::session::Sessions;
+use crate::worker::place::Tree;
 use crate::worker::registry::{Worker, Workers, tell_updates};
 use crate::worker::start::{Start, cancel, load, settle, start, wait};
 use crate::worker::sub_agent::{self, SubAgent};
@@ -214,10 +215,9 @@ builtins! {
         let id = new_id(cx.vm());
         let mut execution = Execution::from_option(&to_json(&entry(&options, "execution")), &id).map_err(told)?;
         place::settle(&cx, &mut execution, &id).map_err(told)?;
-        place::prepare(&cx, &execution).await.map_err(told)?;
-        let envelope = sub.run(&cx, &task, &execution).await?;
-        place::clean_up(&cx, &execution).await.map_err(told)?;
-        sub_agent::value(&envelope)
+        let tree = Tree::make(&cx, &execution).await.map_err(told)?;
+        let ended = sub.run(&cx, &task, &execution).await;
+        sub_agent::value(&tree.close(ended, told).await?)
     }
 
     /// What the task of a worker runs.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use harn_agent::lifecycle::{Life, Mode, Outcome, Record, TranscriptMode};
+use harn_agent::lifecycle::{Execution, Life, Mode, Outcome, Record, TranscriptMode};
 use harn_llm::transcript;
 use harn_value::Value;
 use harn_vm::{Cx, Error, ErrorKind, Result};
@@ -26,14 +26,14 @@ struct Abandoned<'a>(&'a Cx, &'a Rc<Worker>);
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
         let Abandoned(cx, worker) = self;
-        if worker.life() != Life::Running {
-            return;
-        }
         // Whose owner goes on without it, or was stopped, is cancelled. When the program ends, the snapshot says that it
         // was running, and `resume_agent` goes on with it.
         let owner_ended = worker.owner.as_ref().is_some_and(|owner| owner.life() != Life::Running);
-        if owner_ended {
+        if owner_ended && worker.life() == Life::Running {
             worker.change(cx, Record::cancel);
+        }
+        if worker.life() == Life::Cancelled {
+            place::remove_now(cx, &worker.record.borrow().execution);
         }
     }
 }
@@ -66,12 +66,36 @@ async fn work(cx: &Cx, worker: &Rc<Worker>, config: &Value) -> Result<Outcome> {
     };
     // The tree may be gone since the last time.
     place::prepare(cx, &execution).await.map_err(thrown)?;
+    let ended = perform(cx, worker, config, &execution, mode, again).await;
+    // Who is stopped when the program ends goes on some day, in the same tree.
+    if ended.as_ref().is_err_and(|error| !error.is_catchable()) {
+        return ended;
+    }
+    match (ended, place::clean_up(cx, &execution).await) {
+        (ended, Ok(())) => ended,
+        (Ok(_), Err(why)) => Err(thrown(why)),
+        (Err(error), Err(why)) => {
+            place::warn(cx, &why);
+            Err(error)
+        }
+    }
+}
+
+/// Does what a worker is for, under its terms.
+async fn perform(
+    cx: &Cx,
+    worker: &Rc<Worker>,
+    config: &Value,
+    execution: &Execution,
+    mode: Mode,
+    again: bool,
+) -> Result<Outcome> {
     let mut inputs = worker.record.borrow().inputs();
     if again && !inputs.transcript.is_null() {
         inputs.transcript = carried(cx, worker, &inputs.transcript).await?;
     }
     let callers = worker.callers.borrow().clone();
-    let terms = Terms::open(cx, &worker.limits, &execution, Some(worker.depth), &callers);
+    let terms = Terms::open(cx, &worker.limits, execution, Some(worker.depth), &callers);
     let outcome = match mode {
         Mode::SubAgent => {
             let parent = worker.record.borrow().lineage.parent_session_id.clone();
@@ -104,7 +128,6 @@ async fn work(cx: &Cx, worker: &Rc<Worker>, config: &Value) -> Result<Outcome> {
         Mode::Workflow => workflow(cx, worker, config, &inputs).await?,
     };
     drop(terms);
-    place::clean_up(cx, &execution).await.map_err(thrown)?;
     Ok(outcome)
 }
 

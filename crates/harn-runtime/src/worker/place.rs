@@ -8,7 +8,7 @@ use std::rc::Rc;
 use harn_agent::lifecycle::{Cleanup, Execution, Worktree};
 use harn_stdlib::state_place;
 use harn_system::{Command, Finished, Layer, PeerRequest, Refusal, System, SystemExt, Waiting};
-use harn_vm::Cx;
+use harn_vm::{Cx, Error};
 
 /// Another working directory and environment over a system.
 struct Place {
@@ -113,17 +113,123 @@ pub(crate) async fn prepare(cx: &Cx, execution: &Execution) -> Result<(), String
     made.map_err(|why| format!("execution.worktree: {why}"))
 }
 
+/// The working tree of work that runs. However the work ends, a tree that is to be removed then is removed: with git when
+/// there is time for it, else at once, when the task is stopped. The end of the process leaves it to whoever goes on.
+pub(crate) struct Tree {
+    cx: Cx,
+    execution: Execution,
+    /// How many deadlines held when the work began.
+    deadlines: usize,
+    /// Whether a stop removes it.
+    armed: bool,
+}
+
+impl Tree {
+    /// Makes the tree when it is not there; see [`prepare`].
+    ///
+    /// # Errors
+    /// What git says.
+    pub(crate) async fn make(cx: &Cx, execution: &Execution) -> Result<Tree, String> {
+        let path = removed_later(execution);
+        let there = path.is_some_and(|path| cx.system().exists(path));
+        let (cx, deadlines) = (cx.clone(), cx.task().deadline_count());
+        let mut tree = Tree { cx, execution: execution.clone(), deadlines, armed: !there };
+        if let Err(why) = prepare(&tree.cx, execution).await {
+            // What git could not finish is not left lying about; what was there before is not touched.
+            if tree.armed {
+                remove_now(&tree.cx, execution);
+            }
+            tree.armed = false;
+            return Err(why);
+        }
+        tree.armed = true;
+        Ok(tree)
+    }
+
+    /// Ends the work: removes the tree when it is to be removed. The work's own error comes before one of git.
+    ///
+    /// # Errors
+    /// That of the work, else what git says.
+    pub(crate) async fn close<T>(
+        mut self,
+        ended: harn_vm::Result<T>,
+        told: impl Fn(String) -> Error,
+    ) -> harn_vm::Result<T> {
+        let cleaned = clean_up(&self.cx, &self.execution).await;
+        self.armed = cleaned.is_err();
+        match (ended, cleaned) {
+            (ended, Ok(())) => ended,
+            (Ok(_), Err(why)) => Err(told(why)),
+            (Err(error), Err(why)) => {
+                warn(&self.cx, &why);
+                Err(error)
+            }
+        }
+    }
+
+    /// The work goes on elsewhere, with its tree.
+    pub(crate) fn hand_on(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let task = self.cx.task();
+        if self.armed && (task.is_aborted() || task.interrupted_since(self.deadlines)) {
+            remove_now(&self.cx, &self.execution);
+        }
+    }
+}
+
+/// Tells what could not be cleaned up.
+pub(crate) fn warn(cx: &Cx, why: &str) {
+    cx.system().write_err(&format!("[harn] warning: execution.worktree: {why}\n"));
+}
+
+/// The folder of a working tree that is removed in the end.
+fn removed_later(execution: &Execution) -> Option<&Path> {
+    let tree = execution.worktree.as_ref().filter(|tree| tree.cleanup == Cleanup::Remove)?;
+    tree.path.as_deref().map(Path::new)
+}
+
 /// Removes the working tree, when it is to be removed. Its branch stays, so that commits are not lost.
 ///
 /// # Errors
 /// What git says.
 pub(crate) async fn clean_up(cx: &Cx, execution: &Execution) -> Result<(), String> {
-    let Some(tree) = execution.worktree.as_ref().filter(|tree| tree.cleanup == Cleanup::Remove) else {
+    let (Some(path), Some(tree)) = (removed_later(execution), &execution.worktree) else { return Ok(()) };
+    if !cx.system().exists(path) {
         return Ok(());
-    };
-    let Some(path) = &tree.path else { return Ok(()) };
-    git(cx, tree, &["worktree", "remove", "--force", path]).await
+    }
+    git(cx, tree, &["worktree", "remove", "--force", &path.to_string_lossy()]).await
 }
+
+/// As [`clean_up`] where nothing can be waited for: a task that was stopped starts no program any more. Only what git itself
+/// calls a working tree beside its repository is removed.
+pub(crate) fn remove_now(cx: &Cx, execution: &Execution) {
+    let Some(path) = removed_later(execution) else { return };
+    let system = cx.system();
+    let link = path.join(".git");
+    if !system.is_file(&link) {
+        return;
+    }
+    let Ok(text) = system.read_text(&link, MAX_LINK) else { return };
+    let Some(entry) = text.strip_prefix("gitdir: ").map(|entry| PathBuf::from(entry.trim_end())) else {
+        return;
+    };
+    if entry.parent().and_then(Path::file_name).is_none_or(|name| name != "worktrees") {
+        return;
+    }
+    for gone in [path, &entry] {
+        if let Err(error) = system.remove(gone).or_else(|_| system.remove(gone)) {
+            warn(cx, &format!("{} cannot be removed: {error}", gone.display()));
+        }
+    }
+}
+
+/// The largest file that says where the repository of a working tree is.
+const MAX_LINK: u64 = 16 << 10;
 
 async fn git(cx: &Cx, tree: &Worktree, arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new("git");

@@ -18,7 +18,7 @@ use crate::llm_embedder::new_id;
 use crate::policy::depth;
 use crate::session::Sessions;
 use crate::worker::handlers::{lost, with_handlers};
-use crate::worker::place;
+use crate::worker::place::{self, Tree};
 use crate::worker::registry::{Worker, Workers};
 use crate::worker::terms::Limits;
 
@@ -75,7 +75,7 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
     let mut execution =
         Execution::from_option(&to_json(&entry(&start.limits, "execution")), &id).map_err(told)?;
     place::settle(cx, &mut execution, &id).map_err(told)?;
-    place::prepare(cx, &execution).await.map_err(told)?;
+    let tree = Tree::make(cx, &execution).await.map_err(told)?;
     let owner = workers.running.current(cx);
     let session = cx.state::<Sessions>().running(cx).map(|running| running.session.id.clone());
     let lineage = Lineage {
@@ -111,7 +111,11 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
         record.snapshot_path = Some(path.to_string_lossy().into_owned());
     }
     let worker = Rc::new(Worker::new(record, start.config, limits, depth(cx), owner));
-    worker.save(cx).map_err(told)?;
+    if let Err(why) = worker.save(cx) {
+        return tree.close(Err(told(why)), told).await;
+    }
+    // From here on the tree is the worker's.
+    tree.hand_on();
     workers.add(worker.clone());
     worker.announce(cx, Update::Spawned);
     launch(cx, &worker);
