@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use harn_agent::AgentLoop;
 use harn_agent::daemon::Queue;
 use harn_agent::lifecycle::{Execution, Life, without_functions};
 use harn_agent::policy::Policy;
@@ -27,7 +28,7 @@ use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::driver::run_kept;
 use crate::llm_embedder::{new_id, notice_keys};
 use crate::policy::depth;
-use crate::rest::{Keeper, write};
+use crate::rest::{Keeper, Resumed, SnapshotFile, history_of, write};
 use crate::worker::handlers::{lost, with_handlers};
 use crate::worker::start::spawn_owned;
 use crate::worker::terms::{Limits, Terms};
@@ -190,10 +191,15 @@ impl Daemon {
         from_json(&out)
     }
 
-    /// The latest snapshot, with the queue as it is now.
-    pub(crate) fn snapshot(&self) -> Value {
-        let mut out = match &*self.snapshot.borrow() {
-            Json::Object(map) => map.clone(),
+    /// The latest snapshot, whole, with the queue as it is now.
+    ///
+    /// # Errors
+    /// What is beside its file cannot be read.
+    pub(crate) fn snapshot(&self) -> Result<Value> {
+        let kept = self.snapshot.borrow().clone();
+        let whole = Resumed::complete(&*self.system, self.snapshot_path(), kept);
+        let mut out = match whole.map_err(|why| thrown(format!("daemon_snapshot: {why}")))?.snapshot {
+            Json::Object(map) => map,
             _ => serde_json::Map::new(),
         };
         let meta = self.meta.borrow();
@@ -204,7 +210,7 @@ impl Daemon {
             "queued_event_count": queue.len(), "event_queue_capacity": queue.capacity(),
         });
         out.extend(more.as_object().cloned().unwrap_or_default());
-        from_json(&Json::Object(out))
+        Ok(from_json(&Json::Object(out)))
     }
 
     /// Adds an event, and hands it over at once when the daemon rests.
@@ -293,11 +299,11 @@ impl Daemon {
 }
 
 /// The loop's side of a daemon.
-struct Kept(Rc<Daemon>);
+struct Kept(Rc<Daemon>, SnapshotFile);
 
 impl Keeper for Kept {
-    fn keep(&self, cx: &Cx, mut snapshot: Json, done: bool) -> Result<()> {
-        let daemon = &self.0;
+    fn keep(&self, cx: &Cx, agent: &AgentLoop, state: &str, done: bool) -> Result<()> {
+        let Kept(daemon, file) = self;
         let last = daemon.snapshot.borrow()["last_event_seq"].as_u64().unwrap_or(0);
         // Handed over and not given to the loop: its turn is still to come.
         let done = done && daemon.handed.get();
@@ -305,10 +311,9 @@ impl Keeper for Kept {
             Some(event) if done => event.seq,
             _ => last,
         };
-        snapshot["last_event_seq"] = now.into();
         // This is the moment at which the event counts as delivered.
-        write(&*daemon.system, &daemon.snapshot_path(), &snapshot)
-            .map_err(|why| thrown(format!("daemon: {why}")))?;
+        let snapshot = file.save(cx, agent, state, |snapshot| snapshot["last_event_seq"] = now.into());
+        let snapshot = snapshot.map_err(|why| thrown(format!("daemon: {why}")))?;
         *daemon.snapshot.borrow_mut() = snapshot;
         if done && daemon.meta.borrow_mut().queue.complete().is_some() {
             daemon.note_meta();
@@ -317,6 +322,10 @@ impl Keeper for Kept {
         daemon.idle.set(true);
         daemon.changed.notify_waiters();
         cx.hand_over_output()
+    }
+
+    fn goes_on_from(&self, read: &Resumed) {
+        self.1.goes_on_from(read);
     }
 
     fn is_open(&self) -> bool {
@@ -447,7 +456,10 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
             )));
         }
         // What the earlier one has said is not this one's.
-        let _ = system.remove(&folder.join("daemon.json"));
+        let file = folder.join("daemon.json");
+        for gone in [history_of(&file), file] {
+            let _ = system.remove(&gone);
+        }
     }
     let options = Value::from(options);
     let (kept, mut closures) = without_functions(&to_json(&options));
@@ -542,6 +554,7 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
         return Err(told(format!("daemon '{named}' is already running")));
     };
     let (mut meta, snapshot) = read(&*system, &folder).map_err(told)?;
+    Resumed::complete(&*system, folder.join("daemon.json"), snapshot.clone()).map_err(told)?;
     meta.queue.settle(snapshot["last_event_seq"].as_u64().unwrap_or(0));
     let options = match known.filter(|known| known.id() == meta.id && known.limits.commands.is_empty()) {
         Some(known) => known.options.clone(),
@@ -604,8 +617,9 @@ pub(crate) async fn job(cx: &Cx, id: &str, options: &Value) {
         options.insert("resume_path", &*daemon.snapshot_path().to_string_lossy());
     }
     let terms = Terms::open(cx, &daemon.limits, &Execution::default(), Some(daemon.depth), &daemon.callers);
-    let keeper: Rc<dyn Keeper> = Rc::new(Kept(daemon.clone()));
-    let ended = run_kept(cx, &Value::str(&task), &system, &options.into(), Some(keeper)).await;
+    let file = SnapshotFile::new(daemon.system.clone(), daemon.snapshot_path());
+    let keeper: Rc<dyn Keeper> = Rc::new(Kept(daemon.clone(), file));
+    let ended = run_kept(cx, &Value::str(&task), &system, &options.into(), keeper).await;
     drop(terms);
     match ended {
         Ok(ended) => {

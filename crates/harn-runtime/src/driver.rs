@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, Archive, Look, LoopConfig, LoopError, ModelCall, Moment,
-    PermissionQuestion, SkillHook, Step, ToolReply, ToolRun, ToolStatus,
+    AgentEvent, AgentLoop, Answer, Archive, Look, LoopError, ModelCall, Moment, PermissionQuestion,
+    SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::transcript::extra_events;
 use harn_llm::{Call, Category, Conversation, LlmRuntime};
@@ -34,7 +34,7 @@ use crate::mcp::LoopServers;
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::rest::{self, FileKeeper, Keeper};
-use crate::session::{Scope, Session, Sessions};
+use crate::session::{Note, Scope, Session, Sessions};
 use crate::session_store;
 use crate::template_state::{LlmBinding, OpenContext};
 use setup::{check_surface, command_policies, context_window, handlers, surface_of};
@@ -86,7 +86,16 @@ struct Driver {
 /// # Errors
 /// Wrong options, a model call that fails for good, or what a callback throws.
 pub(crate) async fn run(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Value> {
-    Ok(from_json(&run_loop(cx, prompt, system, given).await?.result))
+    let place = Place { keeper: None, joins: true };
+    Ok(from_json(&run_in(cx, prompt, system, given, place).await?.result))
+}
+
+/// What a loop is a part of.
+struct Place {
+    /// Who keeps the snapshots of a daemon that somebody has a handle of.
+    keeper: Option<Rc<dyn Keeper>>,
+    /// Without a session of its own it goes on with that of the loop around it.
+    joins: bool,
 }
 
 /// How a loop ended.
@@ -104,7 +113,7 @@ pub(crate) struct Ended {
 /// # Errors
 /// As [`run`].
 pub(crate) async fn run_loop(cx: &Cx, prompt: &Value, system: &Value, given: &Value) -> Result<Ended> {
-    run_kept(cx, prompt, system, given, None).await
+    run_in(cx, prompt, system, given, Place { keeper: None, joins: false }).await
 }
 
 /// As [`run_loop`] for a daemon that somebody keeps.
@@ -116,10 +125,14 @@ pub(crate) async fn run_kept(
     prompt: &Value,
     system: &Value,
     given: &Value,
-    keeper: Option<Rc<dyn Keeper>>,
+    keeper: Rc<dyn Keeper>,
 ) -> Result<Ended> {
+    run_in(cx, prompt, system, given, Place { keeper: Some(keeper), joins: false }).await
+}
+
+async fn run_in(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Ended> {
     // In boxes: a loop waits long, and what was only needed to begin it is gone by then.
-    let mut begun = Box::pin(begin(cx, prompt, system, given, keeper)).await?;
+    let mut begun = Box::pin(begin(cx, prompt, system, given, place)).await?;
     let Begun { driver, agent, llm, .. } = &mut *begun;
     driver.drive(agent, llm).await
 }
@@ -137,13 +150,8 @@ struct Begun {
 }
 
 /// Reads the arguments of a loop, and puts in force what they say.
-async fn begin(
-    cx: &Cx,
-    prompt: &Value,
-    system: &Value,
-    given: &Value,
-    keeper: Option<Rc<dyn Keeper>>,
-) -> Result<Box<Begun>> {
+async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Place) -> Result<Box<Begun>> {
+    let Place { keeper, joins } = place;
     let llm = runtime(cx);
     let mut call_options = CallOptions::new(cx, given);
     llm.notice_slips(&call_options.json, harn_agent::config::OPTIONS);
@@ -165,23 +173,33 @@ async fn begin(
         reminders.select(config.options.get("reminders").unwrap_or(&Json::Null)).or_throw()?;
     config.context_window = context_window(&llm, &providers, route.as_ref().ok());
     config.compaction.fit(config.context_window);
-    let session = match &config.session_id {
-        Some(id) if session_store::always(cx) => session_store::open(cx, id).await?,
-        Some(id) => sessions.named(id),
-        None => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
+    let around = sessions.running(cx);
+    let joined = around.as_ref().filter(|_| joins && !sessions.is_telling(cx));
+    let session = match (&config.session_id, joined) {
+        (Some(id), _) if session_store::always(cx) => session_store::open(cx, id).await?,
+        (Some(id), _) => sessions.named(id),
+        (None, Some(around)) => around.session.clone(),
+        (None, None) => Sessions::unnamed(format!("agent_session_{}", new_id(cx.vm()))),
     };
+    // A session that has a name is kept for the loops behind this one.
+    let named = config.session_id.is_some() || joined.is_some_and(|around| around.named);
+    let joined = around.is_some_and(|around| Rc::ptr_eq(&around.session, &session));
+    config.session_id = Some(session.id.clone());
     let kept = keeper.is_some();
     let keeper = config.daemon.as_ref().map(|daemon| {
         let file = || Rc::new(FileKeeper::new(cx, daemon.snapshot_path())) as Rc<dyn Keeper>;
         keeper.unwrap_or_else(file)
     });
     let resumed = rest::resumed(cx, &config)?;
+    if let (Some(keeper), Some(read)) = (&keeper, &resumed) {
+        keeper.goes_on_from(read);
+    }
     let mut stored = None;
-    if resumed.is_some() && config.session_id.is_some() {
+    if resumed.is_some() && named {
         // What was said is in the snapshot.
         session.history.borrow_mut().messages = Conversation::new();
         stored = Some(0);
-    } else if config.session_id.is_some() {
+    } else if named {
         config.skills.carried = session.carried_skills();
         let mut history = session.history.borrow().messages.clone();
         stored = Some(history.len());
@@ -192,8 +210,8 @@ async fn begin(
     let tools = entry(given, "tools");
     let callback =
         |keys: [&str; 2]| keys.iter().map(|key| entry(given, key)).find(is_callable).unwrap_or_default();
-    let listener = Rc::new(Listener::new(cx, &session));
-    let scope = LoopScope::open(cx, &session, &config, &tools);
+    let listener = Rc::new(Listener::new(cx, &session, joined));
+    let scope = LoopScope::open(cx, &session, Part { named, joined }, &tools);
     let commands = command_policies(cx, given)?;
     let in_force = crate::policy::limit(cx, &mut config, given, &session)?;
     let driver = Driver {
@@ -226,8 +244,10 @@ async fn begin(
     let context = OpenContext::new(cx, llm.clone());
     let watch = config.daemon.as_ref().map(|daemon| daemon.watch_paths.clone()).unwrap_or_default();
     let mut agent = AgentLoop::new(config);
-    if let Some(snapshot) = resumed {
-        agent.restore(&snapshot, kept).map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))?;
+    if let Some(read) = resumed {
+        agent
+            .restore(&read.snapshot, kept)
+            .map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))?;
     }
     agent.watch_from(rest::observe(cx, &watch)?);
     Ok(Box::new(Begun {
@@ -242,26 +262,39 @@ async fn begin(
     }))
 }
 
+/// What a loop is to its session.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The session is kept when the loop is over.
+    named: bool,
+    /// The loop around it is one of the session, too.
+    joined: bool,
+}
+
 /// A running loop. Dropping it forgets what only it could ask for, also when the loop is cancelled.
 struct LoopScope {
     cx: Cx,
     _scope: Scope,
-    unnamed: Option<Rc<Session>>,
+    session: Rc<Session>,
+    part: Part,
+    /// What was left for the loop around it.
+    notes: Vec<Note>,
 }
 
 impl LoopScope {
-    fn open(cx: &Cx, session: &Rc<Session>, config: &LoopConfig, tools: &Value) -> LoopScope {
-        let named = config.session_id.is_some();
+    fn open(cx: &Cx, session: &Rc<Session>, part: Part, tools: &Value) -> LoopScope {
         let tools = harn_agent::registry::is_registry(tools).then(|| tools.clone());
-        let scope = Scope::open(cx, session, named, tools);
-        LoopScope { cx: cx.clone(), _scope: scope, unnamed: (!named).then(|| session.clone()) }
+        let scope = Scope::open(cx, session, part.named, part.joined, tools);
+        let notes = if part.joined { session.take_notes() } else { Vec::new() };
+        LoopScope { cx: cx.clone(), _scope: scope, session: session.clone(), part, notes }
     }
 }
 
 impl Drop for LoopScope {
     fn drop(&mut self) {
-        if let Some(session) = &self.unnamed {
-            self.cx.state::<Reminders>().forget(&session.id);
+        self.session.give_back(std::mem::take(&mut self.notes));
+        if !self.part.named && !self.part.joined {
+            self.cx.state::<Reminders>().forget(&self.session.id);
         }
     }
 }
@@ -309,7 +342,15 @@ impl Driver {
                     if let Some(keeper) = &self.keeper {
                         keeper.begins();
                     }
-                    self.call_model(agent, call).await?
+                    // Turns that are over belong to the session whatever becomes of the call; a prompt that was never
+                    // answered does not.
+                    if self.iteration.get() > 0 {
+                        self.keep(agent);
+                        Box::pin(session_store::flush(&self.cx, &self.session)).await?;
+                    }
+                    let answer = self.call_model(agent, call).await?;
+                    self.keep(agent);
+                    answer
                 }
                 Step::Rest(rest) => match &self.keeper {
                     Some(keeper) => Answer::Rested(
@@ -331,10 +372,11 @@ impl Driver {
             Box::pin(self.publish(agent)).await?;
             taken.map_err(|e| broken(&e))?;
         }
+        self.keep(agent);
         self.end_turn().await?;
         if let Some(keeper) = &self.keeper {
             let status = agent.status().map_or("active", |status| status.as_str());
-            keeper.keep(&self.cx, rest::snapshot(&self.cx, agent, status), agent.is_turn_completed())?;
+            keeper.keep(&self.cx, agent, status, agent.is_turn_completed())?;
         }
         let duration = millis(self.cx.system().monotonic().saturating_sub(started));
         let result = self.with_reminders(agent, |agent| agent.outcome(duration, &|| new_id(self.cx.vm())));
@@ -461,8 +503,12 @@ impl Driver {
         }
     }
 
-    /// Lets the session keep what was said since the last time.
+    /// Lets the session keep what was said since the last time. A turn whose tools run is kept when they are answered: what
+    /// others say in the session meanwhile must not stand between calls and results.
     fn keep(&self, agent: &AgentLoop) {
+        if agent.is_in_tool_turn() {
+            return;
+        }
         let kept = self.stored.get().map(|stored| self.session.keep(agent.messages(), stored));
         self.stored.set(kept);
     }

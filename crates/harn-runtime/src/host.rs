@@ -74,7 +74,7 @@ impl HostInbox {
 
     fn is_for(message: &Message, listener: &Listener) -> bool {
         match &message.session {
-            Some(id) => *id == listener.session.id,
+            Some(id) => listener.first && *id == listener.session.id,
             None => listener.outermost,
         }
     }
@@ -103,13 +103,15 @@ pub(crate) struct Listener {
     session: Rc<Session>,
     /// No other loop runs around it: what is for nobody in particular is for it.
     outermost: bool,
+    /// The loop around it is no loop of the session: what is for the session is for it.
+    first: bool,
 }
 
 impl Listener {
-    /// Listens for a loop that is about to open its scope.
-    pub(crate) fn new(cx: &Cx, session: &Rc<Session>) -> Listener {
+    /// Listens for a loop that is about to open its scope; `joined` when the loop around it is one of the same session.
+    pub(crate) fn new(cx: &Cx, session: &Rc<Session>, joined: bool) -> Listener {
         let outermost = cx.state::<Sessions>().running(cx).is_none();
-        Listener { inbox: host_inbox(cx.vm()), session: session.clone(), outermost }
+        Listener { inbox: host_inbox(cx.vm()), session: session.clone(), outermost, first: !joined }
     }
 
     /// Gives the loop what was said to it.

@@ -1,10 +1,12 @@
 //! What a loop that rests needs of the world: somebody who keeps its snapshots, waits, files to look at.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use harn_agent::daemon::history::{self, Earlier, Marks};
 use harn_agent::{AgentLoop, Look, LoopConfig, Rest};
 use harn_stdlib::timestamp_now;
 use harn_system::{Refusal, System, SystemExt};
@@ -19,10 +21,16 @@ use crate::llm_embedder::new_id;
 /// The largest snapshot that is read: 256 MiB.
 const MAX_SNAPSHOT: u64 = 256 << 20;
 
+/// The largest history beside a snapshot that is read: 4 GiB.
+const MAX_HISTORY: u64 = 4 << 30;
+
 /// Who a daemon's loop belongs to.
 pub(crate) trait Keeper {
-    /// Keeps a snapshot. `done` tells that the turn in front of it was completed.
-    fn keep(&self, cx: &Cx, snapshot: Json, done: bool) -> Result<()>;
+    /// Keeps a snapshot of the loop, where `state` is the word for how it stands. `done` tells that the turn in front of it was
+    /// completed.
+    fn keep(&self, cx: &Cx, agent: &AgentLoop, state: &str, done: bool) -> Result<()>;
+    /// The loop goes on from a snapshot.
+    fn goes_on_from(&self, read: &Resumed);
     /// Whether messages can come.
     fn is_open(&self) -> bool;
     /// Whether one waits.
@@ -35,19 +43,159 @@ pub(crate) trait Keeper {
     fn begins(&self);
 }
 
-/// The keeper of a loop that nobody has a handle of: a file.
-pub(crate) struct FileKeeper {
-    /// Where snapshots go.
-    pub(crate) path: Option<PathBuf>,
+/// The file of a loop's snapshots, with what is beside it.
+pub(crate) struct SnapshotFile {
+    path: PathBuf,
     /// What the one who started the loop may use.
-    pub(crate) system: Rc<dyn System>,
+    system: Rc<dyn System>,
+    /// What is in the file beside it, and how much of that file.
+    marks: Cell<Marks>,
+    bytes: Cell<u64>,
 }
+
+impl SnapshotFile {
+    /// The file at a path.
+    pub(crate) fn new(system: Rc<dyn System>, path: PathBuf) -> SnapshotFile {
+        SnapshotFile { path, system, marks: Cell::default(), bytes: Cell::default() }
+    }
+
+    /// The loop goes on from a snapshot: when it is that of this file, what is beside it stays.
+    pub(crate) fn goes_on_from(&self, read: &Resumed) {
+        if read.path == self.path {
+            self.marks.set(read.marks);
+            self.bytes.set(read.bytes);
+        }
+    }
+
+    /// Writes a snapshot in one step, and returns what is in the file. `amend` adds to it.
+    ///
+    /// # Errors
+    /// A text that names the file.
+    pub(crate) fn save(
+        &self,
+        cx: &Cx,
+        agent: &AgentLoop,
+        state: &str,
+        amend: impl FnOnce(&mut Json),
+    ) -> std::result::Result<Json, String> {
+        let mut marks = self.marks.get();
+        let mut snapshot = agent.daemon_snapshot(state, &timestamp_now(cx), &|| new_id(cx.vm()), &marks);
+        amend(&mut snapshot);
+        let mut bytes = self.bytes.get();
+        if let Some(line) = history::move_out(&mut snapshot) {
+            bytes = self.append(&line)?;
+            marks.add(&line);
+        }
+        if bytes > 0 {
+            let file = history_of(&self.path);
+            let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            snapshot["earlier"] = json!(Earlier { file, bytes });
+        }
+        write(&*self.system, &self.path, &snapshot)?;
+        // Only now does it count: until then the old snapshot says how much of the other file belongs to it.
+        self.marks.set(marks);
+        self.bytes.set(bytes);
+        Ok(snapshot)
+    }
+
+    /// Adds a line to the file beside the snapshot, and returns how long that is then.
+    fn append(&self, line: &Json) -> std::result::Result<u64, String> {
+        let path = history_of(&self.path);
+        let wrong = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+        let (system, known) = (&self.system, self.bytes.get());
+        let line = line.to_string() + "\n";
+        let there = system.facts(&path).map_or(0, |facts| facts.size);
+        if known == 0 || there != known {
+            // What a process left there that died before its snapshot said so.
+            let mut whole = match known {
+                0 => Vec::new(),
+                _ => system.read(&path, MAX_HISTORY).map_err(wrong)?,
+            };
+            if (whole.len() as u64) < known {
+                return Err(format!("cannot write {}: its beginning is missing", path.display()));
+            }
+            whole.truncate(usize::try_from(known).unwrap_or(usize::MAX));
+            whole.extend_from_slice(line.as_bytes());
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                system.make_dirs(folder).map_err(wrong)?;
+            }
+            system.replace(&path, &whole).map_err(wrong)?;
+        } else {
+            system.append(&path, line.as_bytes()).map_err(wrong)?;
+        }
+        Ok(known + line.len() as u64)
+    }
+}
+
+/// The file beside a snapshot.
+pub(crate) fn history_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".history");
+    path.with_file_name(name)
+}
+
+/// A snapshot that a loop goes on from, whole.
+pub(crate) struct Resumed {
+    path: PathBuf,
+    /// What it says.
+    pub(crate) snapshot: Json,
+    marks: Marks,
+    bytes: u64,
+}
+
+impl Resumed {
+    /// Reads a snapshot, and what is beside it.
+    ///
+    /// # Errors
+    /// A text that names the file that cannot be read.
+    pub(crate) fn read(system: &dyn System, path: PathBuf) -> std::result::Result<Resumed, String> {
+        let wrong = |why: String| format!("cannot read {}: {why}", path.display());
+        let text = system.read_text(&path, MAX_SNAPSHOT).map_err(|e| wrong(e.to_string()))?;
+        let snapshot = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        Resumed::complete(system, path, snapshot)
+    }
+
+    /// Puts what is beside a snapshot back into it.
+    ///
+    /// # Errors
+    /// As [`Resumed::read`].
+    pub(crate) fn complete(
+        system: &dyn System,
+        path: PathBuf,
+        mut snapshot: Json,
+    ) -> std::result::Result<Resumed, String> {
+        let wrong = |path: &Path, why: String| format!("cannot read {}: {why}", path.display());
+        let Some(earlier) = Earlier::of(&snapshot).map_err(|why| wrong(&path, why))? else {
+            return Ok(Resumed { path, snapshot, marks: Marks::default(), bytes: 0 });
+        };
+        let beside = path.with_file_name(&earlier.file);
+        let bytes = system.read(&beside, MAX_HISTORY).map_err(|e| wrong(&beside, e.to_string()))?;
+        let own = usize::try_from(earlier.bytes).ok().and_then(|len| bytes.get(..len));
+        let Some(own) = own else {
+            let text =
+                format!("it has {} bytes, and the snapshot beside it needs {}", bytes.len(), earlier.bytes);
+            return Err(wrong(&beside, text));
+        };
+        let mut marks = Marks::default();
+        let mut lines = Vec::new();
+        for line in own.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let line: Json = serde_json::from_slice(line).map_err(|e| wrong(&beside, e.to_string()))?;
+            marks.add(&line);
+            lines.push(line);
+        }
+        history::put_back(&mut snapshot, lines).map_err(|why| wrong(&beside, why))?;
+        Ok(Resumed { path, snapshot, marks, bytes: earlier.bytes })
+    }
+}
+
+/// The keeper of a loop that nobody has a handle of: a file, when it names one.
+pub(crate) struct FileKeeper(Option<SnapshotFile>);
 
 impl FileKeeper {
     /// The keeper of a file that the running task names.
     pub(crate) fn new(cx: &Cx, path: Option<&str>) -> FileKeeper {
         let system = cx.system();
-        FileKeeper { path: path.map(|path| system.work_dir().join(path)), system }
+        FileKeeper(path.map(|path| SnapshotFile::new(system.clone(), system.work_dir().join(path))))
     }
 }
 
@@ -55,22 +203,25 @@ impl FileKeeper {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn resumed(cx: &Cx, config: &LoopConfig) -> Result<Option<Json>> {
+pub(crate) fn resumed(cx: &Cx, config: &LoopConfig) -> Result<Option<Resumed>> {
     let Some(path) = config.daemon.as_ref().and_then(|daemon| daemon.resume_path.as_deref()) else {
         return Ok(None);
     };
     let system = cx.system();
-    let read = system.read_text(&system.work_dir().join(path), MAX_SNAPSHOT).map_err(|e| e.to_string());
-    let read = read.and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()));
-    read.map(Some).map_err(|why| thrown(format!("agent_loop: resume_path: cannot read {path}: {why}")))
+    let read = Resumed::read(&*system, system.work_dir().join(path));
+    read.map(Some).map_err(|why| thrown(format!("agent_loop: resume_path: {why}")))
 }
 
 impl Keeper for FileKeeper {
-    fn keep(&self, _cx: &Cx, snapshot: Json, _done: bool) -> Result<()> {
-        match &self.path {
-            Some(path) => write(&*self.system, path, &snapshot)
-                .map_err(|why| thrown(format!("agent_loop: persist_path: {why}"))),
-            None => Ok(()),
+    fn keep(&self, cx: &Cx, agent: &AgentLoop, state: &str, _done: bool) -> Result<()> {
+        let Some(file) = &self.0 else { return Ok(()) };
+        let saved = file.save(cx, agent, state, |_| {});
+        saved.map(drop).map_err(|why| thrown(format!("agent_loop: persist_path: {why}")))
+    }
+
+    fn goes_on_from(&self, read: &Resumed) {
+        if let Some(file) = &self.0 {
+            file.goes_on_from(read);
         }
     }
 
@@ -109,11 +260,6 @@ pub(crate) fn write(
         .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-/// The snapshot of a loop.
-pub(crate) fn snapshot(cx: &Cx, agent: &AgentLoop, state: &str) -> Json {
-    agent.daemon_snapshot(state, &timestamp_now(cx), &|| new_id(cx.vm()))
-}
-
 /// When watched files were changed last.
 ///
 /// # Errors
@@ -146,7 +292,7 @@ pub(crate) async fn rest(
     rest: &Rest,
 ) -> Result<Look> {
     if rest.first {
-        keeper.keep(cx, snapshot(cx, agent, "idle"), true)?;
+        keeper.keep(cx, agent, "idle", true)?;
     }
     if rest.heard {
         return Ok(Look { can_wake: true, ..Look::default() });

@@ -114,6 +114,7 @@ impl Session {
             return;
         }
         let told = from_json(&event.to_json(&self.id));
+        let _telling = Telling::begin(cx);
         for listener in &listeners {
             if let Err(error) = cx.call(listener, [told.clone()]).await {
                 cx.system().write_err(&format!("[harn] warning: agent_subscribe: {error}\n"));
@@ -130,6 +131,11 @@ impl Session {
     /// Takes what was left for the transcript.
     pub(crate) fn take_notes(&self) -> Vec<Note> {
         std::mem::take(&mut self.notes.borrow_mut())
+    }
+
+    /// Puts back what was taken, in front of what came since.
+    pub(crate) fn give_back(&self, notes: Vec<Note>) {
+        self.notes.borrow_mut().splice(0..0, notes);
     }
 
     /// Leaves an event for those who listen, to be told by a task of the session.
@@ -196,8 +202,30 @@ impl Session {
 pub(crate) struct Running {
     /// The loop's session.
     pub(crate) session: Rc<Session>,
+    /// Whether the session is kept when the loop is over.
+    pub(crate) named: bool,
     /// The registry that `tool_ref` looks at.
     pub(crate) tools: RefCell<Option<Value>>,
+}
+
+/// Somebody is told of an event. A loop that a listener runs is none of the session: it would be told of itself.
+struct Telling {
+    sessions: Rc<Sessions>,
+    token: u64,
+}
+
+impl Telling {
+    fn begin(cx: &Cx) -> Telling {
+        let sessions = cx.state::<Sessions>();
+        let token = sessions.telling.open(cx, sessions.running(cx).map(|running| running.session.id.clone()));
+        Telling { sessions, token }
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.sessions.telling.close(self.token);
+    }
 }
 
 /// The sessions of a program.
@@ -207,6 +235,8 @@ pub(crate) struct Sessions {
     /// Requests so far.
     clock: Cell<u64>,
     running: TaskScope<Rc<Running>>,
+    /// The loop whose listeners are told something.
+    telling: TaskScope<Option<String>>,
     /// Tools that loops are being run with.
     pub(crate) tools: RefCell<Vec<WeakTools>>,
     /// Histories that loops have begun with.
@@ -283,6 +313,12 @@ impl Sessions {
         self.running.current(cx)
     }
 
+    /// Whether a listener of the running loop is at work.
+    pub(crate) fn is_telling(&self, cx: &Cx) -> bool {
+        let running = self.running(cx).map(|running| running.session.id.clone());
+        running.is_some() && self.telling.current(cx) == Some(running)
+    }
+
     /// The registry in force for the running task.
     pub(crate) fn tools(&self, cx: &Cx) -> Option<Value> {
         match self.running(cx) {
@@ -305,27 +341,33 @@ pub(crate) struct Scope {
     sessions: Rc<Sessions>,
     token: u64,
     session: Rc<Session>,
-    /// A session that goes by a name can be asked for again.
-    named: bool,
+    /// It was the loop that made its session known, and nobody is to find it afterwards.
+    forgets: bool,
 }
 
 impl Scope {
     /// Opens the scope of a loop. Without tools of its own the registry around it stays in force. A session that had no
     /// name before can be asked for by its id while its loop runs.
-    pub(crate) fn open(cx: &Cx, session: &Rc<Session>, named: bool, tools: Option<Value>) -> Scope {
+    pub(crate) fn open(
+        cx: &Cx,
+        session: &Rc<Session>,
+        named: bool,
+        joined: bool,
+        tools: Option<Value>,
+    ) -> Scope {
         let sessions = cx.state::<Sessions>();
         let tools = RefCell::new(tools.or_else(|| sessions.tools(cx)));
-        let running = Running { session: session.clone(), tools };
+        let running = Running { session: session.clone(), named, tools };
         let token = sessions.running.open(cx, Rc::new(running));
         sessions.named.borrow_mut().insert(session.id.clone(), session.clone());
-        Scope { sessions, token, session: session.clone(), named }
+        Scope { sessions, token, session: session.clone(), forgets: !named && !joined }
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
         self.sessions.running.close(self.token);
-        if !self.named {
+        if self.forgets {
             self.sessions.named.borrow_mut().remove(&self.session.id);
         }
     }

@@ -270,7 +270,12 @@ pub(crate) async fn flush(cx: &Cx, session: &Session) -> Result<()> {
         let Some(stored) = &mut *stored else { return Ok(()) };
         let history = session.history.borrow();
         let (messages, info) = (history.messages.clone(), info(session, &history));
-        let same = stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count();
+        // As a rule one list went on from the other: then nothing has to be compared.
+        let same = if stored.messages.is_prefix_of(&messages) {
+            stored.messages.len()
+        } else {
+            stored.messages.iter().zip(messages.iter()).take_while(|(old, new)| old == new).count()
+        };
         let (at_ms, id) = (cx.system().now_ms(), stored.key.clone());
         let mut writes = Vec::new();
         if same < stored.messages.len() {

@@ -5,6 +5,7 @@
 mod common;
 
 mod conformance;
+mod daemon_growth;
 mod effects;
 mod examples;
 mod examples_of_builtins;

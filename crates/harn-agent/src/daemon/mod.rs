@@ -8,6 +8,7 @@
 //! after a crash it forgets exactly what the snapshot has.
 
 mod config;
+pub mod history;
 mod queue;
 
 pub use config::{DaemonConfig, IDLE_WAITS_MS};

@@ -13,6 +13,7 @@ use super::reply::bindings;
 use super::state::{Input, Note, Packed, Phase, Resting};
 use super::{AgentLoop, Delivery, LoopError, Status};
 use crate::daemon::IDLE_WAITS_MS;
+use crate::daemon::history::Marks;
 use crate::event::AgentEvent;
 
 /// What a resting loop asks for: to be saved when it has just come to rest, to wait, and to look whether there is a reason to
@@ -187,19 +188,36 @@ impl AgentLoop {
         self.state.messages.push(message);
     }
 
-    /// Returns what a later process needs to go on. `state` is the word for where the daemon stands.
-    pub fn daemon_snapshot(&self, state: &str, saved_at: &str, ids: &dyn Fn() -> String) -> Json {
+    /// Returns what a later process needs to go on, without what is `earlier` than these marks. `state` is the word for where
+    /// the daemon stands.
+    pub fn daemon_snapshot(
+        &self,
+        state: &str,
+        saved_at: &str,
+        ids: &dyn Fn() -> String,
+        earlier: &Marks,
+    ) -> Json {
         let s = &self.state;
         let event = |note: &Note| {
             let metadata = Some(note.metadata.read()).filter(|m| !m.is_null());
             transcript::event(&note.kind, &note.role, &note.visibility, &note.text, metadata, ids)
         };
-        let events: Vec<Json> = s.notes.iter().map(event).collect();
+        let events: Vec<Json> = s.notes.iter().skip(earlier.events).map(event).collect();
+        let recorded = s.messages.to_json_from(earlier.messages);
+        let seen = match &s.seen {
+            Some(seen) => Json::Array(seen.to_json()),
+            None if earlier.messages == 0 => Json::Array(recorded.clone()),
+            // They are those recorded.
+            None => Json::Null,
+        };
         json!({
             "_type": "daemon_snapshot", "saved_at": saved_at, "daemon_state": state,
-            "visible_messages": self.seen().to_json(), "recorded_messages": s.messages.to_json(),
-            "transcript_summary": s.summary, "transcript_events": events, "total_text": s.text,
-            "total_visible_texts": s.visible, "last_iteration_text": s.turn.text, "all_tools_used": s.tools_used,
+            "visible_messages": seen, "recorded_messages": recorded,
+            "transcript_summary": s.summary, "transcript_events": events,
+            "total_text": s.text.get(earlier.text..).unwrap_or_default(),
+            "total_visible_texts": s.visible.iter().skip(earlier.visible).collect::<Vec<_>>(),
+            "last_iteration_text": s.turn.text,
+            "all_tools_used": s.tools_used.iter().skip(earlier.tools).collect::<Vec<_>>(),
             "successful_tools": s.successful, "rejected_tools": s.rejected, "deferred_user_messages": self.unheard(),
             "total_iterations": s.iterations, "counters": s.counts,
             "idle_backoff_ms": IDLE_WAITS_MS[s.resting.backoff],

@@ -336,6 +336,11 @@ impl AgentLoop {
         &self.state.messages
     }
 
+    /// Returns whether calls of the last reply are not answered yet, to be asked after an answer was given.
+    pub fn is_in_tool_turn(&self) -> bool {
+        matches!(self.state.phase, Phase::Dispatch | Phase::EndTurn)
+    }
+
     /// Returns the settings.
     pub fn config(&self) -> &LoopConfig {
         &self.config

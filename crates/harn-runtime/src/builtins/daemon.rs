@@ -55,7 +55,7 @@ builtins! {
     /// daemon_stop(d)
     /// ```
     State fn daemon_snapshot(cx, daemon: Maybe as "!dict | string") -> "dict" {
-        known(cx, &daemon.0.unwrap_or_default())?.snapshot()
+        known(cx, &daemon.0.unwrap_or_default())?.snapshot()?
     }
 
     /// Stops a daemon when it rests, at the latest after half a second. An event whose turn was not completed by then is the
