@@ -222,6 +222,11 @@ impl Conversation {
         self.to_json_from(0)
     }
 
+    /// Returns the dicts of the first messages.
+    pub fn to_json_to(&self, end: usize) -> Vec<Value> {
+        self.iter().take(end).map(|message| message.to_json()).collect()
+    }
+
     /// Returns the messages from a place on as dicts.
     pub fn to_json_from(&self, start: usize) -> Vec<Value> {
         self.with(|own| own.get(start..).unwrap_or_default().iter().map(|m| m.to_json()).collect())

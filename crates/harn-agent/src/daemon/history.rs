@@ -74,7 +74,8 @@ pub fn move_out(snapshot: &mut Json) -> Option<Json> {
     }
     // What was never compacted is seen as it was recorded, and need not be there twice.
     if snapshot["visible_messages"] == snapshot["recorded_messages"] {
-        snapshot["visible_messages"] = Json::Null;
+        snapshot["visible_messages"] = Json::Array(Vec::new());
+        snapshot["visible_from"] = 0.into();
     }
     let mut line = Map::new();
     for key in GROWING {
@@ -102,12 +103,19 @@ pub fn put_back(snapshot: &mut Json, lines: Vec<Json>) -> Result<(), String> {
             }
         }
     }
-    if snapshot["visible_messages"].is_null() {
-        snapshot["visible_messages"] = whole["recorded_messages"].clone();
+    if !snapshot["visible_from"].is_null() {
+        let from = snapshot["visible_from"].as_u64().and_then(|from| usize::try_from(from).ok());
+        let recorded = whole.get("recorded_messages").and_then(Json::as_array);
+        let rest = from.and_then(|from| recorded?.get(from..));
+        match (&mut snapshot["visible_messages"], rest) {
+            (Json::Array(seen), Some(rest)) => seen.extend_from_slice(rest),
+            _ => return Err("it does not fit the snapshot".to_owned()),
+        }
     }
     if let Some(fields) = snapshot.as_object_mut() {
         fields.extend(whole);
         fields.shift_remove("earlier");
+        fields.shift_remove("visible_from");
     }
     Ok(())
 }
@@ -141,9 +149,9 @@ mod tests {
         let mut marks = Marks::default();
         marks.add(&line);
         assert_eq!(marks, Marks { messages: 100, events: 0, text: 100, visible: 1, tools: 0 });
-        assert!(first["visible_messages"].is_null() && first["recorded_messages"] == json!([]));
+        assert!(first["visible_messages"] == json!([]) && first["recorded_messages"] == json!([]));
         let mut second = snapshot(100, 110);
-        second["visible_messages"] = Json::Null;
+        (second["visible_messages"], second["visible_from"]) = (json!([]), 0.into());
         second["earlier"] = json!({"file": "d.json.history", "bytes": 9});
         put_back(&mut second, vec![line]).unwrap();
         let whole = snapshot(0, 110);
@@ -175,5 +183,10 @@ mod tests {
         let mut some = snapshot(0, 1);
         assert!(put_back(&mut some, vec![json!([])]).is_err());
         assert!(put_back(&mut some, vec![json!({"recorded_messages": []})]).is_err());
+        for from in [json!(2), json!(-1), json!("0")] {
+            let mut some = snapshot(0, 1);
+            some["visible_from"] = from;
+            assert!(put_back(&mut some, Vec::new()).is_err());
+        }
     }
 }

@@ -204,13 +204,11 @@ impl AgentLoop {
         };
         let events: Vec<Json> = s.notes.iter().skip(earlier.events).map(event).collect();
         let recorded = s.messages.to_json_from(earlier.messages);
-        let seen = match &s.seen {
-            Some(seen) => Json::Array(seen.to_json()),
-            None if earlier.messages == 0 => Json::Array(recorded.clone()),
-            // They are those recorded.
-            None => Json::Null,
-        };
-        json!({
+        // What is seen goes on as it was recorded behind this message: with an earlier part it need not be there twice.
+        let seen = self.seen();
+        let same = if earlier.messages == 0 { 0 } else { common_end(seen, &s.messages) };
+        let seen = seen.to_json_to(seen.len() - same);
+        let mut snapshot = json!({
             "_type": "daemon_snapshot", "saved_at": saved_at, "daemon_state": state,
             "visible_messages": seen, "recorded_messages": recorded,
             "transcript_summary": s.summary, "transcript_events": events,
@@ -222,7 +220,11 @@ impl AgentLoop {
             "total_iterations": s.iterations, "counters": s.counts,
             "idle_backoff_ms": IDLE_WAITS_MS[s.resting.backoff],
             "last_run_exit_code": s.verified.as_ref().map(exit_code), "watch_state": s.resting.changed_at,
-        })
+        });
+        if earlier.messages > 0 {
+            snapshot["visible_from"] = (s.messages.len() - same).into();
+        }
+        snapshot
     }
 
     /// Goes on from a snapshot: everything that was said and counted is there again, and the prompt is not added. With
@@ -284,6 +286,11 @@ impl AgentLoop {
         state.phase = if rests && answered { Phase::Rest(true) } else { Phase::Start };
         Ok(())
     }
+}
+
+/// How many messages two conversations have in common at their end.
+fn common_end(a: &Conversation, b: &Conversation) -> usize {
+    a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| Rc::ptr_eq(a, b) || a == b).count()
 }
 
 /// The exit code that a `run` tool told of, else one that stands for how it ended.
