@@ -61,6 +61,17 @@ while daemon_snapshot(d).queued_event_count > 0 && left > 0 {
 println(daemon_stop(d).queued_event_count)
 "#;
 
+/// All messages of a snapshot, those beside it first.
+fn recorded(folder: &Path, snapshot: &Json) -> Vec<Json> {
+    let bytes = snapshot["earlier"]["bytes"].as_u64().unwrap_or(0);
+    let beside = std::fs::read(folder.join("daemon.json.history")).unwrap_or_default();
+    let own = &beside[..usize::try_from(bytes).unwrap()];
+    let lines = own.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut parts: Vec<Json> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    parts.push(snapshot.clone());
+    parts.iter().flat_map(|part| part["recorded_messages"].as_array().unwrap().clone()).collect()
+}
+
 #[test]
 fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
     let mut chance = Chance(7);
@@ -83,7 +94,7 @@ fn events_of_a_daemon_are_delivered_once_whatever_kills_it() {
         assert_eq!((drained.code, drained.out.as_str()), (0, "0\n"), "{}", drained.err);
         let snapshot = json(&path.join("state/daemon.json"));
         let mut told: BTreeMap<&str, u32> = BTreeMap::new();
-        let messages = snapshot["recorded_messages"].as_array().unwrap();
+        let messages = recorded(&path.join("state"), &snapshot);
         for (at, message) in messages.iter().enumerate() {
             let text = message["content"].as_str().unwrap_or_default();
             if message["role"] == "user" && text.starts_with("event-") {
@@ -197,6 +208,7 @@ println([failed.status, gone("failed")])
 hangs()
 let closed = spawn_agent({task: "x", execution: place("closed"), node: node})
 println([until_made("closed"), close_agent(closed).status, gone("closed")])
+println([close_agent(spawn_agent({task: "x", execution: place("at_once"), node: node})).status, gone("at_once")])
 
 hangs()
 try { deadline 3s { sub_agent_run("x", {provider: "mock", tools: [hang], execution: place("late")}) } } catch e { println(e) }
@@ -238,7 +250,7 @@ println(file_exists("../left"))
     let repo = dir.path().join("repo");
     commit_all(&repo);
     let ran = harn_in(&repo, &["run", "main.harn"]);
-    let expected = "[failed, true]\n[true, cancelled, true]\nDeadline exceeded\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nmine\n1\ntrue\n";
+    let expected = "[failed, true]\n[true, cancelled, true]\n[cancelled, true]\nDeadline exceeded\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nmine\n1\ntrue\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.err);
     let ran = harn_in(&repo, &["run", "on.harn"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "true\ncompleted\nfalse\n"), "{}", ran.err);

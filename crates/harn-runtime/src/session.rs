@@ -359,7 +359,10 @@ impl Scope {
         let tools = RefCell::new(tools.or_else(|| sessions.tools(cx)));
         let running = Running { session: session.clone(), named, tools };
         let token = sessions.running.open(cx, Rc::new(running));
-        sessions.named.borrow_mut().insert(session.id.clone(), session.clone());
+        // One that was closed while the loop around runs stays so.
+        if !joined {
+            sessions.named.borrow_mut().insert(session.id.clone(), session.clone());
+        }
         Scope { sessions, token, session: session.clone(), forgets: !named && !joined }
     }
 }

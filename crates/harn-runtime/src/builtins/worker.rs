@@ -114,9 +114,8 @@ builtins! {
     /// ```harn
     /// let node = {mode: "llm", model_policy: {provider: "mock"}}
     /// let w = spawn_agent({task: "Watch", node: node, carry: {retriggerable: true}})
-    /// sleep(10)
+    /// while list_agents()[0].status == "running" { sleep(1) }
     /// worker_trigger(w, {file: "a.rs"})
-    /// sleep(10)
     /// println(list_agents()[0].history) // -> [Watch, {"file":"a.rs"}]
     /// ```
     Llm async fn worker_trigger(cx, worker: Maybe as "!dict | string", payload: Maybe as "any?") -> "dict" {

@@ -1,5 +1,6 @@
 //! What a worker does: a sub-agent's loop, a stage, a workflow.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use harn_agent::lifecycle::{Execution, Life, Mode, Outcome, Record, TranscriptMode};
@@ -21,11 +22,11 @@ use crate::worker::{place, start};
 const COMPACTION: [&str; 4] = ["strategy", "compact_strategy", "keep_last", "target_tokens"];
 
 /// A job that ends without a word: its task was stopped.
-struct Abandoned<'a>(&'a Cx, &'a Rc<Worker>);
+struct Abandoned<'a>(&'a Cx, &'a Rc<Worker>, RefCell<Option<place::Made>>);
 
 impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
-        let Abandoned(cx, worker) = self;
+        let Abandoned(cx, worker, tree) = self;
         // Whose owner goes on without it, or was stopped, is cancelled. When the program ends, the snapshot says that it
         // was running, and `resume_agent` goes on with it.
         let owner_ended = worker.owner.as_ref().is_some_and(|owner| owner.life() != Life::Running);
@@ -33,7 +34,7 @@ impl Drop for Abandoned<'_> {
             worker.change(cx, Record::cancel);
         }
         if worker.life() == Life::Cancelled {
-            place::remove_now(cx, &worker.record.borrow().execution);
+            place::remove_now(cx, tree.take());
         }
     }
 }
@@ -42,9 +43,9 @@ impl Drop for Abandoned<'_> {
 pub(crate) async fn run(cx: &Cx, id: &str, config: &Value) {
     let workers = cx.state::<Workers>();
     let Some(worker) = workers.known(id) else { return };
-    let _abandoned = Abandoned(cx, &worker);
+    let abandoned = Abandoned(cx, &worker, RefCell::default());
     let token = workers.running.open(cx, worker.clone());
-    let done = work(cx, &worker, config).await;
+    let done = work(cx, &worker, config, &abandoned.2).await;
     workers.running.close(token);
     if worker.life() != Life::Running {
         return;
@@ -59,13 +60,19 @@ pub(crate) async fn run(cx: &Cx, id: &str, config: &Value) {
     }
 }
 
-async fn work(cx: &Cx, worker: &Rc<Worker>, config: &Value) -> Result<Outcome> {
+async fn work(
+    cx: &Cx,
+    worker: &Rc<Worker>,
+    config: &Value,
+    tree: &RefCell<Option<place::Made>>,
+) -> Result<Outcome> {
     let (execution, mode, again) = {
         let record = worker.record.borrow();
         (record.execution.clone(), record.mode, record.history.len() > 1)
     };
     // The tree may be gone since the last time.
     place::prepare(cx, &execution).await.map_err(thrown)?;
+    *tree.borrow_mut() = place::made(cx, &execution);
     let ended = perform(cx, worker, config, &execution, mode, again).await;
     // Who is stopped when the program ends goes on some day, in the same tree.
     if ended.as_ref().is_err_and(|error| !error.is_catchable()) {

@@ -122,6 +122,14 @@ pub(crate) struct Tree {
     deadlines: usize,
     /// Whether a stop removes it.
     armed: bool,
+    made: Option<Made>,
+}
+
+/// A working tree that is there: its folder, and what the repository knows of it. It is looked up before the work begins: git that
+/// is stopped while it removes a tree may leave either.
+pub(crate) struct Made {
+    folder: PathBuf,
+    entry: PathBuf,
 }
 
 impl Tree {
@@ -133,16 +141,17 @@ impl Tree {
         let path = removed_later(execution);
         let there = path.is_some_and(|path| cx.system().exists(path));
         let (cx, deadlines) = (cx.clone(), cx.task().deadline_count());
-        let mut tree = Tree { cx, execution: execution.clone(), deadlines, armed: !there };
+        let mut tree = Tree { cx, execution: execution.clone(), deadlines, armed: !there, made: None };
         if let Err(why) = prepare(&tree.cx, execution).await {
             // What git could not finish is not left lying about; what was there before is not touched.
             if tree.armed {
-                remove_now(&tree.cx, execution);
+                remove_now(&tree.cx, made(&tree.cx, execution));
             }
             tree.armed = false;
             return Err(why);
         }
         tree.armed = true;
+        tree.made = made(&tree.cx, execution);
         Ok(tree)
     }
 
@@ -177,7 +186,7 @@ impl Drop for Tree {
     fn drop(&mut self) {
         let task = self.cx.task();
         if self.armed && (task.is_aborted() || task.interrupted_since(self.deadlines)) {
-            remove_now(&self.cx, &self.execution);
+            remove_now(&self.cx, self.made.take().or_else(|| made(&self.cx, &self.execution)));
         }
     }
 }
@@ -205,24 +214,30 @@ pub(crate) async fn clean_up(cx: &Cx, execution: &Execution) -> Result<(), Strin
     git(cx, tree, &["worktree", "remove", "--force", &path.to_string_lossy()]).await
 }
 
-/// As [`clean_up`] where nothing can be waited for: a task that was stopped starts no program any more. Only what git itself
-/// calls a working tree beside its repository is removed.
-pub(crate) fn remove_now(cx: &Cx, execution: &Execution) {
-    let Some(path) = removed_later(execution) else { return };
+/// Finds the working tree of an execution that is to be removed in the end. Only what git itself calls a working tree beside its
+/// repository is one.
+pub(crate) fn made(cx: &Cx, execution: &Execution) -> Option<Made> {
+    let folder = removed_later(execution)?;
     let system = cx.system();
-    let link = path.join(".git");
+    let link = folder.join(".git");
     if !system.is_file(&link) {
-        return;
+        return None;
     }
-    let Ok(text) = system.read_text(&link, MAX_LINK) else { return };
-    let Some(entry) = text.strip_prefix("gitdir: ").map(|entry| PathBuf::from(entry.trim_end())) else {
-        return;
-    };
-    if entry.parent().and_then(Path::file_name).is_none_or(|name| name != "worktrees") {
-        return;
-    }
-    for gone in [path, &entry] {
-        if let Err(error) = system.remove(gone).or_else(|_| system.remove(gone)) {
+    let text = system.read_text(&link, MAX_LINK).ok()?;
+    let entry = PathBuf::from(text.strip_prefix("gitdir: ")?.trim_end());
+    let parent = entry.parent().and_then(Path::file_name)?;
+    (parent == "worktrees").then(|| Made { folder: folder.to_owned(), entry })
+}
+
+/// As [`clean_up`] where nothing can be waited for: a task that was stopped starts no program any more.
+pub(crate) fn remove_now(cx: &Cx, made: Option<Made>) {
+    let system = cx.system();
+    for gone in made.iter().flat_map(|made| [&made.folder, &made.entry]) {
+        // Programs that were stopped with the work may still be at it.
+        let removed = system.remove(gone).or_else(|_| system.remove(gone));
+        if let Err(error) = removed
+            && error.kind() != io::ErrorKind::NotFound
+        {
             warn(cx, &format!("{} cannot be removed: {error}", gone.display()));
         }
     }

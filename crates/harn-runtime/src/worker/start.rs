@@ -185,7 +185,13 @@ pub(crate) async fn cancel(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
     if let Some(task) = task {
         task.abort();
     }
-    settle(cx, worker).await
+    settle(cx, worker).await?;
+    if worker.life() == Life::Cancelled {
+        // Its task may not have begun.
+        let tree = place::made(cx, &worker.record.borrow().execution);
+        place::remove_now(cx, tree);
+    }
+    Ok(())
 }
 
 /// Loads a worker from its snapshot, by id or path, or finds the one that is known.
