@@ -18,7 +18,8 @@ fail() {
 case "$(uname -s)" in
   Linux) system=unknown-linux-musl ;;
   Darwin) system=apple-darwin ;;
-  *) fail "there is no binary for $(uname -s); on Windows, harn runs in WSL" ;;
+  MINGW* | MSYS* | CYGWIN*) fail "on Windows, take harn-x86_64-pc-windows-gnu.zip from $downloads" ;;
+  *) fail "there is no binary for $(uname -s); build it: cargo install --locked --path crates/harn-cli" ;;
 esac
 case "$(uname -m)" in
   x86_64 | amd64) machine=x86_64 ;;

@@ -58,6 +58,7 @@ impl CommandLine {
         let lower = self.line.to_lowercase();
         let words = words(&lower);
         let has = |names: &[&str]| words.iter().any(|word| names.contains(&base(word)));
+        let has_on_windows = |names: &[&str]| cfg!(windows) && has(names);
         let with = |name: &str, rest: &[&str]| {
             words.iter().enumerate().any(|(at, word)| {
                 base(word) == name && words[at + 1..].iter().any(|later| rest.contains(later))
@@ -67,6 +68,7 @@ impl CommandLine {
         let found = |label: &str| match label {
             "destructive" => {
                 has(&["rm", "rmdir", "shred", "unlink", "wipefs", "truncate"])
+                    || has_on_windows(&["del", "erase", "rd", "format", "diskpart", "remove-item", "ri"])
                     || words.iter().any(|word| base(word).starts_with("mkfs") || word.starts_with("of="))
                     || with("git", &["clean"])
                     || with("git", &["--hard"])
@@ -79,6 +81,25 @@ impl CommandLine {
                         "tee", "cp", "mv", "mkdir", "touch", "chmod", "chown", "ln", "install", "dd", "rm",
                         "rmdir", "patch", "truncate",
                     ])
+                    || has_on_windows(&[
+                        "del",
+                        "erase",
+                        "rd",
+                        "copy",
+                        "xcopy",
+                        "robocopy",
+                        "move",
+                        "ren",
+                        "rename",
+                        "md",
+                        "icacls",
+                        "set-content",
+                        "add-content",
+                        "out-file",
+                        "copy-item",
+                        "move-item",
+                        "new-item",
+                    ])
                     || words.iter().any(|word| word.starts_with("-i")) && has(&["sed", "perl"])
                     || with(
                         "git",
@@ -87,10 +108,22 @@ impl CommandLine {
             }
             "curl_pipe_shell" => pipes_into_shell(&lower),
             "credential_file_read" => {
-                has(&["cat", "less", "head", "tail", "grep"]) && names_credentials(&lower)
+                (has(&["cat", "less", "head", "tail", "grep"])
+                    || has_on_windows(&["type", "more", "findstr", "get-content", "gc"]))
+                    && names_credentials(&lower)
             }
-            "network_exfil" => has(&["curl", "wget", "scp", "rsync", "nc", "ncat"]),
-            "sudo" => has(&["sudo", "doas", "su", "pkexec"]),
+            "network_exfil" => {
+                has(&["curl", "wget", "scp", "rsync", "nc", "ncat"])
+                    || has_on_windows(&[
+                        "invoke-webrequest",
+                        "iwr",
+                        "invoke-restmethod",
+                        "irm",
+                        "bitsadmin",
+                        "certutil",
+                    ])
+            }
+            "sudo" => has(&["sudo", "doas", "su", "pkexec"]) || has_on_windows(&["runas", "gsudo"]),
             "package_install" => [
                 "apt", "apt-get", "aptitude", "yum", "dnf", "brew", "pip", "pip3", "pipx", "uv", "npm",
                 "pnpm", "yarn", "bun", "cargo", "gem", "go", "apk", "pacman", "zypper", "snap",
@@ -103,7 +136,9 @@ impl CommandLine {
                         .iter()
                         .any(|word| *word == "-f" || word.starts_with("--force") || word.starts_with('+'))
             }
-            "process_kill" => has(&["kill", "pkill", "killall"]),
+            "process_kill" => {
+                has(&["kill", "pkill", "killall"]) || has_on_windows(&["taskkill", "stop-process", "spps"])
+            }
             "outside_workspace" => self.leaves(&bounds.roots),
             _ => denied_by.is_some(),
         };
@@ -121,7 +156,13 @@ impl CommandLine {
             roots.iter().any(|root| path.starts_with(plain(root)))
         };
         let is_path = |word: &&str| {
-            word.starts_with('/') || word.starts_with('~') || *word == ".." || word.contains("../")
+            let windows =
+                || word.starts_with('\\') || word.contains("..\\") || word.as_bytes().get(1) == Some(&b':');
+            word.starts_with('/')
+                || word.starts_with('~')
+                || *word == ".."
+                || word.contains("../")
+                || (cfg!(windows) && windows())
         };
         let harmless = |word: &&str| word.starts_with("/dev/null") || word.starts_with("/dev/std");
         !inside(Path::new(""))
@@ -149,18 +190,38 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 fn words(line: &str) -> Vec<&str> {
-    line.split(|c: char| c.is_whitespace() || ";|&()`'\"<>{}$\\".contains(c))
+    // There it stands between folders, not before a sign that has no meaning of its own.
+    let splits = |c: char| c == '\\' && !cfg!(windows);
+    line.split(|c: char| c.is_whitespace() || ";|&()`'\"<>{}$".contains(c) || splits(c))
         .filter(|word| !word.is_empty())
         .collect()
 }
 
 /// The name of a program without its folder.
 fn base(word: &str) -> &str {
+    if cfg!(windows) {
+        let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+        return name.strip_suffix(".exe").unwrap_or(name);
+    }
     word.rsplit('/').next().unwrap_or(word)
 }
 
 fn pipes_into_shell(line: &str) -> bool {
-    let shells = ["sh", "bash", "zsh", "dash", "ksh", "fish", "python", "python3", "perl", "ruby", "node"];
+    let shells = [
+        "sh",
+        "bash",
+        "zsh",
+        "dash",
+        "ksh",
+        "fish",
+        "python",
+        "python3",
+        "perl",
+        "ruby",
+        "node",
+        "powershell",
+        "pwsh",
+    ];
     let mut parts = line.split('|').map(words).peekable();
     let mut fetched = false;
     while let Some(part) = parts.next() {

@@ -36,7 +36,21 @@ use args::{Command, Serve};
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
+#[cfg(not(windows))]
 fn main() {
+    harn();
+}
+
+/// The first thread of a process has a stack of one or two MiB here: the command runs in one with what other systems give.
+#[cfg(windows)]
+fn main() {
+    let main = std::thread::Builder::new().name("harn".to_owned()).stack_size(8 << 20).spawn(harn);
+    // It has told why it ended, if it panicked.
+    let _ = main.expect("a thread can be started").join();
+    leave(1)
+}
+
+fn harn() {
     harn_vm::quiet_panics();
     limits::raise_open_files();
     if let Some(bytes) = limits::default_memory() {

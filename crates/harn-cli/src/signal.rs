@@ -1,25 +1,32 @@
-//! SIGINT and SIGTERM: a thread waits for them and asks the running program to stop.
+//! SIGINT and SIGTERM, and what stands for them on Windows: a thread waits for them and asks the running program to stop.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
 use harn_vm::Interrupt;
 
 use std::sync::atomic::{AtomicU8, Ordering};
-#[cfg(unix)]
 use std::sync::{Mutex, Once, PoisonError};
 
 /// The program that runs now. A process may run several, one after the other.
-#[cfg(unix)]
 static RUNNING: Mutex<Option<Interrupt>> = Mutex::new(None);
 
 /// Signals are watched from the first program on.
-#[cfg(unix)]
 static WATCHED: Once = Once::new();
 
 /// Longest time that a program may take to stop.
-#[cfg(unix)]
 const GRACE: std::time::Duration = std::time::Duration::from_millis(750);
 
 /// Exit code of what Ctrl-C stopped, by the shell's rule: 128 and the number of the signal.
 const INTERRUPTED: u8 = 130;
+
+/// The number of SIGINT, which Ctrl-C sends.
+const SIGINT: i32 = 2;
+
+/// The number of SIGTERM: Ctrl-Break and a window that is closed stand for it on Windows.
+const SIGTERM: i32 = 15;
 
 /// The exit code by the last signal.
 static CODE: AtomicU8 = AtomicU8::new(INTERRUPTED);
@@ -30,20 +37,17 @@ pub(crate) fn exit_code() -> u8 {
 }
 
 /// Ends the process at once, whatever it does.
-#[cfg(unix)]
 fn end() -> ! {
     std::process::exit(i32::from(exit_code()))
 }
 
 /// Stops a program run by `harn run`: prints a line, lets cleanup run for most of a second, then ends the process. A
 /// second signal ends it at once.
-#[cfg(unix)]
 pub(crate) fn stop_on_signal(interrupt: Interrupt) {
     *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
     WATCHED.call_once(watch_programs);
 }
 
-#[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "the way out must not need anything that still works")]
 fn watch_programs() {
     watch(move |count, _| {
@@ -72,33 +76,23 @@ fn watch_programs() {
 
 /// Stops the evaluation that runs, and lets the process live: Ctrl-C in the REPL. SIGTERM, SIGINT while nothing
 /// runs, and SIGINT while an evaluation does not stop end the process.
-#[cfg(unix)]
 pub(crate) fn interrupt_on_signal(current: impl Fn() -> Option<Interrupt> + Send + 'static) {
     watch(move |_, signal| match current() {
-        Some(interrupt) if signal == signal_hook::consts::SIGINT && !interrupt.is_set() => {
-            interrupt.interrupt()
-        }
+        Some(interrupt) if signal == SIGINT && !interrupt.is_set() => interrupt.interrupt(),
         _ => end(),
     });
 }
 
 /// Calls a function for each signal, with its count from 1 and its number. If signals cannot be watched the system's default stays.
-#[cfg(unix)]
 fn watch(on_signal: impl Fn(usize, i32) + Send + 'static) {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
-    let _ = std::thread::Builder::new().name("signals".to_owned()).stack_size(64 << 10).spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            CODE.store(u8::try_from(128 + signal).unwrap_or(INTERRUPTED), Ordering::Relaxed);
-            on_signal(count + 1, signal);
-        }
+    #[cfg(unix)]
+    use unix::each;
+    #[cfg(windows)]
+    use windows::each;
+    let mut count = 0;
+    each(move |signal| {
+        count += 1;
+        CODE.store(u8::try_from(128 + signal).unwrap_or(INTERRUPTED), Ordering::Relaxed);
+        on_signal(count, signal);
     });
 }
-
-/// Elsewhere the system's own handling stays.
-#[cfg(not(unix))]
-pub(crate) fn stop_on_signal(_interrupt: Interrupt) {}
-
-/// Elsewhere the system's own handling stays.
-#[cfg(not(unix))]
-pub(crate) fn interrupt_on_signal(_current: impl Fn() -> Option<Interrupt> + Send + 'static) {}

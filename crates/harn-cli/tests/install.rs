@@ -59,4 +59,39 @@ fn the_installer_compares_the_checksum() {
     let (ok, text) = install();
     assert!(!ok && text.contains("the checksum of"), "{text}");
     assert!(!installed.exists(), "something was installed all the same");
+
+    // A piece of the archive, then none, then no list of checksums.
+    let archive = downloads.path().join(format!("{name}.tar.gz"));
+    let whole = std::fs::read(&archive).unwrap();
+    std::fs::write(&archive, &whole[..whole.len() / 2]).unwrap();
+    let (ok, text) = install();
+    assert!(!ok && text.contains("the checksum of"), "{text}");
+    std::fs::remove_file(&archive).unwrap();
+    let (ok, text) = install();
+    assert!(!ok && text.contains(&format!("cannot fetch file://{}", archive.display())), "{text}");
+    std::fs::write(&archive, whole).unwrap();
+    std::fs::remove_file(downloads.path().join("SHA256SUMS")).unwrap();
+    let (ok, text) = install();
+    assert!(!ok && text.contains("cannot fetch") && text.contains("SHA256SUMS"), "{text}");
+    assert!(!installed.exists(), "something was installed all the same");
+}
+
+#[test]
+fn the_installer_says_where_there_is_no_binary() {
+    for (answers, says) in [
+        ("FreeBSD x86_64", "there is no binary for FreeBSD"),
+        ("MINGW64_NT-10.0 x86_64", "on Windows, take harn-x86_64-pc-windows-gnu.zip"),
+        ("Linux riscv64", "there is no binary for riscv64; build it: cargo install"),
+    ] {
+        let (system, machine) = answers.split_once(' ').unwrap();
+        let script = format!("case $1 in -s) echo {system} ;; *) echo {machine} ;; esac");
+        let tools = folder(&[("uname", &format!("#!/bin/sh\n{script}\n"))]);
+        assert!(run(Command::new("chmod").arg("755").arg(tools.path().join("uname"))).0);
+        let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("sh");
+        command.arg(repository().join("install.sh")).env("PATH", path).env("HARN_INSTALL_DIR", tools.path());
+        let (ok, text) = run(&mut command);
+        assert!(!ok && text.contains(says), "{text}");
+        assert!(!tools.path().join("harn").exists());
+    }
 }

@@ -171,15 +171,33 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
+/// The byte before a path that is no text, as pairs of bytes: no text begins with it.
+#[cfg(windows)]
+const NO_TEXT: u8 = 0xff;
+
 /// The bytes of a path.
-#[cfg(not(unix))]
+#[cfg(windows)]
 pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
-    path.to_string_lossy().into_owned().into_bytes()
+    use std::os::windows::ffi::OsStrExt;
+    match path.to_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => std::iter::once(NO_TEXT)
+            .chain(path.as_os_str().encode_wide().flat_map(u16::to_le_bytes))
+            .collect(),
+    }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn path_of(bytes: Vec<u8>) -> PathBuf {
-    OsString::from(String::from_utf8_lossy(&bytes).into_owned()).into()
+    use std::os::windows::ffi::OsStringExt;
+    match bytes.split_first() {
+        Some((&NO_TEXT, pairs)) => {
+            let units: Vec<u16> =
+                pairs.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+            OsString::from_wide(&units).into()
+        }
+        _ => String::from_utf8_lossy(&bytes).into_owned().into(),
+    }
 }
 
 impl Part for PathBuf {

@@ -320,7 +320,11 @@ pub(crate) async fn perform_described(cx: &Cx, work: &Value, options: &Value) ->
 async fn run_command(cx: &Cx, command: &Command) -> Result<Answer> {
     let _limit = limited(cx, &command.policy)?;
     let exec = cx.vm().builtin("exec").ok_or_else(|| Error::runtime("no builtin exec"))?;
-    let mut arguments = vec![Value::from("/bin/sh"), Value::from("-lc"), Value::from(command.line.as_str())];
+    let shell: &[&str] = match cx.system().platform().0 {
+        "windows" => &["cmd", "/d", "/s", "/c"],
+        _ => &["/bin/sh", "-lc"],
+    };
+    let mut arguments: Vec<Value> = shell.iter().copied().chain([&*command.line]).map(Value::from).collect();
     if let Some(timeout) = command.timeout_ms {
         arguments.push(from_json(&json!({"timeout": timeout})));
     }

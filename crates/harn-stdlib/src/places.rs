@@ -12,7 +12,12 @@ use crate::failures;
 pub(crate) fn resolve(cx: &Cx, path: &str) -> PathBuf {
     let path = Path::new(path);
     let path = if path.is_absolute() { path.to_owned() } else { cx.system().work_dir().join(path) };
-    PathBuf::from(normalize(&show(&path)))
+    let text = show(&path);
+    // `//server/share` of Windows begins with what would be one slash too many.
+    if cfg!(windows) && text.starts_with("//") {
+        return PathBuf::from(format!("/{}", normalize(&text)));
+    }
+    PathBuf::from(normalize(&text))
 }
 
 /// The path that something is about to be written to.
@@ -56,7 +61,12 @@ pub(crate) fn spared(cx: &Cx, builtin: &str, path: PathBuf) -> Result<PathBuf> {
 
 /// A path as text, with `/`.
 pub(crate) fn show(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+    let text = path.to_string_lossy();
+    // A path in the form `\\?\` knows no `/`.
+    if cfg!(windows) && !text.starts_with(r"\\?\") {
+        return text.replace('\\', "/");
+    }
+    text.into_owned()
 }
 
 pub(crate) fn is_drive(text: &str) -> bool {

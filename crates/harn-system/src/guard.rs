@@ -48,7 +48,10 @@ impl Protected {
                     place.ancestors().any(same)
                 })
         };
-        self.0.iter().find(|(_, place)| holds(place)).map(|(name, _)| *name)
+        let named = self.0.iter().find(|(_, place)| holds(place)).map(|(name, _)| *name);
+        // Where each drive has a root of its own, none of them is in the list.
+        let is_root = || resolved.parent().is_none() && resolved.has_root();
+        named.or_else(|| is_root().then_some("the root of the file system"))
     }
 
     /// The places of a run: its working directory, the projects that this and the code in `source` belong to, and
@@ -61,7 +64,7 @@ impl Protected {
                 places = places.and("the project's root", project);
             }
         }
-        if let Some(home) = system.env("HOME").filter(|home| home.starts_with('/')) {
+        if let Some(home) = system.env("HOME").filter(|home| Path::new(home).is_absolute()) {
             places = places.and("the home folder", home);
         }
         match cwd {

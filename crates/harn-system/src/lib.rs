@@ -10,6 +10,7 @@ mod file;
 pub mod guard;
 mod memory;
 mod net;
+mod os;
 mod peer;
 mod people;
 mod permit;

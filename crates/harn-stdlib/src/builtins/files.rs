@@ -16,7 +16,7 @@ use rustc_hash::FxHashSet;
 
 use crate::args::{Given, MaybePath, MaybeText, PathArg};
 use crate::failures;
-use crate::places::{no_directory, resolve, show, spared, target};
+use crate::places::{is_drive, no_directory, resolve, show, spared, target};
 use crate::text::Lines;
 
 builtins! {
@@ -360,7 +360,8 @@ builtins! {
 
 /// The folders at the start of an absolute pattern that are no patterns, and the rest.
 fn absolute(pattern: &str) -> Option<(&str, &str)> {
-    if !pattern.starts_with('/') {
+    let drive = cfg!(windows) && pattern.get(..2).is_some_and(is_drive) && pattern[2..].starts_with('/');
+    if !pattern.starts_with('/') && !drive {
         return None;
     }
     let special = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());

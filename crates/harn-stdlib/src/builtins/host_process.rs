@@ -62,7 +62,7 @@ fn command_line(cx: &Cx, params: &Dict) -> Result<Vec<String>> {
             let command = printed(required(params, "command")?);
             let shell = shell_of(cx, params)?;
             let mut argv = vec![shell.path];
-            argv.extend(flags(params).into_iter().map(str::to_owned));
+            argv.extend(flags(&argv[0], params)?.into_iter().map(str::to_owned));
             argv.push(command.to_string());
             Ok(argv)
         }
@@ -70,8 +70,30 @@ fn command_line(cx: &Cx, params: &Dict) -> Result<Vec<String>> {
     }
 }
 
-fn flags(params: &Dict) -> Vec<&'static str> {
+/// How the shells of Windows are told that a line follows; `None` for all that do as `sh` does.
+fn windows_flags(shell: &str) -> Option<&'static [&'static str]> {
+    let name = shell.rsplit(['/', '\\']).next().unwrap_or(shell).to_lowercase();
+    match name.trim_end_matches(".exe") {
+        "cmd" => Some(&["/d", "/s", "/c"]),
+        "powershell" | "pwsh" => Some(&["-NoProfile", "-Command"]),
+        _ => None,
+    }
+}
+
+/// The arguments that have a shell run a line.
+pub(super) fn line_arguments(shell: &str, line: &str) -> Vec<String> {
+    let flags = windows_flags(shell).unwrap_or(&["-c"]);
+    flags.iter().copied().chain([line]).map(str::to_owned).collect()
+}
+
+fn flags(shell: &str, params: &Dict) -> Result<Vec<&'static str>> {
     let on = |name: &str| params.get_str(name).is_some_and(Value::truthy);
+    if let Some(flags) = windows_flags(shell) {
+        return match ["login", "interactive"].into_iter().find(|name| on(name)) {
+            Some(name) => Err(failed(format_args!(": {shell} knows no `{name}`; leave it out"))),
+            None => Ok(flags.to_vec()),
+        };
+    }
     let mut flags = Vec::new();
     if on("login") {
         flags.push("-l");
@@ -80,7 +102,7 @@ fn flags(params: &Dict) -> Vec<&'static str> {
         flags.push("-i");
     }
     flags.push("-c");
-    flags
+    Ok(flags)
 }
 
 async fn run(cx: &Cx, command: Command) -> Result<Dict> {
@@ -138,10 +160,11 @@ impl Shell {
         dict.insert("path", self.path.as_str());
         dict.insert("platform", super::env::platform_name(cx));
         dict.insert("available", cx.vm().system().is_file(Path::new(&self.path)));
-        dict.insert("supports_login", true);
-        dict.insert("supports_interactive", true);
-        dict.insert("default_args", arguments(&["-c"]));
-        dict.insert("login_args", arguments(&["-l", "-c"]));
+        let windows = windows_flags(&self.path);
+        dict.insert("supports_login", windows.is_none());
+        dict.insert("supports_interactive", windows.is_none());
+        dict.insert("default_args", arguments(windows.unwrap_or(&["-c"])));
+        dict.insert("login_args", arguments(windows.unwrap_or(&["-l", "-c"])));
         dict.insert("source", self.source);
         dict
     }
@@ -156,10 +179,18 @@ fn shells(cx: &Cx) -> Vec<Shell> {
             found.push(shell);
         }
     };
-    for name in ["HARN_DEFAULT_SHELL", "SHELL"] {
+    let windows = cx.system().platform().0 == "windows";
+    // There `SHELL` is the path of another system's shell.
+    for name in ["HARN_DEFAULT_SHELL", if windows { "COMSPEC" } else { "SHELL" }] {
         if let Some(path) = cx.system().env(name) {
             add(&path, "environment");
         }
+    }
+    if windows {
+        let root = cx.system().env("SystemRoot").unwrap_or_else(|| "C:\\Windows".to_owned());
+        add(&format!("{root}\\System32\\cmd.exe"), "fallback");
+        add(&format!("{root}\\System32\\WindowsPowerShell\\v1.0\\powershell.exe"), "fallback");
+        return found;
     }
     let listed = cx.vm().system().read_text(Path::new("/etc/shells"), 1 << 20).unwrap_or_default();
     listed.lines().map(str::trim).filter(|line| line.starts_with('/')).for_each(|path| add(path, "system"));
@@ -233,7 +264,7 @@ pub(super) fn set_default_shell(cx: &Cx, params: &Dict) -> Result<Dict> {
 pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
     let command = printed(required(params, "command")?);
     let shell = shell_of(cx, params)?;
-    let mut args: Vec<Value> = flags(params).into_iter().map(Value::str).collect();
+    let mut args: Vec<Value> = flags(&shell.path, params)?.into_iter().map(Value::str).collect();
     args.push(command.into());
     let mut dict = Dict::new();
     dict.insert("program", shell.path.as_str());
@@ -247,4 +278,22 @@ pub(super) fn shell_invocation(cx: &Cx, params: &Dict) -> Result<Dict> {
 pub(super) fn required<'a>(params: &'a Dict, name: &str) -> Result<&'a Value> {
     let given = params.get_str(name).filter(|value| !value.is_nil());
     given.ok_or_else(|| Error::thrown(format!("host_call: missing required parameter '{name}'")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_arguments;
+
+    #[test]
+    fn each_shell_is_told_of_a_line_in_its_own_way() {
+        for (shell, flags) in [
+            ("/bin/sh", "-c"),
+            ("/usr/bin/cmder", "-c"),
+            (r"C:\Windows\System32\cmd.exe", "/d /s /c"),
+            ("CMD.EXE", "/d /s /c"),
+            (r"C:\Program Files\PowerShell\7\pwsh.exe", "-NoProfile -Command"),
+        ] {
+            assert_eq!(line_arguments(shell, "dir").join(" "), format!("{flags} dir"), "{shell}");
+        }
+    }
 }

@@ -21,7 +21,8 @@ builtins! {
         let mut out = String::new();
         for part in &parts.0 {
             let part = printed(part);
-            if part.starts_with('/') {
+            let drive = cfg!(windows) && part.get(..2).is_some_and(is_drive);
+            if part.starts_with('/') || drive {
                 out.clear();
             } else if !out.is_empty() && !out.ends_with('/') {
                 out.push('/');

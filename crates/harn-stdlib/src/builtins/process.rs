@@ -8,7 +8,7 @@ use harn_value::{Dict, Ref, Value, memory};
 use harn_vm::builtin::Rest;
 use harn_vm::{Cx, Error, Result, builtins};
 
-use super::host_process::default_shell_path;
+use super::host_process::{default_shell_path, line_arguments};
 use crate::args::{MaybePath, MaybeText, printed};
 use crate::command_guard::{Later, guard};
 use crate::failures;
@@ -156,7 +156,7 @@ fn sought(cx: &Cx, dir: &Path, program: &str) -> String {
     if cx.system().facts(dir).is_err() {
         return format!("no directory `{}`", dir.display());
     }
-    if program.contains('/') {
+    if program.contains('/') || (cfg!(windows) && program.contains('\\')) {
         return format!("`{program}`");
     }
     let path = cx.system().env("PATH").unwrap_or_default();
@@ -193,7 +193,7 @@ impl What {
             }
             What::Line(line) => {
                 let shell = default_shell_path(cx)?;
-                run(cx, dir, &shell, vec!["-c".to_owned(), line.clone()], limits, "shell failed").await
+                run(cx, dir, &shell, line_arguments(&shell, line), limits, "shell failed").await
             }
         }
     }

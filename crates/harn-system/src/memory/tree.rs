@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::file::{Facts, Kind};
+use crate::os::{codes, error};
 
 /// The longest chain of links that is followed, as Linux has it.
 const MOST_LINKS: usize = 40;
@@ -36,10 +37,6 @@ pub(super) struct Tree {
 
 const ROOT: u64 = 1;
 
-fn os(error: rustix::io::Errno) -> io::Error {
-    io::Error::from_raw_os_error(error.raw_os_error())
-}
-
 impl Default for Tree {
     fn default() -> Tree {
         let root = Entry { node: Node::Dir(BTreeMap::new()), modified: 0.0 };
@@ -60,7 +57,7 @@ impl Tree {
     fn dir(&self, number: u64) -> io::Result<&BTreeMap<OsString, u64>> {
         match &self.entries[&number].node {
             Node::Dir(names) => Ok(names),
-            _ => Err(os(rustix::io::Errno::NOTDIR)),
+            _ => Err(error(codes::NOTDIR)),
         }
     }
 
@@ -84,7 +81,7 @@ impl Tree {
                 }
                 Component::Normal(name) => name,
             };
-            let here = at.found.ok_or_else(|| os(rustix::io::Errno::NOENT))?;
+            let here = at.found.ok_or_else(|| error(codes::NOENT))?;
             let found = self.dir(here)?.get(name).copied();
             let target = found.and_then(|number| match &self.entries[&number].node {
                 Node::Link(target) if last || parts.peek().is_some() => Some(at.path.join(target)),
@@ -92,7 +89,7 @@ impl Tree {
             });
             at = match target {
                 Some(target) => {
-                    let links = links.checked_sub(1).ok_or_else(|| os(rustix::io::Errno::LOOP))?;
+                    let links = links.checked_sub(1).ok_or_else(|| error(codes::LOOP))?;
                     self.walk(&target, true, links)?
                 }
                 None => Place { parent: here, name: name.to_owned(), found, path: at.path.join(name) },
@@ -102,7 +99,7 @@ impl Tree {
     }
 
     fn existing(&self, path: &Path, follow: bool) -> io::Result<u64> {
-        self.place(path, follow)?.found.ok_or_else(|| os(rustix::io::Errno::NOENT))
+        self.place(path, follow)?.found.ok_or_else(|| error(codes::NOENT))
     }
 
     pub(super) fn facts(&self, path: &Path, follow: bool) -> io::Result<Facts> {
@@ -118,7 +115,7 @@ impl Tree {
 
     pub(super) fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         let place = self.place(path, true)?;
-        if place.found.is_some() { Ok(place.path) } else { Err(os(rustix::io::Errno::NOENT)) }
+        if place.found.is_some() { Ok(place.path) } else { Err(error(codes::NOENT)) }
     }
 
     pub(super) fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -128,7 +125,7 @@ impl Tree {
     pub(super) fn read(&self, path: &Path) -> io::Result<&[u8]> {
         match &self.entries[&self.existing(path, true)?].node {
             Node::File { bytes, .. } => Ok(bytes),
-            _ => Err(os(rustix::io::Errno::ISDIR)),
+            _ => Err(error(codes::ISDIR)),
         }
     }
 
@@ -158,9 +155,9 @@ impl Tree {
     pub(super) fn writable(&self, path: &Path) -> io::Result<()> {
         let place = self.place(path, true)?;
         match place.found.map(|number| &self.entries[&number].node) {
-            Some(Node::File { readonly: true, .. }) => Err(os(rustix::io::Errno::ACCESS)),
+            Some(Node::File { readonly: true, .. }) => Err(error(codes::ACCESS)),
             Some(Node::File { .. }) => Ok(()),
-            Some(_) => Err(os(rustix::io::Errno::ISDIR)),
+            Some(_) => Err(error(codes::ISDIR)),
             None => Ok(()),
         }
     }
@@ -176,7 +173,7 @@ impl Tree {
         let freed = if append { 0 } else { old };
         self.room = (self.room.saturating_add(freed))
             .checked_sub(bytes.len() as u64)
-            .ok_or_else(|| os(rustix::io::Errno::NOSPC))?;
+            .ok_or_else(|| error(codes::NOSPC))?;
         let now = self.now;
         match place.found.and_then(|number| self.entries.get_mut(&number)) {
             Some(Entry { node: Node::File { bytes: content, .. }, modified }) => {
@@ -197,7 +194,7 @@ impl Tree {
             at.push(part);
             let place = self.place(&at, true)?;
             match place.found {
-                Some(number) => drop(self.dir(number).map_err(|_| os(rustix::io::Errno::EXIST))?),
+                Some(number) => drop(self.dir(number).map_err(|_| error(codes::EXIST))?),
                 None => drop(self.add(place.parent, place.name, Node::Dir(BTreeMap::new()))),
             }
         }
@@ -207,7 +204,7 @@ impl Tree {
     pub(super) fn symlink(&mut self, target: &Path, path: &Path) -> io::Result<()> {
         let place = self.place(path, false)?;
         if place.found.is_some() {
-            return Err(os(rustix::io::Errno::EXIST));
+            return Err(error(codes::EXIST));
         }
         self.add(place.parent, place.name, Node::Link(target.to_owned()));
         Ok(())
@@ -223,18 +220,18 @@ impl Tree {
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let source = self.place(from, false)?;
-        let number = source.found.ok_or_else(|| os(rustix::io::Errno::NOENT))?;
+        let number = source.found.ok_or_else(|| error(codes::NOENT))?;
         let target = self.place(to, false)?;
         let is_dir = matches!(self.entries[&number].node, Node::Dir(_));
         if is_dir && target.path.starts_with(&source.path) {
-            return Err(os(rustix::io::Errno::INVAL));
+            return Err(error(codes::INVAL));
         }
         match target.found.map(|number| &self.entries[&number].node) {
             Some(Node::Dir(names)) if is_dir && !names.is_empty() => {
-                return Err(os(rustix::io::Errno::NOTEMPTY));
+                return Err(error(codes::NOTEMPTY));
             }
-            Some(Node::Dir(_)) if !is_dir => return Err(os(rustix::io::Errno::ISDIR)),
-            Some(Node::File { .. } | Node::Link(_)) if is_dir => return Err(os(rustix::io::Errno::NOTDIR)),
+            Some(Node::Dir(_)) if !is_dir => return Err(error(codes::ISDIR)),
+            Some(Node::File { .. } | Node::Link(_)) if is_dir => return Err(error(codes::NOTDIR)),
             _ => {}
         }
         self.unlink(&source);
@@ -245,8 +242,8 @@ impl Tree {
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         let place = self.place(path, false)?;
-        if place.found.ok_or_else(|| os(rustix::io::Errno::NOENT))? == ROOT {
-            return Err(os(rustix::io::Errno::BUSY));
+        if place.found.ok_or_else(|| error(codes::NOENT))? == ROOT {
+            return Err(error(codes::BUSY));
         }
         self.unlink(&place);
         self.collect();

@@ -3,21 +3,17 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::regular::{NONBLOCKING, regular};
+use super::regular::{open_regular, regular};
 use super::replace::{Replacement, unused_name_beside};
 use crate::file::{Facts, Kind, MoveError};
-
-/// Device and inode: what makes a file one file.
-fn identity(facts: &Metadata) -> (u64, u64) {
-    (facts.dev(), facts.ino())
-}
+use crate::os;
 
 /// The facts that all systems know.
-pub(super) fn facts(facts: &Metadata) -> Facts {
+pub(super) fn facts(path: &Path, through_links: bool) -> io::Result<Facts> {
+    let (facts, identity) = os::look(path, through_links)?;
     let kind = match facts.file_type() {
         kind if kind.is_file() => Kind::File,
         kind if kind.is_dir() => Kind::Dir,
@@ -25,13 +21,13 @@ pub(super) fn facts(facts: &Metadata) -> Facts {
         _ => Kind::Other,
     };
     let modified = facts.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Facts {
+    Ok(Facts {
         kind,
         size: facts.len(),
         readonly: facts.permissions().readonly(),
         modified: modified.map_or(0.0, |time| time.as_secs_f64()),
-        identity: identity(facts),
-    }
+        identity,
+    })
 }
 
 /// Facts about what a path leads to, for those who cannot carry a [`System`](crate::System) along.
@@ -39,7 +35,7 @@ pub(super) fn facts(facts: &Metadata) -> Facts {
 /// # Errors
 /// The system's error.
 pub fn look(path: &Path) -> io::Result<Facts> {
-    path.metadata().map(|found| facts(&found))
+    facts(path, true)
 }
 
 /// Opens a regular file for reading.
@@ -48,9 +44,7 @@ pub fn look(path: &Path) -> io::Result<Facts> {
 /// The system's error; `not a regular file` for FIFOs, sockets and devices.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(&path.metadata()?)?;
-    let file = OpenOptions::new().read(true).custom_flags(NONBLOCKING).open(path)?;
-    regular(&file.metadata()?)?;
-    Ok(file)
+    open_regular(OpenOptions::new().read(true), path)
 }
 
 /// The bytes of a regular file of at most `limit` bytes.
@@ -98,9 +92,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         facts => regular(&facts?)?,
     }
-    let file = OpenOptions::new().append(true).create(true).custom_flags(NONBLOCKING).open(path)?;
-    regular(&file.metadata()?)?;
-    Ok(file)
+    open_regular(OpenOptions::new().append(true).create(true), path)
 }
 
 /// Adds bytes to a file that is open for appending. See [`append`].
@@ -129,8 +121,8 @@ pub fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
 
 /// Whether two paths lead to one file, through links of either kind.
 pub fn same_file(a: &Path, b: &Path) -> bool {
-    match (a.metadata(), b.metadata()) {
-        (Ok(a), Ok(b)) => identity(&a) == identity(&b),
+    match (os::look(a, true), os::look(b, true)) {
+        (Ok((_, a)), Ok((_, b))) => a == b,
         _ => false,
     }
 }
@@ -150,7 +142,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = open(from)?;
     different(from, to)?;
     let mut new = Replacement::new(to)?;
-    new.with_mode(source.metadata()?.mode());
+    new.with_permissions(&source.metadata()?);
     io::copy(&mut source, new.file())?;
     new.commit()
 }
@@ -163,7 +155,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
 pub fn rename(from: &Path, to: &Path) -> Result<(), MoveError> {
     let facts = from.symlink_metadata().map_err(MoveError::NotMoved)?;
     different(from, to).map_err(MoveError::NotMoved)?;
-    match std::fs::rename(from, to) {
+    match os::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         done => return done.map_err(MoveError::NotMoved),
     }
@@ -173,7 +165,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), MoveError> {
 /// Moves by copying: beside the target first, so that it is there as a whole or not at all.
 fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError> {
     let new = unused_name_beside(to);
-    let copied = copy_tree(from, facts, &new).and_then(|()| std::fs::rename(&new, to));
+    let copied = copy_tree(from, facts, &new).and_then(|()| os::rename(&new, to));
     if let Err(error) = copied {
         let _ = remove(&new);
         return Err(MoveError::NotMoved(error));
@@ -184,7 +176,7 @@ fn move_across(from: &Path, facts: &Metadata, to: &Path) -> Result<(), MoveError
 /// Copies files, directories and links as they are; anything else is an error.
 fn copy_tree(from: &Path, facts: &Metadata, to: &Path) -> io::Result<()> {
     if facts.is_symlink() {
-        return std::os::unix::fs::symlink(std::fs::read_link(from)?, to);
+        return os::link(&std::fs::read_link(from)?, to, facts);
     }
     if !facts.is_dir() {
         return copy(from, to);
@@ -202,7 +194,8 @@ fn copy_tree(from: &Path, facts: &Metadata, to: &Path) -> io::Result<()> {
 /// # Errors
 /// The system's error.
 pub fn remove(path: &Path) -> io::Result<()> {
-    if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+    let facts = path.symlink_metadata()?;
+    if facts.is_dir() { std::fs::remove_dir_all(path) } else { os::remove(path, &facts) }
 }
 
 /// The names in a directory, sorted.
@@ -216,9 +209,9 @@ pub fn names(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 

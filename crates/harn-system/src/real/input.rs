@@ -3,7 +3,18 @@
 use std::future::poll_fn;
 use std::io::{self, Read};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Poll;
+
+// Where nobody can look whether there is input, a thread reads it ahead.
+#[cfg(any(windows, test))]
+mod ahead;
+#[cfg(unix)]
+mod poll;
+
+#[cfg(windows)]
+use ahead::{is_ready, source, watch};
+#[cfg(unix)]
+use poll::{is_ready, source, watch};
 
 /// Bytes that are asked for at once.
 const PIECE: usize = 64 << 10;
@@ -107,21 +118,6 @@ fn standard() -> MutexGuard<'static, Standard> {
     INPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Standard input without the buffer of the standard library, which does not say whether there is something in it.
-#[cfg(unix)]
-fn source() -> Box<dyn Read + Send> {
-    use std::os::fd::AsFd;
-    match io::stdin().as_fd().try_clone_to_owned() {
-        Ok(input) => Box::new(std::fs::File::from(input)),
-        Err(_) => Box::new(io::stdin()),
-    }
-}
-
-#[cfg(not(unix))]
-fn source() -> Box<dyn Read + Send> {
-    Box::new(io::stdin())
-}
-
 /// Waits for a line of standard input.
 pub(crate) async fn next_line() -> io::Result<Option<String>> {
     while !standard().has_line() {
@@ -154,55 +150,6 @@ async fn more() -> io::Result<()> {
         },
     })
     .await
-}
-
-/// Whether a read of standard input returns at once. Where the system does not tell, it holds up the thread.
-fn is_ready() -> bool {
-    #[cfg(unix)]
-    return look(Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }));
-    #[cfg(not(unix))]
-    true
-}
-
-/// Waits until standard input can be read, at most for a time.
-#[cfg(unix)]
-fn look(time: Option<&rustix::event::Timespec>) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let input = io::stdin();
-    // What cannot be looked at is read: that tells why.
-    poll(&mut [PollFd::new(&input, PollFlags::IN)], time)
-        .map_or_else(|error| error != rustix::io::Errno::INTR, |ready| ready > 0)
-}
-
-/// Who waits for standard input, while a thread looks at it. The thread takes nothing away, so a wait may be dropped.
-#[cfg(unix)]
-static WAITING: Mutex<Option<Vec<Waker>>> = Mutex::new(None);
-
-/// Wakes when standard input can be read.
-#[cfg(unix)]
-fn watch(waker: &Waker) -> io::Result<()> {
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let wakers = match &mut *waiting {
-        Some(wakers) => wakers,
-        none => {
-            let thread = std::thread::Builder::new().name("input".to_owned()).stack_size(64 << 10);
-            thread.spawn(|| {
-                while !look(None) {}
-                let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner).take();
-                waiting.into_iter().flatten().for_each(Waker::wake);
-            })?;
-            none.insert(Vec::new())
-        }
-    };
-    if !wakers.iter().any(|known| known.will_wake(waker)) {
-        wakers.push(waker.clone());
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn watch(_waker: &Waker) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub use replace::Replacement;
 
 use crate::file::{Draft, Facts, Lock, MoveError};
 use crate::net::{HttpError, HttpReply, HttpRequest};
+use crate::os;
 use crate::peer::PeerRequest;
 use crate::people::{Asked, Inquiry};
 use crate::process::{Command, Finished};
@@ -66,15 +67,15 @@ impl Real {
 
 impl System for Real {
     fn facts(&self, path: &Path) -> io::Result<Facts> {
-        path.metadata().map(|facts| files::facts(&facts))
+        files::facts(path, true)
     }
 
     fn link_facts(&self, path: &Path) -> io::Result<Facts> {
-        path.symlink_metadata().map(|facts| files::facts(&facts))
+        files::facts(path, false)
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        path.canonicalize()
+        os::canonical(path)
     }
 
     fn names(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -183,7 +184,11 @@ impl System for Real {
 
     fn env(&self, name: &str) -> Option<String> {
         // Names that no environment can hold are not set.
-        if name.is_empty() || name.contains(['=', '\0']) { None } else { std::env::var(name).ok() }
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return None;
+        }
+        let other = || std::env::var(os::other_name(name)?).ok();
+        std::env::var(name).ok().or_else(other)
     }
 
     fn cwd(&self) -> io::Result<PathBuf> {

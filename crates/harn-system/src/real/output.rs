@@ -4,6 +4,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::os;
+
 /// Whether standard output was closed when the process began.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
@@ -19,7 +21,7 @@ pub fn set_closed() {
 /// The system's error for a closed stream.
 pub fn check_open() -> io::Result<()> {
     if CLOSED.load(Ordering::Relaxed) {
-        return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
+        return Err(os::error(os::codes::BADF));
     }
     Ok(())
 }

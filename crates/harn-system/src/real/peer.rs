@@ -16,7 +16,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-use super::process::{Group, prepared};
+use super::process::prepared;
+use crate::os::Group;
 use crate::peer::{Peer, PeerRequest};
 
 /// How long a peer that is no longer needed may take to end by itself.
@@ -86,8 +87,7 @@ impl Connection {
     async fn open(peer: &Peer) -> io::Result<Connection> {
         let mut command = prepared(&peer.command);
         command.stdin(Stdio::piped());
-        let mut child = command.spawn()?;
-        let group = Group::of(&child);
+        let (mut child, group) = Group::start(&mut command)?;
         let (Some(input), Some(output), Some(errors)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -297,7 +297,7 @@ impl Errors {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use crate::process::Command;

@@ -3,13 +3,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
+use crate::os::{self, Group};
 use crate::process::{Command, Finished};
 
 /// How long the output may be quiet, once the program has ended, before it counts as complete: a process that
@@ -19,42 +18,11 @@ const QUIET: Duration = Duration::from_millis(20);
 /// The most that is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// The processes of a command, ended when this is dropped.
-pub(super) struct Group(Option<Pid>);
-
-impl Group {
-    pub(super) fn of(child: &tokio::process::Child) -> Group {
-        Group(child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw))
-    }
-
-    /// It has ended: its number may go to another process from now on.
-    pub(super) fn forget(&mut self) {
-        self.0 = None;
-    }
-
-    pub(super) fn end(&self) {
-        if let Some(group) = self.0 {
-            // An error means that none is left.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// A program that is about to be started in a process group of its own.
+/// A program that is about to be started with [`Group::start`].
 pub(super) fn prepared(command: &Command) -> tokio::process::Command {
     let mut prepared = tokio::process::Command::new(&command.program);
-    prepared
-        .args(&command.arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
+    prepared.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    os::arguments(&mut prepared, &command.program, &command.arguments);
     if let Some(dir) = &command.dir {
         prepared.current_dir(dir);
     }
@@ -77,9 +45,8 @@ pub(super) fn prepared(command: &Command) -> tokio::process::Command {
 pub async fn run(command: Command) -> io::Result<Finished> {
     let mut prepared = prepared(&command);
     prepared.stdin(if command.input.is_empty() { Stdio::null() } else { Stdio::piped() });
-    let mut child = prepared.spawn()?;
+    let (mut child, mut group) = Group::start(&mut prepared)?;
     let pid = child.id().unwrap_or_default();
-    let mut group = Group::of(&child);
     let mut out = Stream::new(child.stdout.take());
     let mut err = Stream::new(child.stderr.take());
     let stdin = child.stdin.take();
@@ -102,7 +69,7 @@ pub async fn run(command: Command) -> io::Result<Finished> {
             read = err.next(), if err.is_open() => read?,
             status = child.wait(), if !ended => {
                 let status = status?;
-                (finished.code, finished.signal) = (status.code(), status.signal());
+                (finished.code, finished.signal) = (status.code(), os::signal(status));
                 ended = true;
                 group.forget();
             }
@@ -166,8 +133,10 @@ impl<R: AsyncRead + Unpin> Stream<R> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
+    use rustix::process::{Pid, Signal};
+
     use super::*;
 
     fn shell(line: &str) -> Command {

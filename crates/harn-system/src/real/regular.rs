@@ -1,18 +1,32 @@
 //! Regular files, told apart from what opening or reading could wait for.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::path::Path;
 
-/// Opening must not wait, should the path have become a FIFO since it was looked at.
-pub(super) const NONBLOCKING: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+use crate::os;
 
 /// Fails for what is no regular file.
 pub(super) fn regular(facts: &Metadata) -> io::Result<()> {
     if facts.is_dir() {
-        return Err(io::Error::from_raw_os_error(rustix::io::Errno::ISDIR.raw_os_error()));
+        return Err(os::error(os::codes::ISDIR));
     }
     if !facts.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        return Err(no_regular_file());
     }
     Ok(())
+}
+
+/// Opens a regular file, without waiting.
+pub(super) fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = os::without_waiting(options).open(path)?;
+    if !os::is_on_disk(&file) {
+        return Err(no_regular_file());
+    }
+    regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn no_regular_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }

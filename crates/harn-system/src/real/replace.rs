@@ -1,14 +1,14 @@
 //! Replacing a file as a whole: the new content goes into a temporary file beside it, which then takes its
 //! place. Until then, and after every failure, the old content is there and nothing else.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::regular::{NONBLOCKING, regular};
+use super::regular::{open_regular, regular};
 use crate::file::Draft;
+use crate::os;
 
 /// The longest chain of links that is followed, as Linux has it.
 const MOST_LINKS: usize = 40;
@@ -20,13 +20,8 @@ pub struct Replacement {
     /// Empty once it has become the target.
     temporary: PathBuf,
     file: File,
-    keep: Option<Kept>,
-}
-
-/// What the new file takes over from the old one.
-struct Kept {
-    mode: u32,
-    owner: (u32, u32),
+    /// What it takes over from the old one.
+    keep: Option<os::Kept>,
 }
 
 impl Replacement {
@@ -42,10 +37,8 @@ impl Replacement {
             facts => {
                 regular(&facts?)?;
                 // Opened and not touched: says whether it may be written, which a rename would not ask.
-                let old = OpenOptions::new().write(true).custom_flags(NONBLOCKING).open(&target)?;
-                let facts = old.metadata()?;
-                regular(&facts)?;
-                Some(Kept { mode: facts.mode() & 0o7777, owner: (facts.uid(), facts.gid()) })
+                let old = open_regular(OpenOptions::new().write(true), &target)?;
+                Some(os::Kept::of(&old.metadata()?))
             }
         };
         let (temporary, file) = temporary_beside(&target, keep.is_some())?;
@@ -57,11 +50,9 @@ impl Replacement {
         &mut self.file
     }
 
-    /// The new file gets these permissions instead of those of the old one.
-    pub(crate) fn with_mode(&mut self, mode: u32) {
-        let owner = self.keep.as_ref().map(|kept| kept.owner);
-        let own = || self.file.metadata().map_or((0, 0), |facts| (facts.uid(), facts.gid()));
-        self.keep = Some(Kept { mode: mode & 0o7777, owner: owner.unwrap_or_else(own) });
+    /// The new file gets the permissions of another one instead of those of the old one.
+    pub(crate) fn with_permissions(&mut self, facts: &Metadata) {
+        self.keep = Some(os::Kept::with_permissions(self.keep.take(), facts));
     }
 
     /// Puts the new content in the place of the old.
@@ -70,14 +61,9 @@ impl Replacement {
     /// The system's error; the old content is as it was.
     pub fn commit(mut self) -> io::Result<()> {
         if let Some(kept) = &self.keep {
-            let facts = self.file.metadata()?;
-            if (facts.uid(), facts.gid()) != kept.owner {
-                // Only a privileged process can do this; for others the file becomes their own.
-                let _ = std::os::unix::fs::fchown(&self.file, Some(kept.owner.0), Some(kept.owner.1));
-            }
-            self.file.set_permissions(Permissions::from_mode(kept.mode))?;
+            kept.give_to(&self.file)?;
         }
-        std::fs::rename(&self.temporary, &self.target)?;
+        os::rename(&self.temporary, &self.target)?;
         self.temporary = PathBuf::new();
         Ok(())
     }
@@ -116,7 +102,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
             Err(_) => return Ok(path),
         }
     }
-    Err(io::Error::from_raw_os_error(rustix::io::Errno::LOOP.raw_os_error()))
+    Err(os::error(os::codes::LOOP))
 }
 
 /// A new file in the folder of `target`. Its name is short, so that a long one of the target does no harm.
@@ -124,8 +110,7 @@ pub(super) fn temporary_beside(target: &Path, private: bool) -> io::Result<(Path
     loop {
         let path = unused_name_beside(target);
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(if private { 0o600 } else { 0o666 });
-        match options.open(&path) {
+        match os::for_owner_only(options.write(true).create_new(true), private).open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

@@ -12,6 +12,7 @@ use http::header::HeaderValue;
 use http::{Method, Request};
 use rustls::pki_types::ServerName;
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -24,7 +25,6 @@ use super::wire::{Connection, Io, Sent};
 /// How long the first address of a host has before the next one is tried beside it (RFC 8305).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// When a silent connection is asked whether it is still there, how often, and how many answers may be missing.
-#[cfg(unix)]
 const KEEPALIVE: (Duration, u32) = (Duration::from_secs(15), 3);
 
 fn failed(text: impl Into<String>) -> HttpError {
@@ -136,19 +136,9 @@ async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 fn tune(stream: &TcpStream) {
     // A socket that refuses serves all the same.
     let _ = stream.set_nodelay(true);
-    #[cfg(unix)]
-    {
-        use rustix::net::sockopt;
-        if sockopt::set_socket_keepalive(stream, true).is_ok() {
-            let (time, count) = KEEPALIVE;
-            #[cfg(not(any(target_os = "openbsd", target_os = "haiku")))]
-            {
-                let _ = sockopt::set_tcp_keepidle(stream, time);
-                let _ = sockopt::set_tcp_keepintvl(stream, time);
-                let _ = sockopt::set_tcp_keepcnt(stream, count);
-            }
-        }
-    }
+    let (time, count) = KEEPALIVE;
+    let keepalive = TcpKeepalive::new().with_time(time).with_interval(time).with_retries(count);
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
 async fn secure(

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::error::Error as _;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -230,17 +231,9 @@ impl Connection {
 
     /// Whether the other side has neither hung up nor said anything that nobody asked for.
     pub(super) fn is_silent(&self) -> bool {
-        #[cfg(unix)]
-        {
-            use rustix::net::{RecvFlags, recv};
-            let mut byte = [0u8; 1];
-            let seen = recv(self.0.socket(), &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-            matches!(seen, Err(rustix::io::Errno::AGAIN))
-        }
-        #[cfg(not(unix))]
-        {
-            self.0.socket().peer_addr().is_ok()
-        }
+        // The reactor has made the socket one that never waits.
+        let seen = socket2::SockRef::from(self.0.socket()).peek(&mut [MaybeUninit::uninit()]);
+        seen.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Sends a request and waits for the head of its reply; what only announces one is passed over.

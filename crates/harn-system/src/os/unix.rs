@@ -1,0 +1,145 @@
+//! Linux, macOS and their relatives.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+/// Numbers of errors.
+pub(crate) mod codes {
+    use rustix::io::Errno;
+
+    pub(crate) const ACCESS: i32 = Errno::ACCESS.raw_os_error();
+    pub(crate) const BADF: i32 = Errno::BADF.raw_os_error();
+    pub(crate) const BUSY: i32 = Errno::BUSY.raw_os_error();
+    pub(crate) const EXIST: i32 = Errno::EXIST.raw_os_error();
+    pub(crate) const INVAL: i32 = Errno::INVAL.raw_os_error();
+    pub(crate) const ISDIR: i32 = Errno::ISDIR.raw_os_error();
+    pub(crate) const LOOP: i32 = Errno::LOOP.raw_os_error();
+    pub(crate) const NOENT: i32 = Errno::NOENT.raw_os_error();
+    pub(crate) const NOSPC: i32 = Errno::NOSPC.raw_os_error();
+    pub(crate) const NOTDIR: i32 = Errno::NOTDIR.raw_os_error();
+    pub(crate) const NOTEMPTY: i32 = Errno::NOTEMPTY.raw_os_error();
+}
+
+/// What is at a path, and device and inode: what makes a file one file.
+pub(crate) fn look(path: &Path, through_links: bool) -> io::Result<(Metadata, (u64, u64))> {
+    let facts = if through_links { path.metadata() } else { path.symlink_metadata() }?;
+    let identity = (facts.dev(), facts.ino());
+    Ok((facts, identity))
+}
+
+/// Opening must not wait, should the path have become a FIFO since it was looked at.
+pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+}
+
+/// Whether what was opened lies on a disk. Here its facts say that, too.
+pub(crate) fn is_on_disk(_file: &File) -> bool {
+    true
+}
+
+/// A new file that nobody else may read, or one for all that the user lets read.
+pub(crate) fn for_owner_only(options: &mut OpenOptions, private: bool) -> &mut OpenOptions {
+    options.mode(if private { 0o600 } else { 0o666 })
+}
+
+/// What a new file takes over from another one.
+pub(crate) struct Kept {
+    mode: u32,
+    /// That of the file that makes it when `None`.
+    owner: Option<(u32, u32)>,
+}
+
+impl Kept {
+    /// What a file that takes the place of another one keeps of it.
+    pub(crate) fn of(facts: &Metadata) -> Kept {
+        Kept { mode: facts.mode() & 0o7777, owner: Some((facts.uid(), facts.gid())) }
+    }
+
+    /// As before, with the permissions of another file.
+    pub(crate) fn with_permissions(kept: Option<Kept>, facts: &Metadata) -> Kept {
+        Kept { mode: facts.mode() & 0o7777, owner: kept.and_then(|kept| kept.owner) }
+    }
+
+    pub(crate) fn give_to(&self, file: &File) -> io::Result<()> {
+        let facts = file.metadata()?;
+        if let Some((user, group)) = self.owner
+            && (facts.uid(), facts.gid()) != (user, group)
+        {
+            // Only a privileged process can do this; for others the file becomes their own.
+            let _ = std::os::unix::fs::fchown(file, Some(user), Some(group));
+        }
+        file.set_permissions(Permissions::from_mode(self.mode))
+    }
+}
+
+/// The true path of what is there.
+pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize()
+}
+
+/// Puts what is at one path to another, in one step.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+/// Makes a link as the one that `_facts` are of.
+pub(crate) fn link(target: &Path, path: &Path, _facts: &Metadata) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, path)
+}
+
+/// Removes a file or a link.
+pub(crate) fn remove(path: &Path, _facts: &Metadata) -> io::Result<()> {
+    std::fs::remove_file(path)
+}
+
+/// A variable of the environment that stands for another one here.
+pub(crate) fn other_name(_name: &str) -> Option<&'static str> {
+    None
+}
+
+/// The signal that ended a program.
+pub(crate) fn signal(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}
+
+/// Gives a program its arguments.
+pub(crate) fn arguments(command: &mut Command, _program: &str, arguments: &[String]) {
+    command.args(arguments);
+}
+
+/// The processes of a command, ended when this is dropped.
+pub(crate) struct Group(Option<Pid>);
+
+impl Group {
+    /// Starts a program in a process group of its own.
+    pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Group)> {
+        let child = command.process_group(0).spawn()?;
+        let group = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        Ok((child, Group(group)))
+    }
+
+    /// It has ended: its number may go to another process from now on.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    pub(crate) fn end(&self) {
+        if let Some(group) = self.0 {
+            // An error means that none is left.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
