@@ -3,8 +3,9 @@
 use harn_prompt::value::display;
 use serde_json::{Map, Value as Json, json};
 
-/// The fields of an artifact that a caller may set.
-pub const FIELDS: [&str; 13] = [
+/// What an artifact consists of.
+pub const FIELDS: [&str; 15] = [
+    "_type",
     "id",
     "kind",
     "title",
@@ -16,6 +17,7 @@ pub const FIELDS: [&str; 13] = [
     "priority",
     "lineage",
     "relevance",
+    "estimated_tokens",
     "stage",
     "metadata",
 ];

@@ -3,6 +3,29 @@
 use harn_prompt::value::display;
 use serde_json::{Value as Json, json};
 
+/// What a handoff consists of.
+pub const FIELDS: [&str; 19] = [
+    "_type",
+    "id",
+    "parent_run_id",
+    "source_persona",
+    "target_persona_or_human",
+    "task",
+    "reason",
+    "evidence_refs",
+    "files_or_entities_touched",
+    "open_questions",
+    "blocked_on",
+    "requested_capabilities",
+    "allowed_side_effects",
+    "receipt_links",
+    "budget_remaining",
+    "deadline_checkback",
+    "confidence",
+    "created_at",
+    "metadata",
+];
+
 /// Lists of a handoff.
 const LISTS: [&str; 7] = [
     "evidence_refs",

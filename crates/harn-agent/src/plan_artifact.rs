@@ -4,6 +4,26 @@ use harn_prompt::value::display;
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
+/// What a plan is made of, in all the words for it.
+pub const FIELDS: [&str; 16] = [
+    "_type",
+    "schema_version",
+    "id",
+    "tool",
+    "title",
+    "summary",
+    "direction",
+    "explanation",
+    "steps",
+    "tasks",
+    "plan",
+    "assumptions",
+    "open_questions",
+    "verification_commands",
+    "verification",
+    "approval",
+];
+
 /// Reads a plan, from whatever a model or a program wrote.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use harn_agent::lifecycle::Request;
 use harn_agent::workflow::RunOptions;
 use harn_llm::options::notices;
 use harn_syntax::signature::{self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, WORKFLOW_OPTIONS};
-use harn_syntax::suggest::nearest;
+use harn_syntax::suggest::{distance, nearest};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
 use serde_json::{Map, Value as Json};
@@ -33,9 +33,13 @@ const AUTO_COMPACT: [&str; 10] = [
     "summarize_prompt",
 ];
 
+/// What an agent has besides the options of its loops.
+const AGENT: [&str; 4] = ["name", "role", "description", "system"];
+
 /// The options that a builtin has besides those of model calls or loops.
 pub fn own(builtin: &str) -> Vec<&'static str> {
     match builtin {
+        "agent" => AGENT.to_vec(),
         "sub_agent_run" => SUB_AGENT.into_iter().chain(Request::keys()).collect(),
         "transcript_compact" => COMPACT.to_vec(),
         "transcript_auto_compact" => AUTO_COMPACT.to_vec(),
@@ -54,7 +58,9 @@ fn unknown<'k>(
     if own.is_empty() {
         return None;
     }
-    let of_loop = builtin == "sub_agent_run";
+    // Agents carry what their programs want to know of them, too: only what is all but an option is a slip of one.
+    let of_agent = builtin == "agent";
+    let of_loop = of_agent || builtin == "sub_agent_run";
     let calls: Vec<&str> = harn_llm::options::call_options().map(|(name, _)| name).collect();
     let knows = |name: &str| {
         own.contains(&name)
@@ -63,10 +69,16 @@ fn unknown<'k>(
             || name.starts_with('_')
             || is_provider(name)
     };
-    let name = names
-        .into_iter()
-        .find(|name| !knows(name) && (!of_loop || nearest(name, own.iter().copied()).is_some()))?;
-    let near = nearest(name, own.iter().chain(&calls).copied());
+    let name = names.into_iter().find(|name| {
+        !knows(name)
+            && match builtin {
+                "agent" => all_but(name, &calls),
+                "sub_agent_run" => nearest(name, own.iter().copied()).is_some(),
+                _ => true,
+            }
+    })?;
+    let loops = OPTIONS.iter().map(|(name, _)| *name).filter(|_| of_agent);
+    let near = nearest(name, own.iter().chain(&calls).copied().chain(loops));
     let text = match near {
         Some(_) => signature::unknown_option(builtin, name, near.into_iter()),
         None => format!(
@@ -75,6 +87,14 @@ fn unknown<'k>(
         ),
     };
     Some((name.to_owned(), text))
+}
+
+/// Whether a name is that of an option, but for a letter or two.
+fn all_but(name: &str, calls: &[&str]) -> bool {
+    let options = OPTIONS.iter().map(|(name, _)| *name).chain(calls.iter().copied());
+    let letters = name.chars().count();
+    nearest(name, options)
+        .is_some_and(|near| letters >= 5 && distance(name, near) <= 1 + usize::from(letters >= 8))
 }
 
 /// Refuses options that nothing knows.

@@ -87,6 +87,7 @@ builtins! {
     /// println(agent("scout", {provider: "mock"})) // -> {_type: agent, name: scout, provider: mock}
     /// ```
     Pure fn agent(cx, name: Text, config: Value as "loop_options?") -> "dict" {
+        crate::option_check::refuse_unknown(cx, "agent", &config)?;
         let mut dict = config.to_dict().map(|d| (*d).clone()).unwrap_or_default();
         dict.insert("_type", "agent");
         dict.insert("name", &*name);

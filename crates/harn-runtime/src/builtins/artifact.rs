@@ -3,6 +3,7 @@
 use harn_agent::assemble::Assembly;
 use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
 use harn_stdlib::timestamp_now;
+use harn_syntax::signature;
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result, builtins};
 use serde_json::{Map, Value as Json, json};
@@ -21,6 +22,7 @@ builtins! {
     /// println([a.kind, a.priority, a.estimated_tokens]) // -> [workspace_file, 70, 3]
     /// ```
     Random fn artifact(cx, fields: Value as "dict?") -> "dict" {
+        closed("artifact", &fields, &pure::FIELDS)?;
         make(cx, "artifact", &to_json(&fields))?
     }
 
@@ -32,6 +34,7 @@ builtins! {
     /// ```
     Random fn artifact_derive(cx, parent: Value as "dict?", kind: Value as "string?", extra: Value as "dict?") -> "dict" {
         let kind = text(&kind).ok_or_else(|| thrown("artifact_derive: kind is required"))?;
+        closed("artifact_derive", &extra, &pure::FIELDS)?;
         let made = pure::derive(&to_json(&parent), &kind, &to_json(&extra), &timestamp_now(cx), &|| new_id(cx.vm()));
         from_json(&named("artifact_derive", made)?)
     }
@@ -258,6 +261,9 @@ builtins! {
     /// println(h.target_persona_or_human.label) // -> Ada
     /// ```
     Random fn handoff(cx, fields: Value as "!dict") -> "dict" {
+        if entry(&fields, "_type").as_str().is_none_or(|kind| kind.as_str() != "artifact") {
+            closed("handoff", &fields, &handoffs::FIELDS)?;
+        }
         from_json(&named("handoff", handoff_of(cx, &fields)).map_err(|error| trim(error, "handoff: "))?)
     }
 
@@ -278,6 +284,7 @@ builtins! {
     /// println(p.steps.map({ s -> s.status })) // -> [pending, in_progress]
     /// ```
     Pure fn plan_artifact(cx, input: Value as "dict?") -> "dict" {
+        closed("plan_artifact", &input, &plans::FIELDS)?;
         from_json(&named("plan_artifact", plans::plan(&to_json(&input)))?)
     }
 
@@ -336,6 +343,16 @@ fn shown(value: &Value) -> Json {
     text(value).into()
 }
 
+/// Refuses a key that stands for nothing: what a program adds of its own belongs into `metadata`.
+fn closed(function: &str, fields: &Value, known: &[&'static str]) -> Result<()> {
+    let fields = fields.to_dict();
+    let wrong = fields.iter().flat_map(|dict| dict.keys()).find(|key| !known.contains(&key.as_str()));
+    wrong.map_or(Ok(()), |key| {
+        let shown = known.iter().copied().filter(|name| !name.starts_with('_'));
+        Err(harn_vm::Error::runtime(signature::unknown_option(function, key.as_str(), shown)))
+    })
+}
+
 fn make(cx: &Cx, function: &str, fields: &Json) -> Result<Value> {
     let made = named(function, pure::artifact(fields, &timestamp_now(cx), &|| new_id(cx.vm())))?;
     Ok(from_json(&made))
@@ -347,6 +364,7 @@ fn build(cx: &Cx, function: &str, kind: &str, fields: Json, extra: &Value) -> Re
 }
 
 fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Json> {
+    closed(function, extra, &pure::FIELDS)?;
     let mut out = fields.as_object().cloned().unwrap_or_default();
     let extra = match to_json(extra) {
         Json::Null => Map::new(),
