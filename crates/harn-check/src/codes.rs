@@ -92,6 +92,8 @@ codes! {
         "Write the name or the type that the message names; `harn explain llm_call` and `harn explain agent_loop` list all options.";
     TYPE_NAME = "W0113", "A type that does not exist, whose name is close to one that does. Such a type only equals itself.",
         "Write the name that the message names, or declare the type.";
+    LOGARITHM = "W0114", "`log` of a float, which it writes as a line: in other languages that is the natural logarithm.",
+        "Write `ln(x)`, `log10(x)` or `log2(x)` for a logarithm, `log(\"${x}\")` to write the number.";
     UNRESOLVED_IMPORT = "P0100", "An import names a file, package or `std/` module that does not exist.",
         "Write the path from the folder of the file, without or with `.harn`; `std/NAME` for an embedded module.";
     TEMPLATE_PATH = "P0101", "A template path is malformed, or its `@` alias is not defined.",

@@ -190,6 +190,7 @@ pub const EXAMPLES: &[Example] = &[
         "fn half(n: i32) -> int { n / 2 }\nprintln(half(4))\n",
         "fn half(n: int) -> int { n / 2 }\nprintln(half(4))\n",
     ),
+    program("W0114", "println(log(2.0))\n", "println(ln(2.0))\n"),
     with(
         "P0100",
         "import { twice } from \"numbrs\"\nprintln(twice(2))\n",

@@ -317,7 +317,9 @@ fn arguments(count: usize) -> String {
 
 /// `NAME: expected at most 2 arguments, got 3`
 pub fn too_many(name: &str, most: usize, got: usize) -> String {
-    format!("{name}: expected at most {}, got {got}", arguments(most))
+    // Other languages take the indent there.
+    let also = if name == "json_stringify" { "; `json_pretty(value)` writes with indents" } else { "" };
+    format!("{name}: expected at most {}, got {got}{also}", arguments(most))
 }
 
 /// `NAME: expected at least 1 argument, got 0`

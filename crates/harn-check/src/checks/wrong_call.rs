@@ -6,7 +6,7 @@ use harn_syntax::habits::method_help;
 use harn_syntax::signature::{self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature};
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::codes::{LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
 use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::Ty;
@@ -18,6 +18,14 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
         && !pass.is_opaque()
         && let Some(signature) = pass.world.signatures.builtin(name)
     {
+        if name == "log"
+            && let [arg] = args
+            && matches!(arg.value.kind, ExprKind::Float(_))
+        {
+            let number = arg.value.span.slice(pass.source.text);
+            let text = format!("`log` writes a line and gives nil; the natural logarithm is `ln({number})`");
+            pass.report(Diagnostic::warning(text).with_code(LOGARITHM).at(call.span));
+        }
         let wrong = arguments(pass, &signature, call.span, args);
         pass.wrong_calls.extend(wrong.into_iter().map(|d| (name.to_owned(), d)));
     }

@@ -47,7 +47,7 @@ builtins! {
 
     /// Writes `[harn] `, the printed forms of all arguments, with a blank between, and a newline.
     ///
-    /// A text of several lines gets the prefix on its first line only.
+    /// A text of several lines gets the prefix on its first line only. Logarithms are `ln`, `log2` and `log10`.
     ///
     /// ```harn
     /// log("ready") // -> [harn] ready

@@ -456,6 +456,7 @@ pub(super) const FORMS: Table = &[
     ),
     (r"\basync\s+(fn|function|def)\b", By("fn"), "every function may wait; `spawn { ... }` starts a task"),
     (r"\basync\s*\{", By("spawn {"), "a task is started with `spawn`, its result is `await(task)`"),
+    (r"\bawait\s+(\w[\w.]*(?:\([^()]*\))?)", By("await($1)"), "`await` is a function"),
     (r"\bawait\s+([^(\s].*?)\s*$", By("await($1)"), "`await` is a function"),
     (r"\bgo\s+(\S.*)$", By("spawn { $1 }"), "a task is started with `spawn`"),
     (r"\b(spawn|defer)\s+([^{\s].*)$", By("$1 { $2 }"), "what is to run stands in braces"),
