@@ -86,7 +86,26 @@ pub fn format(source: &str, options: &Options) -> Result<String, Refusal> {
     if !parsed.errors.is_empty() {
         return Err(Refusal::Syntax(parsed.errors.iter().map(|error| error.canonical(source)).collect()));
     }
-    let (text, lists) = layout(source, &parsed.program, options);
+    let mut text = pass(source, &parsed.program, options)?;
+    // Lines that their author broke stay broken, and so do those that a pass has broken: where such lines stand in each other,
+    // another pass may find more room. What is given back is what no pass changes.
+    for _ in 0..MAX_PASSES {
+        let again = harn_syntax::parse(&text);
+        let next = pass(&text, &again.program, options)?;
+        if next == text {
+            break;
+        }
+        text = next;
+    }
+    Ok(text)
+}
+
+/// Passes after the first. No program is known that needs more than two.
+const MAX_PASSES: usize = 4;
+
+/// One pass. Its result has the tokens and the comments of the source.
+fn pass(source: &str, program: &Program, options: &Options) -> Result<String, Refusal> {
+    let (text, lists) = layout(source, program, options);
     same::check(source, &text, &lists).map_err(Refusal::Changed)?;
     Ok(text)
 }

@@ -27,6 +27,7 @@ pub(crate) struct Target {
 pub(crate) static TARGETS: &[Target] = &[
     Target { name: "lexer", corpus: "program", extension: ".harn", generate: program, check: check_lexer },
     Target { name: "parser", corpus: "program", extension: ".harn", generate: program, check: check_parser },
+    Target { name: "format", corpus: "program", extension: ".harn", generate: program, check: check_format },
     Target {
         name: "template",
         corpus: "template",
@@ -177,6 +178,23 @@ fn check_parser(bytes: &[u8]) {
         let (first, second) = (without_spans(&parsed.program.items), without_spans(&again.program.items));
         assert!(first == second, "comments change the tree:\n{first}\n{second}");
     }
+}
+
+/// A formatted program has the same tokens and comments (the formatter looks itself and refuses otherwise), runs to the same
+/// end, and is not changed by a second pass.
+fn check_format(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let options = harn_fmt::Options::default();
+    let first = match harn_fmt::format(&text, &options) {
+        Err(harn_fmt::Refusal::Syntax(_)) => return,
+        Err(other) => panic!("{other}"),
+        Ok(first) => first,
+    };
+    match harn_fmt::format(&first, &options) {
+        Ok(second) => assert!(first == second, "a second pass changes the text:\n{first}\n---\n{second}"),
+        Err(other) => panic!("the second pass: {other}\n{first}"),
+    }
+    machine::check_same(&text, &first);
 }
 
 /// The text with a comment more before every token that has blank space before it.
