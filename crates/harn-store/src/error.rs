@@ -1,6 +1,6 @@
 //! What can go wrong with a store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a store did not do what was asked. Nothing of a refused write is kept.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub enum Error {
         waited_ms: u64,
     },
     /// The file, its folder or its disk cannot be written.
-    #[error("the store {} is read-only: give this user the right to write the file and its folder", path.display())]
+    #[error("the store {} is read-only: {}", path.display(), writable(path))]
     ReadOnly {
         /// The file.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file is damaged.
-    #[error("the store {} is damaged ({detail}): move the file and those beside it away, or restore a copy", path.display())]
+    #[error("the store {} is damaged ({detail}): {}", path.display(), mended(path))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -129,6 +129,17 @@ pub enum Error {
         /// The system's reason.
         why: String,
     },
+    /// The connection broke off while the server committed, and it cannot be found out whether it has.
+    #[error(
+        "it is not known whether the store {} has kept the last writes ({why}): look at what is there before they are \
+         made again", path.display()
+    )]
+    InDoubt {
+        /// The address.
+        path: PathBuf,
+        /// What happened.
+        why: String,
+    },
     /// Something else that the system reports.
     #[error("the store {} failed: {why}", path.display())]
     Io {
@@ -140,6 +151,27 @@ pub enum Error {
     /// The store was closed while it worked.
     #[error("the store is closed")]
     Closed,
+}
+
+/// Whether a store is a database, and not a file.
+fn is_database(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.contains("://"))
+}
+
+fn writable(path: &Path) -> &'static str {
+    if is_database(path) {
+        "name a server that takes writes, and a user with the right to write"
+    } else {
+        "give this user the right to write the file and its folder"
+    }
+}
+
+fn mended(path: &Path) -> &'static str {
+    if is_database(path) {
+        "restore a copy of the database"
+    } else {
+        "move the file and those beside it away, or restore a copy"
+    }
 }
 
 /// The result of an operation of a store.
@@ -172,6 +204,7 @@ impl Error {
                 | Error::Foreign { .. }
                 | Error::Newer { .. }
                 | Error::Open { .. }
+                | Error::InDoubt { .. }
                 | Error::Io { .. }
                 | Error::Closed
         )

@@ -13,7 +13,10 @@
 //! | `model` | leases, entries, events, messages, sessions, digests |
 //! | `run` | runs, their journal, their sources, and what they wait for |
 //! | `error` | what can go wrong, and the way out |
+//! | `place` | where a store is, as a user names it |
+//! | `thread` | the thread behind a store, and group commit |
 //! | `sqlite` | a file in the project's state folder |
+//! | `postgres` | a database that several machines share |
 //! | `memory` | the same without a file, for tests |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 #![doc = ""]
@@ -22,9 +25,13 @@
 mod error;
 mod memory;
 mod model;
+mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod run;
 mod sqlite;
 mod store;
+mod thread;
 mod write;
 
 pub use error::{Error, Result};
@@ -33,6 +40,9 @@ pub use model::{
     Claimed, Dead, Digest, Entry, Event, Expect, Fence, Lease, NewEvent, NewMessage, QueueStats, Session,
     Topic,
 };
+pub use place::Place;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use run::{
     Answer, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Parent, Run, RunFilter, RunStatus,
     Source, Waitpoint,

@@ -19,6 +19,9 @@ const EXCEPTIONS: [&str; 9] = [
     "crates/harn-cli/src/out.rs",
     "crates/harn-cli/src/program.rs",
     "crates/harn-cli/src/signal.rs",
+    "crates/harn-store/src/postgres/connect.rs",
+    "crates/harn-store/src/postgres/tls.rs",
+    "crates/harn-store/src/postgres/worker.rs",
     "crates/harn-store/src/sqlite/schema.rs",
 ];
 

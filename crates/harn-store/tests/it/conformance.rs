@@ -509,3 +509,11 @@ suites! {
         (folder, std::sync::Arc::new(store))
     };
 }
+
+#[cfg(feature = "postgres")]
+suites! {
+    postgres: {
+        let Some(url) = crate::server::database() else { return };
+        ((), std::sync::Arc::new(harn_store::PostgresStore::new(&url).expect("an address")))
+    };
+}

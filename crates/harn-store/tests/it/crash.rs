@@ -1,9 +1,8 @@
 //! A process is killed at some moment while it writes: what was answered is there, and nothing is half done.
 
 use std::io::{BufRead, BufReader, Write as _};
-use std::sync::Arc;
 
-use harn_store::{EntryKind, Expect, NewStatus, SqliteStore, Store, Write};
+use harn_store::{EntryKind, Expect, NewStatus, Place, Store, Write};
 
 use crate::runs::{append, entry, lease, new_run};
 use crate::support::{Dice, child, event, message, told, wait};
@@ -42,8 +41,7 @@ fn step(n: u64) -> Vec<Write> {
 #[test]
 #[ignore = "the process that `a_killed_process_leaves_what_was_answered` kills"]
 fn writer() {
-    let Some((file, owner)) = told() else { return };
-    let store = Arc::new(SqliteStore::new(file));
+    let Some((store, owner)) = told() else { return };
     wait(async {
         // The one before is dead: its lease has run out.
         let fence = lease(&*store, "r", &owner.to_string(), owner as i64 * 10_000).await;
@@ -69,11 +67,21 @@ fn writer() {
 #[test]
 fn a_killed_process_leaves_what_was_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("harn.sqlite");
+    kill(&Place::File(folder.path().join("harn.sqlite")));
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_killed_process_leaves_in_a_database_what_was_answered() {
+    let Some(url) = crate::server::database() else { return };
+    kill(&Place::Url(url));
+}
+
+fn kill(place: &Place) {
     let mut dice = Dice(7);
     let mut length = 0;
     for round in 1..=ROUNDS {
-        let mut writer = child("crash::writer", &file, round);
+        let mut writer = child("crash::writer", place, round);
         let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
         let mut answered = None;
         for _ in 0..=dice.roll(30) {
@@ -87,7 +95,7 @@ fn a_killed_process_leaves_what_was_answered() {
         answered = lines.map_while(Result::ok).filter_map(number).last().or(answered);
         let answered = answered.expect("the writer has written");
         assert!(answered >= length, "the writer goes on behind what was there");
-        length = wait(check(&SqliteStore::new(&file), answered, round));
+        length = wait(check(&*place.open().unwrap(), answered, round));
     }
 }
 

@@ -91,11 +91,10 @@ fn a_lost_end_of_the_file_is_noticed() {
 #[test]
 #[ignore = "the process whose disk the tests below let fail"]
 fn writer() {
-    let Some((file, _)) = told() else { return };
-    let store = SqliteStore::new(file);
+    let Some((store, _)) = told() else { return };
     wait(async {
         let mut out = std::io::stdout();
-        let fence = running(&store, "r").await;
+        let fence = running(&*store, "r").await;
         for n in 0.. {
             let failed = store
                 .write(&fence, vec![append("r", vec![entry(n, EntryKind::Outcome, vec![n as u8; 900])])])
@@ -117,7 +116,7 @@ fn writer() {
 /// Runs the writer; gives its error after it has looked at what is left.
 fn fails(command: &mut Command, file: &Path) -> String {
     let mut child = command
-        .env("HARN_STORE_TEST_FILE", file)
+        .env("HARN_STORE_TEST_PLACE", file)
         .env("HARN_STORE_TEST_NUMBER", "0")
         .stdout(Stdio::piped())
         .spawn()

@@ -7,6 +7,10 @@ mod crash;
 mod damage;
 mod faults;
 mod growth;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processes;
 mod runs;
+#[cfg(feature = "postgres")]
+mod server;
 mod support;

@@ -48,7 +48,7 @@ pub(crate) async fn running(store: &dyn Store, id: &str) -> Fence {
 }
 
 /// A run that waits for a worker.
-async fn queued(store: &dyn Store, id: &str, due_ms: i64) {
+pub(crate) async fn queued(store: &dyn Store, id: &str, due_ms: i64) {
     let fence = lease(store, id, "a", 0).await;
     let create = Write::RunCreate { run: new_run(id, NewStatus::Queued { due_ms }), at_ms: 1 };
     store.write(&fence, vec![create, Write::Release]).await.unwrap();

@@ -1,8 +1,9 @@
 //! What the tests share.
 
 use std::future::Future;
+use std::sync::Arc;
 
-use harn_store::{Error, Fence, NewEvent, NewMessage, Result, Store, Write};
+use harn_store::{Error, Fence, NewEvent, NewMessage, Place, Result, Store, Write};
 
 /// Runs a future to its end.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -41,10 +42,16 @@ impl Dice {
 }
 
 /// Starts this test binary again, to run one test that stands for another process.
-pub(crate) fn child(test: &str, file: &std::path::Path, number: u64) -> std::process::Child {
+pub(crate) fn child(test: &str, place: &Place, number: u64) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
-        .env("HARN_STORE_TEST_FILE", file)
+        .env(
+            "HARN_STORE_TEST_PLACE",
+            match place {
+                Place::File(path) => path.display().to_string(),
+                Place::Url(url) => url.clone(),
+            },
+        )
         .env("HARN_STORE_TEST_NUMBER", number.to_string())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -52,7 +59,9 @@ pub(crate) fn child(test: &str, file: &std::path::Path, number: u64) -> std::pro
 }
 
 /// What the parent has told this process, if there is one.
-pub(crate) fn told() -> Option<(std::path::PathBuf, u64)> {
-    let file = std::env::var_os("HARN_STORE_TEST_FILE")?;
-    Some((file.into(), std::env::var("HARN_STORE_TEST_NUMBER").ok()?.parse().ok()?))
+pub(crate) fn told() -> Option<(Arc<dyn Store>, u64)> {
+    let place = std::env::var("HARN_STORE_TEST_PLACE").ok()?;
+    let place = if place.contains("://") { Place::Url(place) } else { Place::File(place.into()) };
+    let store = place.open().expect("a store");
+    Some((store, std::env::var("HARN_STORE_TEST_NUMBER").ok()?.parse().ok()?))
 }

@@ -1,0 +1,162 @@
+//! Where a store is, as a user names it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::sqlite::SqliteStore;
+use crate::store::Store;
+
+/// Where a store is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// The address of a database, such as `postgres://user@host/database`. It may hold a password, which is never shown.
+    Url(String),
+}
+
+impl Place {
+    /// The store there. Nothing is opened before its first use.
+    ///
+    /// # Errors
+    /// An address that cannot be understood, or of a kind that this build does not know.
+    pub fn open(&self) -> Result<Arc<dyn Store>> {
+        let url = match self {
+            Place::File(path) => return Ok(Arc::new(SqliteStore::new(path))),
+            Place::Url(url) => url,
+        };
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            let why = format!("expected postgres://USER@HOST/DATABASE, got {}", shown(url));
+            return Err(Error::invalid("the address of the store", why));
+        }
+        open_database(url)
+    }
+}
+
+impl Place {
+    /// The same place, with this password where the address of a database names none.
+    #[must_use]
+    pub fn or_password(self, password: Option<&str>) -> Place {
+        let (Place::Url(url), Some(password)) = (&self, password) else { return self };
+        let Some((scheme, rest)) = url.split_once("://") else { return self };
+        let Some((user, rest)) = rest.split_once('@') else { return self };
+        if user.contains(':') || rest.contains("password=") {
+            return self;
+        }
+        let written = password.bytes().map(|byte| match byte {
+            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        });
+        Place::Url(format!("{scheme}://{user}:{}@{rest}", written.collect::<String>()))
+    }
+}
+
+impl fmt::Display for Place {
+    /// Without a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::File(path) => write!(f, "{}", path.display()),
+            Place::Url(url) => f.write_str(&shown(url)),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn open_database(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(crate::postgres::PostgresStore::new(url)?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_database(url: &str) -> Result<Arc<dyn Store>> {
+    let why =
+        "this harn was built without PostgreSQL: take a released one, or build it with `--features postgres`";
+    Err(Error::Open { path: shown(url).into(), why: why.to_owned() })
+}
+
+/// An address without its password and its options. What comes before the last `@` may be one, however it is written.
+pub(crate) fn shown(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => (scheme, rest),
+        // Without a scheme there is no telling what is secret.
+        _ => return "something else".to_owned(),
+    };
+    // A password may hold any of the marks that end it, when it is not written as it should be.
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((user, rest)) => (user.split([':', '/', '?', '#', '@']).next(), rest),
+        None => (None, rest),
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    match user {
+        Some(user) if !user.is_empty() => format!("{scheme}://{user}@{rest}"),
+        _ => format!("{scheme}://{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        for (url, expected) in [
+            ("postgres://ann:secret@db.example/runs?sslmode=disable", "postgres://ann@db.example/runs"),
+            ("postgres://ann:sec@ret@db:5433/runs", "postgres://ann@db:5433/runs"),
+            ("postgres://ann:sec/re?t#@db/runs", "postgres://ann@db/runs"),
+            ("postgres://:secret@db/runs", "postgres://db/runs"),
+            ("postgresql:///runs?host=/run&password=secret", "postgresql:///runs"),
+            ("postgres://ann@db/runs?password=a@b", "postgres://ann@b"),
+            ("password=secret host=db", "something else"),
+            ("password=secret://", "something else"),
+        ] {
+            assert_eq!(shown(url), expected);
+            assert!(!format!("{:?}", Place::Url(url.to_owned())).contains("secret"));
+        }
+    }
+
+    #[test]
+    fn a_password_is_added_where_there_is_none() {
+        let with = |url: &str| match Place::Url(url.to_owned()).or_password(Some("a b/é")) {
+            Place::Url(url) => url,
+            Place::File(_) => String::new(),
+        };
+        assert_eq!(with("postgres://ann@db/runs"), "postgres://ann:a%20b%2F%C3%A9@db/runs");
+        for url in [
+            "postgres://ann:own@db/runs",
+            "postgres://db/runs?user=ann",
+            "postgres://ann@db/runs?password=own",
+        ] {
+            assert_eq!(with(url), url);
+        }
+        let plain = Place::Url("postgres://ann@db/runs".to_owned());
+        assert_eq!(plain.clone().or_password(None), plain);
+    }
+
+    #[test]
+    fn other_addresses_are_refused() {
+        for url in ["mysql://ann:secret@db/runs", "secret", ""] {
+            let error = Place::Url(url.to_owned()).open().err().map(|error| error.to_string());
+            let error = error.unwrap_or_default();
+            assert!(error.contains("expected postgres://USER@HOST/DATABASE"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    #[test]
+    fn a_build_without_postgresql_says_so() {
+        let error = Place::Url("postgres://ann:secret@db/runs".to_owned()).open().err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            error.contains("postgres://ann@db/runs") && error.contains("built without PostgreSQL"),
+            "{error}"
+        );
+    }
+}

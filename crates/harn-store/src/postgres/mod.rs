@@ -1,0 +1,95 @@
+//! The store that several machines share: a PostgreSQL database.
+//!
+//! Writes of one process go one after the other, those that wait in one transaction; writes of several processes go on side
+//! by side, and lock the rows that they compare.
+
+mod address;
+mod apply;
+mod connect;
+mod fault;
+mod journal;
+mod leases;
+mod options;
+mod read;
+mod runs;
+mod schema;
+mod sessions;
+mod statement;
+mod tls;
+mod worker;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::address::Address;
+use self::connect::Db;
+use self::fault::{Fault, Outcome};
+pub use self::options::PostgresOptions;
+use self::worker::Worker;
+use crate::error::{Error, Result};
+use crate::model::{Dead, Digest, Entry, Event, Fence, Lease, QueueStats, Session, Topic};
+use crate::run::{Answer, JournalEntry, Run, RunFilter, Source, Waitpoint};
+use crate::store::{Reply, Store};
+use crate::thread::{self, Job, Thread, Work};
+use crate::write::{self, Write, Written};
+
+/// The store in a database. Nothing is opened before the first use; then a thread of its own has the connection.
+pub struct PostgresStore {
+    address: Address,
+    options: PostgresOptions,
+    thread: Thread<Db, Fault>,
+}
+
+impl PostgresStore {
+    /// The store in the database at `url`, such as `postgres://user:password@host/database`. Its tables are made at the first
+    /// use, in the schema `harn`.
+    ///
+    /// # Errors
+    /// An address that cannot be understood.
+    pub fn new(url: &str) -> Result<PostgresStore> {
+        PostgresStore::with(url, PostgresOptions::default())
+    }
+
+    /// As [`PostgresStore::new`], with options.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::new`].
+    pub fn with(url: &str, options: PostgresOptions) -> Result<PostgresStore> {
+        Ok(PostgresStore { address: Address::read(url, &options)?, options, thread: Thread::new() })
+    }
+
+    /// The address, without its password.
+    #[must_use]
+    pub fn address(&self) -> &Path {
+        &self.address.shown
+    }
+
+    fn ask<T, W>(
+        &self,
+        job: impl FnOnce(Box<dyn Work<Db, Fault>>) -> Job<Db, Fault>,
+        work: W,
+    ) -> Reply<'static, T>
+    where
+        T: Send + 'static,
+        W: FnMut(&Db) -> Outcome<T> + Send + 'static,
+    {
+        let worker = Worker::new(self.address.clone(), self.options.clone());
+        let failed = |why| Error::Open { path: self.address.shown.clone(), why };
+        thread::task(work, |task| self.thread.send(job(task), |jobs| worker.work(jobs), failed))
+    }
+
+    fn read<T, W>(&self, work: W) -> Reply<'static, T>
+    where
+        T: Send + 'static,
+        W: FnMut(&Db) -> Outcome<T> + Send + 'static,
+    {
+        self.ask(Job::Read, work)
+    }
+}
+
+/// The server gives room back by itself (autovacuum); this only sees that it can be reached.
+fn compact(db: &Db) -> Outcome<()> {
+    db.batch("SELECT 1")
+}
+
+thread::store_on_a_thread!(PostgresStore);
