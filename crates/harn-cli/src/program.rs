@@ -481,7 +481,15 @@ fn project(system: &dyn System, dir: &Path) -> Value {
         .unwrap_or(Value::NIL)
 }
 
-/// Where the runtime keeps what outlives a process: `HARN_STATE_FILE`, or `state.db` in the state folder of the project.
+/// Where the store of the project is: in a database, or in [`state_file`].
+///
+/// # Errors
+/// What is wrong in the manifest.
+pub(crate) fn store_place(system: &dyn System) -> Result<harn_store::Place, String> {
+    harn_runtime::store_place(system, || state_file(system))
+}
+
+/// The file of what outlives a process: `HARN_STATE_FILE`, or `state.db` in the state folder of the project.
 pub(crate) fn state_file(system: &dyn System) -> PathBuf {
     let set = |name: &str| system.env(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let here = system.work_dir();

@@ -44,9 +44,13 @@ mod rooms;
 mod run_faults;
 mod runs;
 mod serve_mcp;
+#[cfg(feature = "postgres")]
+#[path = "../../harn-store/tests/it/server.rs"]
+mod server;
 mod sessions;
 mod signals;
 mod state;
+mod store_place;
 mod streams;
 mod test_options;
 mod trace;

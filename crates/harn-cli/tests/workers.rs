@@ -144,6 +144,18 @@ fn signal(pid: &str, signal: &str) {
 
 #[test]
 fn two_workers_share_the_work_and_one_that_is_killed_loses_nothing() {
+    share("");
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn two_workers_share_a_database_and_one_that_is_killed_loses_nothing() {
+    let Some(url) = crate::server::database() else { return };
+    share(&format!("[store]\nurl = \"{url}\"\n"));
+}
+
+/// Two workers and a store, as the manifest names it.
+fn share(manifest: &str) {
     let wanted: usize = std::env::var("HARN_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
     // A file for each: an append in doubt looks at the length, which nobody else must change.
     let program = r#"
@@ -154,7 +166,7 @@ fn two_workers_share_the_work_and_one_that_is_killed_loses_nothing() {
         println("goes on")
         append_file(log, "b")
     "#;
-    let dir = folder(&[("main.harn", program)]);
+    let dir = folder(&[("main.harn", program), ("harn.toml", manifest)]);
     let path = dir.path();
     for n in 0..wanted {
         submit(path, &["--run-id", &format!("r{n}"), "main.harn", "--", &n.to_string()]);
@@ -186,8 +198,21 @@ fn two_workers_share_the_work_and_one_that_is_killed_loses_nothing() {
 #[cfg(unix)]
 #[test]
 fn a_process_that_was_stopped_cannot_write_over_its_successor() {
+    stop("");
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_process_that_was_stopped_cannot_write_over_its_successor_in_a_database() {
+    let Some(url) = crate::server::database() else { return };
+    stop(&format!("[store]\nurl = \"{url}\"\n"));
+}
+
+/// A process that is stopped, and its successor, with a store as the manifest names it.
+#[cfg(unix)]
+fn stop(manifest: &str) {
     let program = "append_file(\"pids.txt\", shell(\"echo $PPID\").stdout)\nwhile !file_exists(\"go\") { sleep(20) }\nappend_file(\"log.txt\", \"end\\n\")\n";
-    let dir = folder(&[("main.harn", program), ("log.txt", ""), ("pids.txt", "")]);
+    let dir = folder(&[("main.harn", program), ("log.txt", ""), ("pids.txt", ""), ("harn.toml", manifest)]);
     let path = dir.path();
     submit(path, &["--run-id", "r", "main.harn"]);
     let mut first = worker(path);

@@ -35,9 +35,11 @@ impl Secrets {
     /// Whether a variable holds a key, by its name.
     pub(crate) fn is_secret(name: &str) -> bool {
         let name = name.to_ascii_uppercase();
-        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
-            .iter()
-            .any(|part| name.split('_').any(|word| word == *part || word == format!("{part}S")))
+        // The address of the store may hold a password.
+        matches!(&*name, "HARN_STORE_URL" | "PGPASSWORD")
+            || ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
+                .iter()
+                .any(|part| name.split('_').any(|word| word == *part || word == format!("{part}S")))
     }
 
     /// Notes a key that was read.
@@ -80,7 +82,14 @@ mod tests {
 
     #[test]
     fn names_of_keys() {
-        for name in ["OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"] {
+        for name in [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "DB_PASSWORD",
+            "PGPASSWORD",
+            "HARN_STORE_URL",
+        ] {
             assert!(Secrets::is_secret(name), "{name}");
         }
         for name in ["HOME", "KEYBOARD", "HARN_LLM_PROVIDER", "MONKEY_NAME"] {

@@ -71,6 +71,7 @@ mod roles;
 mod session;
 mod session_store;
 mod skill_files;
+mod store_place;
 mod stored;
 mod template_state;
 mod trace;
@@ -99,6 +100,7 @@ pub use option_check::{own as own_options, wrong_options};
 pub use rehearsal::{SentCall, rehearse_calls};
 pub use session_store::{configure_sessions, keep_sessions_of};
 pub use skill_files::install_skills;
+pub use store_place::store_place;
 
 /// Returns the options of a model call, and what they must be where the table says it.
 pub fn call_options() -> Vec<(&'static str, Option<String>)> {

@@ -6,11 +6,12 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use harn_front::Through;
 use harn_llm::Conversation;
-use harn_store::{Error as StoreError, Fence, Session as StoredSession, SqliteStore, Store, Write};
+use harn_store::{Error as StoreError, Fence, Place, Session as StoredSession, Store, Write};
 use harn_system::SystemExt;
 use harn_vm::{Cx, Error, Result, Vm};
 use serde_json::{Value as Json, json};
@@ -32,7 +33,7 @@ const PAGE: usize = 1_000;
 /// The store of a program, opened when a session first needs it.
 #[derive(Default)]
 struct Opened {
-    store: RefCell<Option<Rc<SqliteStore>>>,
+    store: RefCell<Option<Arc<dyn Store>>>,
     /// `[sessions] persist` of the manifest: all sessions with a name are stored.
     always: Cell<bool>,
     /// What the sessions are a part of: it stands in front of their names in the store.
@@ -105,7 +106,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
     }
     let store = store(cx)?;
     let key = key(cx, id);
-    let fence = acquire(cx, &store, id, &key).await?;
+    let fence = acquire(cx, &*store, id, &key).await?;
     let wrong = |error: StoreError| failed(id, &error);
     // From here on the lease goes back when something fails.
     let mut stored =
@@ -122,7 +123,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
             stored.store.write(&stored.fence, vec![create]).await.map_err(wrong)?;
         }
         Some(record) => {
-            (stored.messages, stored.info) = read(&stored.store, id, &key, &record).await?;
+            (stored.messages, stored.info) = read(&*stored.store, id, &key, &record).await?;
             if !session.history.borrow().messages.is_empty() && !stored.messages.is_empty() {
                 return Err(thrown(format!(
                     "session '{id}' has messages of this program and stored ones; open it before it is used" // prose-ok: diagnostic
@@ -141,7 +142,7 @@ pub(crate) async fn open(cx: &Cx, id: &str) -> Result<Rc<Session>> {
 
 /// What the store has of a session: its messages and its head.
 async fn read(
-    store: &SqliteStore,
+    store: &dyn Store,
     id: &str,
     key: &str,
     record: &StoredSession,
@@ -166,26 +167,29 @@ async fn read(
 }
 
 /// The store of the project, made at its first use.
-fn store(cx: &Cx) -> Result<Rc<SqliteStore>> {
+fn store(cx: &Cx) -> Result<Arc<dyn Store>> {
     let opened = cx.state::<Opened>();
     if let Some(store) = &*opened.store.borrow() {
         return Ok(store.clone());
     }
-    let path = harn_stdlib::state_place(cx, "HARN_STATE_FILE", "state.db");
-    if let Some(folder) = path.parent() {
+    let file = || harn_stdlib::state_place(cx, "HARN_STATE_FILE", "state.db");
+    let place = crate::store_place(&*cx.system(), file).map_err(thrown)?;
+    if let Place::File(path) = &place
+        && let Some(folder) = path.parent()
+    {
         // Through the door: who may not write files keeps no sessions either.
         cx.system().make_dirs(folder).map_err(|error| {
             let text = format!("sessions cannot be stored in {}: {error}", folder.display());
             cx.refusal(&error).unwrap_or_else(|| thrown(text))
         })?;
     }
-    let store = Rc::new(SqliteStore::new(path));
+    let store = place.open().map_err(|error| thrown(error.to_string()))?;
     *opened.store.borrow_mut() = Some(store.clone());
     Ok(store)
 }
 
 /// Takes the lease of a session; one that a dead process left runs out.
-async fn acquire(cx: &Cx, store: &SqliteStore, id: &str, key: &str) -> Result<Fence> {
+async fn acquire(cx: &Cx, store: &dyn Store, id: &str, key: &str) -> Result<Fence> {
     let (scope, host) = (format!("session/{key}"), host(cx.vm()));
     let mut owner = format!("{}@{host}/{}", cx.vm().system().pid(), new_id(cx.vm()));
     let mut told = false;
@@ -318,7 +322,7 @@ async fn look_again(session: &Session) -> Result<()> {
     let id = &session.id;
     let record = store.session(&key).await.map_err(|error| failed(id, &error))?;
     let record = record.ok_or_else(|| thrown(format!("session '{id}': it was removed from the store")))?;
-    let (messages, info) = read(&store, id, &key, &record).await?;
+    let (messages, info) = read(&*store, id, &key, &record).await?;
     if let Some(stored) = &mut *session.stored.borrow_mut() {
         (stored.messages, stored.info, stored.in_doubt) = (messages, info, false);
     }

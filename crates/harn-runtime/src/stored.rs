@@ -1,14 +1,14 @@
 //! What a session has in the store, and the right to write it.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_llm::Conversation;
-use harn_store::{Fence, SqliteStore, Store, Write};
+use harn_store::{Fence, Store, Write};
 use serde_json::Value as Json;
 
 /// The stored part of a session. Dropping it lets other processes write.
 pub(crate) struct Stored {
-    pub(crate) store: Rc<SqliteStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) fence: Fence,
     /// Its name there.
     pub(crate) key: String,

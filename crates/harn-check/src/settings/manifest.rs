@@ -27,6 +27,7 @@ const TABLES: &[&str] = &[
     "lint",
     "fmt",
     "run",
+    "store",
     "llm",
     "capabilities",
     "skills",
@@ -80,6 +81,8 @@ const FMT: &[Key] = &[
 
 const RUN: &[Key] =
     &[Key { name: "durable", set: |m, value| boolean(value).map(|durable| m.settings.durable = durable) }];
+
+const STORE: &[Key] = &[Key { name: "url", set: |_, value| address(value) }];
 
 /// Keys that manifests for other versions may have, with their tables.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
@@ -188,9 +191,10 @@ impl<'a> Manifest<'a> {
                 ("lint", DeValue::Table(table)) => self.table("lint", LINT, table),
                 ("fmt", DeValue::Table(table)) => self.table("fmt", FMT, table),
                 ("run", DeValue::Table(table)) => self.table("run", RUN, table),
+                ("store", DeValue::Table(table)) => self.table("store", STORE, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
                 ("llm", DeValue::Table(_)) => {}
-                (known @ ("check" | "lint" | "fmt" | "run" | "asset_roots" | "llm"), _) => {
+                (known @ ("check" | "lint" | "fmt" | "run" | "store" | "asset_roots" | "llm"), _) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));
                     let help = format!("write a line `[{known}]`, and its keys below");
                     self.report(Diagnostic::error(message).with_label(place, "").with_help(help));
@@ -341,6 +345,16 @@ fn severity(value: &Spanned<DeValue<'_>>) -> Result<PreflightSeverity, Wrong> {
     let must = "\"error\", \"warning\" or \"off\"";
     let Some(text) = value.get_ref().as_str() else { return Err(wrong(must, value)) };
     PreflightSeverity::parse(text).ok_or_else(|| Wrong { got: format!("\"{text}\""), ..wrong(must, value) })
+}
+
+/// The address of a database. It is not shown: there may be a password in it.
+fn address(value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+    let must = "an address such as \"postgres://user@host/database\"";
+    let text = value.get_ref().as_str().ok_or_else(|| wrong(must, value))?;
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Ok(());
+    }
+    Err(Wrong { got: "text of another kind".to_owned(), ..wrong(must, value) })
 }
 
 fn wrong(must: &'static str, value: &Spanned<DeValue<'_>>) -> Wrong {

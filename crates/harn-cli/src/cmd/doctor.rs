@@ -9,6 +9,7 @@ use harn_check::Settings;
 use harn_front::Through;
 use harn_packages::Lock;
 use harn_runtime::{check_provider, list_providers, llm_config_problems, llm_runtime_at};
+use harn_store::Place;
 use harn_syntax::printable;
 use harn_system::{Layer, Real, Stream, System, SystemExt};
 use harn_value::View;
@@ -104,7 +105,7 @@ impl Doctor {
         let asked = self.providers();
         self.network(args, asked);
         self.mcp();
-        self.state();
+        self.state(args);
         self.skills();
         self.permissions();
         self.findings
@@ -237,10 +238,24 @@ impl Doctor {
     }
 
     /// Where events, runs and stores are kept.
-    fn state(&mut self) {
-        let file = program::state_file(&*self.system);
+    fn state(&mut self, args: &DoctorArgs) {
+        let place = match program::store_place(&*self.system) {
+            Ok(place) => place,
+            Err(problem) => return self.add(Status::Failed, "event log", problem),
+        };
+        let Place::File(file) = &place else {
+            if args.no_network {
+                let text = format!("{place} is not asked (--no-network)");
+                return self.add(Status::Skipped, "event log", text);
+            }
+            let asked = place.open().and_then(|store| harn_journal::wait(store.lease("doctor")));
+            return match asked {
+                Ok(_) => self.add(Status::Fine, "event log", place.to_string()),
+                Err(error) => self.add(Status::Failed, "event log", error.to_string()),
+            };
+        };
         let shown = file.display().to_string();
-        match self.system.facts(&file) {
+        match self.system.facts(file) {
             Ok(facts) if facts.is_file() && !facts.readonly => {
                 self.add(Status::Fine, "event log", format!("{shown} ({} bytes)", facts.size));
             }

@@ -12,7 +12,7 @@ use harn_journal::{
     wait,
 };
 use harn_store::{
-    Error as StoreError, Fence, NewRun, NewStatus, Run, RunFilter, RunStatus, SqliteStore, Store, Write,
+    Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Write,
 };
 use harn_system::{Capture, Layer, Real, System, SystemExt};
 use serde_json::{Value, json};
@@ -34,19 +34,24 @@ const WORKERS_PATIENCE: Duration = Duration::from_secs(20);
 pub(super) type Failed<T> = Result<T, String>;
 
 /// The store of the project that the working directory belongs to.
-pub(super) fn store() -> Failed<Arc<SqliteStore>> {
+pub(super) fn store() -> Failed<Arc<dyn Store>> {
     let real = Real::new();
-    let path = program::state_file(&real);
-    if let Some(folder) = path.parent() {
+    let place = program::store_place(&real)?;
+    if let Place::File(path) = &place
+        && let Some(folder) = path.parent()
+    {
         real.make_dirs(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    Ok(Arc::new(SqliteStore::new(path)))
+    place.open().map_err(|error| error.to_string())
 }
 
 /// The store of the project, if it has one: who only looks makes none.
-pub(super) fn known_store(id: &str) -> Failed<Arc<SqliteStore>> {
+pub(super) fn known_store(id: &str) -> Failed<Arc<dyn Store>> {
     let real = Real::new();
-    if real.is_file(&program::state_file(&real)) { store() } else { Err(missing(id)) }
+    match program::store_place(&real)? {
+        Place::File(path) if !real.is_file(&path) => Err(missing(id)),
+        _ => store(),
+    }
 }
 
 pub(super) fn missing(id: &str) -> String {
@@ -181,7 +186,7 @@ pub(super) fn explained(id: &str, error: &StoreError) -> String {
 
 /// A run that this process may write.
 struct Owned {
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     fence: Fence,
     id: String,
     /// How long the run is held back when nothing is heard of this process.
@@ -429,7 +434,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> u8 {
     worst
 }
 
-fn resume_one(store: &Arc<SqliteStore>, id: &str, retry_in_doubt: bool) -> Failed<u8> {
+fn resume_one(store: &Arc<dyn Store>, id: &str, retry_in_doubt: bool) -> Failed<u8> {
     let wrong = |error: StoreError| explained(id, &error);
     // Who looks before it has the right might read what another process goes on with.
     let found = wait(store.run(id)).map_err(wrong)?;

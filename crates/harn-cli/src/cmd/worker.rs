@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harn_journal::owner;
-use harn_store::{Lease, NewStatus, Run, RunStatus, SqliteStore, Store, Write};
+use harn_store::{Lease, NewStatus, Place, Run, RunStatus, Store, Write};
 use harn_system::{Command, Real, System};
 use harn_vm::Interrupt;
 use serde_json::Value;
@@ -26,8 +26,13 @@ const ATTEMPTS: u32 = 3;
 
 /// Works until it is told to stop; gives the exit code.
 pub(crate) fn worker(args: &WorkerArgs) -> u8 {
-    let (Ok(binary), Ok(store)) = (std::env::current_exe(), store()) else {
-        return failed("harn worker: the store of the project or the program itself cannot be found");
+    let found = program::store_place(&Real::new()).and_then(|place| Ok((place, store()?)));
+    let (place, store) = match found {
+        Ok(found) => found,
+        Err(text) => return failed(&format!("harn worker: {text}")),
+    };
+    let Ok(binary) = std::env::current_exe() else {
+        return failed("harn worker: the program itself cannot be found");
     };
     let interrupt = Interrupt::default();
     signal::stop_on_signal(interrupt.clone());
@@ -35,7 +40,7 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
     let worker = Rc::new(Worker {
         store,
         binary,
-        state_file: program::state_file(&Real::new()),
+        place,
         lease_ms,
         system: Real::new(),
         owner: owner(&Real::new()).0,
@@ -56,9 +61,9 @@ pub(crate) fn worker(args: &WorkerArgs) -> u8 {
 }
 
 struct Worker {
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     binary: PathBuf,
-    state_file: PathBuf,
+    place: Place,
     lease_ms: i64,
     system: Real,
     owner: String,
@@ -112,7 +117,7 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
             format!("{}:{}", lease.epoch, worker.lease_ms),
         ],
         dir: info["dir"].as_str().map(PathBuf::from),
-        env: vec![("HARN_STATE_FILE".to_owned(), Some(worker.state_file.display().to_string()))],
+        env: worker.own_store(),
         ..Command::new(worker.binary.display().to_string())
     };
     let ran = worker.system.run(command).await;
@@ -136,6 +141,15 @@ async fn one(worker: Rc<Worker>, run: Run, lease: Lease) {
 }
 
 impl Worker {
+    /// What makes a process use the store of the worker, whatever project it works in.
+    fn own_store(&self) -> Vec<(String, Option<String>)> {
+        let (file, url) = match &self.place {
+            Place::File(path) => (Some(path.display().to_string()), None),
+            Place::Url(url) => (None, Some(url.clone())),
+        };
+        vec![("HARN_STATE_FILE".to_owned(), file), ("HARN_STORE_URL".to_owned(), url)]
+    }
+
     fn tell(&self, text: &str) {
         self.system.write_err(&format!("[harn] {}\n", harn_syntax::printable(text)));
     }

@@ -1,6 +1,6 @@
 //! Answering what a run asks, whether it is suspended or a process works on it.
 
-use harn_store::{Answer, Error as StoreError, Store, Waitpoint};
+use harn_store::{Answer, Error as StoreError, Waitpoint};
 use harn_system::{Real, System};
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ const SOMEBODY: &str = "operator";
 
 pub(super) fn answer(args: &AnswerArgs) -> Outcome<Shown> {
     let store = store(&args.id)?;
-    let run = head(&store, &args.id)?;
+    let run = head(&*store, &args.id)?;
     let now_ms = Real::new().now_ms();
     let (id, request_id) = (&args.id, &args.request);
     let all = wait(store.waitpoints(Some(id), false))?;

@@ -9,15 +9,15 @@ use super::{Outcome, Shown, each_entry, head, store};
 /// Compares what two runs have done, effect by effect; times and outcomes may differ.
 pub(super) fn diff(first: &str, second: &str) -> Outcome<Shown> {
     let store = store(first)?;
-    let (one, two) = (head(&store, first)?, head(&store, second)?);
+    let (one, two) = (head(&*store, first)?, head(&*store, second)?);
     let mut others = Vec::new();
-    each_entry(&store, &two, 0, u64::MAX, |entry| {
+    each_entry(&*store, &two, 0, u64::MAX, |entry| {
         others.push(entry);
         Ok(())
     })?;
     let (mut same, mut outcomes, mut parts) = (0u64, 0u64, None);
     let mut others = others.into_iter();
-    each_entry(&store, &one, 0, u64::MAX, |entry| {
+    each_entry(&*store, &one, 0, u64::MAX, |entry| {
         if parts.is_some() {
             return Ok(());
         }

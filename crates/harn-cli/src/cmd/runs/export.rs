@@ -4,7 +4,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use harn_store::{Digest, JournalEntry, Store, Waitpoint};
+use harn_store::{Digest, JournalEntry, Waitpoint};
 use harn_system::{Real, System};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) const VERSION: u64 = 1;
 
 pub(super) fn export(id: &str, output: Option<&Path>) -> Outcome<Shown> {
     let store = store(id)?;
-    let run = head(&store, id)?;
+    let run = head(&*store, id)?;
     let mut out = String::new();
     let mut line = |value: &Value| {
         out.push_str(&value.to_string());
@@ -31,7 +31,7 @@ pub(super) fn export(id: &str, output: Option<&Path>) -> Outcome<Shown> {
     for source in wait(store.sources(id))? {
         line(&json!({"source": source.path, "bytes": bytes(&source.bytes)}));
     }
-    each_entry(&store, &run, 0, u64::MAX, |entry| {
+    each_entry(&*store, &run, 0, u64::MAX, |entry| {
         line(&entry_json(&entry));
         Ok(())
     })?;

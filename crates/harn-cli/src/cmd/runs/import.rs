@@ -5,8 +5,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use harn_store::{
-    Answer, Digest, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, RunStatus, SqliteStore, Store,
-    Write,
+    Answer, Digest, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Place, RunStatus, Write,
 };
 use harn_system::{Real, System, SystemExt};
 use serde_json::{Value, json};
@@ -26,18 +25,20 @@ pub(super) fn import(file: &Path, name: Option<String>) -> Outcome<Shown> {
     let own = lines[0]["id"].as_str().unwrap_or_default();
     let id = name.unwrap_or_else(|| own.to_owned());
     let writes = writes(&lines, &id).map_err(wrong)?;
-    let path = place();
-    if let Some(folder) = path.parent() {
+    let place = place()?;
+    if let Place::File(path) = &place
+        && let Some(folder) = path.parent()
+    {
         let failed = |error| Failure::new("write_failed", format!("{}: {error}", folder.display()));
         real.make_dirs(folder).map_err(failed)?;
     }
-    let store = SqliteStore::new(path);
+    let store = super::answered(place.open())?;
     if wait(store.run(&id))?.is_some() {
         let text =
             format!("there is a run '{id}' already; `--run-id NAME` takes this one in under another name");
         return Err(Failure::new("run_exists", text));
     }
-    let fence = lease(&store, &id)?;
+    let fence = lease(&*store, &id)?;
     wait(store.write(&fence, writes))?;
     let length = wait(store.run(&id))?.map_or(0, |run| run.length);
     let text = format!("run {id} is here, with {length} entries\n");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Store, Waitpoint};
+use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Waitpoint};
 use harn_system::{Real, System};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) fn list(args: &RunsListArgs) -> Outcome<Shown> {
     };
     let now_ms = Real::new().now_ms();
     let filter = RunFilter { status, now_ms, before: None };
-    let (runs, open) = match opened() {
+    let (runs, open) = match opened()? {
         Some(store) => (wait(store.runs(filter, args.limit))?, wait(store.waitpoints(None, true))?),
         None => (Vec::new(), Vec::new()),
     };
@@ -65,7 +65,7 @@ fn short(at_ms: i64) -> String {
 pub(super) fn show(id: &str) -> Outcome<Shown> {
     let store = store(id)?;
     let now_ms = Real::new().now_ms();
-    let run = head(&store, id)?;
+    let run = head(&*store, id)?;
     let waitpoints = wait(store.waitpoints(Some(id), false))?;
     let sources = wait(store.sources(id))?;
     let ended = run.status.is_end();
@@ -186,9 +186,9 @@ fn page(run: &Run, waitpoints: &[Waitpoint], now_ms: i64) -> String {
 
 pub(super) fn events(args: &RunsEventsArgs) -> Outcome<Shown> {
     let store = store(&args.id)?;
-    let run = head(&store, &args.id)?;
+    let run = head(&*store, &args.id)?;
     let (mut text, mut data) = (String::new(), Vec::new());
-    each_entry(&store, &run, args.from, args.limit, |entry| {
+    each_entry(&*store, &run, args.from, args.limit, |entry| {
         if args.json {
             data.push(event(&entry));
         } else {

@@ -6,9 +6,9 @@ mod export;
 mod import;
 mod list;
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
-use harn_store::{Error as StoreError, Fence, JournalEntry, Run, SqliteStore, Store, Write};
+use harn_store::{Error as StoreError, Fence, JournalEntry, Place, Run, Store, Write};
 use harn_system::{Real, SystemExt};
 use serde_json::{Value, json};
 
@@ -77,27 +77,28 @@ fn show(shown: Outcome<Shown>, as_json: bool) -> u8 {
     }
 }
 
-/// The file of the project's store.
-fn place() -> PathBuf {
-    program::state_file(&Real::new())
+/// Where the project's store is.
+fn place() -> Outcome<Place> {
+    program::store_place(&Real::new()).map_err(|text| Failure::new("store_failed", text))
 }
 
 /// The project's store; `None` when nothing was ever kept.
-fn opened() -> Option<SqliteStore> {
-    let path = place();
-    Real::new().exists(&path).then(|| SqliteStore::new(path))
+fn opened() -> Outcome<Option<Arc<dyn Store>>> {
+    let place = place()?;
+    match &place {
+        Place::File(path) if !Real::new().exists(path) => Ok(None),
+        _ => answered(place.open()).map(Some),
+    }
 }
 
 /// The project's store, for a run that must be there.
-fn store(id: &str) -> Outcome<SqliteStore> {
-    opened().ok_or_else(|| missing(id))
+fn store(id: &str) -> Outcome<Arc<dyn Store>> {
+    opened()?.ok_or_else(|| missing(id))
 }
 
 fn missing(id: &str) -> Failure {
-    let text = format!(
-        "there is no run '{id}' in {}; `harn runs list` shows those that there are",
-        place().display()
-    );
+    let place = place().map_or_else(|_| "the store".to_owned(), |place| place.to_string());
+    let text = format!("there is no run '{id}' in {place}; `harn runs list` shows those that there are");
     Failure::new("run_not_found", text)
 }
 
@@ -161,12 +162,12 @@ fn remove(ids: &[String]) -> Outcome<Shown> {
     let mut text = String::new();
     for id in ids {
         let store = store(id)?;
-        head(&store, id)?;
-        let fence = lease(&store, id)?;
+        head(&*store, id)?;
+        let fence = lease(&*store, id)?;
         wait(store.write(&fence, vec![Write::RunDelete { run: id.clone() }, Write::Release]))?;
         text.push_str(&format!("run {id} is removed\n"));
     }
-    if let Some(store) = opened() {
+    if let Some(store) = opened()? {
         wait(store.compact())?;
     }
     Ok(Shown::new(text, json!({"removed": ids})))

@@ -1,0 +1,50 @@
+//! Which store a project uses: the database that `HARN_STORE_URL` or `[store] url` of the manifest names, or a file.
+
+use std::path::PathBuf;
+
+use harn_front::Through;
+use harn_store::Place;
+use harn_system::{System, SystemExt};
+
+/// The project's store, which is in `file` when nothing names a database.
+///
+/// # Errors
+/// What is wrong in the manifest: another store than the one that is meant must not be taken.
+pub fn store_place(system: &dyn System, file: impl FnOnce() -> PathBuf) -> Result<Place, String> {
+    let set = |name: &str| system.env(name).filter(|value| !value.is_empty());
+    let url = match (set("HARN_STORE_URL"), set("HARN_STATE_FILE")) {
+        (Some(url), _) => Some(url),
+        (None, Some(_)) => None,
+        (None, None) => named(system)?,
+    };
+    match url {
+        Some(url) => Ok(Place::Url(url).or_password(set("PGPASSWORD").as_deref())),
+        None => Ok(Place::File(file())),
+    }
+}
+
+/// What the manifest of the project says.
+fn named(system: &dyn System) -> Result<Option<String>, String> {
+    let Some(root) = harn_front::project_root(&system.work_dir(), &Through(system)) else { return Ok(None) };
+    let path = root.join("harn.toml");
+    let Ok(text) = system.read_text(&path, harn_front::MAX_BYTES) else { return Ok(None) };
+    if !text.contains("store") {
+        return Ok(None);
+    }
+    let wrong = |why: &str| format!("{}: {why}", path.display());
+    let Ok(manifest) = text.parse::<toml::Table>() else {
+        return Err(wrong("it cannot be parsed, so which store is meant is not known"));
+    };
+    let Some(table) = manifest.get("store") else { return Ok(None) };
+    let table = table.as_table().ok_or_else(|| wrong("[store] must be a table"))?;
+    if let Some(key) = table.keys().find(|key| *key != "url") {
+        return Err(wrong(&format!("[store] has no key '{key}'; there is url")));
+    }
+    match table.get("url") {
+        None => Ok(None),
+        Some(url) => match url.as_str().filter(|url| !url.is_empty()) {
+            Some(url) => Ok(Some(url.to_owned())),
+            None => Err(wrong("[store] url must be an address such as \"postgres://user@host/database\"")),
+        },
+    }
+}
