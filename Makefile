@@ -15,20 +15,20 @@ NAMES    := -Csymbol-mangling-version=v0
 FAST      = $(strip $(RUSTFLAGS) $(NAMES) $(shell rustc $(DISPATCH) --print target-cpus >/dev/null 2>&1 && echo $(DISPATCH)))
 
 .DEFAULT_GOAL := help
-.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
+.PHONY: help rustflags build dist run test test-fast test-real-server python conformance kill kill-agents workers postgres replays check fmt fmt-check harn-fmt harn-fmt-check lint lint-no-rust-prompt-prose rustdoc docs book bench bench-picture \
         bench-agents bench-runs bench-quick fuzz asan snap clean lsp-test tree-sitter
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-26s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary, target/release/harn
-	RUSTFLAGS="$(FAST)" $(CARGO) build --release --package harn-cli
+	RUSTFLAGS="$(FAST)" $(CARGO) build --release --package harn-cli --features postgres
 
 rustflags: ## print the RUSTFLAGS of the release builds
 	@echo $(FAST)
 
 dist: ## build what is shipped, target/dist/harn: a little faster, and much longer to build
-	RUSTFLAGS="$(FAST)" $(CARGO) build --profile dist --package harn-cli
+	RUSTFLAGS="$(FAST)" $(CARGO) build --profile dist --package harn-cli --features postgres
 
 run: build ## review a folder with an agent, on recorded model replies
 	$(HARN) run examples/review_folder.harn
@@ -80,8 +80,17 @@ tree-sitter: ## generate, compile and test the tree-sitter grammar (needs node a
 	$(CARGO) run --quiet --manifest-path editors/tree-sitter-harn/tool/Cargo.toml --target-dir $(abspath $(TARGET))/tree-sitter -- \
 	  $(CURDIR) $(abspath $(TARGET))/tree-sitter $(if $(UPDATE),--update) $(FILES)
 
-workers: ## two workers share 1,000 runs while they are killed again and again
-	HARN_RUNS=1000 $(CARGO) test --package harn-cli --test it two_workers_share -- --nocapture
+workers: ## two workers share 1,000 runs while they are killed again and again, on SQLite and (where it is installed) PostgreSQL
+	HARN_RUNS=1000 $(CARGO) test --package harn-cli --features postgres --test it two_workers_share -- --nocapture --test-threads 1
+
+# Everyday builds do without the client of PostgreSQL, so its tests run here. Each starts a server of its own in a folder below
+# /tmp, as the user `postgres` when this runs as root.
+postgres: ## install PostgreSQL from Debian's packages if it is missing, and run the tests of the store in it
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+	  { echo "installing PostgreSQL"; if [ "$$(id -u)" = 0 ]; then apt-get install --yes postgresql; else sudo apt-get install --yes postgresql; fi; }
+	HARN_POSTGRES=1 $(CARGO) test --package harn-store --features postgres
+	HARN_POSTGRES=1 $(CARGO) test --package harn-cli --features postgres --test it database
+
 
 kill: ## kill programs at any moment, 200 times each, and look that nothing acknowledged is lost
 	HARN_KILLS=200 $(CARGO) test --package harn-cli --test it kill -- --nocapture
