@@ -85,7 +85,7 @@ fn all_that_outlives_a_process_is_in_the_database() {
         "let name = ask_user(\"Who?\")\nwrite_file(\"out.txt\", name)\nprintln(\"hello ${name}\")\n";
     let dir = folder(&[("harn.toml", &manifest), ("main.harn", program)]);
     let path = dir.path();
-    let ran = harn_in(path, &["run", "--durable", "--run-id", "r", "--suspend-after", "0s", "main.harn"]);
+    let ran = harn_in(path, &["run", "--durable", "--run-id", "r", "--suspend-after", "100ms", "main.harn"]);
     assert_eq!(ran.code, 75, "{}", ran.shown());
     let show = |id: &str| -> Value {
         let ran = harn_in(path, &["runs", "show", id, "--json"]);

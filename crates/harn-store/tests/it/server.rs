@@ -1,5 +1,7 @@
 //! A PostgreSQL server for tests, in a folder of its own. It listens on a socket in that folder alone, and ends with the test.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
