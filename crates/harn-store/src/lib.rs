@@ -14,6 +14,7 @@
 //! | `run` | runs, their journal, their sources, and what they wait for |
 //! | `error` | what can go wrong, and the way out |
 //! | `place` | where a store is, as a user names it |
+//! | `shown` | addresses in messages, without their passwords |
 //! | `thread` | the thread behind a store, and group commit |
 //! | `sqlite` | a file in the project's state folder |
 //! | `postgres` | a database that several machines share |
@@ -29,6 +30,7 @@ mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod run;
+mod shown;
 mod sqlite;
 mod store;
 mod thread;

@@ -62,9 +62,12 @@ where
     }
 }
 
+/// Where its jobs go, and itself.
+type Running<D, F> = (Sender<Job<D, F>>, JoinHandle<()>);
+
 /// A thread that is started by the first job.
 pub(crate) struct Thread<D, F> {
-    running: Mutex<Option<(Sender<Job<D, F>>, JoinHandle<()>)>>,
+    running: Mutex<Option<Running<D, F>>>,
 }
 
 impl<D: 'static, F: 'static> Thread<D, F> {

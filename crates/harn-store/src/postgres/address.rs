@@ -81,7 +81,7 @@ impl Address {
             config.keepalives_interval(Duration::from_secs(5));
             config.keepalives_retries(3);
         }
-        Ok(Address { config, shown: crate::place::shown(url).into(), authority })
+        Ok(Address { config, shown: crate::shown::shown(url).into(), authority })
     }
 
     /// The hosts and ports, for messages.

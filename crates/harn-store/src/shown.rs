@@ -1,0 +1,20 @@
+//! Addresses of databases in messages.
+
+/// An address without its password and its options. What comes before the last `@` may be one, however it is written.
+pub(crate) fn shown(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => (scheme, rest),
+        // Without a scheme there is no telling what is secret.
+        _ => return "something else".to_owned(),
+    };
+    // A password may hold any of the marks that end it, when it is not written as it should be.
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((user, rest)) => (user.split([':', '/', '?', '#', '@']).next(), rest),
+        None => (None, rest),
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    match user {
+        Some(user) if !user.is_empty() => format!("{scheme}://{user}@{rest}"),
+        _ => format!("{scheme}://{rest}"),
+    }
+}
