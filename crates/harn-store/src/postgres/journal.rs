@@ -54,7 +54,8 @@ pub(super) fn append(db: &Db, run: i64, entries: &[JournalEntry], at_ms: i64) ->
     for piece in pieces(entries, size) {
         let mut numbers = [const { Vec::new() }; 5];
         let [seqs, counts, kinds, times, checksums] = &mut numbers;
-        let (mut inline, mut shared): (Vec<Option<&[u8]>>, Vec<Option<Vec<u8>>>) = (Vec::new(), Vec::new());
+        let mut inline: Vec<Option<&[u8]>> = Vec::new();
+        let mut shared: Vec<Option<Vec<u8>>> = Vec::new();
         for entry in piece {
             let digest = if entry.payload.len() > INLINE { Some(share(db, &entry.payload)?) } else { None };
             seqs.push(number(entry.seq)?);
