@@ -1,7 +1,6 @@
 //! Artifacts: pieces of work that stages hand to each other, and which of them a stage gets to see.
 
-use harn_prompt::value::display;
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 /// What an artifact consists of.
 pub const FIELDS: [&str; 15] = [
@@ -71,20 +70,20 @@ pub fn default_priority(kind: &str) -> i64 {
 /// Fields that are no dict, or of a wrong type.
 pub fn artifact(fields: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
     let Some(given) = fields.as_object() else {
-        return Err(format!("fields must be a dict, got {}", harn_prompt::value::type_name(fields)));
+        return Err(format!("fields must be a dict, got {}", fields.type_name()));
     };
     let text_of = |key: &str| match given.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
-        Some(_) if key == "text" => Ok(given.get(key).map(display)),
-        Some(other) => Err(format!("{key} must be a string, got {}", harn_prompt::value::type_name(other))),
+        Some(_) if key == "text" => Ok(given.get(key).map(Json::printed)),
+        Some(other) => Err(format!("{key} must be a string, got {}", other.type_name())),
     };
     let kind = kind_named(text_of("kind")?.as_deref().unwrap_or_default()).to_owned();
     let text = text_of("text")?;
     let number = |key: &str| match given.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(number) if number.is_number() => Ok(Some(number.clone())),
-        Some(other) => Err(format!("{key} must be a number, got {}", harn_prompt::value::type_name(other))),
+        Some(other) => Err(format!("{key} must be a number, got {}", other.type_name())),
     };
     let lineage = match given.get("lineage") {
         None | Some(Json::Null) => json!([]),
@@ -149,7 +148,7 @@ pub fn text_of(artifact: &Json) -> String {
     match &artifact["text"] {
         Json::Null if artifact["data"].is_null() => String::new(),
         Json::Null => artifact["data"].to_string(),
-        text => display(text),
+        text => text.printed(),
     }
 }
 
@@ -161,7 +160,7 @@ pub fn check_policy(policy: &Json) -> Result<(), String> {
     let map = match policy {
         Json::Null => return Ok(()),
         Json::Object(map) => map,
-        other => return Err(format!("policy must be a dict, got {}", harn_prompt::value::type_name(other))),
+        other => return Err(format!("policy must be a dict, got {}", other.type_name())),
     };
     for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
         let fits = match key.as_str() {
@@ -174,7 +173,7 @@ pub fn check_policy(policy: &Json) -> Result<(), String> {
             return Err(format!("policy has no key '{key}'; there are {}", POLICY_KEYS.join(", ")));
         }
         if !fits {
-            return Err(format!("policy.{key} has a wrong value: {}", display(value)));
+            return Err(format!("policy.{key} has a wrong value: {}", value.printed()));
         }
     }
     Ok(())
@@ -262,7 +261,7 @@ const SHORTENED: usize = 2000;
 /// As [`select`], without evidence that a fresher change has overtaken, without repetitions, and with long texts shortened.
 pub fn select_adaptive(list: &[Json], policy: &Json) -> Vec<Json> {
     let paths = |artifact: &Json, key: &str| -> Vec<String> {
-        artifact["metadata"][key].as_array().into_iter().flatten().map(display).collect()
+        artifact["metadata"][key].as_array().into_iter().flatten().map(Json::printed).collect()
     };
     let at = |artifact: &Json| artifact["created_at"].as_str().unwrap_or_default().to_owned();
     let overtaken = |index: usize, old: &Json| {
@@ -335,7 +334,7 @@ fn block(artifact: &Json) -> String {
     let mut lines = vec!["<artifact>".to_owned()];
     for key in ["title", "kind", "source", "freshness", "priority"] {
         if !artifact[key].is_null() {
-            lines.push(format!("<{key}>{}</{key}>", guarded(&display(&artifact[key]))));
+            lines.push(format!("<{key}>{}</{key}>", guarded(&artifact[key].printed())));
         }
     }
     lines.push("<body>".to_owned());

@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use harn_llm::options::nearest;
-use harn_prompt::value::{as_dict, as_foreign, type_name};
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 use sha2::{Digest, Sha256};
 
 const KEYS: &[&str] = &[
@@ -88,7 +87,7 @@ impl Assembly {
     /// # Errors
     /// An option is wrong.
     pub fn new(options: &Json) -> Result<Assembly, String> {
-        let Some(options) = as_dict(options) else { return Err("options must be a dict".to_owned()) };
+        let Some(options) = options.as_object() else { return Err("options must be a dict".to_owned()) };
         if let Some(key) = options.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(match nearest(key, KEYS.iter().copied()) {
                 Some(near) => format!("unknown option `{key}`, did you mean `{near}`?"),
@@ -98,10 +97,9 @@ impl Assembly {
         let given = |key: &str| options.get(key).filter(|value| !value.is_null());
         let count = |key: &str, default: u64, least: u64| match given(key) {
             None => Ok(default),
-            Some(value) => value
-                .as_u64()
-                .filter(|n| *n >= least)
-                .ok_or_else(|| format!("{key} must be an int of at least {least}, got {}", type_name(value))),
+            Some(value) => value.as_u64().filter(|n| *n >= least).ok_or_else(|| {
+                format!("{key} must be an int of at least {least}, got {}", value.type_name())
+            }),
         };
         let word = |key: &str, words: &[&str]| match given(key) {
             None => Ok(0),
@@ -111,18 +109,18 @@ impl Assembly {
                 .ok_or_else(|| format!("{key} must be one of {}", words.join(", "))),
         };
         let artifacts = match given("artifacts") {
-            Some(Json::Array(list)) if list.iter().all(|item| as_dict(item).is_some()) => list,
+            Some(Json::Array(list)) if list.iter().all(|item| item.as_object().is_some()) => list,
             _ => return Err("artifacts must be a list of artifacts".to_owned()),
         };
         let threshold = count("microcompact_threshold", 2000, 1)?;
         let query = match given("query") {
             None => String::new(),
             Some(Json::String(query)) => query.clone(),
-            Some(value) => return Err(format!("query must be a string, got {}", type_name(value))),
+            Some(value) => return Err(format!("query must be a string, got {}", value.type_name())),
         };
         let ranked_outside = match given("ranker_callback") {
             None => false,
-            Some(value) if as_foreign(value).is_some() => true,
+            Some(value) if value.as_opaque().is_some() => true,
             Some(_) => return Err("ranker_callback must be a closure".to_owned()),
         };
         let dedup = [Dedup::Chunked, Dedup::None, Dedup::Semantic];
@@ -147,11 +145,11 @@ impl Assembly {
     fn cut(&mut self, place: usize, artifact: &Json, threshold: usize) {
         let id = match &artifact["id"] {
             Json::Null => format!("artifact-{}", place + 1),
-            id => harn_prompt::value::display(id),
+            id => id.printed(),
         };
         let text = match &artifact["text"] {
             Json::Null => return self.leave_out(&id, None, "no_text", "the artifact has no text"),
-            text => harn_prompt::value::display(text),
+            text => text.printed(),
         };
         if text.trim().is_empty() {
             return self.leave_out(&id, None, "empty_text", "the artifact's text is empty");

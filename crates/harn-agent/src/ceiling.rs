@@ -3,7 +3,7 @@
 //! A nested loop, worker or stage asks for rights with a policy dict; whoever starts it holds one, too. The answer is never
 //! more than either of them.
 
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 use crate::policy::{Policy, glob};
 

@@ -2,9 +2,8 @@
 
 use harn_llm::options::shape::Shape;
 use harn_llm::transcript::Strategy;
-use harn_prompt::value::{as_foreign, display};
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
 
@@ -92,13 +91,13 @@ impl Compaction {
     /// One of them has another shape, or the strategy is unknown.
     pub fn from_options(options: &Map<String, Json>) -> Result<Compaction, ConfigError> {
         let int = |map: &Map<String, Json>, key: &str| map.get(key).and_then(Json::as_i64);
-        let text = |key: &str| options.get(key).filter(|v| !v.is_null()).map(display);
+        let text = |key: &str| options.get(key).filter(|v| !v.is_null()).map(Json::printed);
         let none = Map::new();
         let (word, fields) = match options.get("compaction") {
             None | Some(Json::Null | Json::Bool(true)) => (None, &none),
             Some(Json::Bool(false)) => (Some("none".to_owned()), &none),
             Some(Json::String(word)) => (Some(word.clone()), &none),
-            Some(value @ Json::Object(map)) if as_foreign(value).is_none() => {
+            Some(value @ Json::Object(map)) => {
                 FIELDS.check("compaction", value).map_err(|e| ConfigError(format!("agent_loop: {e}")))?;
                 let word = ["strategy", "type", "kind"].iter().find_map(|key| map.get(*key)?.as_str());
                 (word.map(str::to_owned), map)
@@ -113,7 +112,7 @@ impl Compaction {
             Some(Json::Bool(false)) => Some("none".to_owned()),
             _ => text("compact_strategy"),
         };
-        let own_writer = || options.get("compact_callback").is_some_and(|c| as_foreign(c).is_some());
+        let own_writer = || options.get("compact_callback").is_some_and(|c| c.as_opaque().is_some());
         let strategy = word
             .or(older)
             .unwrap_or_else(|| if own_writer() { "custom".to_owned() } else { "hybrid".to_owned() });
@@ -165,7 +164,7 @@ impl Compaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(options: Json) -> Result<Compaction, String> {
         Compaction::from_options(options.as_object().unwrap()).map_err(|e| e.0)

@@ -7,10 +7,9 @@ use harn_llm::options::Expected::{self, Any, Only};
 use harn_llm::options::shape::{self, Shape};
 use harn_llm::options::{call_options, check_values};
 use harn_prompt::prose::agent_asset;
-use harn_prompt::value::{as_foreign, display};
 use harn_prompt::{Prose, ProseError};
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use crate::compaction::{self, Compaction};
 use crate::daemon::DaemonConfig;
@@ -307,7 +306,7 @@ impl LoopConfig {
         let policy = Policy::from_options(&options).map_err(ConfigError)?;
         let mut tools = tools(options.shift_remove("tools").as_ref(), &policy)?;
         let pinned =
-            harn_llm::CallOptions::from_json(&serde_json::json!({"tool_search": options.get("tool_search")}))
+            harn_llm::CallOptions::from_json(&harn_value::json!({"tool_search": options.get("tool_search")}))
                 .map_err(|e| ConfigError(e.to_string()))?;
         // Without a search nothing brings up a deferred tool; the ones that are always loaded wait for none.
         let eager = |tool: &LoopTool| {
@@ -429,7 +428,7 @@ fn present<'a>(options: &'a Map<String, Json>, key: &str) -> Option<&'a Json> {
 }
 
 fn text(options: &Map<String, Json>, key: &str) -> Option<String> {
-    present(options, key).map(display).filter(|t| !t.is_empty())
+    present(options, key).map(Json::printed).filter(|t| !t.is_empty())
 }
 
 fn flag(options: &Map<String, Json>, key: &str) -> bool {
@@ -443,7 +442,7 @@ fn count(options: &Map<String, Json>, key: &str) -> Option<u32> {
 
 fn list(options: &Map<String, Json>, key: &str) -> Vec<String> {
     match options.get(key) {
-        Some(Json::Array(items)) => items.iter().map(display).collect(),
+        Some(Json::Array(items)) => items.iter().map(Json::printed).collect(),
         Some(Json::String(one)) => vec![one.clone()],
         _ => Vec::new(),
     }
@@ -452,7 +451,7 @@ fn list(options: &Map<String, Json>, key: &str) -> Vec<String> {
 fn callback(options: &Map<String, Json>, key: &str) -> Result<bool, ConfigError> {
     match present(options, key) {
         None => Ok(false),
-        Some(value) if as_foreign(value).is_some() => Ok(true),
+        Some(value) if value.as_opaque().is_some() => Ok(true),
         Some(_) => Err(ConfigError(format!("{key} must be a closure"))),
     }
 }
@@ -475,8 +474,8 @@ fn turn_policy(value: Option<&Json>) -> TurnPolicy {
 fn recitation(value: Option<&Json>) -> Recitation {
     match value {
         None | Some(Json::Null | Json::Bool(false)) => Recitation::None,
-        Some(value) if as_foreign(value).is_some() => Recitation::Callback,
-        Some(value) => Recitation::Text(display(value)),
+        Some(value) if value.as_opaque().is_some() => Recitation::Callback,
+        Some(value) => Recitation::Text(value.printed()),
     }
 }
 
@@ -519,7 +518,7 @@ fn tools(value: Option<&Json>, policy: &Policy) -> Result<Vec<LoopTool>, ConfigE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(options: Json) -> Result<LoopConfig, ConfigError> {
         LoopConfig::new("task", None, options.as_object().cloned().unwrap(), Format::Text)

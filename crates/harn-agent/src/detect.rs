@@ -1,7 +1,7 @@
 //! Loop detection: how often in succession one call gave one result.
 
+use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 
 /// From which repetition on something is done about it; `warn` 0 turns detection off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ impl Detector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     #[test]
     fn repetition_is_warned_blocked_and_skipped() {

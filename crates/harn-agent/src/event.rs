@@ -1,7 +1,7 @@
 //! What happens in a loop, as it happens: the one type that subscribers, hosts and tests see.
 
+use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ impl AgentEvent {
             AgentEvent::SkillDeactivated(fields) => tagged("skill_deactivated", fields),
             AgentEvent::SkillScopeTools(fields) => tagged("skill_scope_tools", fields),
             AgentEvent::WorkerUpdate(fields) => tagged("worker_update", fields),
-            other => serde_json::to_value(other).unwrap_or_else(|_| json!({})),
+            other => Json::of(other),
         };
         out["session_id"] = session_id.into();
         out

@@ -1,7 +1,7 @@
 //! Messages that the runtime writes to the model, in their envelope.
 
 use harn_llm::frame::quote_name;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// Makes the user message `<runtime_feedback kind="K">…</runtime_feedback>`.
 pub fn message(kind: &str, text: &str) -> Json {

@@ -1,7 +1,6 @@
 //! Handoffs: one agent passes work on to another, or to a person.
 
-use harn_prompt::value::display;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// What a handoff consists of.
 pub const FIELDS: [&str; 19] = [
@@ -44,16 +43,13 @@ const LISTS: [&str; 7] = [
 pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
     let fields = if input["_type"] == "artifact" { &input["data"] } else { input };
     if !fields.is_object() {
-        let word = harn_prompt::value::type_name(fields);
+        let word = fields.type_name();
         return Err(format!("handoff parse error: expected a dict, got {word}"));
     }
     let needed = |key: &str| match &fields[key] {
         Json::String(text) if !text.trim().is_empty() => Ok(text.clone()),
         Json::Null | Json::String(_) => Err(format!("handoff {key} is required")),
-        other => Err(format!(
-            "handoff parse error: {key} must be a string, got {}",
-            harn_prompt::value::type_name(other)
-        )),
+        other => Err(format!("handoff parse error: {key} must be a string, got {}", other.type_name())),
     };
     let source = needed("source_persona")?;
     let target = match &fields["target_persona_or_human"] {
@@ -72,7 +68,7 @@ pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json
         }
         Json::Null | Json::String(_) => return Err("handoff target_persona_or_human is required".to_owned()),
         other => {
-            let word = harn_prompt::value::type_name(other);
+            let word = other.type_name();
             return Err(format!(
                 "handoff parse error: target_persona_or_human must be a string or dict, got {word}"
             ));
@@ -85,7 +81,7 @@ pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json
         other => {
             return Err(format!(
                 "handoff parse error: confidence must be a number from 0 to 1, got {}",
-                display(other)
+                other.printed()
             ));
         }
     };
@@ -106,7 +102,7 @@ pub fn handoff(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json
             list @ Json::Array(_) => list.clone(),
             one @ Json::String(_) if key != "evidence_refs" => json!([one]),
             other => {
-                let word = harn_prompt::value::type_name(other);
+                let word = other.type_name();
                 return Err(format!("handoff parse error: {key} must be a list, got {word}"));
             }
         };
@@ -138,7 +134,7 @@ fn parts(fields: &Json, key: &str, names: &[&str]) -> Result<Json, String> {
                 .collect(),
         )),
         other => {
-            let word = harn_prompt::value::type_name(other);
+            let word = other.type_name();
             Err(format!("handoff parse error: {key} must be a dict, got {word}"))
         }
     }
@@ -152,7 +148,7 @@ pub fn context(handoff: &Json) -> String {
             lines.push(format!("<{name}>{}</{name}>", text.replace("</handoff>", "&lt;/handoff>")));
         }
     };
-    let plain = |value: &Json| if value.is_null() { String::new() } else { display(value) };
+    let plain = |value: &Json| if value.is_null() { String::new() } else { value.printed() };
     tag("source", plain(&handoff["source_persona"]));
     let target = &handoff["target_persona_or_human"];
     tag("target", plain(if target.is_object() { &target["label"] } else { target }));
@@ -170,7 +166,7 @@ pub fn context(handoff: &Json) -> String {
             .into_iter()
             .flatten()
             .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| format!("{name}: {}", display(value)))
+            .map(|(name, value)| format!("{name}: {}", value.printed()))
             .collect();
         tag(key, parts.join(", "));
     }
@@ -180,11 +176,11 @@ pub fn context(handoff: &Json) -> String {
 }
 
 fn line(item: &Json) -> String {
-    let Some(map) = item.as_object() else { return format!("- {}", display(item)) };
+    let Some(map) = item.as_object() else { return format!("- {}", item.printed()) };
     let words: Vec<String> = map
         .iter()
         .filter(|(_, value)| !value.is_null())
-        .map(|(key, value)| format!("{key}: {}", display(value)))
+        .map(|(key, value)| format!("{key}: {}", value.printed()))
         .collect();
     format!("- {}", words.join(", "))
 }

@@ -1,8 +1,7 @@
 //! Hooks: what a program or its manifest wants to see of calls before and after they run, and of turns and workers.
 
-use harn_prompt::value::{as_dict, display, type_name};
+use harn_value::Data as Json;
 use regex::Regex;
-use serde_json::Value as Json;
 
 use crate::policy::glob;
 use crate::run::HookVerdict;
@@ -86,9 +85,9 @@ impl Pattern {
                 let value = path.iter().try_fold(payload, |value, key| value.get(key)).unwrap_or(&Json::Null);
                 match test {
                     Test::Truthy => harn_llm::json::truthy(value),
-                    Test::Equals(text) => !value.is_null() && display(value) == *text,
-                    Test::Differs(text) => value.is_null() || display(value) != *text,
-                    Test::Finds(regex) => !value.is_null() && regex.is_match(&display(value)),
+                    Test::Equals(text) => !value.is_null() && value.printed() == *text,
+                    Test::Differs(text) => value.is_null() || value.printed() != *text,
+                    Test::Finds(regex) => !value.is_null() && regex.is_match(&value.printed()),
                 }
             }
         }
@@ -116,25 +115,25 @@ fn quoted(text: &str) -> Option<&str> {
 /// # Errors
 /// The value has no meaning.
 pub fn before(value: &Json) -> Result<HookVerdict, String> {
-    let wrong = || format!("PreToolUse hook must return nil or {{deny, args}}, got {}", type_name(value));
+    let wrong = || format!("PreToolUse hook must return nil or {{deny, args}}, got {}", value.type_name());
     if value.is_null() {
         return Ok(HookVerdict::default());
     }
-    let map = as_dict(value).ok_or_else(wrong)?;
+    let map = value.as_object().ok_or_else(wrong)?;
     let given = |key: &str| map.get(key).filter(|value| !value.is_null());
     if map.keys().any(|key| !matches!(key.as_str(), "deny" | "args")) {
         return Err(wrong());
     }
     let arguments = match given("args") {
         None => None,
-        Some(args) if as_dict(args).is_some() => Some(args.clone()),
+        Some(args) if args.as_object().is_some() => Some(args.clone()),
         Some(_) => return Err(wrong()),
     };
     // `deny: true` is no reason, and to let the call pass would be the worst way to read it.
     let deny = match given("deny") {
         None | Some(Json::Bool(false)) => None,
         Some(Json::Bool(true)) => Some("denied by a hook".to_owned()), // prose-ok: contract text
-        Some(reason) => Some(display(reason)),
+        Some(reason) => Some(reason.printed()),
     };
     Ok(HookVerdict { arguments, deny })
 }
@@ -145,13 +144,13 @@ pub fn before(value: &Json) -> Result<HookVerdict, String> {
 /// The value has no meaning.
 pub fn after(value: &Json) -> Result<Option<String>, String> {
     let wrong =
-        || format!("PostToolUse hook must return nil, string, or {{result}}, got {}", type_name(value));
+        || format!("PostToolUse hook must return nil, string, or {{result}}, got {}", value.type_name());
     match value {
         Json::Null => Ok(None),
         Json::String(text) => Ok(Some(text.clone())),
         _ => {
-            let result = as_dict(value).and_then(|map| map.get("result")).ok_or_else(wrong)?;
-            Ok((!result.is_null()).then(|| display(result)))
+            let result = value.as_object().and_then(|map| map.get("result")).ok_or_else(wrong)?;
+            Ok((!result.is_null()).then(|| result.printed()))
         }
     }
 }
@@ -159,7 +158,7 @@ pub fn after(value: &Json) -> Result<Option<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn fits(pattern: &str, payload: &Json) -> bool {
         Pattern::parse(pattern).unwrap().matches(payload)

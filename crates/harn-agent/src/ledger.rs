@@ -1,9 +1,8 @@
 //! The task ledger: deliverables that a model keeps true with a tool, and that hold up the end of the task.
 
 use harn_llm::options::shape::Shape;
-use harn_prompt::value::{as_foreign, display};
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
 
@@ -42,7 +41,7 @@ impl Ledger {
         let wrong = |what: String| ConfigError(format!("agent_loop: {what}"));
         let (place, map) = match given(options, "task_ledger") {
             None => (String::new(), options.clone()),
-            Some(value @ Json::Object(_)) if as_foreign(&value).is_none() => {
+            Some(value @ Json::Object(_)) => {
                 let fields = Shape::Dict(&[
                     ("root_task", Shape::Str),
                     ("deliverables", Shape::Any),
@@ -77,9 +76,9 @@ impl Ledger {
             return Ok(Some(ledger));
         }
         ledger.rationale =
-            given(&map, "rationale").map(|v| display(&v)).filter(|_| !place.is_empty()).unwrap_or_default();
+            given(&map, "rationale").map(|v| v.printed()).filter(|_| !place.is_empty()).unwrap_or_default();
         if let Some(Json::Array(list)) = given(&map, "observations").filter(|_| !place.is_empty()) {
-            ledger.observations = list.iter().map(display).collect();
+            ledger.observations = list.iter().map(Json::printed).collect();
         }
         Ok(Some(ledger))
     }
@@ -95,7 +94,7 @@ impl Ledger {
         let field = |key: &str| item.get(key).and_then(Json::as_str).map(str::to_owned);
         let (id, text) = match item {
             Json::String(text) if !text.trim().is_empty() => (None, text.clone()),
-            Json::Object(_) if as_foreign(item).is_none() => {
+            Json::Object(_) => {
                 fields.check(place, item).map_err(|e| e.to_string())?;
                 (field("id"), field("text").ok_or_else(|| format!("{place} must have a `text`"))?)
             }
@@ -169,7 +168,8 @@ impl Ledger {
             }
             "seed_plan" => {
                 let items = arguments.get("items").and_then(Json::as_array).cloned().unwrap_or_default();
-                let texts: Vec<String> = items.iter().map(display).filter(|t| !t.trim().is_empty()).collect();
+                let texts: Vec<String> =
+                    items.iter().map(Json::printed).filter(|t| !t.trim().is_empty()).collect();
                 if texts.is_empty() {
                     return Err("`items` must be a list of deliverables".to_owned());
                 }
@@ -186,14 +186,14 @@ impl Ledger {
 
     /// The dict of results.
     pub fn to_json(&self) -> Json {
-        serde_json::to_value(self).unwrap_or_default()
+        Json::of(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(options: Json) -> Result<Option<Ledger>, String> {
         Ledger::from_options(options.as_object().unwrap()).map_err(|e| e.0)

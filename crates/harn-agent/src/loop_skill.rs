@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use globset::{GlobBuilder, GlobMatcher};
 use harn_llm::json::truthy;
 use harn_llm::options::shape::Shape;
-use harn_prompt::value::{as_foreign, display};
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use crate::error::ConfigError;
 use crate::policy::glob;
@@ -43,7 +42,7 @@ pub struct LoopSkill {
 
 impl LoopSkill {
     fn from_entry(entry: &Json) -> Result<LoopSkill, ConfigError> {
-        let map = entry.as_object().filter(|_| as_foreign(entry).is_none());
+        let map = entry.as_object();
         let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
         let name = field("name").and_then(Json::as_str).filter(|name| !name.trim().is_empty());
         let Some(name) = name else {
@@ -51,7 +50,7 @@ impl LoopSkill {
         };
         let list = |keys: &[&str]| -> Vec<String> {
             let lists = keys.iter().filter_map(|key| field(key)?.as_array());
-            lists.flatten().map(display).collect()
+            lists.flatten().map(Json::printed).collect()
         };
         let hidden = ["disable-model-invocation", "disable_model_invocation"];
         Ok(LoopSkill {
@@ -76,7 +75,7 @@ impl LoopSkill {
 
     /// Whether there is a closure to be called at this moment: `on_activate` or `on_deactivate`.
     pub fn has_hook(&self, hook: &str) -> bool {
-        self.entry.get(hook).is_some_and(|value| as_foreign(value).is_some())
+        self.entry.get(hook).is_some_and(|value| value.as_opaque().is_some())
     }
 
     /// The folder of a skill on disk.
@@ -87,7 +86,7 @@ impl LoopSkill {
     /// Who may have signed it; empty: anybody who is known.
     pub fn trusted_signers(&self) -> Vec<String> {
         let list = self.entry.get("trusted_signers").and_then(Json::as_array);
-        list.into_iter().flatten().map(display).collect()
+        list.into_iter().flatten().map(Json::printed).collect()
     }
 
     /// The entry as prompt assembly takes it: with the body of a skill on disk.
@@ -174,7 +173,7 @@ impl LoopSkills {
         Shape::Names.check("working_files", option("working_files")).map_err(wrong)?;
         let working_files = match option("working_files") {
             Json::String(one) => vec![one.clone()],
-            Json::Array(list) => list.iter().map(display).collect(),
+            Json::Array(list) => list.iter().map(Json::printed).collect(),
             _ => Vec::new(),
         };
         let strategy = rules.get("strategy").and_then(Json::as_str).unwrap_or("metadata");

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use harn_llm::options::nearest;
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 use crate::error::ConfigError;
 
@@ -58,7 +58,7 @@ pub fn servers(option: Option<&Json>) -> Result<Vec<Server>, ConfigError> {
     };
     let mut servers: Vec<Server> = Vec::new();
     for entry in list {
-        let Some(entry) = harn_prompt::value::as_dict(entry) else {
+        let Some(entry) = entry.as_object() else {
             return fail("each `mcp_servers` entry must be a dict");
         };
         let server = server(entry)?;
@@ -110,7 +110,7 @@ fn server(entry: &Map<String, Json>) -> Result<Server, ConfigError> {
     }
     let mut env = Vec::new();
     if let Some(given) = given("env") {
-        let Some(map) = harn_prompt::value::as_dict(given) else {
+        let Some(map) = given.as_object() else {
             return wrong("`env` must be a dict".to_owned());
         };
         for (key, value) in map {

@@ -1,7 +1,6 @@
 //! Plans: steps with a state, and whether somebody approved of them.
 
-use harn_prompt::value::display;
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 use sha2::{Digest, Sha256};
 
 /// What a plan is made of, in all the words for it.
@@ -30,7 +29,7 @@ pub const FIELDS: [&str; 16] = [
 /// What is no dict, or holds a list that is none.
 pub fn plan(input: &Json) -> Result<Json, String> {
     let Some(fields) = input.as_object() else {
-        return Err(format!("plan must be a dict, got {}", harn_prompt::value::type_name(input)));
+        return Err(format!("plan must be a dict, got {}", input.type_name()));
     };
     // What was emitted by the tool `update_plan` has its steps one level down.
     let nested = fields.get("plan").filter(|plan| !plan.is_null());
@@ -94,7 +93,7 @@ fn identity(plan: &Json) -> String {
 fn texts(fields: &Map<String, Json>, key: &str) -> Result<Json, String> {
     match fields.get(key) {
         None | Some(Json::Null) => Ok(json!([])),
-        Some(Json::Array(items)) => Ok(items.iter().map(|item| Json::String(display(item))).collect()),
+        Some(Json::Array(items)) => Ok(items.iter().map(|item| Json::String(item.printed())).collect()),
         Some(Json::String(one)) => Ok(json!([one])),
         Some(_) => Err(format!("{key} must be a list")),
     }
@@ -105,9 +104,9 @@ fn step(at: usize, item: &Json) -> Json {
         Json::Object(map) => ["content", "step", "task", "goal", "description"]
             .iter()
             .find_map(|key| map.get(*key).filter(|value| !value.is_null()))
-            .map(display)
+            .map(Json::printed)
             .unwrap_or_default(),
-        other => display(other),
+        other => other.printed(),
     };
     let id = item["id"].as_str().map_or_else(|| format!("step-{}", at + 1), str::to_owned);
     json!({
@@ -176,7 +175,7 @@ pub fn markdown(plan: &Json) -> String {
         let mark = if status == "completed" { "x" } else { " " };
         let note =
             if matches!(status, "pending" | "completed") { String::new() } else { format!(" ({status})") };
-        lines.push(format!("- [{mark}] {}{note}", display(&step["content"])));
+        lines.push(format!("- [{mark}] {}{note}", step["content"].printed()));
     }
     for (key, title) in [
         ("assumptions", "Assumptions"),
@@ -186,7 +185,7 @@ pub fn markdown(plan: &Json) -> String {
         let items = plan[key].as_array().map(Vec::as_slice).unwrap_or_default();
         if !items.is_empty() {
             lines.push(format!("\n## {title}\n"));
-            lines.extend(items.iter().map(|item| format!("- {}", display(item))));
+            lines.extend(items.iter().map(|item| format!("- {}", item.printed())));
         }
     }
     lines.join("\n")

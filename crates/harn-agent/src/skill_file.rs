@@ -1,8 +1,8 @@
 //! Skills in files: a folder with `SKILL.md`, and beside it perhaps a detached signature `SKILL.md.sig`.
 
+use harn_value::{Data as Json, data::Map};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 /// The name of the file that makes a folder a skill.
@@ -63,7 +63,7 @@ pub fn entry(front: &Json, folder: &str) -> Result<(Map<String, Json>, Vec<Strin
         Json::Object(map) => map,
         Json::Null => &Map::new(),
         other => {
-            let kind = harn_prompt::value::type_name(other);
+            let kind = other.type_name();
             return Err(format!("SKILL.md frontmatter must be a YAML mapping, got {kind}"));
         }
     };
@@ -198,8 +198,8 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_value::json;
     use ring::signature::{Ed25519KeyPair, KeyPair};
-    use serde_json::json;
 
     #[test]
     fn front_matter_and_body() {

@@ -4,9 +4,8 @@
 use std::collections::HashSet;
 
 use harn_llm::json::truthy;
-use harn_prompt::value::as_foreign;
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
 use crate::policy::{glob, side_effect_rank};
 
@@ -131,12 +130,12 @@ fn check_tool(tool: &Tool<'_>, tools: &[Tool<'_>], policy: &Json, found: &mut Ve
     if !schema {
         warn("MISSING_SCHEMA", format!("active tool '{name}' has no parameter schema"));
     }
-    if !annotations.is_object() || annotations.as_object().is_some_and(Map::is_empty) {
+    if !annotations.is_object() || annotations.as_object().is_some_and(|map| map.is_empty()) {
         warn("MISSING_ANNOTATIONS", format!("active tool '{name}' has no ToolAnnotations"));
     } else if matches!(annotations["side_effect_level"].as_str(), None | Some("none")) {
         warn("MISSING_SIDE_EFFECT_LEVEL", format!("active tool '{name}' has no side_effect_level"));
     }
-    let handler = entry.get("handler").is_some_and(|handler| as_foreign(handler).is_some());
+    let handler = entry.get("handler").is_some_and(|handler| handler.as_opaque().is_some());
     let executor =
         entry.get("executor").is_some_and(|executor| executor.as_str().is_some_and(|e| e != "harn"));
     let runtime = crate::registry::RUNTIME_TOOLS.contains(&name.as_str());
@@ -338,7 +337,7 @@ fn texts(value: &Json) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn codes(surface: Json) -> Vec<String> {
         let found = validate(surface.as_object().unwrap());
@@ -346,7 +345,7 @@ mod tests {
     }
 
     fn tool(name: &str, annotations: Json) -> Json {
-        let handler = harn_prompt::value::foreign("closure", "fn");
+        let handler = Json::opaque("closure", "fn");
         json!({"name": name, "parameters": {"path": "string"}, "handler": handler, "annotations": annotations})
     }
 

@@ -1,8 +1,7 @@
 //! Tools made from a description: a checked specification with an id that depends on its content alone.
 
 use harn_llm::json::truthy;
-use harn_prompt::value::{as_foreign, display};
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 use sha2::{Digest, Sha256};
 
 /// What a description may hold.
@@ -30,7 +29,7 @@ const MAX_NAME: usize = 48;
 /// What is wrong in the description.
 pub fn specification(config: &Json) -> Result<Map<String, Json>, String> {
     let fail = |text: String| Err(format!("tool_synthesize: {text}"));
-    let Some(config) = config.as_object().filter(|_| as_foreign(config).is_none()) else {
+    let Some(config) = config.as_object() else {
         return fail("config must be a dict".to_owned());
     };
     for key in ["handler", "body"] {
@@ -51,12 +50,14 @@ pub fn specification(config: &Json) -> Result<Map<String, Json>, String> {
     };
     let parameters = match config.get("parameters") {
         None | Some(Json::Null) => json!({}),
-        Some(parameters @ Json::Object(_)) if as_foreign(parameters).is_none() => parameters.clone(),
+        Some(parameters @ Json::Object(_)) => parameters.clone(),
         Some(_) => return fail("'parameters' must be a dict".to_owned()),
     };
     let mut capabilities: Vec<String> = match config.get("capabilities") {
         None | Some(Json::Null) => Vec::new(),
-        Some(Json::Array(items)) if items.iter().all(Json::is_string) => items.iter().map(display).collect(),
+        Some(Json::Array(items)) if items.iter().all(Json::is_string) => {
+            items.iter().map(Json::printed).collect()
+        }
         Some(_) => return fail("'capabilities' must be a list of strings".to_owned()),
     };
     capabilities.sort();
@@ -123,7 +124,7 @@ pub fn dry_run(spec: &Map<String, Json>, arguments: Json) -> Json {
         "_type": "synthesized_tool_result", "status": "dry_run", "tool_id": spec["id"], "name": spec["name"],
         "description": spec["description"], "args": arguments, "capabilities": spec["capabilities"],
         "side_effect_level": spec["side_effect_level"],
-        "message": format!("{} was not run: it is a dry run", display(&spec["name"])), // prose-ok: diagnostic
+        "message": format!("{} was not run: it is a dry run", spec["name"].printed()), // prose-ok: diagnostic
     })
 }
 

@@ -8,8 +8,8 @@ use std::rc::{Rc, Weak};
 use harn_llm::ToolSet;
 use harn_llm::tools::parse_tools;
 use harn_prompt::turn::ToolListing;
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
 use crate::registry::RUNTIME_TOOLS;
@@ -70,7 +70,7 @@ fn name_only(entry: &Json) -> Json {
     let mut out: Map<String, Json> =
         kept.iter().filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone()))).collect();
     if let Some(name) = entry.get("function").and_then(|f| f.get("name")) {
-        out.insert("function".to_owned(), serde_json::json!({"name": name}));
+        out.insert("function".to_owned(), harn_value::json!({"name": name}));
     }
     Json::Object(out)
 }
@@ -286,7 +286,7 @@ impl LoopTool {
 }
 
 fn backend(entry: &Json, name: &str, from_registry: bool) -> Result<Backend, ConfigError> {
-    let has_handler = entry.get("handler").is_some_and(|h| harn_prompt::value::as_foreign(h).is_some());
+    let has_handler = entry.get("handler").is_some_and(|h| h.as_opaque().is_some());
     let is_runtime = RUNTIME_TOOLS.contains(&name);
     let executor = entry.get("executor").filter(|e| !e.is_null());
     match executor.map(|e| e.as_str().unwrap_or_default()) {

@@ -12,7 +12,7 @@ use harn_prompt::{
     Fragment, Prose, ProseError, ToolListing, TurnInput, prompt_explain, turn_fragments, turn_system,
 };
 use harn_template::{AssetLoader, Assets, RenderContext, Template};
-use serde_json::{Map, Value, json};
+use harn_value::{Data as Value, data::Map, json};
 
 /// The assets of the source tree.
 struct Tree;
@@ -29,7 +29,7 @@ impl Prose for Tree {
         let error = |cause: String| ProseError { asset: name.to_owned(), cause };
         let loader = AssetLoader(Tree);
         let template = Template::load(name, &loader).map_err(|e| error(e.to_string()))?;
-        let bindings = harn_value::json::from_serde(&Value::Object(bindings.clone()));
+        let bindings = harn_value::json::from_data(&Value::Object(bindings.clone()));
         let context = RenderContext { loader: &loader, ..RenderContext::default() };
         template.render(&bindings, &context).map_err(|e| error(e.to_string()))
     }
@@ -181,8 +181,8 @@ fn profile_bodies_begin_alike_and_name_what_was_found() {
 
 #[test]
 fn every_provider_has_its_text() {
-    let none = serde_json::Map::new();
-    let body = |provider: BuiltIn, payload: serde_json::Value| {
+    let none = harn_value::data::Map::new();
+    let body = |provider: BuiltIn, payload: harn_value::Data| {
         let always = BuiltIn { fires: |_, _| true, ..provider };
         always.reminder("r", payload.as_object().unwrap(), &none, &Tree).unwrap().unwrap().body
     };

@@ -10,8 +10,8 @@ use harn_prompt::view::{CallHead, Style, call, explanation};
 use harn_prompt::{
     ToolListing, TurnInput, augment_prompt_tools, explain, layered_prompt, prompt_explain, turn_fragments,
 };
+use harn_value::{Data as Value, data::Map, json};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
 
 /// Any JSON value, with keys and words that mean something to this crate.
 fn value() -> impl Strategy<Value = Value> {
@@ -35,8 +35,8 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         (-1e6..1e6).prop_map(Value::from),
         word.prop_map(Value::from),
-        Just(harn_prompt::value::foreign("closure", "<fn(x)>")),
-        Just(harn_prompt::value::foreign("float", "NaN")),
+        Just(Value::opaque("closure", "<fn(x)>")),
+        Just(Value::opaque("float", "NaN")),
     ];
     let key = prop::sample::select(vec![
         "system",
@@ -119,7 +119,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 /// A dict of options; what is none becomes the value of some.
 fn dict() -> impl Strategy<Value = Value> {
-    value().prop_map(|value| match harn_prompt::value::as_dict(&value) {
+    value().prop_map(|value| match value.as_object() {
         Some(_) => value,
         None => json!({"system_prefix": value.clone(), "tools": value}),
     })

@@ -3,7 +3,7 @@
 use harn_agent::harness::{ToolkitDescriptions, define_runtime, define_tool, runtime_spec_json};
 use harn_prompt::view::{Style, explanation};
 use harn_prompt::{explain, layered_prompt, prompt_explain};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 fn options() -> Value {
     json!({

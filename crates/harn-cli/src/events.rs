@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use harn_system::{Layer, Real, System};
-use serde_json::{Map, Value, json};
+use harn_value::{Data as Value, data::Map, json};
 
 use crate::out::Out;
 

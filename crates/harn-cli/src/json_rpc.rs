@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// The line is no JSON.
 pub(crate) const PARSE_ERROR: i64 = -32700;

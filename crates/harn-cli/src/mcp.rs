@@ -11,8 +11,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use harn_runtime::{McpServer, ModelTraffic};
 use harn_system::{Layer, Real, System, SystemExt, Waiting};
+use harn_value::Data as Json;
 use harn_vm::{Instance, Interrupt, block_on};
-use serde_json::Value as Json;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::args::{McpArgs, Transport};

@@ -99,7 +99,7 @@ impl Failure {
     }
 
     /// The problems for tools.
-    pub(crate) fn details(&self) -> serde_json::Value {
+    pub(crate) fn details(&self) -> harn_value::Data {
         self.problems.iter().map(Problem::json).collect::<Vec<_>>().into()
     }
 }

@@ -106,10 +106,10 @@ impl Problem {
     }
 
     /// The form for tools.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        let mut json = match &self.file {
-            Some(file) => self.diagnostic.to_json(file),
-            None => serde_json::json!({
+    pub(crate) fn json(&self) -> harn_value::Data {
+        let mut json: harn_value::Data = match &self.file {
+            Some(file) => self.diagnostic.to_json(file).into(),
+            None => harn_value::json!({
                 "severity": self.diagnostic.severity.word(), "message": self.diagnostic.message, "file": null,
             }),
         };
@@ -117,18 +117,18 @@ impl Problem {
             let calls: Vec<_> = self
                 .calls
                 .iter()
-                .map(|call| serde_json::json!({"function": call.function, "file": call.file, "line": call.line}))
+                .map(|call| harn_value::json!({"function": call.function, "file": call.file, "line": call.line}))
                 .collect();
             object.insert("calls".to_owned(), calls.into());
             // The notes say the same in words.
-            object.insert("notes".to_owned(), serde_json::json!([]));
+            object.insert("notes".to_owned(), harn_value::json!([]));
         }
         json
     }
 
     /// The form in the reports of `harn check` and `harn lint`: [`Problem::json`] with the kind of the finding, its rule,
     /// and its place without nesting.
-    pub(crate) fn finding(&self) -> serde_json::Value {
+    pub(crate) fn finding(&self) -> harn_value::Data {
         let mut json = self.json();
         let code = self.diagnostic.code;
         json["category"] = category(code).into();

@@ -36,6 +36,7 @@ mod models;
 mod packages;
 mod paths;
 mod people;
+mod plain_data;
 mod project;
 mod promises;
 mod repl;

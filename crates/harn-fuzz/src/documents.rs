@@ -9,7 +9,7 @@ use harn_llm::config::Layer;
 use harn_llm::transcript::{self, CompactOptions};
 use harn_llm::{Call, Conversation, LlmRuntime, StdEmbedder};
 use harn_system::Memory;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::rng::Rng;
 

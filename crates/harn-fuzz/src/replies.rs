@@ -9,7 +9,7 @@ use harn_llm::structured::extract::from_text;
 use harn_llm::tool_text::{has_opening_tag, parse_reply, sanitize, sanitize_partial};
 use harn_llm::wire::{ReplyReader, WireStyle};
 use harn_llm::{Call, LlmRuntime, Request, Secret, StdEmbedder, StreamEvent};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::rng::Rng;
 

@@ -14,7 +14,7 @@ use harn_llm::response::ResponseBuilder;
 use harn_llm::runtime::StreamItem;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, LlmRuntime, Request, StdEmbedder};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();

@@ -1,6 +1,6 @@
 //! The call log: one JSON object per line about every request and reply, without keys.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::conversation::Conversation;
 use crate::error::LlmError;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use harn_value::{Data as Value, json};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 /// The capabilities of a route. `Default` is a route that no rule describes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

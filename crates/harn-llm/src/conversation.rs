@@ -9,9 +9,9 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use harn_value::Data as Value;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
 use crate::error::OptionError;
 use crate::message::{Message, Role, read};
@@ -286,7 +286,7 @@ impl<'de> Deserialize<'de> for Conversation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn user(text: &str) -> Value {
         json!({"role": "user", "content": text})

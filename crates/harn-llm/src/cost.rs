@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
+use harn_value::{Data as Value, json};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::config::{Config, Pricing};
 use crate::conversation::Conversation;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_system::{Real, System};
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::error::CallError;
 use crate::request::Route;

@@ -1,6 +1,6 @@
 //! How many tokens something will be, where nobody has counted them.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 /// Estimates the tokens of a text.
 pub(crate) fn estimate_tokens(text: &str) -> i64 {

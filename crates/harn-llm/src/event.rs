@@ -1,7 +1,7 @@
 //! What a reply is made of, piece by piece: every wire format is decoded into these events, and both
 //! the streamed and the whole result are built from them.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 /// One piece of a reply, in the order in which it arrived.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Structural experiments: deterministic changes to the shape of a prompt, applied once per call.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::embedder::Embedder;
 use crate::error::OptionError;

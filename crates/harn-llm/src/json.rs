@@ -1,6 +1,6 @@
-//! Small questions asked of `serde_json` values in many places.
+//! Small questions asked of data in many places.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 /// An object under construction, in insertion order.
 pub type Object = Map<String, Value>;
@@ -34,6 +34,7 @@ pub fn truthy(value: &Value) -> bool {
         Value::String(s) => !s.is_empty(),
         Value::Array(a) => !a.is_empty(),
         Value::Object(o) => !o.is_empty(),
+        Value::Opaque(_) => true,
     }
 }
 
@@ -42,20 +43,8 @@ pub fn display(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
         Value::Null => "nil".to_string(),
+        Value::Opaque(opaque) => opaque.text.to_string(),
         other => other.to_string(),
-    }
-}
-
-/// Returns Harn's name for the type of a value.
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nil",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.is_f64() => "float",
-        Value::Number(_) => "int",
-        Value::String(_) => "string",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Provider-neutral model calls: options, routes, wire formats, transport, mock, cost and recording.
 //!
-//! The crate knows nothing of the VM. It takes and gives `serde_json` values and plain structs, and
+//! The crate knows nothing of the VM. It takes and gives data (`harn_value::Data`) and plain structs, and
 //! reaches the outside world (environment, clock, warnings, prompt prose) only through [`Embedder`], so
 //! that a test or an embedding program decides what a call can see.
 //!

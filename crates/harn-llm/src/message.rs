@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::{display, present, str_at};

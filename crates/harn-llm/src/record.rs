@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use harn_system::Payload;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::error::{Category, Kind, LlmError};
 use crate::json::{Object, canonical, int_at, str_at};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::capabilities::Capabilities;
 use crate::conversation::Conversation;

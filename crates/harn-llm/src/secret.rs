@@ -50,11 +50,11 @@ impl Secret {
     }
 
     /// Hides the secret in every text of a value.
-    pub fn redact_value(&self, value: &mut serde_json::Value) {
+    pub fn redact_value(&self, value: &mut harn_value::Data) {
         match value {
-            serde_json::Value::String(text) => *text = self.redact(text),
-            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
-            serde_json::Value::Object(map) => map.values_mut().for_each(|item| self.redact_value(item)),
+            harn_value::Data::String(text) => *text = self.redact(text),
+            harn_value::Data::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            harn_value::Data::Object(map) => map.values_mut().for_each(|item| self.redact_value(item)),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::{Object, list_at, present, str_at};

@@ -2,7 +2,7 @@
 use crate::support::*;
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, CallError, LlmError};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// A stream that never ends by itself: some text, then silence.
 fn talker() -> Vec<Step> {

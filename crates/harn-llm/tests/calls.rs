@@ -2,7 +2,7 @@
 use crate::support::*;
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, CallError, LlmRuntime};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 async fn call(runtime: &LlmRuntime, prompt: &str, options: Value) -> Result<Value, CallError> {
     runtime.llm_call(&Call::new(prompt, None, options)).await

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde_json::json;
+use harn_value::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -79,7 +79,7 @@ async fn answer(mut socket: impl AsyncReadExt + AsyncWriteExt + Unpin, end: End)
 }
 
 /// How many connections so many calls in a row need.
-async fn connections(end: End, calls: usize, options: serde_json::Value) -> usize {
+async fn connections(end: End, calls: usize, options: harn_value::Data) -> usize {
     let (url, count) = keeping(end).await;
     let (runtime, _) = runtime(KEYS);
     for n in 0..calls {

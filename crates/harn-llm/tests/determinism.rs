@@ -3,7 +3,7 @@
 use crate::support::*;
 use harn_llm::Call;
 use harn_llm::wire::encode;
-use serde_json::{Map, Value, json};
+use harn_value::{Data as Value, data::Map, json};
 
 /// The same value with the keys of the dict, and of those under `inner`, the other way round.
 fn reversed(value: &Value, inner: &[&str]) -> Value {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::support::*;
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, CallError, LlmError, LlmRuntime};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 const NETWORK: [&str; 3] = ["transient_network", "transient", "network_error"];
 const TIMEOUT: [&str; 3] = ["timeout", "transient", "timeout"];

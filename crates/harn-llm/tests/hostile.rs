@@ -2,8 +2,8 @@
 use crate::support::*;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, CallOptions, Mock};
+use harn_value::{Data as Value, json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 /// Text made of the pieces that parsers look for.
 fn fragments() -> impl Strategy<Value = String> {

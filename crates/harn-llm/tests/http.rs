@@ -1,7 +1,7 @@
 //! Model calls over a real socket: wire formats, retries, fallbacks, recording.
 use crate::support::*;
 use harn_llm::{Call, Category};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 #[tokio::test]
 async fn openai_streams_by_default() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::support::{llm_error, local};
 use harn_llm::runtime::StreamItem;
 use harn_llm::{Call, LlmError, LlmRuntime};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// A server that ends with its test.
 struct Running {

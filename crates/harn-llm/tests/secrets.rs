@@ -7,7 +7,7 @@ use crate::support::*;
 use harn_llm::config::Layer;
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, LlmRuntime};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 const CANARY: &str = "canary-5e7a1c-key";
 /// A token that the configuration adds as a header.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use harn_llm::CallError;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// What a server does, and how it may end: words of categories, or `ok`.
 struct Behaviour {

@@ -3,7 +3,7 @@ use crate::support::*;
 use harn_llm::response::ResponseBuilder;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, Request, Response, StreamEvent};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 fn request(provider: &str, options: Value) -> Request {
     let (runtime, _) = runtime(KEYS);

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use harn_prompt::{CallParts, Fragment, assemble, reduce};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 const FRAGMENTS: usize = 1_000;
 const ROUNDS: usize = 200;

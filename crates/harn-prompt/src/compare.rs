@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::reduce::{Assembly, Provenance};
 use crate::value::object;

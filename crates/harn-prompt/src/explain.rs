@@ -1,13 +1,13 @@
 //! `prompt_explain`: the static system prompt of a set of options with the account of every fragment.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use crate::compare::{Difference, compare};
 use crate::layered::cache_key;
 use crate::options::{CallParts, OptionError, assemble, tools};
 use crate::reduce::Assembly;
 use crate::stability::stability_report;
-use crate::value::{as_dict, flag, names, object, type_name};
+use crate::value::{flag, names, object};
 
 /// An assembled prompt, and the same one without some tools when that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +41,11 @@ impl Explanation {
 /// # Errors
 /// When the options are no dict, a prompt part has a wrong shape, or `without` is no list of names of tools among them.
 pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
-    let Some(dict) = as_dict(options) else {
-        return Err(OptionError::NotADict { function: "prompt_explain", got: type_name(options).to_owned() });
+    let Some(dict) = options.as_object() else {
+        return Err(OptionError::NotADict {
+            function: "prompt_explain",
+            got: options.type_name().to_owned(),
+        });
     };
     let assembly = assemble(dict, None, &CallParts::default(), None)?;
     let without = match dict.get("without") {
@@ -57,7 +60,7 @@ pub fn explain(options: &Value) -> Result<Explanation, OptionError> {
             let reduced = without_tools(dict, &tools);
             Some(Without { assembly: assemble(&reduced, None, &CallParts::default(), None)?, tools })
         }
-        Some(other) => return Err(OptionError::Without { got: type_name(other).to_owned() }),
+        Some(other) => return Err(OptionError::Without { got: other.type_name().to_owned() }),
     };
     Ok(Explanation { assembly, without })
 }
@@ -86,7 +89,7 @@ fn without_tools(options: &Map<String, Value>, removed: &[String]) -> Map<String
 /// Those of [`explain`].
 pub fn prompt_explain(options: &Value) -> Result<Value, OptionError> {
     let explanation = explain(options)?;
-    let detail = as_dict(options).is_some_and(|dict| flag(dict, "detail"));
+    let detail = options.as_object().is_some_and(|dict| flag(dict, "detail"));
     let mut result = assembly_json(&explanation.assembly, detail);
     if detail {
         result.insert("stability".into(), stability_report(&explanation.assembly).to_json());
@@ -141,7 +144,7 @@ pub fn assembly_json(assembly: &Assembly, detail: bool) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

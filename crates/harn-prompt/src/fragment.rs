@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::value::object;
 

@@ -1,7 +1,7 @@
 //! Prompt assembly: an ordered list of fragments becomes one system prompt, and every byte of it can be explained.
 //!
 //! The crate is pure. It reads no file, no clock and no environment, calls no model and knows nothing of the VM: values
-//! come in as [`serde_json::Value`] (see [`value`] for what JSON cannot say) and prose comes in through [`Prose`].
+//! come in as [`harn_value::Data`] (see [`value`] for what JSON cannot say) and prose comes in through [`Prose`].
 //!
 //! Read in this order:
 //!
@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use harn_prompt::prompt_explain;
-//! use serde_json::json;
+//! use harn_value::json;
 //!
 //! let explained = prompt_explain(&json!({
 //!     "system": "You help.",
@@ -33,7 +33,6 @@
 pub mod compare;
 pub mod explain;
 pub mod fragment;
-pub mod json;
 pub mod layered;
 pub mod options;
 pub mod prose;

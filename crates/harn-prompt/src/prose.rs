@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 /// An asset could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::fragment::{Bucket, Fragment};
 use crate::value::object;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::fragment::Fragment;
 use crate::reduce::{Assembly, Provenance, Reason};

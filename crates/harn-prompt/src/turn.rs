@@ -2,14 +2,14 @@
 //!
 //! The iteration number is not an input: it would change the prompt's leading bytes in every turn.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use crate::fragment::{Bucket, Fragment};
 use crate::options::primary::{ProfileIds, decomposed, profile_fragments, system_text};
 use crate::options::{host, tools};
 use crate::prose::{Prose, ProseError, agent_asset};
 use crate::reduce::SEPARATOR;
-use crate::value::{as_dict, display, flag, names, object, present, text};
+use crate::value::{flag, names, object, present, text};
 
 /// The sentinel of a loop that names none.
 pub const DEFAULT_SENTINEL: &str = "##DONE##";
@@ -61,8 +61,8 @@ pub struct TurnInput<'a> {
 /// Returns the system text stored with a session that is given as a transcript dict: `system`, else `metadata.system`.
 #[must_use]
 pub fn session_system(session: &Value) -> Option<&str> {
-    let dict = as_dict(session)?;
-    text(dict, "system").or_else(|| text(as_dict(dict.get("metadata")?)?, "system"))
+    let dict = session.as_object()?;
+    text(dict, "system").or_else(|| text(dict.get("metadata")?.as_object()?, "system"))
 }
 
 /// Builds the fragments of a turn's primary block, in order, without blank ones.
@@ -73,10 +73,10 @@ pub fn session_system(session: &Value) -> Option<&str> {
 /// # Errors
 /// When the options are no dict, a fragment has a wrong shape or an asset does not render.
 pub fn turn_fragments(input: &TurnInput<'_>, prose: &dyn Prose) -> Result<Vec<Fragment>, TurnError> {
-    let Some(options) = as_dict(input.options) else {
+    let Some(options) = input.options.as_object() else {
         return Err(TurnError::NotADict {
             function: "agent_build_turn_system_fragments",
-            got: crate::value::type_name(input.options).to_owned(),
+            got: input.options.type_name().to_owned(),
         });
     };
     let turn = Turn::of(options);
@@ -141,7 +141,7 @@ struct Turn {
 
 impl Turn {
     fn of(options: &Map<String, Value>) -> Self {
-        let policy = options.get("turn_policy").and_then(as_dict);
+        let policy = options.get("turn_policy").and_then(Value::as_object);
         let loop_until_done = flag(options, "persistent") || flag(options, "loop_until_done");
         let sentinel = text(options, "done_sentinel");
         let allowed = policy.and_then(|p| p.get("allow_done_sentinel")) != Some(&Value::Bool(false));
@@ -213,7 +213,7 @@ impl Turn {
             ("require_action", self.require_action.into()),
             ("done_sentinel", self.sentinel.clone().into()),
             ("include_task_ledger_help", ledger.into()),
-            ("tool_examples", present(options, "tool_examples").map(display).into()),
+            ("tool_examples", present(options, "tool_examples").map(Value::printed).into()),
             ("shared_types", listing.shared_types.clone().into()),
             ("expanded_schemas", listing.expanded.clone().into()),
             ("compact_schemas", listing.compact.clone().into()),
@@ -245,7 +245,7 @@ fn with_stubs(
     let stub = |(name, description): &(String, String)| {
         object([("name", name.clone().into()), ("description", description.clone().into())])
     };
-    let search = options.get("tool_search").and_then(as_dict).and_then(|dict| text(dict, "name"));
+    let search = options.get("tool_search").and_then(Value::as_object).and_then(|dict| text(dict, "name"));
     let stubs = object([
         ("search_tool", search.unwrap_or("__harn_tool_search").into()),
         ("tools", listing.deferred.iter().map(stub).collect::<Vec<_>>().into()),
@@ -282,17 +282,17 @@ fn mcp_advisory(options: &Map<String, Value>, prose: &dyn Prose) -> Result<Strin
     if !flag(options, "mcp_initialize_advisory") {
         return Ok(String::new());
     }
-    let context = options.get("mcp_context").and_then(as_dict);
+    let context = options.get("mcp_context").and_then(Value::as_object);
     let advisory = context.and_then(|context| context.get("initialize_advisory"));
     let servers = match advisory {
         Some(Value::Array(list)) => list.as_slice(),
         Some(other) => {
-            as_dict(other).and_then(|d| d.get("servers")?.as_array()).map_or(&[][..], Vec::as_slice)
+            other.as_object().and_then(|d| d.get("servers")?.as_array()).map_or(&[][..], Vec::as_slice)
         }
         None => &[],
     };
     let mut body = String::new();
-    for server in servers.iter().filter_map(as_dict) {
+    for server in servers.iter().filter_map(Value::as_object) {
         let Some(instructions) = text(server, "instructions") else { continue };
         if body.is_empty() {
             body.push_str("## MCP Server Advisory Context");
@@ -315,12 +315,12 @@ fn skills(value: Option<&Value>) -> Vec<Skill<'_>> {
     let list = match value {
         Some(Value::Array(list)) => list.as_slice(),
         Some(other) => {
-            as_dict(other).and_then(|r| r.get("skills")?.as_array()).map_or(&[][..], Vec::as_slice)
+            other.as_object().and_then(|r| r.get("skills")?.as_array()).map_or(&[][..], Vec::as_slice)
         }
         None => &[],
     };
     list.iter()
-        .filter_map(as_dict)
+        .filter_map(Value::as_object)
         .filter_map(|entry| {
             let name = text(entry, "name")?;
             let id = match (text(entry, "id"), text(entry, "namespace")) {

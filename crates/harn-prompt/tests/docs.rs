@@ -1,7 +1,7 @@
 //! The guide shows what this crate gives.
 
 use harn_prompt::{LayeredPrompt, layered_prompt, prompt_explain};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 const GUIDE: &str = include_str!("../../../docs/prompt-assembly.md");
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use harn_prompt::{Prose, ProseError};
 use harn_template::{AssetLoader, Caller, Loader, RenderContext, Rendered, Template, TemplateCache};
+use harn_value::{Data as Json, data::Map};
 use harn_value::{Value, json};
-use serde_json::{Map, Value as Json};
 
 include!(concat!(env!("OUT_DIR"), "/stdlib.rs"));
 
@@ -51,7 +51,7 @@ impl EmbeddedPrompts {
         llm: &Value,
         heard: Option<Listener<'_>>,
     ) -> Result<String, ProseError> {
-        let bindings = json::from_serde(&Json::Object(bindings.clone()));
+        let bindings = json::from_data(&Json::Object(bindings.clone()));
         self.text(name, &bindings, llm, heard).map_err(|cause| ProseError { asset: name.to_owned(), cause })
     }
 

@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use harn_agent::command::{Bounds, CommandLine, RISK_LABELS};
-use harn_prompt::value::type_name;
 use harn_stdlib::{CommandGuard, Later, Runner, attach_command_guard};
 use harn_system::SystemExt;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::task_scope::TaskScope;
 use harn_vm::{Cx, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::session::Sessions;
@@ -294,21 +293,21 @@ impl CommandPolicies {
         };
         let map = match said {
             Json::Null => return Ok(()),
-            Json::Object(map) if harn_prompt::value::as_dict(said).is_some() => map,
-            other => return Err(wrong(type_name(other))),
+            Json::Object(map) if said.as_object().is_some() => map,
+            other => return Err(wrong(other.type_name())),
         };
         for (key, value) in map {
             match key.as_str() {
                 "annotations" => record["annotation"] = value.clone(),
                 "result" if value.is_object() => *result = value.clone(),
                 "feedback" => {
-                    let text = harn_prompt::value::display(value);
+                    let text = value.printed();
                     if let Some(running) = cx.state::<Sessions>().running(cx) {
                         running.session.queue("command_policy", &text);
                     }
                     record["feedback"] = text.into();
                 }
-                "result" => return Err(wrong(&format!("a result of type {}", type_name(value)))),
+                "result" => return Err(wrong(&format!("a result of type {}", value.type_name()))),
                 other => return Err(wrong(&format!("a key '{other}'"))),
             }
         }
@@ -452,8 +451,8 @@ fn read_pre(said: &Json) -> Result<Pre> {
     let map = match said {
         Json::Null => return Ok(Pre::Allow),
         Json::String(word) if word == "allow" => return Ok(Pre::Allow),
-        Json::Object(map) if harn_prompt::value::as_dict(said).is_some() => map,
-        other => return Err(wrong(type_name(other))),
+        Json::Object(map) if said.as_object().is_some() => map,
+        other => return Err(wrong(other.type_name())),
     };
     let text = |value: &Json, default: &str| match value {
         Json::String(text) => text.clone(),
@@ -484,7 +483,7 @@ fn command_line(cx: &Cx, request: &Map<String, Json>) -> CommandLine {
 
 /// The line of a request, or its arguments joined with blanks.
 pub(crate) fn line_of(request: &Map<String, Json>) -> String {
-    let shown = |value: &Json| harn_prompt::value::display(value);
+    let shown = |value: &Json| value.printed();
     let line =
         ["command", "cmd", "script"].iter().find_map(|key| request.get(*key).filter(|v| v.is_string()));
     match (line, request.get("argv").or_else(|| request.get("args"))) {

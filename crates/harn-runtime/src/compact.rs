@@ -5,10 +5,10 @@ use std::rc::Rc;
 use harn_agent::compaction::Engine;
 use harn_agent::run::Archive;
 use harn_llm::transcript::{archivable, is_long_result, render, render_masked, tokens_of};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{failed, file};
 use crate::convert::{entry, from_json, text, thrown, to_json};

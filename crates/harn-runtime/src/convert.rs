@@ -1,11 +1,11 @@
 //! The border between script values and JSON.
 //!
-//! What JSON cannot hold (closures, sets, ranges, floats that are not finite, …) crosses it as a foreign
+//! What JSON cannot hold (closures, sets, ranges, floats that are not finite, …) crosses it as an opaque
 //! value, so that error texts still name its type; on the way back it is nil.
 
+use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value, View, steps};
 use harn_vm::{Error, ErrorKind, Result, check_nesting};
-use serde_json::{Map, Value as Json};
 
 /// Converts a script value. Ends the builtin with an error when it is nested too deeply or too large for the memory
 /// limit.
@@ -17,12 +17,12 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
     check_nesting(depth);
     steps::step();
     let depth = depth + 1;
-    let foreign = || harn_prompt::value::foreign(value.type_name(), &value.to_string());
+    let opaque = || Json::opaque(value.type_name(), &value.to_string());
     match value.view() {
         View::Nil => Json::Null,
         View::Bool(b) => b.into(),
         View::Int(i) => i.into(),
-        View::Float(f) => serde_json::Number::from_f64(f).map_or_else(foreign, Json::Number),
+        View::Float(f) => serde_json::Number::from_f64(f).map_or_else(opaque, Json::Number),
         View::Str(text) => {
             // The text itself, and what is made of it there: a message, an event.
             steps::room(text.len().saturating_mul(2));
@@ -34,7 +34,7 @@ fn to_json_at(value: &Value, depth: usize) -> Json {
             let fields = instance.fields().into_iter();
             Json::Object(fields.map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect())
         }
-        _ => foreign(),
+        _ => opaque(),
     }
 }
 
@@ -43,26 +43,14 @@ fn object(dict: &Dict, depth: usize) -> Map<String, Json> {
     dict.written().map(|(key, value)| (key.to_string(), to_json_at(value, depth))).collect()
 }
 
-/// Converts back.
-pub(crate) fn from_json(json: &Json) -> Value {
-    if harn_prompt::value::as_foreign(json).is_some() {
-        return Value::NIL;
-    }
-    match json {
-        Json::Array(items) => Value::list(items.iter().map(from_json).collect()),
-        Json::Object(map) => {
-            map.iter().map(|(key, value)| (key.as_str(), from_json(value))).collect::<Dict>().into()
-        }
-        plain => harn_value::json::from_serde(plain),
-    }
-}
+/// Converts back; nil for what is opaque.
+pub(crate) use harn_value::json::from_data as from_json;
 
 /// An option dict; anything else counts as empty. A list of `tools` may hold registries, such as `tool` declarations make:
 /// their tools take their place.
 pub(crate) fn options(value: &Value) -> Map<String, Json> {
     let value_of = value;
     match to_json(value) {
-        json if harn_prompt::value::as_foreign(&json).is_some() => Map::new(),
         Json::Object(mut map) => {
             for (key, value) in &mut map {
                 if let View::Duration(milliseconds) = entry(value_of, key).view() {

@@ -16,11 +16,11 @@ use harn_agent::lifecycle::{Execution, Life, without_functions};
 use harn_agent::policy::Policy;
 use harn_stdlib::timestamp_now;
 use harn_system::{Lock, System, SystemExt};
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::task::Task;
 use harn_vm::{Cx, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 
 use crate::command_policy::{CommandPolicies, CommandPolicy};
@@ -139,7 +139,7 @@ impl Daemon {
     }
 
     fn write_meta(&self) -> std::result::Result<(), String> {
-        let value = serde_json::to_value(&*self.meta.borrow()).unwrap_or_default();
+        let value = Json::of(&*self.meta.borrow());
         write(&*self.system, &self.meta_path(), &value)
     }
 
@@ -183,7 +183,7 @@ impl Daemon {
             ("result", self.result.borrow().clone()),
             ("daemon_state", snapshot["daemon_state"].clone()),
             ("saved_at", snapshot["saved_at"].clone()),
-            ("inflight_event", json!(meta.queue.inflight())),
+            ("inflight_event", Json::of(&meta.queue.inflight())),
         ];
         for (key, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
             out[key] = value;
@@ -200,13 +200,13 @@ impl Daemon {
         let whole = Resumed::complete(&*self.system, self.snapshot_path(), kept);
         let mut out = match whole.map_err(|why| thrown(format!("daemon_snapshot: {why}")))?.snapshot {
             Json::Object(map) => map,
-            _ => serde_json::Map::new(),
+            _ => harn_value::data::Map::new(),
         };
         let meta = self.meta.borrow();
         let queue = &meta.queue;
-        let pending: Vec<_> = queue.pending().collect();
+        let pending: Vec<_> = queue.pending().map(Json::of).collect();
         let more = json!({
-            "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": queue.inflight(),
+            "pending_events": pending, "pending_event_count": pending.len(), "inflight_event": Json::of(&queue.inflight()),
             "queued_event_count": queue.len(), "event_queue_capacity": queue.capacity(),
         });
         out.extend(more.as_object().cloned().unwrap_or_default());
@@ -531,7 +531,7 @@ fn read(system: &dyn System, folder: &Path) -> std::result::Result<(Meta, Json),
     if meta["_type"] != "daemon_meta" {
         return Err(format!("{} is no file of a daemon", path.display()));
     }
-    let meta = serde_json::from_value(meta).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let meta = meta.read().map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let path = folder.join("daemon.json");
     let snapshot = if system.exists(&path) { read_json(system, &path)? } else { Json::Null };
     Ok((meta, snapshot))

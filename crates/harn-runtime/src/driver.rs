@@ -18,10 +18,10 @@ use harn_llm::{Call, Category, Conversation, LlmRuntime};
 use harn_prompt::Prose;
 use harn_prompt::reminder::providers::{BuiltIn, Selection};
 use harn_prompt::reminder::{Reminder, pending, provider_reminders};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{call_dict, failed};
 use crate::compact::{Writer, compress, llm_options};
@@ -476,7 +476,7 @@ impl Driver {
             AgentEvent::TurnStart { iteration } => return self.iteration.set(*iteration),
             AgentEvent::ToolCallUpdate(call) if call.status != "in_progress" => call,
             AgentEvent::LoopIntervention { .. } | AgentEvent::NativeToolFallback { .. } => {
-                let mut entry = serde_json::to_value(event).unwrap_or_default();
+                let mut entry = Json::of(event);
                 entry["iteration"] = iteration.into();
                 return self.trace(entry);
             }

@@ -1,9 +1,9 @@
 //! Functions of a program that somebody outside calls by name, with arguments by name.
 
 use harn_llm::tools::parse_tools;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Call, ExportedFunction, Instance, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{thrown, to_json};
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use harn_stdlib::event_log::EventLog;
 use harn_system::{Inquiry, SystemExt};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::iter::Source;
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::convert::{from_json, thrown, to_json};

@@ -11,8 +11,8 @@ use harn_agent::{HookVerdict, ToolIntent};
 use harn_front::{Files, Sources, Target, Through};
 use harn_system::{System, SystemExt};
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result, Source, Vm};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, to_json};
 

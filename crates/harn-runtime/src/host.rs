@@ -6,9 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use harn_agent::{AgentLoop, Delivery};
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::{Cx, Result, Vm};
-use serde_json::Value as Json;
 use tokio::sync::Notify;
 
 use crate::convert::{from_json, to_json};

@@ -1,8 +1,8 @@
 //! A program as the host of another: what `harn playground` attaches.
 
 use harn_value::Value;
+use harn_value::json;
 use harn_vm::{Error, ExportedFunction, Instance, Result};
-use serde_json::json;
 
 use harn_stdlib::{Answer, HostBridge};
 

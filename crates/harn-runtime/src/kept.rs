@@ -1,16 +1,14 @@
-//! Script values that pass through JSON and come back: closures, sets and the like are kept beside it.
+//! Script values that pass through data and come back: closures, sets and the like are kept beside it.
 //!
 //! A workflow's graph is plain data to the crate that works with it, but the tools of its nodes have handlers. Here
 //! they get a number on the way in, and their place back on the way out.
 
+use harn_value::Data as Json;
+use harn_value::data::{Map, Opaque};
 use harn_value::{Dict, Value, View, steps};
 use harn_vm::check_nesting;
-use serde_json::{Map, Value as Json};
 
 use crate::convert::to_json;
-
-/// The reserved key of a value that was kept. No Harn source writes it by accident: it starts with a NUL.
-const KEY: &str = "\u{0}kept";
 
 /// Values that JSON has no word for.
 #[derive(Default)]
@@ -35,9 +33,8 @@ impl Kept {
             View::Float(number) if number.is_finite() => to_json(value),
             _ => {
                 self.0.push(value.clone());
-                let mut map = Map::new();
-                map.insert(KEY.to_owned(), (self.0.len() - 1).into());
-                Json::Object(map)
+                let (text, kept) = (value.to_string().into(), Some(self.0.len() - 1));
+                Json::Opaque(Box::new(Opaque { type_name: value.type_name(), text, kept }))
             }
         }
     }
@@ -65,32 +62,11 @@ impl Kept {
     pub(crate) fn give(&self, json: &Json) -> Value {
         match json {
             Json::Array(items) => Value::list(items.iter().map(|item| self.give(item)).collect()),
-            Json::Object(map) => match number(map) {
-                Some(at) => self.0.get(at).cloned().unwrap_or_default(),
-                None => {
-                    map.iter().map(|(key, value)| (key.as_str(), self.give(value))).collect::<Dict>().into()
-                }
-            },
+            Json::Object(map) => {
+                map.iter().map(|(key, value)| (key.as_str(), self.give(value))).collect::<Dict>().into()
+            }
+            Json::Opaque(opaque) => opaque.kept.and_then(|at| self.0.get(at)).cloned().unwrap_or_default(),
             plain => crate::convert::from_json(plain),
         }
     }
-}
-
-/// What of a value a file can hold.
-pub(crate) fn plain(json: &Json) -> Json {
-    match json {
-        Json::Array(items) => items.iter().map(plain).collect(),
-        Json::Object(map) if number(map).is_some() => Json::Null,
-        Json::Object(map) => {
-            Json::Object(map.iter().map(|(key, value)| (key.clone(), plain(value))).collect())
-        }
-        other => other.clone(),
-    }
-}
-
-fn number(map: &Map<String, Json>) -> Option<usize> {
-    if map.len() != 1 {
-        return None;
-    }
-    map.get(KEY)?.as_u64().and_then(|at| usize::try_from(at).ok())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use harn_llm::config::{Config, Provider};
 use harn_llm::options::CallOptions;
 use harn_llm::{Embedder, LlmRuntime};
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// Returns all providers, sorted by name: `{name, display_name, key, key_envs, default_model, base_url, api,
 /// features, rpm, cost_per_1k_in, cost_per_1k_out, latency_p50_ms, is_default}`.

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use harn_llm::{Call, CallError, LlmRuntime};
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Result};
-use serde_json::Value as Json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::convert::{entry, thrown};

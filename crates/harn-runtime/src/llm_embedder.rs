@@ -15,8 +15,8 @@ use harn_prompt::reminder::{SlotCaps, pending, place};
 use harn_prompt::{CallParts, Prose};
 use harn_system::{System, SystemExt};
 use harn_value::Value;
+use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Vm};
-use serde_json::{Map, Value as Json, json};
 
 use crate::assets::EmbeddedPrompts;
 use crate::convert::{from_json, to_json};

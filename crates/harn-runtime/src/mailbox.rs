@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use harn_stdlib::state_place;
 use harn_system::Lock;
+use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Value as Json, json};
 
 use crate::convert::thrown;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use harn_agent::mcp::{self, MAX_TOOLS, Server};
 use harn_system::{Command, Peer, PeerRequest, System, SystemExt, Uncertain};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Foreign, Ref, Value};
 use harn_vm::{Cx, Error, ErrorKind, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json, told};

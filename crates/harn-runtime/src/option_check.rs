@@ -7,9 +7,9 @@ use harn_agent::workflow::RunOptions;
 use harn_llm::options::notices;
 use harn_syntax::signature::{self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, WORKFLOW_OPTIONS};
 use harn_syntax::suggest::{distance, nearest};
+use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Map, Value as Json};
 
 /// Options of `sub_agent_run` that the loop knows nothing of.
 const SUB_AGENT: [&str; 8] =
@@ -234,7 +234,7 @@ fn refusal(builtin: &str, of_loop: bool, options: Map<String, Json>) -> Option<S
 /// The value as the call reads it; nothing for one that has a closure inside.
 fn json(name: &str, literal: &Literal) -> Option<Json> {
     if *literal == Literal::Closure {
-        return Some(harn_prompt::value::foreign("closure", "<fn>"));
+        return Some(Json::opaque("closure", "<fn>"));
     }
     let mut options = Dict::new();
     options.insert(name, value(literal)?);

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use harn_llm::Prepared;
 use harn_prompt::{Assembly, Bucket, Provenance, Reason};
+use harn_value::Data as Json;
 use harn_vm::Vm;
-use serde_json::Value as Json;
 
 use crate::llm_embedder::llm_runtime_at;
 

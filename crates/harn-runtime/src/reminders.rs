@@ -7,10 +7,10 @@ use harn_prompt::reminder::providers::{BUILT_IN, BuiltIn, Selection, check_event
 use harn_prompt::reminder::transcript::LIFECYCLE_TOPIC;
 use harn_prompt::reminder::{Reminder, ReminderError, clear, inject, pending, transcript_of};
 use harn_stdlib::event_log::EventLog;
+use harn_value::Data as Json;
 use harn_value::{Dict, Value};
 use harn_vm::Vm;
 use harn_vm::closure::is_callable;
-use serde_json::Value as Json;
 
 use crate::convert::{entry, from_json};
 

@@ -10,8 +10,8 @@ use harn_agent::daemon::history::{self, Earlier, Marks};
 use harn_agent::{AgentLoop, Look, LoopConfig, Rest};
 use harn_stdlib::timestamp_now;
 use harn_system::{Refusal, System, SystemExt};
+use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result};
-use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 
 use crate::convert::{from_json, thrown};
@@ -89,7 +89,7 @@ impl SnapshotFile {
         if bytes > 0 {
             let file = history_of(&self.path);
             let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            snapshot["earlier"] = json!(Earlier { file, bytes });
+            snapshot["earlier"] = Json::of(&Earlier { file, bytes });
         }
         write(&*self.system, &self.path, &snapshot)?;
         // Only now does it count: until then the old snapshot says how much of the other file belongs to it.

@@ -12,9 +12,9 @@ use harn_agent::tool::WeakTools;
 use harn_llm::Conversation;
 use harn_llm::conversation::WeakConversation;
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
-use serde_json::{Value as Json, json};
 
 use crate::stored::Stored;
 

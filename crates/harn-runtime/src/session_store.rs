@@ -13,8 +13,8 @@ use harn_front::Through;
 use harn_llm::Conversation;
 use harn_store::{Error as StoreError, Fence, Place, Session as StoredSession, Store, Write};
 use harn_system::SystemExt;
+use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Error, Result, Vm};
-use serde_json::{Value as Json, json};
 
 use crate::convert::thrown;
 use crate::llm_embedder::new_id;

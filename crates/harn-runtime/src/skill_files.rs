@@ -9,8 +9,8 @@ use harn_agent::skill_file::{self, FILE, LAYERS, Signature, SkillFile};
 use harn_front::Through;
 use harn_system::{System, SystemExt};
 use harn_value::Value;
+use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Result, Vm};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{from_json, thrown, to_json};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use harn_llm::Conversation;
 use harn_store::{Fence, Store, Write};
-use serde_json::Value as Json;
+use harn_value::Data as Json;
 
 /// The stored part of a session. Dropping it lets other processes write.
 pub(crate) struct Stored {

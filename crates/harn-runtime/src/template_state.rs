@@ -8,9 +8,9 @@ use std::rc::Rc;
 use harn_llm::LlmRuntime;
 use harn_template::{Rendered, Template, TemplateCache};
 use harn_value::Value;
+use harn_value::json;
 use harn_vm::Cx;
 use harn_vm::task_scope::TaskScope;
-use serde_json::json;
 
 use crate::convert::to_json;
 
@@ -48,7 +48,7 @@ impl LlmBinding {
 
 /// Writes the `template.render` line of a render inside a context.
 pub(crate) fn log_render(runtime: &LlmRuntime, template: &Template, rendered: &Rendered, llm: &Value) {
-    let branches: Vec<serde_json::Value> = rendered
+    let branches: Vec<harn_value::Data> = rendered
         .branches
         .iter()
         .map(|branch| {

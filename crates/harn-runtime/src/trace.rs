@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// Events that are kept; a program that runs agents for days must not grow by each turn.
 const KEPT: usize = 4096;

@@ -17,9 +17,9 @@ use harn_stdlib::event_log::{EventLog, Subscription};
 use harn_stdlib::iso_millis;
 use harn_system::{Inquiry, Reply};
 use harn_value::Dict;
+use harn_value::{Data as Json, json};
 use harn_vm::iter::Source;
 use harn_vm::{Cx, Result};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, thrown, to_json};
 use crate::llm_embedder::new_id;

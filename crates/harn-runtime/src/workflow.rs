@@ -15,15 +15,15 @@ use harn_agent::workflow::{Answer, Command, Execution, Mark, Report, RunOptions,
 use harn_llm::Category;
 use harn_stdlib::{run_folder, timestamp_now};
 use harn_system::{System, SystemExt};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::Partial;
 use harn_vm::{Cx, Error, Limit, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::builtins::{call_once, read_graph};
 use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::driver::run_loop;
-use crate::kept::{Kept, plain};
+use crate::kept::Kept;
 use crate::llm_embedder::{new_id, prompts_of, runtime};
 use crate::policy::narrow;
 use crate::session::Sessions;
@@ -156,7 +156,7 @@ impl Drop for Delegated {
 async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Result<Report> {
     let described = Work { delegate: None, ..work.clone() };
     let mut config = Dict::new();
-    config.insert("work", from_json(&serde_json::to_value(&described).map_err(thrown)?));
+    config.insert("work", from_json(&Json::of(&described)));
     config.insert("work_options", options.clone());
     let task = request["task"].as_str().unwrap_or_default().to_owned();
     let worker = start(
@@ -187,11 +187,11 @@ async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Resu
             "workflow stage {}: its worker {}: {}",
             work.node_id,
             worker.0.life().as_str(),
-            harn_prompt::value::display(&handle["error"])
+            handle["error"].printed()
         )));
     }
     let done = handle["result"]["report"].take();
-    let mut report: Report = serde_json::from_value(done).map_err(thrown)?;
+    let mut report: Report = done.read().map_err(thrown)?;
     if let Some(fields) = handle.as_object_mut() {
         // The stage of the record has it.
         fields.shift_remove("result");
@@ -281,7 +281,7 @@ async fn run_many(
             && let Some((at, work)) = waiting.next()
         {
             let options = kept.give(&work.options);
-            let description = serde_json::to_value(&work).map_err(thrown)?;
+            let description = Json::of(&work);
             let task = cx.spawn(&body, vec![from_json(&description), options]);
             running.push((at, Box::pin(async move { cx.join(&task).await })));
         }
@@ -299,7 +299,7 @@ async fn run_many(
         .await;
         let (at, _) = running.remove(place);
         let report = match result {
-            Ok(value) => Ok(serde_json::from_value::<Report>(to_json(&value)).map_err(thrown)?),
+            Ok(value) => Ok(to_json(&value).read::<Report>().map_err(thrown)?),
             Err(error) if error.is_catchable() => Err(error.uncaught_text()),
             Err(error) => return Err(error),
         };
@@ -311,9 +311,9 @@ async fn run_many(
 
 /// The body of a task of [`run_many`].
 pub(crate) async fn perform_described(cx: &Cx, work: &Value, options: &Value) -> Result<Value> {
-    let work: Work = serde_json::from_value(to_json(work)).map_err(thrown)?;
+    let work: Work = to_json(work).read().map_err(thrown)?;
     let report = perform(cx, &work, options).await?;
-    Ok(from_json(&serde_json::to_value(&report).map_err(thrown)?))
+    Ok(from_json(&Json::of(&report)))
 }
 
 /// Runs a command that verifies, by the builtin that runs programs: whoever watches commands sees it, too.
@@ -413,7 +413,7 @@ impl RecordFile {
     /// the record does, not as its square.
     fn save(&self, cx: &Cx, run: &Execution) -> Result<()> {
         if let Some(saved) = self.saved.get().filter(|_| !run.is_closing()) {
-            let changes = serde_json::to_vec(&plain(&run.changes(saved.mark)));
+            let changes = serde_json::to_vec(&run.changes(saved.mark));
             let mut line = changes.map_err(|error| self.failed(cx, &std::io::Error::other(error)))?;
             line.push(b'\n');
             let later = saved.later + line.len();
@@ -442,7 +442,7 @@ pub(crate) fn write_record(system: &dyn System, path: &Path, record: &Json) -> s
     if let Some(folder) = path.parent() {
         system.make_dirs(folder)?;
     }
-    let text = serde_json::to_vec(&plain(record)).map_err(std::io::Error::other)?;
+    let text = serde_json::to_vec(record).map_err(std::io::Error::other)?;
     system.replace(path, &text)?;
     Ok(text.len())
 }

@@ -6,9 +6,8 @@ use std::rc::Rc;
 
 use harn_runtime::{HostInbox, host_inbox};
 use harn_stdlib::{Answer, HostBridge, attach_host};
-use harn_value::{Value, json};
+use harn_value::{Data as Json, Value, json};
 use harn_vm::Error;
-use serde_json::{Value as Json, json};
 
 use crate::common::{Run, run_in};
 
@@ -26,7 +25,7 @@ struct Host<A, N> {
 }
 
 fn value(reply: Option<Reply>) -> Option<harn_vm::Result<Value>> {
-    reply.map(|reply| reply.map(|found| json::from_serde(&found)).map_err(Error::thrown))
+    reply.map(|reply| reply.map(|found| json::from_data(&found)).map_err(Error::thrown))
 }
 
 impl<A, N> HostBridge for Host<A, N>
@@ -35,19 +34,19 @@ where
     N: Fn(&HostInbox, &str, &Json),
 {
     fn call<'a>(&'a self, capability: &'a str, operation: &'a str, params: Value) -> Answer<'a> {
-        let params = json::to_serde(&params).unwrap();
+        let params = json::to_data(&params).unwrap();
         let answer = (self.answer)(&self.inbox, &format!("{capability}/{operation}"), params);
         Box::pin(async move { value(answer) })
     }
 
     fn notify(&self, method: &str, params: Value) {
-        let params = json::to_serde(&params).unwrap();
+        let params = json::to_data(&params).unwrap();
         (self.hear)(&self.inbox, method, &params);
         self.told.borrow_mut().push((method.to_owned(), params));
     }
 
     fn call_tool<'a>(&'a self, name: &'a str, arguments: Value) -> Answer<'a> {
-        let arguments = json::to_serde(&arguments).unwrap();
+        let arguments = json::to_data(&arguments).unwrap();
         let answer = (self.answer)(&self.inbox, &format!("tool:{name}"), arguments);
         Box::pin(async move { value(answer) })
     }

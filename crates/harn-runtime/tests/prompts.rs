@@ -2,7 +2,7 @@
 //! what the wire carries.
 use std::path::Path;
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// Runs a program with a call log and returns its `template.render` lines.
 fn renders(dir: &Path, text: &str) -> Vec<Json> {

@@ -1,6 +1,6 @@
 //! The role runtime: what goes to models on each wire format, and what is kept.
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use crate::wire::{anthropic, http, openai_call, openai_text, serve};
 

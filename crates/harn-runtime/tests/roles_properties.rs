@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use harn_agent::roles::order;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// A small source of chance that is the same each time.
 struct Chance(u64);

@@ -3,7 +3,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// A request as it arrived: path, headers in lower case, body.
 pub(crate) struct Seen {

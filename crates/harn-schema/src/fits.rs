@@ -1,10 +1,10 @@
 //! Validation of JSON. What fits is for JSON Schema to say, with all that it has (there 1 is a number); what is wrong is said
 //! in the words and the order of [`check()`](crate::check()), as far as that knows the matter.
 
+use harn_value::Data as Value;
+use harn_value::json::from_data;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use serde_json::Value;
-
-use harn_value::json::from_serde;
+use serde_json::Value as Tree;
 
 use crate::complaint::Complaint;
 use crate::json::as_json_schema;
@@ -16,7 +16,7 @@ pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
     if errors.is_empty() {
         return errors;
     }
-    match check(&from_serde(data), &from_serde(schema), false) {
+    match check(&from_data(data), &from_data(schema), false) {
         Ok(Err(mut own)) => {
             let one_for_float = Complaint::Type { expected: "float", got: "int" }.to_string();
             own.retain(|line| !line.ends_with(&one_for_float));
@@ -28,17 +28,17 @@ pub fn errors(schema: &Value, data: &Value) -> Vec<String> {
 
 /// Returns why a schema makes no sense; `None` when it does.
 pub fn compile_error(schema: &Value) -> Option<String> {
-    jsonschema::validator_for(&as_json_schema(schema)).err().map(|error| error.to_string())
+    jsonschema::validator_for(&Tree::from(as_json_schema(schema))).err().map(|error| error.to_string())
 }
 
 fn by_json_schema(schema: &Value, data: &Value) -> Vec<String> {
-    let schema = as_json_schema(schema);
+    let (schema, tree) = (Tree::from(as_json_schema(schema)), Tree::from(data.clone()));
     let validator = match jsonschema::validator_for(&schema) {
         Ok(validator) => validator,
         Err(e) => return vec![format!("at root: invalid schema: {e}")],
     };
     let mut found: Vec<(u8, String)> = Vec::new();
-    for error in validator.iter_errors(data) {
+    for error in validator.iter_errors(&tree) {
         let path = path_text(&error.instance_path().to_string(), data);
         let (rank, text) = describe(error.kind(), error.instance(), &error.to_string());
         for text in text {
@@ -74,16 +74,16 @@ fn path_text(pointer: &str, data: &Value) -> String {
 }
 
 /// A value as Harn prints it.
-fn display(value: &Value) -> String {
-    from_serde(value).to_string()
+fn display(tree: &Tree) -> String {
+    Value::from(tree.clone()).printed()
 }
 
-fn list_text(options: &Value) -> String {
+fn list_text(options: &Tree) -> String {
     let items: Vec<String> = options.as_array().map(|o| o.iter().map(display).collect()).unwrap_or_default();
     items.join(", ")
 }
 
-fn describe(kind: &ValidationErrorKind, instance: &Value, otherwise: &str) -> (u8, Vec<String>) {
+fn describe(kind: &ValidationErrorKind, instance: &Tree, otherwise: &str) -> (u8, Vec<String>) {
     let one = |complaint: Complaint<'_>| (1, vec![complaint.to_string()]);
     let length = || instance.as_str().map_or(0, |s| s.chars().count());
     let items = || instance.as_array().map_or(0, Vec::len);
@@ -101,7 +101,7 @@ fn describe(kind: &ValidationErrorKind, instance: &Value, otherwise: &str) -> (u
                 TypeKind::Single(one) => words::harn(&one.to_string()).to_owned(),
                 TypeKind::Multiple(_) => return one(Complaint::NoBranch),
             };
-            one(Complaint::Type { expected: &wanted, got: from_serde(instance).type_name() })
+            one(Complaint::Type { expected: &wanted, got: Value::from(instance.clone()).type_name() })
         }
         ValidationErrorKind::Constant { expected_value } => {
             one(Complaint::Constant { expected: &display(expected_value), got: &display(instance) })
@@ -126,7 +126,7 @@ fn describe(kind: &ValidationErrorKind, instance: &Value, otherwise: &str) -> (u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     #[test]
     fn errors_name_place_and_cause() {
@@ -164,7 +164,7 @@ mod tests {
             (object(json!({"a": object(json!({"b": {"type": "bool"}}))})), json!({"a": {"b": 1}})),
         ];
         for (schema, data) in cases {
-            let own = check(&from_serde(&data), &from_serde(&schema), false).unwrap().unwrap_err();
+            let own = check(&from_data(&data), &from_data(&schema), false).unwrap().unwrap_err();
             assert_eq!(own, errors(&schema, &data), "{schema}");
             assert_eq!(own, by_json_schema(&schema, &data), "{schema}");
         }

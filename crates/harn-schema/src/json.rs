@@ -1,7 +1,7 @@
 //! Schemas as they travel: Harn dicts and OpenAPI objects become JSON Schema. What JSON Schema has and Harn's form has
 //! not stays as it is.
 
-use serde_json::{Map, Value, json};
+use harn_value::{Data as Value, data::Map, json};
 
 use crate::words;
 

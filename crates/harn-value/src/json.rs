@@ -2,12 +2,13 @@
 //!
 //! [`parse`] reads text straight into values: no tree in between, every number exact, any depth of
 //! nesting up to [`MAX_DEPTH`]. [`stringify()`] and [`pretty`] write the contract's JSON form, dict keys
-//! in byte order. The `serde` functions at the end convert for callers that need a `serde_json` tree.
+//! in byte order. [`from_data`] and [`to_data`] convert trees.
 
 use std::fmt;
 
 use crate::equal::with_stack;
-use crate::{Dict, Str, Value, View, memory, print_float, print_int, steps};
+use crate::print::print_number;
+use crate::{Data, Dict, Str, Value, View, memory, print_float, print_int, steps};
 
 /// Nesting that [`parse`] accepts; deeper text is refused with an error.
 pub const MAX_DEPTH: usize = 10_000;
@@ -387,6 +388,41 @@ pub fn write(value: &Value, out: &mut String) {
     write_layout(value, None, out);
 }
 
+/// Compact JSON of data: no blanks, keys in byte order. What was read stays exact: a whole float keeps its point. What is
+/// opaque becomes `null`.
+pub fn stringify_data(data: &Data) -> String {
+    let mut out = String::new();
+    write_data(data, None, &mut out);
+    out
+}
+
+/// As [`stringify_data`], with two blanks of indentation per level.
+pub fn pretty_data(data: &Data) -> String {
+    let mut out = String::new();
+    write_data(data, Some(0), &mut out);
+    out
+}
+
+fn write_data(data: &Data, indent: Option<usize>, out: &mut String) {
+    steps::step();
+    match data {
+        Data::Null | Data::Opaque(_) => out.push_str("null"),
+        Data::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Data::Number(number) => {
+            let start = out.len();
+            print_number(number, out);
+            if number.is_f64() && !out[start..].contains('.') {
+                out.push_str(".0");
+            }
+        }
+        Data::String(text) => write_string(text, out),
+        Data::Array(items) => with_stack(|| write_items(items.iter(), indent, out, write_data)),
+        Data::Object(map) => with_stack(|| {
+            write_entries(map.sorted().map(|(key, value)| (key.as_str(), value)), indent, out, write_data);
+        }),
+    }
+}
+
 /// Appends `value`; `indent` is the depth of the line it stands on, or none for compact form.
 fn write_layout(value: &Value, indent: Option<usize>, out: &mut String) {
     steps::step();
@@ -402,10 +438,10 @@ fn write_layout(value: &Value, indent: Option<usize>, out: &mut String) {
             out.push_str("\"}");
         }
         View::Range(_) => write_string(&value.to_string(), out),
-        View::List(items) => with_stack(|| write_items(items.iter(), indent, out)),
-        View::Set(items) => with_stack(|| write_items(items.iter(), indent, out)),
-        View::Dict(d) => with_stack(|| write_entries(d.iter(), indent, out)),
-        View::Struct(s) => with_stack(|| write_entries(s.fields().into_iter(), indent, out)),
+        View::List(items) => with_stack(|| write_items(items.iter(), indent, out, write_layout)),
+        View::Set(items) => with_stack(|| write_items(items.iter(), indent, out, write_layout)),
+        View::Dict(d) => with_stack(|| write_dict(d.iter(), indent, out)),
+        View::Struct(s) => with_stack(|| write_dict(s.fields().into_iter(), indent, out)),
         _ => out.push_str("null"),
     }
 }
@@ -418,7 +454,12 @@ fn new_line(indent: Option<usize>, out: &mut String) {
     }
 }
 
-fn write_items<'a>(items: impl ExactSizeIterator<Item = &'a Value>, indent: Option<usize>, out: &mut String) {
+fn write_items<T>(
+    items: impl ExactSizeIterator<Item = T>,
+    indent: Option<usize>,
+    out: &mut String,
+    write: impl Fn(T, Option<usize>, &mut String),
+) {
     if items.len() == 0 {
         return out.push_str("[]");
     }
@@ -426,16 +467,25 @@ fn write_items<'a>(items: impl ExactSizeIterator<Item = &'a Value>, indent: Opti
     for (i, item) in items.enumerate() {
         out.push(if i == 0 { '[' } else { ',' });
         new_line(inner, out);
-        write_layout(item, inner, out);
+        write(item, inner, out);
     }
     new_line(indent, out);
     out.push(']');
 }
 
-fn write_entries<'a>(
+fn write_dict<'a>(
     entries: impl ExactSizeIterator<Item = (&'a Str, &'a Value)>,
     indent: Option<usize>,
     out: &mut String,
+) {
+    write_entries(entries.map(|(key, value)| (key.as_str(), value)), indent, out, write_layout);
+}
+
+fn write_entries<'a, T>(
+    entries: impl ExactSizeIterator<Item = (&'a str, T)>,
+    indent: Option<usize>,
+    out: &mut String,
+    write: impl Fn(T, Option<usize>, &mut String),
 ) {
     if entries.len() == 0 {
         return out.push_str("{}");
@@ -446,7 +496,7 @@ fn write_entries<'a>(
         new_line(inner, out);
         write_string(key, out);
         out.push_str(if indent.is_some() { ": " } else { ":" });
-        write_layout(value, inner, out);
+        write(value, inner, out);
     }
     new_line(indent, out);
     out.push('}');
@@ -501,38 +551,35 @@ fn write_base64(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Converts a parsed serde value.
-pub fn from_serde(json: &serde_json::Value) -> Value {
-    use serde_json::Value as Json;
-    match json {
-        Json::Null => Value::NIL,
-        Json::Bool(b) => Value::bool(*b),
-        Json::Number(n) => {
+/// Converts data; nil for what is opaque.
+pub fn from_data(data: &Data) -> Value {
+    match data {
+        Data::Null | Data::Opaque(_) => Value::NIL,
+        Data::Bool(b) => Value::bool(*b),
+        Data::Number(n) => {
             n.as_i64().map_or_else(|| Value::float(n.as_f64().unwrap_or(f64::NAN)), Value::int)
         }
-        Json::String(s) => Value::str(s),
-        Json::Array(items) => with_stack(|| Value::list(items.iter().map(from_serde).collect())),
-        Json::Object(map) => {
-            with_stack(|| Value::dict(map.iter().map(|(k, v)| (k.as_str(), from_serde(v))).collect()))
+        Data::String(s) => Value::str(s),
+        Data::Array(items) => with_stack(|| Value::list(items.iter().map(from_data).collect())),
+        Data::Object(map) => {
+            with_stack(|| Value::dict(map.iter().map(|(k, v)| (k.as_str(), from_data(v))).collect()))
         }
     }
 }
 
-/// Converts to a serde value, keys in byte order. Values that JSON lacks: non-finite floats become
-/// null, durations their milliseconds, sets, ranges, pairs and iterators nothing special — sets,
-/// ranges and pairs become arrays, enum values their printed form or `{variant, fields}`-free text,
-/// anything else its printed form.
+/// Converts to data for others, keys in byte order: what JSON lacks is made into what it has. Non-finite floats become
+/// null, durations their milliseconds; sets and pairs become lists, anything else its printed form.
 ///
 /// # Errors
 /// When the value is nested deeper than [`MAX_TREE_DEPTH`], or larger than the memory limit (data may share parts).
-pub fn to_serde(value: &Value) -> Result<serde_json::Value, Unfit> {
+pub fn to_data(value: &Value) -> Result<Data, Unfit> {
     tree(value, 0)
 }
 
-/// Nesting that [`to_serde`] accepts: trees of `serde_json` are freed and written by recursion.
+/// Nesting that [`to_data`] accepts: data is freed and written by recursion.
 pub const MAX_TREE_DEPTH: usize = 512;
 
-/// Why a value cannot become a tree.
+/// Why a value cannot become data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
     /// Deeper than [`MAX_TREE_DEPTH`].
@@ -550,8 +597,7 @@ impl fmt::Display for Unfit {
     }
 }
 
-fn tree(value: &Value, depth: usize) -> Result<serde_json::Value, Unfit> {
-    use serde_json::Value as Json;
+fn tree(value: &Value, depth: usize) -> Result<Data, Unfit> {
     if depth > MAX_TREE_DEPTH {
         return Err(Unfit::TooDeep);
     }
@@ -559,21 +605,21 @@ fn tree(value: &Value, depth: usize) -> Result<serde_json::Value, Unfit> {
     let part = |value: &Value| tree(value, depth + 1);
     let entry = |(key, value): (&Str, &Value)| Ok((key.to_string(), tree(value, depth + 1)?));
     Ok(match value.view() {
-        View::Nil => Json::Null,
-        View::Bool(b) => Json::Bool(b),
-        View::Int(i) | View::Duration(i) => Json::from(i),
-        View::Float(f) => serde_json::Number::from_f64(f).map_or(Json::Null, Json::Number),
-        View::Str(s) => Json::String(s.to_string()),
+        View::Nil => Data::Null,
+        View::Bool(b) => b.into(),
+        View::Int(i) | View::Duration(i) => i.into(),
+        View::Float(f) => f.into(),
+        View::Str(s) => s.as_str().into(),
         View::List(items) => {
-            with_stack(|| items.iter().map(part).collect::<Result<_, _>>().map(Json::Array))?
+            with_stack(|| items.iter().map(part).collect::<Result<_, _>>().map(Data::Array))?
         }
-        View::Set(items) => with_stack(|| items.iter().map(part).collect::<Result<_, _>>().map(Json::Array))?,
-        View::Pair(p) => with_stack(|| Ok(Json::Array(vec![part(&p.first)?, part(&p.second)?])))?,
-        View::Dict(d) => with_stack(|| d.iter().map(entry).collect::<Result<_, _>>().map(Json::Object))?,
+        View::Set(items) => with_stack(|| items.iter().map(part).collect::<Result<_, _>>().map(Data::Array))?,
+        View::Pair(p) => with_stack(|| Ok(Data::Array(vec![part(&p.first)?, part(&p.second)?])))?,
+        View::Dict(d) => with_stack(|| d.iter().map(entry).collect::<Result<_, _>>().map(Data::Object))?,
         View::Struct(s) => {
-            with_stack(|| s.fields().into_iter().map(entry).collect::<Result<_, _>>().map(Json::Object))?
+            with_stack(|| s.fields().into_iter().map(entry).collect::<Result<_, _>>().map(Data::Object))?
         }
-        _ => Json::String(crate::short(value, memory::left())),
+        _ => Data::String(crate::short(value, memory::left())),
     })
 }
 
@@ -679,6 +725,30 @@ mod tests {
         assert_eq!(pretty(&value), "{\n  \"a\": {\n    \"x\": []\n  },\n  \"b\": [\n    1,\n    {}\n  ]\n}");
     }
 
+    #[test]
+    fn data_has_its_keys_sorted_and_its_floats_exact() {
+        use crate::json;
+        let value =
+            json!({"b": [{"z": 1, "a": 2}], "a": {}, "é": [], "Z": null, "f": Data::opaque("closure", "f")});
+        assert_eq!(
+            pretty_data(&value),
+            "{\n  \"Z\": null,\n  \"a\": {},\n  \"b\": [\n    {\n      \"a\": 2,\n      \"z\": 1\n    }\n  ],\n  \"f\": null,\n  \"é\": []\n}"
+        );
+        assert_eq!(
+            stringify_data(&value),
+            "{\"Z\":null,\"a\":{},\"b\":[{\"a\":2,\"z\":1}],\"f\":null,\"é\":[]}"
+        );
+        assert_eq!(
+            stringify_data(&json!([50.0, 0.1, 1e21, -0.0, 7, u64::MAX])),
+            "[50.0,0.1,1000000000000000000000.0,-0.0,7,18446744073709551615]"
+        );
+        assert_eq!(stringify_data(&json!("a\"\\\n\t\r\u{1}é本")), "\"a\\\"\\\\\\n\\t\\r\\u0001é本\"");
+        let value = json!({"x": [1, 2.5, "t", true, null, {"y": "\u{0}"}]});
+        for text in [pretty_data(&value), stringify_data(&value)] {
+            assert_eq!(text.parse::<Data>().unwrap(), value);
+        }
+    }
+
     fn any_json() -> impl Strategy<Value = serde_json::Value> {
         let leaf = prop_oneof![
             Just(serde_json::Value::Null),
@@ -699,7 +769,7 @@ mod tests {
         #[test]
         fn reads_what_serde_writes_and_back(json in any_json()) {
             let value = parse(&json.to_string()).unwrap();
-            prop_assert_eq!(to_serde(&value), Ok(json.clone()));
+            prop_assert_eq!(to_data(&value), Ok(Data::from(json.clone())));
             prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&stringify(&value)).unwrap(), &json);
             prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&pretty(&value)).unwrap(), &json);
         }

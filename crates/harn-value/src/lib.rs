@@ -27,6 +27,7 @@
 mod array_part;
 mod char_index;
 mod compound;
+pub mod data;
 mod dict;
 mod equal;
 mod foreign;
@@ -43,6 +44,7 @@ mod trace;
 mod value;
 
 pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};
+pub use data::Data;
 pub use dict::Dict;
 pub use equal::{Unordered, compare, equal, hash_structure, identical, order, with_stack};
 pub use foreign::Foreign;

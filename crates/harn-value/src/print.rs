@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::equal::with_stack;
-use crate::{Value, View, steps};
+use crate::{Data, Value, View, steps};
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,6 +41,15 @@ pub fn print_float(f: f64, out: &mut String) {
     }
 }
 
+/// Appends the printed form of a number of data.
+pub(crate) fn print_number(number: &serde_json::Number, out: &mut String) {
+    match (number.as_i64(), number.as_u64()) {
+        (Some(int), _) => print_int(int, out),
+        (None, Some(large)) => out.push_str(itoa::Buffer::new().format(large)),
+        (None, None) => print_float(number.as_f64().unwrap_or(f64::NAN), out),
+    }
+}
+
 /// Appends the printed form of a duration: the largest of `h m s ms` that divides it.
 pub fn print_duration(ms: i64, out: &mut String) {
     let (unit, name) = match ms {
@@ -57,6 +66,16 @@ pub fn print_duration(ms: i64, out: &mut String) {
 /// Appends the printed form of `value`.
 pub fn print(value: &Value, out: &mut String) {
     Printer { out, end: usize::MAX }.print(value);
+}
+
+impl Data {
+    /// The printed form: what `to_string` gives in the language. (`Display` writes JSON.)
+    #[must_use]
+    pub fn printed(&self) -> String {
+        let mut out = String::new();
+        Printer { out: &mut out, end: usize::MAX }.data(self);
+        out
+    }
 }
 
 /// The printed form for a message: when it is longer than `max` bytes, its beginning and `...`.
@@ -91,6 +110,10 @@ impl Printer<'_> {
     }
 
     fn items<'a>(&mut self, items: impl Iterator<Item = &'a Value>) {
+        self.items_by(items, Self::print);
+    }
+
+    fn items_by<T>(&mut self, items: impl Iterator<Item = T>, print: impl Fn(&mut Self, T)) {
         for (i, item) in items.enumerate() {
             if self.is_full() {
                 return;
@@ -98,11 +121,15 @@ impl Printer<'_> {
             if i > 0 {
                 self.out.push_str(", ");
             }
-            self.print(item);
+            print(self, item);
         }
     }
 
     fn entries<'a>(&mut self, items: impl Iterator<Item = (&'a crate::Str, &'a Value)>) {
+        self.entries_by(items.map(|(key, value)| (key.as_str(), value)), Self::print);
+    }
+
+    fn entries_by<'a, T>(&mut self, items: impl Iterator<Item = (&'a str, T)>, print: impl Fn(&mut Self, T)) {
         self.out.push('{');
         for (i, (key, value)) in items.enumerate() {
             if self.is_full() {
@@ -113,9 +140,28 @@ impl Printer<'_> {
             }
             self.text(key);
             self.out.push_str(": ");
-            self.print(value);
+            print(self, value);
         }
         self.out.push('}');
+    }
+
+    fn data(&mut self, data: &Data) {
+        steps::step();
+        match data {
+            Data::Null => self.out.push_str("nil"),
+            Data::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
+            Data::Number(number) => print_number(number, self.out),
+            Data::String(text) => self.text(text),
+            Data::Array(items) => with_stack(|| {
+                self.out.push('[');
+                self.items_by(items.iter(), Self::data);
+                self.out.push(']');
+            }),
+            Data::Object(map) => with_stack(|| {
+                self.entries_by(map.sorted().map(|(key, value)| (key.as_str(), value)), Self::data);
+            }),
+            Data::Opaque(opaque) => self.text(&opaque.text),
+        }
     }
 
     fn print(&mut self, value: &Value) {

@@ -1,7 +1,7 @@
 //! The options of a loop that waits.
 
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
 use crate::error::ConfigError;
 
@@ -85,7 +85,7 @@ impl DaemonConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(options: Json) -> Result<Option<DaemonConfig>, String> {
         DaemonConfig::from_options(options.as_object().unwrap()).map_err(|e| e.0)

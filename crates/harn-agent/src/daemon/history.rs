@@ -4,8 +4,8 @@
 //! it moves to a file beside the snapshot, one line per move, and the snapshot says how many bytes of that file are its own.
 //! So each message is written a bounded number of times, however long the daemon lives.
 
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
 /// The keys of a snapshot that only grow: lists, and a text.
 const GROWING: [&str; 5] =
@@ -57,8 +57,7 @@ impl Earlier {
     /// It names no file beside the snapshot.
     pub fn of(snapshot: &Json) -> Result<Option<Earlier>, String> {
         let Some(said) = snapshot.get("earlier").filter(|said| !said.is_null()) else { return Ok(None) };
-        let earlier: Earlier =
-            serde_json::from_value(said.clone()).map_err(|e| format!("its field earlier: {e}"))?;
+        let earlier: Earlier = said.clone().read().map_err(|e| format!("its field earlier: {e}"))?;
         if earlier.file.is_empty() || earlier.file.contains(['/', '\\']) || earlier.file.starts_with('.') {
             return Err(format!("its field earlier names no file beside it: {}", earlier.file));
         }
@@ -122,7 +121,7 @@ pub fn put_back(snapshot: &mut Json, lines: Vec<Json>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,8 +119,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_value::json;
     use proptest::prelude::*;
-    use serde_json::json;
 
     #[test]
     fn one_at_a_time_and_in_order() {
@@ -190,7 +190,7 @@ mod tests {
                         if matches!(happening, Happening::Complete) {
                             disk = queue.clone();
                         } else {
-                            queue = serde_json::from_value(serde_json::to_value(&disk).unwrap()).unwrap();
+                            queue = harn_value::Data::of(&disk).read().unwrap();
                             queue.settle(snapshot);
                         }
                     }

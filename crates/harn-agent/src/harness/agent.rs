@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::approval::tool_rules;
 use super::fields::Fields;
 use super::{Approval, HarnessError, Patch, PlanSpec, ToolSpec, define_plan, define_tool};
 use harn_prompt::layered::LayeredPrompt;
-use harn_prompt::value::{as_dict, object, present};
+use harn_prompt::value::{object, present};
 
 /// What an agent is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +101,7 @@ impl ModelSpec {
                 Ok(Self { id: value.and_then(name).ok_or_else(wrong)?, provider: None })
             }
             Some(other) => {
-                let dict = as_dict(other).ok_or_else(wrong)?;
+                let dict = other.as_object().ok_or_else(wrong)?;
                 if let Some(key) = dict.keys().find(|key| !["id", "provider"].contains(&key.as_str())) {
                     return Err(HarnessError::UnknownKey { function: function.to_owned(), key: key.clone() });
                 }
@@ -190,7 +190,7 @@ pub fn define_agent(role: Role, config: &Value) -> Result<AgentSpec, HarnessErro
     }
     let either = |a, b| fields.get(a).or_else(|| fields.get(b));
     let rules = either("tool_approvals", "tool_approval_policies").map(|value| {
-        tool_rules(function, as_dict(value).ok_or_else(|| fields.wrong("tool_approvals", "a dict"))?)
+        tool_rules(function, value.as_object().ok_or_else(|| fields.wrong("tool_approvals", "a dict"))?)
     });
     Ok(AgentSpec {
         tools: fields.tools("tools")?.iter().map(define_tool).collect::<Result<_, _>>()?,
@@ -234,7 +234,7 @@ impl AgentSpec {
             field: field.to_owned(),
             expected,
         };
-        let mut dict = as_dict(value).ok_or_else(|| wrong("agents", "a list of agent specs"))?.clone();
+        let mut dict = value.as_object().ok_or_else(|| wrong("agents", "a list of agent specs"))?.clone();
         let role = dict.shift_remove("role").and_then(|role| Role::named(role.as_str()?));
         let role = role.ok_or_else(|| wrong("role", "coordinator, planner, executor or specialist"))?;
         define_agent(role, &Value::Object(dict))
@@ -282,7 +282,7 @@ impl AgentSpec {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

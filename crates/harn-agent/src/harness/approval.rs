@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::HarnessError;
-use harn_prompt::value::{as_dict, as_foreign, object, present, sorted};
+use harn_prompt::value::{object, present};
 
 /// Whether an act needs approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +44,13 @@ impl Approval {
     /// When the value has none of the forms; the text names `function`.
     pub fn parse(function: &str, value: &Value, closure_id: Option<&str>) -> Result<Self, HarnessError> {
         let wrong = || HarnessError::Approval(function.to_owned());
-        if let Some(foreign) = as_foreign(value) {
+        if let Some(foreign) = value.as_opaque() {
             return match closure_id.filter(|_| ["closure", "builtin"].contains(&foreign.type_name)) {
                 Some(id) => Ok(Self::Dynamic(id.to_owned())),
                 None => Err(wrong()),
             };
         }
-        let dict = as_dict(value);
+        let dict = value.as_object();
         let kind = value.as_str().or_else(|| dict.and_then(|d| d.get("kind")?.as_str()));
         match (kind, dict) {
             (Some("never"), _) => Ok(Self::Never),
@@ -107,7 +107,7 @@ impl Patch {
     /// # Errors
     /// When the value is no dict, has another key, or a rule has none of the forms.
     pub fn parse(function: &str, value: &Value) -> Result<Self, HarnessError> {
-        let dict = as_dict(value).ok_or_else(|| HarnessError::Field {
+        let dict = value.as_object().ok_or_else(|| HarnessError::Field {
             function: function.to_owned(),
             field: "approval".to_owned(),
             expected: "a dict {plans?, tools?}",
@@ -194,20 +194,20 @@ impl Overrides {
             field: field.to_owned(),
             expected: "a dict",
         };
-        let dict = as_dict(value).ok_or_else(|| wrong("approval_overrides"))?;
+        let dict = value.as_object().ok_or_else(|| wrong("approval_overrides"))?;
         if let Some(key) = dict.keys().find(|key| !["agents", "tools"].contains(&key.as_str())) {
             return Err(HarnessError::UnknownKey { function: function.to_owned(), key: key.clone() });
         }
         let part = |key: &str, field: &str| match present(dict, key) {
             None => Ok(Vec::new()),
-            Some(value) => as_dict(value).map(sorted).ok_or_else(|| wrong(field)),
+            Some(value) => value.as_object().map(|map| map.sorted().collect()).ok_or_else(|| wrong(field)),
         };
         let mut overrides = Self::default();
         for (agent, patch) in part("agents", "approval_overrides.agents")? {
             overrides.agents.insert(agent.clone(), Patch::parse(function, patch)?);
         }
         for (agent, rules) in part("tools", "approval_overrides.tools")? {
-            let rules = as_dict(rules).ok_or_else(|| wrong("approval_overrides.tools"))?;
+            let rules = rules.as_object().ok_or_else(|| wrong("approval_overrides.tools"))?;
             overrides.tools.insert(agent.clone(), tool_rules(function, rules)?);
         }
         Ok(overrides)
@@ -251,10 +251,9 @@ pub(super) fn tool_rules(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
-    use harn_prompt::value::foreign;
 
     fn parse(value: Value, id: Option<&str>) -> Result<Value, String> {
         Approval::parse("define_tool", &value, id).map(|a| a.to_json()).map_err(|e| e.to_string())
@@ -268,7 +267,7 @@ mod tests {
         let dynamic = json!({"kind": "dynamic", "value": "id"});
         assert_eq!(parse(dynamic.clone(), None).unwrap(), dynamic);
         assert_eq!(
-            parse(foreign("closure", "<fn(a, c)>"), Some("t_approval")).unwrap(),
+            parse(Value::opaque("closure", "<fn(a, c)>"), Some("t_approval")).unwrap(),
             json!({"kind": "dynamic", "value": "t_approval"})
         );
     }
@@ -282,8 +281,8 @@ mod tests {
             json!({"kind": "x"}),
             json!({}),
             json!([]),
-            foreign("closure", "f"),
-            foreign("set", "s"),
+            Value::opaque("closure", "f"),
+            Value::opaque("set", "s"),
         ] {
             assert_eq!(parse(bad, None).unwrap_err(), text);
         }

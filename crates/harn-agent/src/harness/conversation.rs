@@ -1,9 +1,9 @@
 //! From messages to a chat program: the pure value that an interpreter gets.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::{HarnessError, Tenant};
-use harn_prompt::value::{as_dict, display, object};
+use harn_prompt::value::object;
 
 /// Messages, split into what a provider call needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,11 +32,11 @@ impl Conversation {
 }
 
 fn role(message: &Value) -> &str {
-    as_dict(message).and_then(|m| m.get("role")?.as_str()).unwrap_or("user")
+    message.as_object().and_then(|m| m.get("role")?.as_str()).unwrap_or("user")
 }
 
 fn content(message: &Value) -> Value {
-    as_dict(message).and_then(|m| m.get("content")).cloned().unwrap_or_else(|| "".into())
+    message.as_object().and_then(|m| m.get("content")).cloned().unwrap_or_else(|| "".into())
 }
 
 /// Splits messages into prompt, system text and history. What is no dict is skipped.
@@ -44,7 +44,7 @@ fn content(message: &Value) -> Value {
 /// # Errors
 /// When there is no user message.
 pub fn parse_conversation(messages: &[Value]) -> Result<Conversation, HarnessError> {
-    let messages: Vec<Value> = messages.iter().filter(|m| as_dict(m).is_some()).cloned().collect();
+    let messages: Vec<Value> = messages.iter().filter(|m| m.as_object().is_some()).cloned().collect();
     let last = messages.iter().rposition(|m| role(m) == "user").ok_or(HarnessError::NoUserMessage)?;
     let prompt = content(&messages[last]);
     let blank = match &prompt {
@@ -65,10 +65,10 @@ fn system_text(content: &Value) -> String {
         Value::Null => String::new(),
         Value::Array(blocks) => {
             let text =
-                |block: &Value| as_dict(block).and_then(|b| b.get("text")?.as_str()).map(str::to_owned);
+                |block: &Value| block.as_object().and_then(|b| b.get("text")?.as_str()).map(str::to_owned);
             blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
         }
-        other => display(other),
+        other => other.printed(),
     }
 }
 
@@ -113,7 +113,7 @@ impl ChatProgram {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

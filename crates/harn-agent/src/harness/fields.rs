@@ -1,9 +1,9 @@
 //! Reading the fields of a constructor's dict, with errors that name constructor and field.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::HarnessError;
-use harn_prompt::value::{as_dict, present};
+use harn_prompt::value::present;
 
 /// The dict of one constructor call.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Reads `value` as a dict that has no other keys than `keys`.
     pub(super) fn of(function: &'a str, value: &'a Value, keys: &[&str]) -> Result<Self, HarnessError> {
-        let map = as_dict(value).ok_or_else(|| HarnessError::Field {
+        let map = value.as_object().ok_or_else(|| HarnessError::Field {
             function: function.to_owned(),
             field: "argument".to_owned(),
             expected: "a dict",
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
     /// Returns the tool specs of the list under `key`, still to be read; what is no dict is told with its place.
     pub(super) fn tools(&self, key: &str) -> Result<&'a [Value], HarnessError> {
         let items = self.list(key)?;
-        match items.iter().position(|item| as_dict(item).is_none()) {
+        match items.iter().position(|item| item.as_object().is_none()) {
             Some(at) => Err(self.wrong(&format!("{key}[{at}]"), "a tool that define_tool made")),
             None => Ok(items),
         }
@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
     pub(super) fn dict(&self, key: &str) -> Result<Option<&'a Map<String, Value>>, HarnessError> {
         match self.get(key) {
             None => Ok(None),
-            Some(value) => as_dict(value).map(Some).ok_or_else(|| self.wrong(key, "a dict")),
+            Some(value) => value.as_object().map(Some).ok_or_else(|| self.wrong(key, "a dict")),
         }
     }
 }
@@ -117,10 +117,10 @@ pub fn named_config(function: &str, arguments: &[Value]) -> Result<Value, Harnes
         expected: "a name and a dict, or a dict with a name",
     };
     match arguments {
-        [config] if as_dict(config).is_some() => Ok(config.clone()),
+        [config] if config.as_object().is_some() => Ok(config.clone()),
         [name] => Ok(Value::Object(Map::from_iter([("name".to_owned(), name.clone())]))),
         [name, config] => {
-            let mut map = as_dict(config).ok_or_else(not_a_dict)?.clone();
+            let mut map = config.as_object().ok_or_else(not_a_dict)?.clone();
             map.insert("name".to_owned(), name.clone());
             Ok(Value::Object(map))
         }
@@ -130,7 +130,7 @@ pub fn named_config(function: &str, arguments: &[Value]) -> Result<Value, Harnes
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

@@ -1,11 +1,11 @@
 //! Specs of typed plans and of references.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::HarnessError;
 use super::fields::Fields;
 use super::schema::lower_schema;
-use harn_prompt::value::{as_dict, as_foreign, object, present, sorted};
+use harn_prompt::value::{object, present};
 
 /// The states a plan can be shown in.
 pub const PLAN_STATUSES: [&str; 5] = ["draft", "approved", "executing", "executed", "failed"];
@@ -37,14 +37,14 @@ pub fn define_plan(config: &Value) -> Result<PlanSpec, HarnessError> {
         None => {}
         Some(Value::Array(items)) => {
             for item in items {
-                let dict = as_dict(item).ok_or_else(wrong)?;
+                let dict = item.as_object().ok_or_else(wrong)?;
                 let text =
                     |key| present(dict, key).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong);
                 display_aliases.push((text("status")?, text("alias")?));
             }
         }
         Some(other) => {
-            for (status, alias) in sorted(as_dict(other).ok_or_else(wrong)?) {
+            for (status, alias) in other.as_object().ok_or_else(wrong)?.sorted() {
                 display_aliases.push((status.clone(), alias.as_str().ok_or_else(wrong)?.to_owned()));
             }
         }
@@ -99,8 +99,7 @@ pub fn define_reference(config: &Value) -> Result<ReferenceSpec, HarnessError> {
     let fields = Fields::of("define_reference", config, &["name", "schema", "ttl_ms", "glimpse"])?;
     let name = fields.name("name")?;
     let schema = fields.get("schema").ok_or_else(|| fields.wrong("schema", "a schema"))?;
-    let is_closure = |value| as_foreign(value).is_some_and(|f| ["closure", "builtin"].contains(&f.type_name));
-    if fields.get("glimpse").is_some_and(|value| !is_closure(value)) {
+    if fields.get("glimpse").is_some_and(|value| !value.is_closure()) {
         return Err(fields.wrong("glimpse", "a closure"));
     }
     Ok(ReferenceSpec {
@@ -163,7 +162,7 @@ pub fn tagged_union(schemas: &[Value], discriminator: &str) -> Result<Value, Har
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::fields::Fields;
 use super::{
@@ -169,8 +169,7 @@ pub fn define_runtime(
 fn provider_settings(fields: &Fields<'_>) -> Result<BTreeMap<String, Map<String, Value>>, HarnessError> {
     let mut providers = BTreeMap::new();
     for (name, settings) in fields.dict("providers")?.into_iter().flatten() {
-        let settings = harn_prompt::value::as_dict(settings)
-            .ok_or_else(|| fields.wrong("providers", "a dict of dicts"))?;
+        let settings = settings.as_object().ok_or_else(|| fields.wrong("providers", "a dict of dicts"))?;
         providers.insert(name.clone(), settings.clone());
     }
     Ok(providers)
@@ -342,7 +341,7 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::harness::Channel;

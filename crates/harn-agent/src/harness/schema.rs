@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use harn_schema::words;
-use serde_json::{Map, Value, json};
+use harn_value::{Data as Value, data::Map, json};
 
 use super::HarnessError;
-use harn_prompt::value::{as_dict, sorted};
 
 /// References that are inlined at most; a schema that needs more keeps its `$defs`.
 const MAX_INLINED: usize = 2_000;
@@ -19,7 +18,7 @@ const MAX_INLINED: usize = 2_000;
 /// # Errors
 /// When the value, or a part of a type map, is no schema.
 pub fn lower_schema(function: &str, schema: &Value) -> Result<Value, HarnessError> {
-    let dict = as_dict(schema).ok_or_else(|| HarnessError::Schema(function.to_owned()))?;
+    let dict = schema.as_object().ok_or_else(|| HarnessError::Schema(function.to_owned()))?;
     lower_dict(function, dict)
 }
 
@@ -28,7 +27,7 @@ fn lower_dict(function: &str, dict: &Map<String, Value>) -> Result<Value, Harnes
         return Ok(inline(dict));
     }
     let mut properties = Map::new();
-    for (key, value) in sorted(dict) {
+    for (key, value) in dict.sorted() {
         properties.insert(key.clone(), lower_type(function, value)?);
     }
     let required: Vec<&String> = properties.keys().collect();
@@ -59,7 +58,7 @@ fn lower_type(function: &str, value: &Value) -> Result<Value, HarnessError> {
             [item] => Ok(json!({"type": "array", "items": lower_type(function, item)?})),
             _ => Err(unsupported()),
         },
-        other => lower_dict(function, as_dict(other).ok_or_else(unsupported)?),
+        other => lower_dict(function, other.as_object().ok_or_else(unsupported)?),
     }
 }
 
@@ -153,7 +152,6 @@ fn references(value: &Value, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harn_prompt::value::foreign;
 
     fn lowered(schema: Value) -> Value {
         lower_schema("f", &schema).unwrap()
@@ -250,8 +248,8 @@ mod tests {
             json!({"a": []}),
             json!({"a": ["int", "int"]}),
             json!({"a": "int??"}),
-            foreign("closure", "<fn()>"),
-            json!({"a": foreign("set", "set()")}),
+            Value::opaque("closure", "<fn()>"),
+            json!({"a": Value::opaque("set", "set()")}),
         ] {
             assert_eq!(
                 lower_schema("define_tool", &bad).unwrap_err().to_string(),

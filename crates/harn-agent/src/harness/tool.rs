@@ -1,6 +1,6 @@
 //! Tool specs: what a model may call, without the code that answers.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::fields::Fields;
 use super::schema::lower_schema;
@@ -99,10 +99,9 @@ impl ToolSpec {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
-    use harn_prompt::value::foreign;
 
     fn error(config: Value) -> String {
         define_tool(&config).unwrap_err().to_string()
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_closure_as_approval_names_its_predicate() {
-        let closure = foreign("closure", "<fn(args, ctx)>");
+        let closure = Value::opaque("closure", "<fn(args, ctx)>");
         let tool = |binding: Value| {
             define_tool(&json!({"name": "t", "input_schema": {}, "approval": closure, "handler": closure, "binding_id": binding}))
                 .unwrap()

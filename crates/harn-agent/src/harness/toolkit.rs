@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::fields::Fields;
 use super::{HarnessError, Role, ToolSpec, define_tool};
 use harn_prompt::layered::ToolRow;
 use harn_prompt::prose::Prose;
-use harn_prompt::value::{as_dict, object};
+use harn_prompt::value::object;
 
 /// A toolkit of a runtime spec.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +143,7 @@ impl ToolkitSpec {
 /// # Errors
 /// When the id is missing or a tool is malformed.
 pub fn define_toolkit(config: &Value) -> Result<ToolkitSpec, HarnessError> {
-    let mut dict = as_dict(config).cloned().unwrap_or_default();
+    let mut dict = config.as_object().cloned().unwrap_or_default();
     if let Some(name) = dict.shift_remove("name") {
         dict.insert("id".to_owned(), name);
     }
@@ -152,7 +152,7 @@ pub fn define_toolkit(config: &Value) -> Result<ToolkitSpec, HarnessError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use harn_prompt::prose::FixedProse;

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::runtime::StorageFactories;
 use super::{
     AgentSpec, HarnessError, ModelSpec, Overrides, Patch, PlanSpec, Policies, ReferenceSpec, Role,
     RuntimeSpec, Tenant, ToolkitSpec,
 };
-use harn_prompt::json::compact_sorted;
-use harn_prompt::value::{as_dict, object, present, sorted};
+use harn_prompt::value::{object, present};
+use harn_value::json::stringify_data;
 
-/// Writes the wire form: one JSON object on one line, keys sorted.
+/// Writes the wire form: one JSON object on one line, keys Map::sorted.
 #[must_use]
 pub fn runtime_spec_json(spec: &RuntimeSpec) -> String {
-    compact_sorted(&runtime_spec_wire(spec))
+    stringify_data(&runtime_spec_wire(spec))
 }
 
 /// Returns the wire form as a value.
@@ -55,12 +55,12 @@ pub fn runtime_spec_of_record(record: &Value) -> Result<RuntimeSpec, HarnessErro
     const AGENT: [&str; 8] =
         ["name", "role", "stateful", "model", "system_prompt", "routes", "toolkits", "max_turns"];
     let fields = |value: &Value, keys: &[&str]| -> Value {
-        let map = as_dict(value);
+        let map = value.as_object();
         let field = |key: &&str| Some((camel_case(key), present(map?, key)?.clone()));
         keys.iter().filter_map(field).collect::<Map<_, _>>().into()
     };
     let root =
-        as_dict(record).ok_or_else(|| HarnessError::Wire("the spec must be a RuntimeSpec".to_owned()))?;
+        record.as_object().ok_or_else(|| HarnessError::Wire("the spec must be a RuntimeSpec".to_owned()))?;
     let each = |key: &str, keys: &[&str]| -> Value {
         let list = root.get(key).and_then(Value::as_array);
         list.into_iter().flatten().map(|item| fields(item, keys)).collect()
@@ -143,8 +143,9 @@ struct Node<'a> {
 
 impl<'a> Node<'a> {
     fn of(name: &'a str, value: &'a Value) -> Result<Self, HarnessError> {
-        let map =
-            as_dict(value).ok_or_else(|| HarnessError::Wire(format!("field '{name}' must be an object")))?;
+        let map = value
+            .as_object()
+            .ok_or_else(|| HarnessError::Wire(format!("field '{name}' must be an object")))?;
         Ok(Self { name, map })
     }
 
@@ -260,17 +261,17 @@ fn toolkit(node: &Node<'_>) -> Result<ToolkitSpec, HarnessError> {
     node.only(&["id", "config"])?;
     let config = match node.get("config") {
         None => None,
-        Some(value) => Some(as_dict(value).cloned().ok_or_else(|| node.wrong("config", "an object"))?),
+        Some(value) => Some(value.as_object().cloned().ok_or_else(|| node.wrong("config", "an object"))?),
     };
     Ok(ToolkitSpec { id: node.text("id")?, config, tools: Vec::new() })
 }
 
 fn providers(root: &Node<'_>) -> Result<BTreeMap<String, Map<String, Value>>, HarnessError> {
     let Some(value) = root.get("providers") else { return Ok(BTreeMap::new()) };
-    let map = as_dict(value).ok_or_else(|| root.wrong("providers", "an object"))?;
+    let map = value.as_object().ok_or_else(|| root.wrong("providers", "an object"))?;
     let mut providers = BTreeMap::new();
-    for (name, settings) in sorted(map) {
-        let settings = as_dict(settings).ok_or_else(|| root.wrong("providers", "an object of objects"))?;
+    for (name, settings) in map.sorted() {
+        let settings = settings.as_object().ok_or_else(|| root.wrong("providers", "an object of objects"))?;
         let settings = settings.iter().map(|(key, value)| (snake_case(key), value.clone())).collect();
         providers.insert(name.clone(), settings);
     }
@@ -305,7 +306,7 @@ fn snake_case(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::harness::{ToolkitDescriptions, define_runtime};
@@ -334,7 +335,7 @@ mod tests {
         let spec = runtime_spec_parse(&example()).unwrap();
         assert_eq!(runtime_spec_wire(&spec), example());
         let text = runtime_spec_json(&spec);
-        assert_eq!(text, compact_sorted(&example()));
+        assert_eq!(text, stringify_data(&example()));
         assert!(text.starts_with("{\"agents\":[{\"model\":{\"id\":\"m\",\"provider\":null},\"name\":\"p\""));
         assert_eq!(runtime_spec_parse(&Value::String(text)).unwrap(), spec);
         assert_eq!(spec.providers["x"]["api_key_env"], "KEY");

@@ -1,7 +1,7 @@
 //! What a sub-agent gives to whoever asked: one dict, whatever happened.
 
 use harn_llm::structured::extract;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// What the caller wants besides the text.
 #[derive(Debug, Clone, Default, PartialEq)]

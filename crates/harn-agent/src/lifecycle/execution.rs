@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 /// What becomes of a working tree when the work has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ impl Execution {
         if self.is_default() {
             return Json::Null;
         }
-        json!({"cwd": self.cwd, "env": self.env, "worktree": self.worktree})
+        json!({"cwd": self.cwd, "env": self.env, "worktree": self.worktree.as_ref().map(Json::of)})
     }
 }
 

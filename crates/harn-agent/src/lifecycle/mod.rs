@@ -19,8 +19,8 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use crate::policy::Policy;
 pub use carry::{Carry, TranscriptMode};
@@ -438,7 +438,7 @@ impl Record {
 
     /// What is saved.
     pub fn snapshot(&self) -> Json {
-        let mut out = serde_json::to_value(self).unwrap_or_default();
+        let mut out = Json::of(self);
         if let Some(map) = out.as_object_mut() {
             map.insert("_type".to_owned(), "worker_snapshot".into());
             map.insert("task".to_owned(), self.task().into());
@@ -454,7 +454,7 @@ impl Record {
         if snapshot["_type"] != "worker_snapshot" {
             return Err("it is no worker snapshot".to_owned());
         }
-        let mut record: Record = serde_json::from_value(snapshot).map_err(|e| e.to_string())?;
+        let mut record: Record = snapshot.read().map_err(|e| e.to_string())?;
         if record.history.is_empty() {
             return Err("it has no task".to_owned());
         }
@@ -500,7 +500,7 @@ pub fn without_functions(value: &Json) -> (Json, Vec<String>) {
 
 /// A copy without the values that JSON cannot hold; `places` gets where they were.
 fn without_closures(value: &Json, place: &str, places: &mut Vec<String>) -> Json {
-    if harn_prompt::value::as_foreign(value).is_some() {
+    if value.as_opaque().is_some() {
         places.push(place.to_owned());
         return Json::Null;
     }

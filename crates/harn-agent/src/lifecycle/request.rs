@@ -1,7 +1,7 @@
 //! What a worker was asked for, in the words of whoever asked.
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 /// The lists of a request.
 const LISTS: [&str; 4] = ["research_questions", "action_items", "workflow_stages", "verification_steps"];

@@ -1,4 +1,4 @@
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::*;
 
@@ -134,7 +134,7 @@ fn work_whose_process_died_starts_its_task_again() {
 
 #[test]
 fn closures_are_missed_by_their_place() {
-    let closure = harn_prompt::value::foreign("closure", "<closure>");
+    let closure = Json::opaque("closure", "<closure>");
     let mut plan = plan(Json::Null);
     plan.config = json!({"node": {"tools": {"tools": [{"name": "t", "handler": closure}]}}});
     let record = Record::new(plan, "t0");

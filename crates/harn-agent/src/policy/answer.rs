@@ -1,7 +1,7 @@
 //! What a program says when it is asked about a call.
 
+use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 
 /// The two lists of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl Escalated {
         let wrong = || {
             format!(
                 "permissions on_escalation must return false, true, 'once', 'session', or {{grant}}, got {}",
-                harn_prompt::value::type_name(value)
+                value.type_name()
             )
         };
         match value {
@@ -57,12 +57,12 @@ impl Escalated {
                 "session" => Ok(plain(true, true)),
                 other => Err(format!("permissions on_escalation returned unsupported grant scope '{other}'")),
             },
-            Json::Object(map) if harn_prompt::value::as_foreign(value).is_none() => {
+            Json::Object(map) => {
                 let grant = map.get("grant").or_else(|| map.get("granted")).ok_or_else(wrong)?;
                 if grant.is_object() || grant.is_array() || grant.is_number() {
                     return Err(wrong());
                 }
-                let text = |key| map.get(key).filter(|v| !v.is_null()).map(harn_prompt::value::display);
+                let text = |key| map.get(key).filter(|v| !v.is_null()).map(Json::printed);
                 Ok(Escalated {
                     reason: text("reason"),
                     approver: text("approver"),

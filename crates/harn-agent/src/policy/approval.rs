@@ -1,7 +1,7 @@
 //! `approval_policy`: lists of tools that run without asking, never, or after a person of the host has said yes.
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use super::glob;
 use super::judge::{Judge, Question, Reply, Stop};
@@ -44,7 +44,7 @@ impl Approval {
             .annotations
             .path_params
             .iter()
-            .filter_map(|key| Some((key, harn_prompt::value::display(arguments.get(key)?))))
+            .filter_map(|key| Some((key, arguments.get(key)?.printed())))
             .collect();
         if !self.write_paths.is_empty()
             && !tool.annotations.is_read_only()

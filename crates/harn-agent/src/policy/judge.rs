@@ -3,8 +3,8 @@
 //! A decision is a pure function of the call and of the answers so far. It ends with the first question that has no
 //! answer yet; whoever gets one asks again with it. So a loop that waits for a person can be saved like any other.
 
+use harn_value::Data as Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 
 use super::answer::{Escalated, RuleList};
 

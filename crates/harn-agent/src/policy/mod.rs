@@ -12,8 +12,8 @@ mod rules;
 
 use std::collections::BTreeMap;
 
+use harn_value::{Data as Json, data::Map};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json};
 
 use crate::tool::{Annotations, LoopTool};
 pub use answer::{Escalated, RuleList};
@@ -85,7 +85,7 @@ impl Policy {
                 Some(word) => {
                     let known = word.as_str().filter(|word| LEVELS.contains(word));
                     let text = || {
-                        let word = harn_prompt::value::display(word);
+                        let word = word.printed();
                         format!(
                             "agent_loop: policy.side_effect_level '{word}' is none of {}",
                             LEVELS.join(", ")
@@ -280,7 +280,7 @@ impl Constraint {
         let key =
             self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
         let Some(key) = key else { return Ok(()) };
-        let value = map.and_then(|m| m.get(&key)).map(harn_prompt::value::display).unwrap_or_default();
+        let value = map.and_then(|m| m.get(&key)).map(Json::printed).unwrap_or_default();
         if self.patterns.iter().any(|pattern| glob(pattern, &value)) {
             return Ok(());
         }

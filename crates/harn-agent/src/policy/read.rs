@@ -1,11 +1,11 @@
 //! Reading options that protect: what is malformed is an error, since a limit that is not understood would be none.
 
-use serde_json::{Map, Value as Json};
+use harn_value::{Data as Json, data::Map};
 
 /// Words of a list that was checked before.
 pub(super) fn strings(value: Option<&Json>) -> Vec<String> {
     match value {
-        Some(Json::Array(list)) => list.iter().map(harn_prompt::value::display).collect(),
+        Some(Json::Array(list)) => list.iter().map(Json::printed).collect(),
         Some(Json::String(one)) => vec![one.clone()],
         _ => Vec::new(),
     }

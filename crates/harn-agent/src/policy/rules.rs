@@ -1,8 +1,8 @@
 //! `permissions`: what an agent may do is said by rules over tools and arguments, and by the program itself, which may
 //! be asked whether a refusal shall stand.
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use super::answer::RuleList;
 use super::glob;
@@ -48,9 +48,7 @@ impl Rules {
         let escalates = match map.get("on_escalation") {
             None | Some(Json::Null) => false,
             Some(value) => {
-                let callable = harn_prompt::value::as_foreign(value)
-                    .is_some_and(|f| matches!(f.type_name, "closure" | "builtin"));
-                if !callable {
+                if !value.is_closure() {
                     return Err("agent_loop: permissions.on_escalation must be a closure".to_owned());
                 }
                 true
@@ -146,11 +144,10 @@ fn rules(value: Option<&Json>) -> Result<Vec<Rule>, String> {
                 item.as_str().map(always).ok_or("agent_loop: list entries must be strings".to_owned())
             })
             .collect(),
-        Some(Json::Object(map)) if harn_prompt::value::as_foreign(&Json::Object(map.clone())).is_none() => {
-            map.iter()
-                .map(|(tool, matcher)| Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? }))
-                .collect()
-        }
+        Some(Json::Object(map)) => map
+            .iter()
+            .map(|(tool, matcher)| Ok(Rule { tool: tool.clone(), matcher: Matcher::from_json(matcher)? }))
+            .collect(),
         Some(_) => Err("agent_loop: permissions must be lists or dicts of tool names".to_owned()),
     }
 }
@@ -165,12 +162,6 @@ impl Matcher {
             Json::String(_) | Json::Array(_) => Ok(strings(Some(value))),
             _ => Err(incomplete()),
         };
-        if let Some(foreign) = harn_prompt::value::as_foreign(value) {
-            return match foreign.type_name {
-                "closure" | "builtin" => Ok(Matcher::Asked),
-                other => Err(format!("agent_loop: a permission rule cannot be a {other}")),
-            };
-        }
         Ok(match value {
             Json::Null | Json::Bool(true) => Matcher::Always,
             Json::Bool(false) => Matcher::Never,
@@ -181,6 +172,10 @@ impl Matcher {
                 Matcher::Key(key.to_owned(), globs(patterns)?)
             }
             Json::Number(_) => return Err(incomplete()),
+            value if value.is_closure() => Matcher::Asked,
+            Json::Opaque(other) => {
+                return Err(format!("agent_loop: a permission rule cannot be a {}", other.type_name));
+            }
         })
     }
 
@@ -189,9 +184,7 @@ impl Matcher {
         match self {
             Matcher::Always => true,
             Matcher::Never | Matcher::Asked => false,
-            Matcher::Key(key, patterns) => {
-                arguments.get(key).is_some_and(|v| fits(patterns, &harn_prompt::value::display(v)))
-            }
+            Matcher::Key(key, patterns) => arguments.get(key).is_some_and(|v| fits(patterns, &v.printed())),
             Matcher::Any(patterns) => {
                 let mut texts = Vec::new();
                 collect_texts(arguments, &mut texts);

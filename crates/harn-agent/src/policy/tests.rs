@@ -1,7 +1,7 @@
 //! What a policy denies, and how malformed ones are refused.
 
 use super::*;
-use serde_json::json;
+use harn_value::json;
 
 fn reason(options: Json, tool: Json, arguments: Json) -> Option<String> {
     let options = options.as_object().cloned().unwrap();
@@ -133,7 +133,7 @@ fn rules_deny_before_they_allow() {
 
 #[test]
 fn questions_are_asked_one_after_another_and_layer_by_layer() {
-    let closure = harn_prompt::value::foreign("closure", "fn");
+    let closure = harn_value::Data::opaque("closure", "fn");
     let read = |permissions: Json, approval: Json| {
         let options = json!({"permissions": permissions, "approval_policy": approval});
         Policy::from_options(options.as_object().unwrap()).unwrap()

@@ -1,8 +1,6 @@
 //! The options of `project_context_profile`, checked: a misspelt signal would otherwise be a project without signals.
 
-use serde_json::{Map, Value};
-
-use harn_prompt::value::{as_dict, type_name};
+use harn_value::{Data as Value, data::Map};
 
 /// An option that cannot be used. The display form is what a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +92,7 @@ pub fn check_options(options: &Value) -> Result<(), ProfileOptionError> {
 }
 
 fn entries(value: &Value, place: &str, must: &'static str, keys: &[Keys]) -> Result<(), ProfileOptionError> {
-    let dict = as_dict(value).ok_or_else(|| wrong(place, must, value))?;
+    let dict = value.as_object().ok_or_else(|| wrong(place, must, value))?;
     each(dict, place, keys)
 }
 
@@ -123,7 +121,7 @@ fn check(value: &Value, place: &str, kind: Kind) -> Result<(), ProfileOptionErro
         Kind::Fingerprint => entries(value, place, "a dict", &[FINGERPRINT]),
         // Its fields may stand among the signals themselves.
         Kind::Signals => entries(value, place, "a dict", &[SIGNALS, FINGERPRINT]),
-        Kind::Credentials => match as_dict(value) {
+        Kind::Credentials => match value.as_object() {
             Some(_) => Ok(()),
             None => texts(value, place, "a list of names or a dict of bools"),
         },
@@ -139,12 +137,12 @@ fn texts(value: &Value, place: &str, must: &'static str) -> Result<(), ProfileOp
 }
 
 fn wrong(place: &str, must: &'static str, value: &Value) -> ProfileOptionError {
-    ProfileOptionError::Type { place: place.to_owned(), must, got: type_name(value).to_owned() }
+    ProfileOptionError::Type { place: place.to_owned(), must, got: value.type_name().to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

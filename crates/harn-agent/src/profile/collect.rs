@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::fingerprint::Scan;
 use super::folder::FolderReader;
@@ -50,7 +50,7 @@ pub fn collect(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::profile::folder::testing::MemoryFolder;

@@ -1,7 +1,7 @@
 //! What of a project's tools belongs to which profile: a folder may hold several ecosystems, and each body speaks of its
 //! own package manager, test runner and frameworks.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::signals::Signals;
 

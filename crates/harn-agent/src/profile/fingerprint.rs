@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::folder::FolderReader;
-use harn_prompt::value::as_dict;
 
 /// Folders below the project that are looked into.
 const DEPTH: usize = 4;
@@ -225,7 +224,7 @@ fn node(manifest: &str, names: &BTreeSet<&str>, found: &mut Found) {
     found.managers.insert(manager);
     let groups = ["dependencies", "devDependencies", "peerDependencies"];
     let depends = |name: &str| {
-        groups.iter().any(|group| as_dict(&manifest[*group]).is_some_and(|d| d.contains_key(name)))
+        groups.iter().any(|group| manifest[*group].as_object().is_some_and(|d| d.contains_key(name)))
     };
     found.runners.extend(["vitest", "jest", "mocha"].into_iter().filter(|name| depends(name)));
     found.frameworks.extend(["next", "react"].into_iter().filter(|name| depends(name)));
@@ -274,7 +273,7 @@ fn ci(directory: &Path, reader: &dyn FolderReader) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::profile::folder::testing::MemoryFolder;

@@ -12,7 +12,7 @@ pub mod remote;
 pub mod signals;
 mod table;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 pub use check::{ProfileOptionError, check_options};
 pub use collect::collect;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::folder::FolderReader;
-use harn_prompt::value::{as_dict, object, text};
+use harn_prompt::value::{object, text};
 
 /// A Git remote, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Remote {
         if let Some(url) = value.as_str() {
             return (!url.trim().is_empty()).then(|| Self::from_url(Some("origin"), url));
         }
-        let dict = as_dict(value)?;
+        let dict = value.as_object()?;
         let field = |key| text(dict, key).map(str::to_owned);
         let from_url = text(dict, "url").map(|url| Self::from_url(None, url)).unwrap_or_default();
         let remote = Self {
@@ -193,7 +193,7 @@ fn parse_remotes(config: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::profile::folder::testing::MemoryFolder;

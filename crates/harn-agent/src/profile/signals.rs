@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::remote::Remote;
-use harn_prompt::value::{as_dict, display, flag, object, present, sorted};
+use harn_prompt::value::{flag, object, present};
 
 /// Variables that hold a GitHub credential; only that they are set counts.
 pub const CREDENTIAL_VARIABLES: [&str; 3] = ["GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"];
@@ -44,11 +44,11 @@ impl Supplied {
     /// Reads the options. A dict `signals` replaces detection altogether, `fingerprint` and `remote` only their own part.
     #[must_use]
     pub fn of(options: &Map<String, Value>) -> Self {
-        let signals = options.get("signals").and_then(as_dict);
+        let signals = options.get("signals").and_then(Value::as_object);
         let fields = |dict: &Map<String, Value>| {
             ["fingerprint", "project_fingerprint"]
                 .iter()
-                .find_map(|key| as_dict(present(dict, key)?))
+                .find_map(|key| present(dict, key)?.as_object())
                 .cloned()
         };
         let remote = |dict: &Map<String, Value>| {
@@ -61,7 +61,7 @@ impl Supplied {
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect()
         };
-        let source = |dict: &Map<String, Value>| present(dict, "source").map(display);
+        let source = |dict: &Map<String, Value>| present(dict, "source").map(Value::printed);
         Self {
             fingerprint: fields(options).or_else(|| signals.map(|s| fields(s).unwrap_or_else(|| bare(s)))),
             remote: remote(options).or_else(|| signals.map(|s| remote(s).flatten())),
@@ -82,13 +82,10 @@ impl Supplied {
 fn credential_aliases(value: &Value) -> BTreeSet<String> {
     match value {
         Value::Array(names) => names.iter().filter_map(Value::as_str).map(credential_alias).collect(),
-        other => {
-            let dict = as_dict(other).map(|dict| (dict, sorted(dict)));
-            let set = |(dict, entries): (&Map<String, Value>, Vec<(&String, &Value)>)| {
-                entries.into_iter().filter(|(k, _)| flag(dict, k)).map(|(k, _)| credential_alias(k)).collect()
-            };
-            dict.map(set).unwrap_or_default()
+        Value::Object(dict) => {
+            dict.keys().filter(|key| flag(dict, key)).map(|key| credential_alias(key)).collect()
         }
+        _ => BTreeSet::new(),
     }
 }
 
@@ -158,7 +155,7 @@ impl Signals {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

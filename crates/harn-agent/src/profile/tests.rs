@@ -1,6 +1,6 @@
 //! Matching, presets, fragments and sizes of the profile.
 
-use serde_json::{Map, json};
+use harn_value::{data::Map, json};
 
 use super::*;
 use harn_prompt::explain::prompt_explain;
@@ -8,7 +8,7 @@ use harn_prompt::explain::prompt_explain;
 fn bodies(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
     let id = name.strip_prefix("std/project/prompts/profile_").unwrap();
     let id = id.strip_suffix(".harn.prompt").unwrap();
-    let languages = harn_prompt::value::display(&bindings["languages"]);
+    let languages = bindings["languages"].printed();
     Ok(format!("Project profile: {id} {languages}.\n"))
 }
 
@@ -133,7 +133,7 @@ fn secrets_of_urls_never_appear() {
 fn tools(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
     let id = profile_asset("").replace(".harn.prompt", "");
     let id = name.strip_prefix(&id).unwrap().replace(".harn.prompt", "");
-    let shown = |key: &str| harn_prompt::value::display(&bindings[key]);
+    let shown = |key: &str| bindings[key].printed();
     Ok(format!("{id}: {} {} {}", shown("package_manager"), shown("test_runner"), shown("frameworks")))
 }
 

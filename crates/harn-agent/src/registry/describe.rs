@@ -1,7 +1,7 @@
 //! Registries as text and as schemas.
 
+use harn_value::Data as Json;
 use harn_value::{Dict, Value, json};
-use serde_json::Value as Json;
 
 use super::{Result, fail, name_of, text_of};
 

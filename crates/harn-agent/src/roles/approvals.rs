@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// What somebody says to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

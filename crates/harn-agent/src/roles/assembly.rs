@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::catalog::input_schema;
 use crate::harness::toolkit::built_in_tools;
@@ -360,7 +360,7 @@ impl List<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::harness::{define_runtime, define_tool};

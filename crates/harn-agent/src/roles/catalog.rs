@@ -1,6 +1,6 @@
 //! What the tools of the runtime take, and the guard in front of queries.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// What `execute_query` answers to anything but a single query.
 pub const ONLY_QUERIES: &str = "execute_query: only a single SELECT or WITH statement is allowed";

@@ -1,7 +1,7 @@
 //! The events of a run, as dicts with a `type`.
 
 use harn_prompt::value::object;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// Tokens that were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

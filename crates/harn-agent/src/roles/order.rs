@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 /// Returns what is wrong with the order of the events of a finished run; empty when nothing is.
 #[must_use]
@@ -95,7 +95,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::roles::event;

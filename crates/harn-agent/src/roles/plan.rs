@@ -1,7 +1,7 @@
 //! Plans: what of a planner's output is kept, and the states that a plan goes through.
 
-use harn_prompt::value::{as_dict, object};
-use serde_json::{Map, Value};
+use harn_prompt::value::object;
+use harn_value::{Data as Value, data::Map};
 
 use crate::harness::PlanSpec;
 
@@ -104,7 +104,7 @@ impl Plan {
         if !errors.is_empty() {
             return Err(PlanError::Schema(name(), errors.join(", ")));
         }
-        let given = as_dict(body).and_then(|map| map.get("actions"));
+        let given = body.as_object().and_then(|map| map.get("actions"));
         let list = match given {
             None | Some(Value::Null) => return Err(PlanError::NoActions(name())),
             Some(Value::Array(list)) if list.is_empty() => return Err(PlanError::EmptyActions(name())),
@@ -115,7 +115,7 @@ impl Plan {
             action_of(action).map_err(|why| PlanError::Action(name(), at, why))
         };
         let actions: Vec<Value> = list.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
-        let mut context = as_dict(body).cloned().unwrap_or_default();
+        let mut context = body.as_object().cloned().unwrap_or_default();
         context.shift_remove("actions");
         let description = context.get("description").filter(|d| d.is_string()).cloned().unwrap_or_default();
         let fields = object([
@@ -279,7 +279,7 @@ impl Executed {
         }
         let wrong =
             || "action_dispatcher must return nil or {entitiesAffected: int >= 0, summary?, details?}";
-        let map = as_dict(value).ok_or_else(wrong)?;
+        let map = value.as_object().ok_or_else(wrong)?;
         if map.keys().any(|key| !["entitiesAffected", "summary", "details"].contains(&key.as_str())) {
             return Err(wrong().to_owned());
         }
@@ -302,7 +302,7 @@ impl Executed {
 
 /// Reads a flat action: `kind` and `references` stay, all else is its payload.
 fn action_of(action: &Value) -> Result<Value, String> {
-    let map = as_dict(action).ok_or("an action must be an object")?;
+    let map = action.as_object().ok_or("an action must be an object")?;
     let kind = map.get("kind").and_then(Value::as_str).filter(|kind| !kind.trim().is_empty());
     let kind = kind.ok_or("`kind` must be a non-empty string")?;
     let mut references = Vec::new();
@@ -310,7 +310,7 @@ fn action_of(action: &Value) -> Result<Value, String> {
         None | Some(Value::Null) => {}
         Some(Value::Array(list)) => {
             for item in list {
-                let text = |key: &str| as_dict(item).and_then(|r| r.get(key)?.as_str());
+                let text = |key: &str| item.as_object().and_then(|r| r.get(key)?.as_str());
                 let (Some(kind), Some(id)) = (text("kind"), text("id")) else {
                     return Err("`references` must be a list of {kind, id}".to_owned());
                 };
@@ -329,7 +329,7 @@ fn action_of(action: &Value) -> Result<Value, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::harness::define_plan;

@@ -1,15 +1,15 @@
 //! References: values that are passed around by the hash of their content.
 
-use harn_prompt::json::compact_sorted;
 use harn_prompt::value::object;
-use serde_json::Value;
+use harn_value::Data as Value;
+use harn_value::json::stringify_data;
 
 use crate::harness::ReferenceSpec;
 
 /// Returns the id of a value: the SHA-256 of its sorted compact JSON, so that equal values share it.
 #[must_use]
 pub fn content_id(value: &Value) -> String {
-    harn_prompt::layered::cache_key(&compact_sorted(value))
+    harn_prompt::layered::cache_key(&stringify_data(value))
 }
 
 /// What is wrong with a reference.
@@ -81,7 +81,7 @@ impl Stored {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::harness::define_reference;

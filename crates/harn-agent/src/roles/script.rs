@@ -1,7 +1,6 @@
 //! What a prompt means to the interpreter `scripted`.
 
-use harn_prompt::value::as_dict;
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 /// A scripted turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +27,7 @@ impl Script {
 }
 
 fn call(json: &Value) -> Option<(String, Value)> {
-    let map = as_dict(json)?;
+    let map = json.as_object()?;
     let name = map.get("tool")?.as_str()?;
     let args = map.get("args").filter(|args| !args.is_null()).cloned();
     Some((name.to_owned(), args.unwrap_or_else(|| Map::new().into())))
@@ -36,7 +35,7 @@ fn call(json: &Value) -> Option<(String, Value)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

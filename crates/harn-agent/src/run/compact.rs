@@ -2,7 +2,7 @@
 
 use harn_llm::transcript::{archivable, render, tokens_of};
 use harn_llm::{Conversation, Message, Role};
-use serde_json::json;
+use harn_value::json;
 use std::rc::Rc;
 
 use super::state::{Archive, Compacting, Note, Phase};

@@ -1,6 +1,6 @@
 //! What callbacks are told.
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::AgentLoop;
 use crate::feedback;
@@ -78,11 +78,9 @@ fn tool_result(message: &Json) -> Option<String> {
         Some("tool" | "tool_result") => text_of(message),
         Some("user") => match &message["content"] {
             Json::String(text) => feedback::text_of(text, "tool_results").map(str::to_owned),
-            Json::Array(blocks) => blocks
-                .iter()
-                .rev()
-                .find(|b| b["type"] == "tool_result")
-                .map(|b| harn_prompt::value::display(&b["content"])),
+            Json::Array(blocks) => {
+                blocks.iter().rev().find(|b| b["type"] == "tool_result").map(|b| b["content"].printed())
+            }
             _ => None,
         },
         _ => None,

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use harn_llm::{Conversation, Message, Role, transcript};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
+use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 
 use super::reply::bindings;
 use super::state::{Input, Note, Packed, Phase, Resting};
@@ -217,7 +217,7 @@ impl AgentLoop {
             "last_iteration_text": s.turn.text,
             "all_tools_used": s.tools_used.iter().skip(earlier.tools).collect::<Vec<_>>(),
             "successful_tools": s.successful, "rejected_tools": s.rejected, "deferred_user_messages": self.unheard(),
-            "total_iterations": s.iterations, "counters": s.counts,
+            "total_iterations": s.iterations, "counters": Json::of(&s.counts),
             "idle_backoff_ms": IDLE_WAITS_MS[s.resting.backoff],
             "last_run_exit_code": s.verified.as_ref().map(exit_code), "watch_state": s.resting.changed_at,
         });
@@ -267,7 +267,7 @@ impl AgentLoop {
         state.rejected = words("rejected_tools");
         let heard = words("deferred_user_messages").into_iter();
         state.heard = heard.map(|text| Input { text, delivery: Delivery::WaitForCompletion }).collect();
-        state.counts = serde_json::from_value(snapshot["counters"].clone()).unwrap_or_default();
+        state.counts = snapshot["counters"].clone().read().unwrap_or_default();
         let iterations = snapshot["total_iterations"].as_u64().and_then(|n| u32::try_from(n).ok());
         state.iterations = iterations.unwrap_or_default();
         let code = snapshot["last_run_exit_code"].as_i64();
@@ -276,7 +276,7 @@ impl AgentLoop {
         let watched = snapshot["watch_state"].as_object().is_some_and(|map| !map.is_empty());
         state.resting = Resting {
             backoff: IDLE_WAITS_MS.iter().position(|wait| *wait == backoff).unwrap_or_default(),
-            changed_at: serde_json::from_value(snapshot["watch_state"].clone()).unwrap_or_default(),
+            changed_at: snapshot["watch_state"].clone().read().unwrap_or_default(),
             looked: watched,
             resumed: true,
             earlier: state.iterations,

@@ -1,7 +1,7 @@
 //! What happens to a tool call: arguments are put in order, limits are checked, and what is left is run.
 
 use harn_llm::tool_vault::{Hits, ToolIndex, Vault};
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::state::{Admitting, Answered, Call, Note, PastSearch, Phase, add_once};
 use super::{AgentLoop, HookVerdict, PermissionQuestion, Step, ToolIntent, ToolReply, ToolRun, ToolStatus};

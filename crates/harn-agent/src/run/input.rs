@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use harn_llm::{Message, Role};
-use harn_prompt::value::display;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::state::{Delivery, Input, Note};
 use super::{AgentLoop, Phase, Step};
@@ -81,7 +80,7 @@ impl AgentLoop {
         let skill = self.config.skills.get(name).filter(|skill| skill.for_models)?;
         let score = found["score"].as_f64().filter(|score| score.is_finite()).unwrap_or(1.0);
         let reason = found.get("reason").filter(|reason| !reason.is_null());
-        let reason = reason.map_or_else(|| "host match".to_owned(), display);
+        let reason = reason.map_or_else(|| "host match".to_owned(), Json::printed);
         Some(Candidate { id: skill.id.clone(), score, reason })
     }
 

@@ -2,7 +2,7 @@
 
 use harn_llm::frame::quote;
 use harn_prompt::{Prose, prose::agent_asset};
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 use super::reply::bindings;
 use super::state::{Answered, Call};

@@ -33,8 +33,8 @@ use harn_llm::{Conversation, Message, Role};
 use harn_prompt::reminder::{pending, transcript_of};
 use harn_prompt::turn::{ToolListing, TurnInput};
 use harn_prompt::{Fragment, Prose, ProseError, TurnError};
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Format, LoopConfig, Recitation};
 use crate::event::AgentEvent;
@@ -94,8 +94,8 @@ pub struct ModelCall {
 mod shared {
     use std::rc::Rc;
 
+    use harn_value::Data as Json;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_json::Value as Json;
 
     pub(super) fn serialize<S: Serializer>(value: &Rc<Json>, to: S) -> Result<S::Ok, S::Error> {
         value.as_ref().serialize(to)
@@ -645,12 +645,12 @@ impl AgentLoop {
         match value {
             Json::Null => {}
             Json::Array(_) => call.messages = Some(messages(value)?),
-            Json::Object(map) if harn_prompt::value::as_foreign(value).is_none() => {
+            Json::Object(map) => {
                 if let Some(list) = map.get("messages").filter(|m| !m.is_null()) {
                     call.messages = Some(messages(list)?);
                 }
                 if let Some(system) = map.get("system").filter(|s| !s.is_null()) {
-                    let body = harn_prompt::value::display(system);
+                    let body = system.printed();
                     Rc::make_mut(&mut call.options)["_system_fragments"] =
                         json!([{"id": "primary:system", "source": "primary", "body": body}]);
                 }
@@ -658,7 +658,7 @@ impl AgentLoop {
             other => {
                 return Err(LoopError::Callback(format!(
                     "context_callback must return nil, a messages list, or a dict with optional messages/system fields; got {}",
-                    harn_prompt::value::type_name(other)
+                    other.type_name()
                 )));
             }
         }

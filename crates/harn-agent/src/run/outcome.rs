@@ -2,7 +2,7 @@
 
 use harn_llm::transcript;
 use harn_prompt::reminder::{pending, reminder_event};
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::state::{Note, add_once};
 use super::{AgentLoop, Status};
@@ -47,7 +47,7 @@ impl AgentLoop {
         let counts = &state.counts;
         let mut distinct = Vec::new();
         state.tools_used.iter().for_each(|name| add_once(&mut distinct, name));
-        json!({
+        let mut out = json!({
             "status": status,
             "text": state.text,
             "visible_text": state.visible.join("\n\n"),
@@ -76,8 +76,10 @@ impl AgentLoop {
                 "total_llm_duration_ms": counts.llm_ms, "total_tool_duration_ms": counts.tool_ms,
                 "tools_used": distinct,
             },
-            "transcript": self.transcript(ids),
-        })
+        });
+        // What is large is put there, not copied.
+        out["transcript"] = self.transcript(ids);
+        out
     }
 
     fn transcript(&self, ids: &dyn Fn() -> String) -> Json {
@@ -91,11 +93,13 @@ impl AgentLoop {
         events.extend(pending(&state.reminders).iter().map(reminder_event));
         let id = self.config.session_id.clone().unwrap_or_else(ids);
         let mut out = json!({
-            "_type": "transcript", "version": 2, "id": id, "messages": messages, "events": events,
+            "_type": "transcript", "version": 2, "id": id, "messages": null, "events": null,
             "assets": [], "state": if matches!(self.status(), Some(Status::Done | Status::Idle)) { "active" } else { "paused" },
         });
+        out["messages"] = messages.into();
+        out["events"] = events.into();
         let given = self.config.options.get("transcript").and_then(|t| t.get("summary"));
-        let given = given.filter(|s| !s.is_null()).map(harn_prompt::value::display);
+        let given = given.filter(|s| !s.is_null()).map(Json::printed);
         let parts: Vec<String> = given.into_iter().chain(state.summary.clone()).collect();
         if !parts.is_empty() {
             out["summary"] = parts.join("\n\n").into();

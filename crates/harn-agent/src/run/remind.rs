@@ -2,8 +2,8 @@
 
 use harn_prompt::reminder::providers::pressure_level;
 use harn_prompt::reminder::{Lifecycle, compact, mark_fired, pending, post_turn, transcript_of};
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use super::AgentLoop;
 use super::state::Phase;

@@ -4,7 +4,7 @@ use harn_llm::frame::quote;
 use harn_llm::tool_text::{has_opening_tag, parse_reply};
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 use super::state::{Call, Note, Phase, Turn};
 use super::{AgentLoop, Delivery, LoopError, Status};

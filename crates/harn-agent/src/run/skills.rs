@@ -1,8 +1,8 @@
 //! Skills of a loop: which are active, what they show of the tools, and what happens when one comes or goes.
 
 use harn_llm::Role;
+use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 
 use super::state::{Answered, Call, Note, Phase};
 use super::{AgentLoop, Status, Step, ToolStatus};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use harn_llm::Conversation;
 use harn_llm::frame::quote;
+use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 
 use super::{ModelCall, Moment, Step, ToolRun, ToolStatus};
 use crate::compaction::Engine;

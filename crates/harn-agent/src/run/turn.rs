@@ -2,7 +2,7 @@
 
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::reply::bindings;
 use super::state::{Phase, add_once};
@@ -62,7 +62,7 @@ impl AgentLoop {
             Json::String(text) => Some(text.clone()),
             Json::Object(map) => {
                 self.state.turn.stop |= map.get("stop").is_some_and(harn_llm::json::truthy);
-                map.get("message").filter(|m| !m.is_null()).map(harn_prompt::value::display)
+                map.get("message").filter(|m| !m.is_null()).map(Json::printed)
             }
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! Changes to a graph. Each gives a new one and leaves a line in its audit log.
 
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 use super::graph::{Edge, Graph, Node};
 use super::validate::{request, validate};

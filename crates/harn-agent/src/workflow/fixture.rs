@@ -1,7 +1,6 @@
 //! Whether a run came out as it should: fixtures, comparisons, suites.
 
-use harn_prompt::value::display;
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::observe::{observe, tool_recordings};
 
@@ -15,10 +14,10 @@ const LISTS: [&str; 7] =
 /// What is no dict, or of a wrong shape.
 pub fn normalise(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Json, String> {
     let Some(given) = input.as_object() else {
-        return Err(format!("run must be a dict, got {}", harn_prompt::value::type_name(input)));
+        return Err(format!("run must be a dict, got {}", input.type_name()));
     };
     if given.get("_type").is_some_and(|word| !word.is_null() && word != "run_record") {
-        return Err(format!("that is a {}, no run record", display(&input["_type"])));
+        return Err(format!("that is a {}, no run record", input["_type"].printed()));
     }
     let mut out = json!({"_type": "run_record"});
     for key in LISTS.iter().chain(&["handoffs"]) {
@@ -32,7 +31,7 @@ pub fn normalise(input: &Json, now: &str, ids: &dyn Fn() -> String) -> Result<Js
         match &input[key] {
             Json::Null => Ok(default().into()),
             text @ Json::String(_) => Ok(text.clone()),
-            other => Err(format!("{key} must be a string, got {}", harn_prompt::value::type_name(other))),
+            other => Err(format!("{key} must be a string, got {}", other.type_name())),
         }
     };
     out["id"] = text("id", &|| format!("run_{}", ids()))?;
@@ -101,7 +100,7 @@ pub fn fixture(run: &Json, now: &str) -> Json {
         })
         .collect();
     json!({
-        "_type": "replay_fixture", "id": format!("fixture_{}", display(&run["id"])), "source_run_id": run["id"],
+        "_type": "replay_fixture", "id": format!("fixture_{}", run["id"].printed()), "source_run_id": run["id"],
         "workflow_id": run["workflow_id"], "workflow_name": run["workflow_name"], "created_at": now,
         "eval_kind": "replay", "clarifying_question": null, "expected_status": run["status"],
         "stage_assertions": assertions,
@@ -114,7 +113,7 @@ pub fn evaluate(run: &Json, fixture: &Json) -> Json {
     let mut failures = Vec::new();
     let mut expect = |what: String, wanted: &Json, got: &Json| {
         if !wanted.is_null() && wanted != got {
-            failures.push(format!("{what}: expected {}, got {}", display(wanted), display(got)));
+            failures.push(format!("{what}: expected {}, got {}", wanted.printed(), got.printed()));
         }
     };
     expect("run status".to_owned(), &fixture["expected_status"], &run["status"]);
@@ -126,7 +125,7 @@ pub fn evaluate(run: &Json, fixture: &Json) -> Json {
         let node = &assertion["node_id"];
         let before = seen.iter().filter(|known| **known == node).count();
         seen.push(node);
-        let name = format!("stage {}", display(node));
+        let name = format!("stage {}", node.printed());
         let Some(stage) = stages.iter().filter(|stage| stage["node_id"] == *node).nth(before) else {
             more.push(format!("{name}: missing"));
             continue;
@@ -139,18 +138,18 @@ pub fn evaluate(run: &Json, fixture: &Json) -> Json {
         for kind in assertion["required_artifact_kinds"].as_array().into_iter().flatten() {
             let made = stage["artifacts"].as_array().into_iter().flatten();
             if !made.into_iter().any(|one| one["kind"] == *kind) {
-                more.push(format!("{name}: no artifact of kind {}", display(kind)));
+                more.push(format!("{name}: no artifact of kind {}", kind.printed()));
             }
         }
         if let Some(text) = assertion["visible_text_contains"].as_str()
-            && !display(&stage["visible_text"]).contains(text)
+            && !stage["visible_text"].printed().contains(text)
         {
             more.push(format!("{name}: visible text does not contain '{text}'"));
         }
     }
     if let Some(question) = fixture["clarifying_question"].as_str() {
         let asked = run["hitl_questions"].as_array().into_iter().flatten();
-        let texts = asked.map(|one| if one.is_object() { display(&one["prompt"]) } else { display(one) });
+        let texts = asked.map(|one| if one.is_object() { one["prompt"].printed() } else { one.printed() });
         if !texts.into_iter().any(|text| text.contains(question)) {
             more.push(format!("question was not asked: '{question}'"));
         }
@@ -190,7 +189,7 @@ fn stage_diffs(left: &[Json], right: &[Json]) -> Vec<Json> {
                 let details: Vec<String> = fields
                     .iter()
                     .filter(|key| a[**key] != b[**key])
-                    .map(|key| format!("{key}: {} -> {}", display(&a[*key]), display(&b[*key])))
+                    .map(|key| format!("{key}: {} -> {}", a[*key].printed(), b[*key].printed()))
                     .collect();
                 if !details.is_empty() {
                     out.push(json!({"index": at, "node_id": a["node_id"], "change": "changed", "details": details}));
@@ -266,7 +265,7 @@ pub fn suite(cases: &[Json]) -> Json {
                 baseline => diff(baseline, run),
             };
             if comparison["identical"] == false {
-                let text = format!("differs from its baseline {}", display(&comparison["left_run_id"]));
+                let text = format!("differs from its baseline {}", comparison["left_run_id"].printed());
                 if let Some(list) = report["failures"].as_array_mut() {
                     list.push(text.into());
                 }

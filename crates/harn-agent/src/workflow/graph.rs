@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use crate::ceiling::{check_approval, check_policy};
 
@@ -124,7 +124,7 @@ impl Node {
     pub fn normalise(id: &str, input: &Json) -> Result<Node, String> {
         let wrong = |text: String| format!("node {id}: {text}");
         let Some(given) = input.as_object() else {
-            return Err(wrong(format!("must be a dict, got {}", harn_prompt::value::type_name(input))));
+            return Err(wrong(format!("must be a dict, got {}", input.type_name())));
         };
         let mut fields: Map<String, Json> =
             given.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -144,7 +144,7 @@ impl Node {
             Some(kind) => kind.as_str().unwrap_or_default().to_owned(),
         };
         if !KINDS.contains(&kind.as_str()) {
-            let word = fields.get("kind").map(harn_prompt::value::display).unwrap_or_default();
+            let word = fields.get("kind").map(Json::printed).unwrap_or_default();
             return Err(wrong(format!("unknown kind '{word}'; there are {}", KINDS.join(", "))));
         }
         if let Some(mode) = fields.get("mode").and_then(Json::as_str)
@@ -328,7 +328,7 @@ impl Graph {
     /// What is wrong with its shape. Whether its parts fit together is for [`validate`](super::validate()) to say.
     pub fn normalise(input: &Json, ids: &dyn Fn() -> String) -> Result<Graph, String> {
         let Some(given) = input.as_object() else {
-            return Err(format!("graph must be a dict, got {}", harn_prompt::value::type_name(input)));
+            return Err(format!("graph must be a dict, got {}", input.type_name()));
         };
         for key in ["capability_policy", "approval_policy", "metadata"] {
             if given.get(key).is_some_and(|value| !value.is_null() && !value.is_object()) {

@@ -1,6 +1,6 @@
 //! What can be seen of a run: its action graph, its turns, verifications and compactions, derived from its stages.
 
-use serde_json::{Map, Value as Json, json};
+use harn_value::{Data as Json, data::Map, json};
 
 /// The `observability` of a run record.
 pub fn observe(run: &Json) -> Json {
@@ -142,7 +142,7 @@ fn edge(from: &str, to: &str, kind: &str, label: Json) -> Json {
 
 /// Nodes and edges of the action graph.
 fn action_graph(run: &Json) -> (Vec<Json>, Vec<Json>) {
-    let id = |value: &Json| harn_prompt::value::display(value);
+    let id = |value: &Json| value.printed();
     let event = &run["metadata"]["trigger_event"];
     let trace = &event["trace_id"];
     let run_id = format!("run:{}", id(&run["id"]));

@@ -1,7 +1,7 @@
 //! The options of a run, read once.
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use crate::ceiling::check_approval;
 
@@ -119,7 +119,7 @@ impl RunOptions {
             Json::Null => return Ok(RunOptions::default()),
             Json::Object(map) => map,
             other => {
-                return Err(format!("options must be a dict, got {}", harn_prompt::value::type_name(other)));
+                return Err(format!("options must be a dict, got {}", other.type_name()));
             }
         };
         let known = || KEYS.iter().chain(&MODEL_KEYS);
@@ -134,9 +134,7 @@ impl RunOptions {
         };
         let dict = |key: &str| match &given[key] {
             value @ (Json::Null | Json::Object(_)) => Ok(value.clone()),
-            other => {
-                Err(format!("option {key} must be a dict, got {}", harn_prompt::value::type_name(other)))
-            }
+            other => Err(format!("option {key} must be a dict, got {}", other.type_name())),
         };
         let max_steps = match &given["max_steps"] {
             Json::Null => None,
@@ -147,7 +145,7 @@ impl RunOptions {
             Json::Null => false,
             word if word == "deterministic" => true,
             other => {
-                let word = harn_prompt::value::display(other);
+                let word = other.printed();
                 return Err(format!("option replay_mode must be \"deterministic\", got '{word}'"));
             }
         };

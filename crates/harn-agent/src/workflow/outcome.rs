@@ -1,8 +1,7 @@
 //! What came of a node: its outcome, the branch it takes, and what it leaves behind.
 
-use harn_prompt::value::display;
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use super::graph::Node;
 use crate::artifact;
@@ -136,7 +135,7 @@ impl Ended {
             output.insert("metadata".to_owned(), json!({"delegated": true, "worker_id": worker["id"]}));
         }
         self.outputs.push(map(json!({
-            "kind": "worker_result", "title": format!("worker {} result", display(&worker["name"])),
+            "kind": "worker_result", "title": format!("worker {} result", worker["name"].printed()),
             "text": report.text,
             "data": {"request": worker["request"], "provenance": worker["provenance"], "status": worker["status"]},
             "metadata": {"delegated": true, "worker_id": worker["id"]},
@@ -160,7 +159,7 @@ impl Ended {
         let texts: Vec<String> = ["assert_text", "expect_text"]
             .iter()
             .filter(|key| !wanted[**key].is_null())
-            .map(|key| display(&wanted[*key]))
+            .map(|key| wanted[*key].printed())
             .collect();
         for expected in &texts {
             check("assert_text", text.contains(expected.as_str()), expected.as_str().into(), Json::Null);
@@ -299,11 +298,12 @@ impl Ended {
             .filter(|check| check["ok"] == false)
             .map(|check| {
                 let actual = &check["actual"];
-                let got = if actual.is_null() { String::new() } else { format!(", got {}", display(actual)) };
-                format!("{}: expected {}{got}", display(&check["kind"]), display(&check["expected"]))
+                let got =
+                    if actual.is_null() { String::new() } else { format!(", got {}", actual.printed()) };
+                format!("{}: expected {}{got}", check["kind"].printed(), check["expected"].printed())
             })
             .collect();
-        let output = self.metadata.get("command_output").map(display).unwrap_or_default();
+        let output = self.metadata.get("command_output").map(Json::printed).unwrap_or_default();
         format!("{}\n{}", checks.join("\n"), output.trim()).trim().to_owned()
     }
 
@@ -381,7 +381,7 @@ fn copied(at: usize, item: &Json) -> Map<String, Json> {
         }
         out.insert("lineage".to_owned(), lineage(std::slice::from_ref(item)));
     } else {
-        out.insert("text".to_owned(), display(item).into());
+        out.insert("text".to_owned(), item.printed().into());
         out.insert("data".to_owned(), item.clone());
     }
     out

@@ -1,7 +1,7 @@
 //! The record of a run: what happened, in a form that files, tools and later runs understand.
 
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use super::fixture::complete;
 use super::graph::Graph;

@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 
+use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
 
 use super::graph::{Graph, Node};
 use super::options::RunOptions;
@@ -453,7 +453,7 @@ impl Execution {
             } else {
                 let text = match item {
                     Json::String(text) => text.clone(),
-                    other => harn_prompt::value::display(other),
+                    other => other.printed(),
                 };
                 let title = format!("item {}", at + 1);
                 json!({"_type": "artifact", "kind": "artifact", "title": title, "text": text, "data": item})

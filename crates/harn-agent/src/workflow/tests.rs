@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use harn_prompt::ProseError;
+use harn_value::{Data as Json, data::Map, json};
 use proptest::prelude::*;
-use serde_json::{Map, Value as Json, json};
 
 use super::*;
 

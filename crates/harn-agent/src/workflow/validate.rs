@@ -1,6 +1,6 @@
 //! Whether the parts of a graph fit together, and stay below a ceiling.
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use super::graph::{Graph, NODE_KEYS, Node};
 use crate::ceiling::{default_ceiling, intersect};

@@ -1,8 +1,8 @@
 //! What a stage asks of a model: its prompt, and the options of the loop or call.
 
 use harn_prompt::Prose;
+use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
 
 use super::graph::{Graph, Node, list_of};
 use super::options::RunOptions;
@@ -276,14 +276,14 @@ fn section_texts(context: &Json) -> String {
         .filter_map(|section| {
             let content = match &section["content"] {
                 Json::Null => return None,
-                content => harn_prompt::value::display(content),
+                content => content.printed(),
             };
             if content.trim().is_empty() {
                 return None;
             }
             let most = section["max_chars"].as_u64().or_else(|| context["section_max_chars"].as_u64());
             let content = clip(&content, most);
-            let name = harn_prompt::value::display(&section["name"]);
+            let name = section["name"].printed();
             Some(if headers { format!("[{name}]\n{content}") } else { content })
         })
         .collect();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use harn_runtime::{Answer, HostBridge};
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::{Error, Result};
-use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
 use super::log::Log;
@@ -58,7 +58,7 @@ impl Client {
     /// As a host answers: nothing when the client does not know the method.
     async fn request(&self, method: &str, params: &Json) -> Option<Result<Value>> {
         match self.ask(method, params).await {
-            Ok(answer) => Some(Ok(harn_value::json::from_serde(&answer))),
+            Ok(answer) => Some(Ok(harn_value::json::from_data(&answer))),
             Err(problem) if problem.code == METHOD_NOT_FOUND => None,
             Err(problem) => Some(Err(Error::thrown(problem.message))),
         }
@@ -125,7 +125,7 @@ impl Client {
         let params = json!({"sessionId": self.session});
         let answer = self.ask("host/tools/list", &params).await.unwrap_or_default();
         let list = answer.get("tools").unwrap_or(&answer).as_array();
-        *self.tools.borrow_mut() = list.into_iter().flatten().map(harn_value::json::from_serde).collect();
+        *self.tools.borrow_mut() = list.into_iter().flatten().map(harn_value::json::from_data).collect();
     }
 
     /// Asks a person whether a call may run.
@@ -155,7 +155,7 @@ impl Client {
         };
         let reply =
             if granted { json!({"granted": true}) } else { json!({"granted": false, "reason": reason}) };
-        Some(Ok(harn_value::json::from_serde(&reply)))
+        Some(Ok(harn_value::json::from_data(&reply)))
     }
 }
 
@@ -173,7 +173,7 @@ impl Drop for Forget<'_> {
 
 /// A script value as the client gets it. What has no form in JSON stands as text.
 fn plain(value: &Value) -> Json {
-    harn_value::json::to_serde(value).unwrap_or_else(|_| value.to_string().into())
+    harn_value::json::to_data(value).unwrap_or_else(|_| value.to_string().into())
 }
 
 impl HostBridge for Client {
@@ -184,7 +184,7 @@ impl HostBridge for Client {
                 ("runtime", "task") => Some(Ok(Value::str(&self.task.borrow()))),
                 ("session", "info") => {
                     let info = json!({"id": self.session, "cwd": self.cwd.to_string_lossy()});
-                    Some(Ok(harn_value::json::from_serde(&info)))
+                    Some(Ok(harn_value::json::from_data(&info)))
                 }
                 ("session", "request_permission") => self.permission(&params).await,
                 _ if !self.extended => None,

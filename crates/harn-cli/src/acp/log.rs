@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use harn_system::{Real, System, SystemExt};
-use serde_json::Value as Json;
+use harn_value::Data as Json;
 
 /// The largest log that is read: 256 MiB.
 const MAX_BYTES: u64 = 256 << 20;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use harn_runtime::ModelTraffic;
 use harn_system::{Real, System, SystemExt};
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 use crate::args::AcpArgs;
 use crate::json_rpc::{self, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Problem, Wire};

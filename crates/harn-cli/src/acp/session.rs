@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use harn_runtime::{ModelTraffic, attach_host, host_inbox, keep_sessions_of};
 use harn_system::{Layer, Real, System, Waiting};
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::{ErrorKind, Interrupt, block_on};
-use serde_json::{Value as Json, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::client::Client;

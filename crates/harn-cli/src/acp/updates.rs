@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// Updates that the protocol does not know; only clients that ask for them get them.
 pub(super) const OWN: [&str; 14] = [

@@ -6,8 +6,8 @@ use std::time::Duration;
 use harn_runtime::ModelTraffic;
 use harn_system::{Layer, Real, Stream, System};
 use harn_value::Value;
+use harn_value::json;
 use harn_vm::block_on;
-use serde_json::json;
 
 use crate::args::BenchArgs;
 use crate::program::{self, End, Failure, Program, RunOptions};
@@ -150,7 +150,7 @@ fn text(args: &BenchArgs, runs: &[Run]) -> String {
     )
 }
 
-fn profile(args: &BenchArgs, runs: &[Run]) -> serde_json::Value {
+fn profile(args: &BenchArgs, runs: &[Run]) -> harn_value::Data {
     let [min, mean, max, total] = times(runs);
     let model_figures = |models: &Models| {
         json!({

@@ -13,7 +13,7 @@ use harn_store::Place;
 use harn_syntax::printable;
 use harn_system::{Layer, Real, Stream, System, SystemExt};
 use harn_value::View;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::providers::{envelope, text, texts};
 use crate::args::DoctorArgs;

@@ -15,7 +15,7 @@ use harn_store::{
     Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Write,
 };
 use harn_system::{Capture, Layer, Real, System, SystemExt};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::args::{Cli, Command, ForkArgs, ReplayArgs, ResumeArgs, RunArgs, given_command, usage_error};
 use crate::cmd::run::{Sink, options, program_of, text};

@@ -7,7 +7,7 @@ use harn_check::Settings;
 use harn_fmt::{LINE_WIDTH, Options, SEPARATOR_WIDTH};
 use harn_syntax::printable;
 use harn_system::{Real, System};
-use serde_json::json;
+use harn_value::json;
 
 use crate::args::FmtArgs;
 use crate::findings;
@@ -110,7 +110,7 @@ fn tell(path: &Path, fate: &Fate) {
     }
 }
 
-fn document(fates: &[(PathBuf, Fate)], failed: bool) -> serde_json::Value {
+fn document(fates: &[(PathBuf, Fate)], failed: bool) -> harn_value::Data {
     let rows: Vec<_> = fates
         .iter()
         .map(|(path, fate)| {

@@ -2,7 +2,7 @@
 //! whether it is there.
 
 use harn_system::Real;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::providers::{envelope, fields, key, print, text, texts};
 use crate::args::{ListArgs, ModelInfoArgs};

@@ -2,7 +2,7 @@
 //! themselves are never shown.
 
 use harn_system::Real;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::args::ListArgs;
 use crate::{program, table};

@@ -1,7 +1,7 @@
 //! `harn provider-ready`: one health check of a provider, as `llm_healthcheck` makes it.
 
 use harn_system::Real;
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::providers::{envelope, fail, fields, print, text, texts, unknown};
 use crate::args::ReadyArgs;

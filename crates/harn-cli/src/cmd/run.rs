@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use harn_journal::Pending;
 use harn_system::{Level, Real, Stream, System, real};
+use harn_value::{Data as Value, json};
 use harn_vm::Names;
 use rustc_hash::FxHashSet;
-use serde_json::{Value, json};
 
 use crate::args::{RunArgs, need_folders, usage_error};
 use crate::events::{EventSystem, Events};
@@ -182,7 +182,7 @@ fn finish_text(end: End) -> u8 {
 
 fn finish_events(events: &Events, end: End) -> u8 {
     let (code, result) = end.settle();
-    let (code, result) = match result.map(|value| harn_value::json::to_serde(&value)) {
+    let (code, result) = match result.map(|value| harn_value::json::to_data(&value)) {
         Ok(Err(unfit)) => {
             let message = format!("the result cannot be written as JSON: {unfit}");
             (1, Err(Failure { code: "runtime_error", message, problems: Vec::new() }))

@@ -3,7 +3,7 @@
 use harn_journal::{take_lease, wait};
 use harn_store::{Error as StoreError, NewRun, NewStatus, Store, Write};
 use harn_system::{Real, System};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::cron::Schedule;
 use super::durable::{Failed, checked, drawn, explained, facts, failed, source_name, store};

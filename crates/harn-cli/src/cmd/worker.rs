@@ -10,8 +10,8 @@ use std::time::Duration;
 use harn_journal::owner;
 use harn_store::{Lease, NewStatus, Place, Run, RunStatus, Store, Write};
 use harn_system::{Command, Real, System};
+use harn_value::Data as Value;
 use harn_vm::Interrupt;
-use serde_json::Value;
 
 use super::durable::{failed, store};
 use super::submit::queue_next;

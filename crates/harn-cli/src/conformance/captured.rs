@@ -9,8 +9,8 @@ use std::time::Duration;
 use harn_journal::{Entry, Journal, Keeper, MemoryKeeper, Nowhere, Setup, Stop, What};
 use harn_runtime::ModelTraffic;
 use harn_system::{Layer, Memory, Real, System, SystemExt, Waiting};
+use harn_value::Data as Json;
 use harn_vm::Interrupt;
-use serde_json::Value as Json;
 
 use super::expect::Outcome;
 use crate::program::{self, End, Program, RunOptions, is_error};

@@ -7,7 +7,7 @@ use harn_syntax::ast::{Stmt, StmtKind};
 use harn_syntax::source_map::line_column;
 use harn_syntax::visit::{Visitor, walk_stmt};
 use harn_system::{Real, System, SystemExt};
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// A place to stop at.
 #[derive(Debug, Clone)]

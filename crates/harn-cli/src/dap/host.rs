@@ -5,7 +5,6 @@ use std::sync::Arc;
 use harn_runtime::{Answer, HostBridge};
 use harn_value::{Value, json};
 use harn_vm::Error;
-use serde_json::json;
 
 use super::shared::Shared;
 
@@ -20,14 +19,14 @@ pub(super) struct Client {
 impl HostBridge for Client {
     fn call<'a>(&'a self, capability: &'a str, operation: &'a str, params: Value) -> Answer<'a> {
         Box::pin(async move {
-            let params = match json::to_serde(&params) {
+            let params = match json::to_data(&params) {
                 Ok(params) => params,
                 Err(error) => return Some(Err(Error::thrown(format!("host_call: {error}")))),
             };
             let name = format!("{capability}.{operation}");
             let asked = self.shared.ask("harnHostCall", json!({"name": name, "params": params}));
             match asked.await {
-                Ok(Ok(body)) => Some(Ok(json::from_serde(&body["value"]))),
+                Ok(Ok(body)) => Some(Ok(json::from_data(&body["value"]))),
                 Ok(Err(text)) if text == UNSUPPORTED => None,
                 Ok(Err(text)) => Some(Err(Error::thrown(text))),
                 Err(_) => Some(Err(Error::thrown("the debugger has gone"))),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use harn_syntax::suggest;
-use serde_json::{Map, Value as Json};
+use harn_value::{Data as Json, data::Map};
 
 /// What the client wants to be run.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ pub(super) fn read(arguments: &Json) -> Result<Launch, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

@@ -20,8 +20,8 @@ use std::thread::JoinHandle;
 
 use harn_runtime::{ModelTraffic, attach_host};
 use harn_system::{Layer, Real, Stream, System, Waiting};
+use harn_value::{Data as Json, json};
 use harn_vm::block_on;
-use serde_json::{Value as Json, json};
 
 use crate::program::{self, End, Program, RunOptions};
 use launch::Launch;

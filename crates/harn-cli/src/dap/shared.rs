@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use harn_value::Data as Json;
 use harn_vm::Interrupt;
-use serde_json::Value as Json;
 use tokio::sync::oneshot;
 
 use super::breakpoints::Breakpoints;
@@ -151,7 +151,7 @@ impl Shared {
 
     /// Writes output of the program.
     pub(super) fn output(&self, category: &str, text: &str, data: Json) {
-        let mut body = serde_json::json!({"category": category, "output": text});
+        let mut body = harn_value::json!({"category": category, "output": text});
         if !data.is_null() {
             body["data"] = data;
         }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use harn_syntax::source_map::line_column;
+use harn_value::{Data as Json, json};
 use harn_vm::{Error, Observer, Scene};
-use serde_json::{Value as Json, json};
 
 use super::breakpoints::canonical;
 use super::shared::{Mode, Shared, Step};

@@ -1,7 +1,7 @@
 //! Values as a debugger shows them: a short text, and their parts on demand.
 
+use harn_value::{Data as Json, json};
 use harn_value::{Value, View};
-use serde_json::{Value as Json, json};
 
 /// Characters of a value that are shown in one line.
 const SHOWN: usize = 200;

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Write};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::{Value as Json, json};
+use harn_value::{Data as Json, json};
 
 /// The largest message that is read: 64 MiB.
 const MAX_MESSAGE: u64 = 64 << 20;

@@ -1,6 +1,6 @@
 //! The configuration as scripts see it: catalogue dicts, introspection, tool formats.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Config, Model, Provider, env};
 use crate::capabilities::CapabilityMatrix;

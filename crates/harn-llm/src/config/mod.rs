@@ -359,7 +359,7 @@ impl Config {
     /// later patterns (in sorted order) winning.
     pub fn model_defaults(&self, id: &str) -> Sampling {
         let matching = self.file.model_defaults.iter().filter(|(pattern, _)| glob(pattern, id));
-        let tables = matching.filter_map(|(_, table)| serde_json::to_value(table).ok());
+        let tables = matching.map(|(_, table)| harn_value::Data::of(table));
         let all = tables.fold(Sampling::default(), |all, table| Sampling::from_json(&table).or(all));
         // Where a reply ends and how it repeats is for the call to say.
         Sampling { stop: Vec::new(), seed: None, ..all }

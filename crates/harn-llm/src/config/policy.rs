@@ -1,6 +1,6 @@
 //! `route_policy`: letting price, speed or a rule choose the model.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Choice, Config, tier_rank};
 use crate::embedder::Embedder;

@@ -250,7 +250,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::embedder::StdEmbedder;
-    use serde_json::{Value, json};
+    use harn_value::{Data as Value, json};
 
     fn choose(options: Value, env: &[(&str, &str)]) -> Result<(String, String), String> {
         let embedder = StdEmbedder::with_env(env.iter().copied());

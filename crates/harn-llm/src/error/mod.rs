@@ -4,7 +4,7 @@ mod classify;
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::event::Usage;
 use crate::json::Object;

@@ -1,6 +1,6 @@
 //! Mocks in files: one JSON object per line.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::Mock;
 use crate::error::LlmError;

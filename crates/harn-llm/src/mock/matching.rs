@@ -1,6 +1,6 @@
 //! What a mock's pattern is compared with.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::conversation::Conversation;
 use crate::json::str_at;

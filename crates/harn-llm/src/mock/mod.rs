@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::conversation::Conversation;
 use crate::error::{Category, LlmError};

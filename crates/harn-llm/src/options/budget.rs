@@ -1,6 +1,6 @@
 //! The `budget` option: limits of one call.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::error::OptionError;
 
@@ -60,7 +60,7 @@ pub(super) fn parse(o: &Value) -> Result<Budget, OptionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     #[test]
     fn limits_are_read_from_the_dict_and_from_the_top() {

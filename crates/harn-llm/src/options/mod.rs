@@ -25,10 +25,10 @@ use std::time::Duration;
 
 use std::rc::Rc;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::error::OptionError;
-use crate::json::{Object, display, list_at, present, str_at, truthy, type_name};
+use crate::json::{Object, display, list_at, present, str_at, truthy};
 use crate::tools::{ToolChoice, ToolSet, parse_tools};
 
 /// Default of `max_tokens`.
@@ -244,15 +244,16 @@ fn beta_features(o: &Value) -> Result<Vec<String>, OptionError> {
             .iter()
             .map(|item| match item {
                 Value::String(name) => Ok(name.trim().to_string()),
-                other => {
-                    Err(OptionError::new(format!("{field}: expected list<string>, got {}", type_name(other))))
-                }
+                other => Err(OptionError::new(format!(
+                    "{field}: expected list<string>, got {}",
+                    other.type_name()
+                ))),
             })
             .collect::<Result<_, _>>()?,
         Some(other) => {
             return Err(OptionError::new(format!(
                 "{field}: expected string or list<string>, got {}",
-                type_name(other)
+                other.type_name()
             )));
         }
     };
@@ -280,7 +281,7 @@ pub fn request_messages(options: &CallOptions, prompt: &Value) -> Vec<Value> {
         None => {
             let text = if prompt.is_null() { String::new() } else { display(prompt) };
             if options.transcript.is_none() || !text.is_empty() {
-                out.push(serde_json::json!({"role": "user", "content": text}));
+                out.push(harn_value::json!({"role": "user", "content": text}));
             }
         }
     }
@@ -296,7 +297,7 @@ fn fill_message(message: &mut Value) {
         let id =
             str_at(message, "tool_use_id").or_else(|| str_at(message, "tool_call_id")).unwrap_or_default();
         let content = message.get("content").cloned().unwrap_or_else(|| "".into());
-        let block = serde_json::json!([{"type": "tool_result", "tool_use_id": id, "content": content}]);
+        let block = harn_value::json!([{"type": "tool_result", "tool_use_id": id, "content": content}]);
         let mut out = Object::new();
         for (key, value) in message.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "role" | "tool_use_id" | "tool_call_id" | "content") {
@@ -321,7 +322,7 @@ fn fill_message(message: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     #[test]
     fn wrongly_typed_values_count_as_absent() {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::json::Object;
 use crate::options::near::nearest;
@@ -192,7 +192,7 @@ fn unfit(key: &str, value: &Value, expected: Expected) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn of(options: &Value) -> Vec<String> {
         let more = [("max_iterations", Int)];

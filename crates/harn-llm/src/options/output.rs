@@ -1,6 +1,6 @@
 //! The options about the shape of a reply: `response_format`, `output_format`, schemas, validation.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::error::OptionError;
 use crate::json::{display, present};
@@ -182,7 +182,7 @@ fn kind_word(word: &str) -> Result<OutputKind, OptionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn kind(o: Value) -> Result<OutputKind, String> {
         parse(&o).map(|f| f.kind).map_err(|e| e.0)

@@ -1,6 +1,6 @@
 //! How tokens are drawn and where a reply ends: options that every provider takes another part of.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::json::{display, int_at, list_at};
 
@@ -70,7 +70,7 @@ impl Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     #[test]
     fn what_is_open_is_filled() {

@@ -1,6 +1,6 @@
 //! Shapes of options that limit, protect or change what is run: a wrong one is refused with its name, never passed over.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::near::nearest;
 use crate::json::display;
@@ -65,27 +65,8 @@ pub struct ShapeError {
 
 /// A value in an error: its type, and what it says when that is short.
 pub fn shown(value: &Value) -> String {
-    match foreign(value) {
-        Some((kind, text)) if text.chars().count() > 40 => kind.to_string(),
-        Some((kind, text)) => format!("{kind} `{text}`"),
-        None => {
-            let (kind, text) = (crate::json::type_name(value), display(value));
-            if value.is_null() || text.chars().count() > 40 {
-                kind.to_string()
-            } else {
-                format!("{kind} `{text}`")
-            }
-        }
-    }
-}
-
-/// Type name and printed form of a value that JSON has no word for, as scripts hand it over.
-fn foreign(value: &Value) -> Option<(&str, &str)> {
-    let map = value.as_object().filter(|map| map.len() == 1)?;
-    match map.get("\u{0}harn")?.as_array()?.as_slice() {
-        [Value::String(kind), Value::String(text)] => Some((kind, text)),
-        _ => None,
-    }
+    let (kind, text) = (value.type_name(), display(value));
+    if value.is_null() || text.chars().count() > 40 { kind.to_owned() } else { format!("{kind} `{text}`") }
 }
 
 impl Shape {
@@ -140,7 +121,7 @@ impl Shape {
                     Err(ShapeError { place: format!("{place}[{at}]"), problem })
                 }
             },
-            Closure if foreign(value).is_some() => Ok(()),
+            Closure if value.as_opaque().is_some() => Ok(()),
             Closure => wrong(),
             List(inner) => match value.as_array() {
                 None => wrong(),
@@ -149,13 +130,13 @@ impl Shape {
                     .enumerate()
                     .try_for_each(|(at, item)| inner.check(&format!("{place}[{at}]"), item)),
             },
-            Map(inner) => match value.as_object().filter(|_| foreign(value).is_none()) {
+            Map(inner) => match value.as_object() {
                 None => wrong(),
                 Some(map) => {
                     map.iter().try_for_each(|(key, item)| inner.check(&format!("{place}.{key}"), item))
                 }
             },
-            Dict(fields) => match value.as_object().filter(|_| foreign(value).is_none()) {
+            Dict(fields) => match value.as_object() {
                 None => wrong(),
                 Some(map) => {
                     map.iter().try_for_each(|(key, item)| match fields.iter().find(|(name, _)| name == key) {
@@ -180,7 +161,7 @@ fn unknown_field(place: &str, key: &str, fields: &[(&str, Shape)]) -> ShapeError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn policy(value: Value) -> String {
         POLICY.check("policy", &value).err().map(|e| e.to_string()).unwrap_or_default()
@@ -218,7 +199,7 @@ mod tests {
             "workspace_roots": "src", "tool_annotations": {"t": {"kind": "read"}}, "recursion_limit": null});
         assert_eq!(policy(full), "");
         assert_eq!(policy(Value::Null), "");
-        let closure = json!({"\u{0}harn": ["closure", "<fn(x)>"]});
+        let closure = Value::opaque("closure", "<fn(x)>");
         assert!(Closure.check("f", &closure).is_ok());
         assert_eq!(
             POLICY.check("policy", &closure).unwrap_err().to_string(),

@@ -1,6 +1,6 @@
 //! The `thinking` and `reasoning_effort` options.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::error::OptionError;
 use crate::json::display;

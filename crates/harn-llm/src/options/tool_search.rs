@@ -1,6 +1,6 @@
 //! The `tool_search` option: how deferred tools are found.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::error::OptionError;
 use crate::json::display;
@@ -173,7 +173,7 @@ pub(super) fn parse(o: &Value) -> Result<Option<ToolSearch>, OptionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(v: Value) -> Result<Option<ToolSearch>, String> {
         parse(&json!({"tool_search": v})).map_err(|e| e.0)

@@ -210,7 +210,7 @@ fn empty_completion(dialect: Dialect, model: &str, tokens: i64) -> LlmError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn build(events: &[StreamEvent]) -> Response {
         let mut builder = ResponseBuilder::default();

@@ -2,7 +2,7 @@
 
 mod builder;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::event::Usage;
 use crate::json::{Object, str_at};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::layers::Sink;
 use super::live::LiveText;
@@ -12,7 +12,7 @@ use crate::conversation::Conversation;
 use crate::error::{CallError, Category, LlmError};
 use crate::event::StreamEvent;
 use crate::experiment::Experiment;
-use crate::json::{Object, present, str_at, type_name};
+use crate::json::{Object, present, str_at};
 use crate::message::{Message, Role};
 use crate::options::Validation;
 use crate::response::Response;
@@ -367,7 +367,7 @@ fn structured_call(
         Some(other) => {
             return Err(CallError::Option(format!(
                 "{name}: `schema` must be a dict (JSON Schema), got {}",
-                type_name(other)
+                other.type_name()
             )));
         }
     };

@@ -1,6 +1,6 @@
 //! `llm_completion`: continuing a text, or filling a gap in it.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::layers::Completed;
 use super::{Call, LlmRuntime, Prepared};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::LlmRuntime;
 use crate::config::{Dialect, Healthcheck, Provider, env};

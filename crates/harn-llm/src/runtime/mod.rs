@@ -21,7 +21,7 @@ use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::capabilities::CapabilityMatrix;
 use crate::config::{Config, Layer};

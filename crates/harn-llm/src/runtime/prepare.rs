@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Call, LlmRuntime, Prepared};
 use crate::config::{Dialect, env};

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::conversation::Conversation;
 use crate::options::CallOptions;

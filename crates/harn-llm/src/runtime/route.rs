@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::LlmRuntime;
 use crate::capabilities::Capabilities;

@@ -20,7 +20,7 @@ pub enum StreamItem {
     /// A non-empty piece of visible text.
     Chunk(String),
     /// The stream is over: the dict that `llm_call` would have given.
-    Result(Box<serde_json::Value>),
+    Result(Box<harn_value::Data>),
     /// The stream failed; nothing follows.
     Failed(CallError),
 }

@@ -1,6 +1,6 @@
 //! Transcript builtins that ask a model: `transcript_summarize` and `transcript_compact`.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Call, LlmRuntime};
 use crate::error::CallError;

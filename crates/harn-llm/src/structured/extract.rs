@@ -1,6 +1,6 @@
 //! JSON out of a reply: the reply itself, a fenced block, or the first balanced span.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::response::{Block, Response};
 
@@ -132,7 +132,7 @@ fn spans_from(bytes: &[u8]) -> Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn value(text: &str) -> Option<Value> {
         from_text(text).map(|e| e.value)

@@ -2,7 +2,7 @@
 //!
 //! A pure state machine: the caller makes the calls, [`Rounds::judge`] says what comes next.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::extract::{Extracted, extract};
 use super::schema::{shape_lines, top_level_keys};

@@ -1,7 +1,7 @@
 //! What hosts and models are told of a schema.
 
 use harn_schema::as_json_schema;
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::json::{list_at, str_at};
 
@@ -89,7 +89,7 @@ pub fn top_level_keys(schema: &Value) -> (Vec<String>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     #[test]
     fn strictness_needs_closed_objects_all_the_way_down() {

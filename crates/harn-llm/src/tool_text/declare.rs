@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::json::{display, list_at, str_at};
 use crate::tools::ToolDef;

@@ -1,6 +1,7 @@
 //! The call grammar: `name({ key: value, … })` with JavaScript-like values and heredocs.
 
-use serde_json::{Number, Value};
+use harn_value::Data as Value;
+use serde_json::Number;
 
 use crate::json::Object;
 
@@ -361,7 +362,7 @@ pub(super) fn is_name_char(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(text: &str) -> Result<Value, String> {
         let open = text.find('(').unwrap();

@@ -1,6 +1,6 @@
 //! A reply in tagged form: calls, prose, final answer, done marker.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::quoted::{Quote, quote_at, whole_fence};
 use super::scan::{Found, MAX_ERRORS, bare_calls, known_name_at, line_calls};
@@ -307,7 +307,7 @@ fn skip_tag(rest: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn read(text: &str) -> TaggedReply {
         parse_reply(text, &["read".to_string(), "write".to_string()])

@@ -1,6 +1,6 @@
 //! Finding bare calls in free text.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::grammar::{ParsedCall, is_name_char, is_name_start, parse_call};
 use crate::json::str_at;
@@ -157,7 +157,7 @@ fn json_calls(text: &str, tools: &[String]) -> Vec<ParsedCall> {
         let arguments = match function.get("arguments") {
             Some(Value::String(text)) => parse_arguments(text),
             Some(other) => other.clone(),
-            None => serde_json::json!({}),
+            None => harn_value::json!({}),
         };
         Some(ParsedCall { name: name.to_string(), arguments, end: text.len() })
     };
@@ -171,7 +171,7 @@ fn json_calls(text: &str, tools: &[String]) -> Vec<ParsedCall> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn tools() -> Vec<String> {
         ["read", "mcp.list"].map(String::from).to_vec()

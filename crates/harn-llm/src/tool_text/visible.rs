@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use harn_value::Data as Value;
 use regex::Regex;
-use serde_json::Value;
 
 use crate::frame::is_end_mark;
 

@@ -1,7 +1,7 @@
 //! The searchable text of deferred tools, and the two searches the runtime does itself.
 
+use harn_value::{Data as Value, json};
 use regex::RegexBuilder;
-use serde_json::{Value, json};
 
 use super::bm25::{Corpus, tokens};
 use crate::json::str_at;

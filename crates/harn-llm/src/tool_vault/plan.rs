@@ -1,6 +1,6 @@
 //! Who searches, and which tools travel with the request.
 
-use serde_json::json;
+use harn_value::json;
 
 use crate::capabilities::{Capabilities, model_version};
 use crate::config::Dialect;
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::capabilities::CapabilityMatrix;
     use crate::options::CallOptions;
-    use serde_json::Value;
+    use harn_value::Data as Value;
 
     fn run(provider: &str, model: &str, search: Value, tools: Value) -> Result<SearchPlan, String> {
         let caps = CapabilityMatrix::shipped().lookup(provider, model);

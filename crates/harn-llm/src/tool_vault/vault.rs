@@ -1,6 +1,6 @@
 //! Promotion of found tools within a budget, for loops.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::index::{Hits, ToolIndex};
 use crate::estimate::estimate_tokens;

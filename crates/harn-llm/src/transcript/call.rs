@@ -1,6 +1,6 @@
 //! The transcript of a finished call: what was sent, what was answered, and what went on behind.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Ids, event, extra_events, message_events};
 use crate::json::Object;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Ids, add_asset, event, is_transcript, with_messages};
 use crate::estimate::estimate_tokens;

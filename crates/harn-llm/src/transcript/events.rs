@@ -1,6 +1,6 @@
 //! Events of a transcript: one per message, in a form that can be shown without knowing message shapes.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::Ids;
 use crate::json::{list_at, str_at};
@@ -44,8 +44,10 @@ pub fn message_event(message: &Value, ids: &Ids<'_>) -> Value {
     };
     let texts: Vec<String> = blocks.iter().filter_map(block_text).filter(|t| !t.is_empty()).collect();
     let kind = if role == "tool_result" { "tool_result" } else { "message" };
-    json!({"id": ids(), "kind": kind, "role": role, "visibility": visibility, "text": texts.join(" "),
-           "blocks": blocks})
+    let text = texts.join(" ");
+    let mut out = json!({"id": ids(), "kind": kind, "role": role, "visibility": visibility, "text": text});
+    out["blocks"] = blocks.into();
+    out
 }
 
 fn blocks_of(message: &Value, default: &str) -> Vec<Value> {

@@ -1,6 +1,6 @@
 //! Forking, archiving, abandoning, resuming and resetting transcripts.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Ids, empty, event, is_transcript, with_messages};
 use crate::json::present;

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use harn_value::{Data as Value, json};
 use regex::Regex;
-use serde_json::{Value, json};
 
 use super::{Ids, empty, events::shown, is_transcript, with_messages};
 use crate::json::{list_at, str_at};

@@ -21,7 +21,7 @@ pub use messages::{
     render_full, render_visible, stats,
 };
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::json::{list_at, str_at};
 

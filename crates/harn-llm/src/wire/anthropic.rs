@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::items::{Units, items, turn_blocks, turn_role, turns};
 use super::node::Node;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use harn_system::Payload;
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::json::Object;
 
@@ -104,7 +104,7 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use harn_value::json;
 
     fn body(fields: Value) -> Body {
         Body::new(fields.as_object().cloned().unwrap_or_default())

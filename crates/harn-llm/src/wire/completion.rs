@@ -2,7 +2,7 @@
 //!
 //! The text in front of the gap is the first message of the request, the text behind it the second.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::node::Node;
 use super::{Body, WireRequest, error_member, merge_overrides, usage_of, wrong_shape};

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::items::{Units, items, turn_blocks, turn_role};
 use super::node::Node;

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::written::{Key, Written};
 use crate::conversation::Conversation;
@@ -134,8 +134,8 @@ pub(super) fn turns<T>(conversation: &Conversation, mut each: impl FnMut(&[Rc<Me
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_value::json;
     use proptest::prelude::*;
-    use serde_json::json;
     use std::cell::Cell;
 
     fn written(conversation: &Conversation, units: Units, count: &Cell<usize>) -> Value {

@@ -16,7 +16,7 @@ pub(crate) mod style;
 pub mod think;
 pub(crate) mod written;
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 pub use self::body::Body;
 use self::node::Node;

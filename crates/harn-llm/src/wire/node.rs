@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use harn_value::Data as Value;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 /// A JSON value that borrows from its text.
 #[derive(Debug, Clone, PartialEq)]
@@ -203,8 +204,8 @@ pub(super) fn read_value<T>(read: impl Fn(&str, &Node<'_>) -> T, provider: &str,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use harn_value::json;
     use proptest::prelude::*;
-    use serde_json::json;
 
     #[test]
     fn only_strings_with_escapes_are_copied() {

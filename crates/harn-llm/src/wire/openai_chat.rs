@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::items::{Units, items};
 use super::node::Node;

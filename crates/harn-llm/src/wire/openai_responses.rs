@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::items::{Units, items};
 use super::node::Node;

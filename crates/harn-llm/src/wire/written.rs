@@ -1,7 +1,7 @@
 //! What a wire format has written of a conversation, which the conversation keeps.
 
 use bytes::Bytes;
-use serde_json::Value;
+use harn_value::Data as Value;
 
 /// Bytes of a piece that is shared with requests; what is behind the last one is copied into each.
 const PIECE: usize = 8 << 10;

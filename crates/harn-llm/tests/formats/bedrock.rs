@@ -1,6 +1,6 @@
 //! Amazon's Converse: signed, and never streamed.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::cases::{Case, Stop};
 use super::{Format, require, target};

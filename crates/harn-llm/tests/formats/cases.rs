@@ -1,6 +1,6 @@
 //! What is asked and answered, in no format's words.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq)]

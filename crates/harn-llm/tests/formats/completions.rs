@@ -1,16 +1,17 @@
 //! Text completion endpoints, which answer in one piece, and Ollama's rendered prompts.
 
 use harn_llm::runtime::Completion;
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::ENV;
 use crate::support::{Seen, Server, Step, local, ok_json, reply, runtime};
 
 #[track_caller]
 fn assert_schema(seen: &Seen, schema: &str) {
-    let schema: Value = serde_json::from_str(schema).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let broken: Vec<String> = validator.iter_errors(&seen.body).map(|e| e.to_string()).collect();
+    let body = seen.body.clone().into();
+    let broken: Vec<String> = validator.iter_errors(&body).map(|e| e.to_string()).collect();
     assert!(broken.is_empty(), "{broken:#?}\n{:#}", seen.body);
 }
 

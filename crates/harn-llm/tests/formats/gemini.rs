@@ -1,6 +1,6 @@
 //! Google's `generateContent`, on the public API and on Vertex AI.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::cases::{Case, Stop};
 use super::{Format, require, sse, target, tokens};

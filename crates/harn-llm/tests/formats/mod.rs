@@ -18,7 +18,7 @@ mod statuses;
 use harn_llm::response::ResponseBuilder;
 use harn_llm::wire::ReplyReader;
 use harn_llm::{Call, LlmRuntime, Request, Response};
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use crate::support::{Seen, Server, Step, local, ok_json, runtime};
 use cases::{Case, cases};
@@ -92,10 +92,11 @@ fn call(format: &dyn Format, case: &Case, url: &str, stream: bool) -> Option<Cal
 }
 
 fn assert_rules(format: &dyn Format, seen: &Seen, streamed: bool, what: &str) {
-    let schema: Value = serde_json::from_str(format.schema()).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(format.schema()).unwrap();
+    let body = seen.body.clone().into();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut broken: Vec<String> =
-        validator.iter_errors(&seen.body).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        validator.iter_errors(&body).map(|e| format!("{}: {e}", e.instance_path())).collect();
     broken.extend(format.rules(seen, streamed));
     if seen.header("content-type") != Some("application/json") {
         broken.push("the content type is not JSON".into());

@@ -1,6 +1,6 @@
 //! Ollama's own protocol: newline-delimited JSON, always streamed.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::cases::{Case, Stop};
 use super::{Format, require, target, tokens};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::cases::{Case, Stop};
 use super::{Format, halves, require, sse, target, tokens};
@@ -152,7 +152,7 @@ impl Format for OpenAi {
         };
         let mut events = vec![chunk(json!({"role": "assistant", "content": "", "refusal": null}), None)];
         for piece in tokens(r.thinking) {
-            events.push(chunk(json!({self.reasoning_key(): piece}), None));
+            events.push(chunk(json!({(self.reasoning_key()): piece}), None));
         }
         let key = if r.stop == Stop::Refusal { "refusal" } else { "content" };
         events.extend(tokens(r.text).into_iter().map(|piece| chunk(json!({key: piece}), None)));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use harn_llm::runtime::StreamItem;
 use harn_llm::transcript;
-use serde_json::json;
+use harn_value::json;
 
 use super::cases::Stop;
 use super::*;

@@ -1,6 +1,6 @@
 //! OpenAI Responses.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::cases::{Case, Stop};
 use super::{Format, halves, require, sse, target, tokens};

@@ -1,6 +1,6 @@
 //! Every error status of every provider, with the body that it sends.
 
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::ENV;
 use crate::support::{Server, ask_with, llm_error, local, reply, runtime};

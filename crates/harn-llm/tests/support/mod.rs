@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use harn_llm::embedder::LocalFuture;
 use harn_llm::{Call, CallError, Embedder, LlmError, LlmRuntime, StdEmbedder};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

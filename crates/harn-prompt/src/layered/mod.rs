@@ -5,14 +5,14 @@ mod tools;
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 use sha2::{Digest, Sha256};
 
 pub use augment::augment_prompt_tools;
 pub use tools::{ToolRow, tool_rows, tools_table};
 
-use crate::json::pretty_sorted;
-use crate::value::{as_dict, as_foreign, object, type_name};
+use crate::value::object;
+use harn_value::json::pretty_data;
 
 /// The layers in their order: key, heading, and what the layer accepts.
 const LAYERS: [(&str, &str, Kind); 8] = [
@@ -53,7 +53,7 @@ impl LayeredPrompt {
     /// Recognises the dict form `{text, cache_key}`; the key is computed anew.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
-        let dict = as_dict(value)?;
+        let dict = value.as_object()?;
         let text = dict.get("text")?.as_str()?;
         dict.get("cache_key")?.as_str()?;
         Some(Self::of(text.to_owned()))
@@ -118,8 +118,8 @@ pub enum LayeredError {
 /// # Errors
 /// When a key is unknown, the identity is missing, or a layer has a wrong type.
 pub fn layered_prompt(layers: &Value) -> Result<LayeredPrompt, LayeredError> {
-    let Some(layers) = as_dict(layers) else {
-        return Err(LayeredError::NotADict(type_name(layers).to_owned()));
+    let Some(layers) = layers.as_object() else {
+        return Err(LayeredError::NotADict(layers.type_name().to_owned()));
     };
     if let Some(key) = layers.keys().find(|key| LAYERS.iter().all(|(known, ..)| known != key)) {
         return Err(LayeredError::UnknownKey(key.clone()));
@@ -180,12 +180,12 @@ fn structured(key: &'static str, value: &Value) -> Result<String, LayeredError> 
         return Ok(text.trim().to_owned());
     }
     check_json(key, value)?;
-    Ok(format!("```json\n{}\n```", pretty_sorted(value)))
+    Ok(format!("```json\n{}\n```", pretty_data(value)))
 }
 
-/// Refuses what has no JSON form; only values that came as [`crate::value::foreign`] have none.
+/// Refuses what has no JSON form; only opaque values have none.
 fn check_json(key: &'static str, value: &Value) -> Result<(), LayeredError> {
-    if let Some(foreign) = as_foreign(value) {
+    if let Some(foreign) = value.as_opaque() {
         return Err(match foreign.type_name {
             "float" => LayeredError::NonFinite(key),
             other => LayeredError::Unsupported { key, got: other.to_owned() },
@@ -200,10 +200,9 @@ fn check_json(key: &'static str, value: &Value) -> Result<(), LayeredError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
-    use crate::value::foreign;
 
     fn text(layers: Value) -> String {
         layered_prompt(&layers).unwrap().text
@@ -319,11 +318,11 @@ mod tests {
                 error(layers.into())
             };
             assert_eq!(
-                with(foreign("set", "set(1)")),
+                with(Value::opaque("set", "set(1)")),
                 format!("layered_prompt: {key} contains an unsupported value of type set")
             );
             assert_eq!(
-                with(foreign("float", "NaN")),
+                with(Value::opaque("float", "NaN")),
                 format!("layered_prompt: {key} contains a non-finite float")
             );
         }

@@ -1,9 +1,9 @@
 //! The tools table of a layered prompt.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::LayeredError;
-use crate::value::{as_dict, display, present};
+use crate::value::present;
 
 /// The first line of the table.
 pub(super) const HEADER: &str = "| Tool | Description | Approval |";
@@ -28,7 +28,7 @@ pub struct ToolRow {
 pub fn tool_rows(tools: &Value) -> Result<Vec<ToolRow>, LayeredError> {
     match tools {
         Value::Array(items) => items.iter().map(row).collect(),
-        other => match as_dict(other).filter(|dict| dict.get("_type") == Some(&"tool_registry".into())) {
+        other => match other.as_object().filter(|dict| dict.get("_type") == Some(&"tool_registry".into())) {
             Some(registry) => registry_rows(registry),
             None => Err(LayeredError::ToolsType),
         },
@@ -39,7 +39,7 @@ fn row(item: &Value) -> Result<ToolRow, LayeredError> {
     match item {
         Value::String(name) => Ok(ToolRow { name: name.clone(), ..ToolRow::default() }),
         other => {
-            let dict = as_dict(other).ok_or(LayeredError::ToolsType)?;
+            let dict = other.as_object().ok_or(LayeredError::ToolsType)?;
             Ok(ToolRow { approval: approval(dict.get("approval"))?, ..entry_row(dict)? })
         }
     }
@@ -48,12 +48,12 @@ fn row(item: &Value) -> Result<ToolRow, LayeredError> {
 /// Rows of a registry show no approval: whether a call needs one is decided by policies, not by the tool.
 fn registry_rows(registry: &Map<String, Value>) -> Result<Vec<ToolRow>, LayeredError> {
     let entries = registry.get("tools").and_then(Value::as_array).ok_or(LayeredError::ToolsType)?;
-    entries.iter().map(|entry| entry_row(as_dict(entry).ok_or(LayeredError::ToolsType)?)).collect()
+    entries.iter().map(|entry| entry_row(entry.as_object().ok_or(LayeredError::ToolsType)?)).collect()
 }
 
 fn entry_row(dict: &Map<String, Value>) -> Result<ToolRow, LayeredError> {
     let name = dict.get("name").and_then(Value::as_str).ok_or(LayeredError::ToolsType)?;
-    let description = present(dict, "description").map(display).unwrap_or_default();
+    let description = present(dict, "description").map(Value::printed).unwrap_or_default();
     Ok(ToolRow { name: name.to_owned(), description, approval: String::new() })
 }
 
@@ -62,7 +62,7 @@ fn approval(value: Option<&Value>) -> Result<String, LayeredError> {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(kind)) => Ok(kind.clone()),
         Some(other) => {
-            let kind = as_dict(other).and_then(|dict| dict.get("kind")?.as_str());
+            let kind = other.as_object().and_then(|dict| dict.get("kind")?.as_str());
             kind.map(str::to_owned).ok_or(LayeredError::Approval)
         }
     }
@@ -126,7 +126,7 @@ pub(super) fn parse_row(line: &str) -> Option<ToolRow> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

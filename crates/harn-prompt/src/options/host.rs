@@ -1,10 +1,10 @@
 //! The six host options (rows 1–6): strings, lists, nested lists and dicts become fragments.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::OptionError;
 use crate::fragment::{Bucket, Fragment};
-use crate::value::{as_dict, display, present, type_name};
+use crate::value::present;
 
 /// The host options in declaration order, each with its bucket.
 pub const HOST_OPTIONS: [(&str, Bucket); 6] = [
@@ -46,9 +46,9 @@ fn expand(path: &str, bucket: Bucket, value: &Value, list: &mut Vec<Fragment>) -
             .iter()
             .enumerate()
             .try_for_each(|(i, item)| expand(&format!("{path}[{i}]"), bucket, item, list)),
-        _ => match as_dict(value) {
+        _ => match value.as_object() {
             Some(dict) => expand_dict(path, bucket, dict, list),
-            None => Err(OptionError::HostType { option: path.to_owned(), got: type_name(value).to_owned() }),
+            None => Err(OptionError::HostType { option: path.to_owned(), got: value.type_name().to_owned() }),
         },
     }
 }
@@ -63,7 +63,7 @@ fn expand_dict(
         return Ok(());
     }
     let bucket = position(path, bucket, dict.get("position"))?;
-    let title = ["label", "title", "name"].iter().find_map(|key| present(dict, key)).map(display);
+    let title = ["label", "title", "name"].iter().find_map(|key| present(dict, key)).map(Value::printed);
     let title = title.as_deref().map(str::trim).filter(|title| !title.is_empty());
     if let Some(parts) = dict.get("parts").filter(|p| !p.is_null()) {
         let from = list.len();
@@ -77,7 +77,7 @@ fn expand_dict(
     }
     let keys = ["content", "text", "prompt"];
     let content = match keys.iter().find_map(|key| present(dict, key)) {
-        Some(content) => display(content),
+        Some(content) => content.printed(),
         // A key with nil is a part that has nothing to say today; no key at all is a mistake.
         None if keys.iter().chain(["parts"].iter()).any(|key| dict.contains_key(*key)) => String::new(),
         None => return Err(OptionError::NoText { option: path.to_owned() }),
@@ -105,7 +105,7 @@ fn position(path: &str, inherited: Bucket, value: Option<&Value>) -> Result<Buck
             _ => Err(OptionError::Position { option: path.to_owned(), got: word.clone() }),
         },
         Some(other) => {
-            Err(OptionError::PositionType { option: path.to_owned(), got: type_name(other).to_owned() })
+            Err(OptionError::PositionType { option: path.to_owned(), got: other.type_name().to_owned() })
         }
     }
 }
@@ -117,10 +117,9 @@ fn part(path: &str, bucket: Bucket, body: String) -> Fragment {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
-    use crate::value::foreign;
 
     fn parts(value: Value) -> Result<Vec<(String, String, &'static str)>, String> {
         let mut list = Vec::new();
@@ -232,7 +231,7 @@ mod tests {
             "o: expected a string, dict, list, nil, or false; got float"
         );
         assert_eq!(
-            parts(foreign("closure", "<fn()>")).unwrap_err(),
+            parts(Value::opaque("closure", "<fn()>")).unwrap_err(),
             "o: expected a string, dict, list, nil, or false; got closure"
         );
         assert_eq!(

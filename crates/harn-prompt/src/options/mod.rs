@@ -15,7 +15,7 @@ pub mod tools;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 pub use host::HOST_OPTIONS;
 pub use primary::context_profile;
@@ -23,7 +23,7 @@ pub use tools::{active_caps, active_tools, tool_guidance};
 
 use crate::fragment::{Bucket, Fragment};
 use crate::reduce::{Assembly, reduce};
-use crate::value::{as_dict, present, text};
+use crate::value::{present, text};
 
 /// An option that cannot become a fragment. The display form is what a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -188,12 +188,12 @@ pub fn assemble(
 /// contains it already.
 #[must_use]
 pub fn transcript_summary(options: &Map<String, Value>) -> Option<String> {
-    let transcript = as_dict(options.get("transcript")?)?;
+    let transcript = options.get("transcript")?.as_object()?;
     let summary = text(transcript, "summary")?;
     let lists = [transcript.get("messages"), options.get("messages")];
     let messages = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
     let told =
-        messages.filter_map(|m| as_dict(m)?.get("content")).any(|content| contains_text(content, summary));
+        messages.filter_map(|m| m.as_object()?.get("content")).any(|content| contains_text(content, summary));
     (!told).then(|| summary.to_owned())
 }
 
@@ -208,7 +208,7 @@ fn contains_text(content: &Value, needle: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

@@ -1,10 +1,10 @@
 //! The primary block: `_system_fragments` (row 7a), or `system` and the context profile (rows 7b and 8).
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::OptionError;
 use crate::fragment::{Bucket, Fragment};
-use crate::value::{as_dict, display, present, text, type_name};
+use crate::value::{present, text};
 
 /// Appends the entries of `_system_fragments`. Returns false when the option is no list, so that rows 7b and 8 apply.
 pub(crate) fn decomposed(
@@ -15,13 +15,13 @@ pub(crate) fn decomposed(
         return Ok(false);
     };
     for (index, entry) in entries.iter().enumerate() {
-        let Some(dict) = as_dict(entry) else { continue };
+        let Some(dict) = entry.as_object() else { continue };
         let Some(body) = present(dict, "body") else { continue };
         let id = text(dict, "id").map_or_else(|| format!("primary[{index}]"), str::to_owned);
         let bucket = bucket(index, dict.get("bucket"))?;
         let place = format!("_system_fragments[{index}]");
         let source = text(dict, "source").unwrap_or("primary");
-        list.push(gated(id, source, display(body), dict, &place)?.in_bucket(bucket));
+        list.push(gated(id, source, body.printed(), dict, &place)?.in_bucket(bucket));
     }
     Ok(true)
 }
@@ -29,7 +29,7 @@ pub(crate) fn decomposed(
 fn bucket(index: usize, value: Option<&Value>) -> Result<Bucket, OptionError> {
     let word = match value {
         None | Some(Value::Null) => return Ok(Bucket::Before),
-        Some(value) => display(value),
+        Some(value) => value.printed(),
     };
     match word.trim().to_lowercase().as_str() {
         "" | "before" => Ok(Bucket::Before),
@@ -45,11 +45,11 @@ pub(super) fn system(options: &Map<String, Value>, argument: Option<&Value>) -> 
     Some(Fragment::new("primary", "primary", body))
 }
 
-/// Returns the text of a `system` value: nil, false and blank are none, anything else its display form.
+/// Returns the text of a `system` value: nil, false and blank are none, anything else its Value::printed form.
 pub(crate) fn system_text(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
-        other => Some(display(other)).filter(|body| !body.trim().is_empty()),
+        other => Some(other.printed()).filter(|body| !body.trim().is_empty()),
     }
 }
 
@@ -68,7 +68,7 @@ pub fn context_profile(options: &Map<String, Value>) -> Option<&Map<String, Valu
     ["context_profile", "project_context_profile"]
         .iter()
         .find_map(|key| present(options, key))
-        .and_then(as_dict)
+        .and_then(Value::as_object)
 }
 
 /// Returns the fragments of the context profile.
@@ -82,7 +82,7 @@ pub(crate) fn profile_fragments(
     let entries = context_profile(options).and_then(|p| p.get("prompt_fragments")).and_then(Value::as_array);
     let mut list = Vec::new();
     for (index, entry) in entries.into_iter().flatten().enumerate() {
-        let Some(dict) = as_dict(entry) else { continue };
+        let Some(dict) = entry.as_object() else { continue };
         let Some(body) = present(dict, "body").or_else(|| present(dict, "content")) else { continue };
         let default = || match ids {
             ProfileIds::Indexed => format!("profile[{index}]"),
@@ -90,7 +90,7 @@ pub(crate) fn profile_fragments(
         };
         let id = text(dict, "id").map_or_else(default, str::to_owned);
         let place = format!("context_profile.prompt_fragments[{index}]");
-        list.push(gated(id, text(dict, "source").unwrap_or("profile"), display(body), dict, &place)?);
+        list.push(gated(id, text(dict, "source").unwrap_or("profile"), body.printed(), dict, &place)?);
     }
     Ok(list)
 }
@@ -125,13 +125,13 @@ fn gated(
 
 /// A wrong value in an error: its type, and what it says when that is short.
 fn shown(value: &Value) -> String {
-    let (kind, text) = (type_name(value), display(value));
+    let (kind, text) = (value.type_name(), value.printed());
     if text.chars().count() > 40 { kind.to_owned() } else { format!("{kind} `{text}`") }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::options::{CallParts, assemble};

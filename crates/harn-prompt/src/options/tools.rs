@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::primary::context_profile;
 use crate::fragment::Fragment;
-use crate::value::{as_dict, flag, names, present};
+use crate::value::{flag, names, present};
 
 /// Returns the tool entries of a list or of a registry `{tools: [...]}`.
 #[must_use]
 pub fn entries(tools: &Value) -> &[Value] {
     let list = match tools {
         Value::Array(list) => Some(list),
-        other => as_dict(other).and_then(|registry| registry.get("tools")?.as_array()),
+        other => other.as_object().and_then(|registry| registry.get("tools")?.as_array()),
     };
     list.map_or(&[], Vec::as_slice)
 }
@@ -21,12 +21,12 @@ pub fn entries(tools: &Value) -> &[Value] {
 /// Returns the name of a tool entry; an entry without one does not count as a tool.
 #[must_use]
 pub fn entry_name(entry: &Value) -> Option<&str> {
-    as_dict(entry)?.get("name")?.as_str().filter(|name| !name.trim().is_empty())
+    entry.as_object()?.get("name")?.as_str().filter(|name| !name.trim().is_empty())
 }
 
 /// Iterates over the named tool dicts among tool entries.
 fn named(tools: &[Value]) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
-    tools.iter().filter_map(|entry| Some((entry_name(entry)?, as_dict(entry)?)))
+    tools.iter().filter_map(|entry| Some((entry_name(entry)?, entry.as_object()?)))
 }
 
 /// The tool entries of the options.
@@ -40,7 +40,7 @@ pub(crate) fn given(options: &Map<String, Value>) -> &[Value] {
 /// up, and it is offered like the others.
 #[must_use]
 pub fn active_tools(options: &Map<String, Value>) -> BTreeSet<String> {
-    let dict = |key| options.get(key).and_then(as_dict);
+    let dict = |key| options.get(key).and_then(Value::as_object);
     let list =
         |dict: Option<&Map<String, Value>>, key| dict.and_then(|d| d.get(key)).map(names).unwrap_or_default();
     let allowed = list(dict("policy"), "tools");
@@ -77,10 +77,9 @@ pub fn tool_guidance(tools: &[Value]) -> impl Iterator<Item = Fragment> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
-    use crate::value::foreign;
 
     fn tools_of(options: Value) -> Vec<String> {
         active_tools(options.as_object().unwrap()).into_iter().collect()
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn lists_and_registries_name_the_active_tools() {
-        let tools = json!([{"name": "b"}, {"name": "a", "handler": foreign("closure", "<fn(x)>")}, {"x": 1}, {"name": " "}, "s"]);
+        let tools = json!([{"name": "b"}, {"name": "a", "handler": Value::opaque("closure", "<fn(x)>")}, {"x": 1}, {"name": " "}, "s"]);
         assert_eq!(tools_of(json!({"tools": tools})), ["a", "b"]);
         assert_eq!(tools_of(json!({"tools": {"_type": "tool_registry", "tools": tools}})), ["a", "b"]);
         assert!(tools_of(json!({"tools": 5})).is_empty());

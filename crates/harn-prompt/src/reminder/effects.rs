@@ -1,9 +1,9 @@
 //! Reminders that come back from elsewhere: from providers, hooks and the host.
 
-use serde_json::Value;
+use harn_value::Data as Value;
 
 use super::{Origin, Reminder, ReminderError, Source};
-use crate::value::{as_dict, present};
+use crate::value::present;
 
 /// Reads what a provider's `evaluate` returned: nil, a spec, `{reminder: spec}`, or a list of these. `fresh_id` gives the
 /// ids of reminders that name none, by their index.
@@ -33,8 +33,9 @@ pub fn hook_effects(
     result: &Value,
     fresh_id: &dyn Fn(usize) -> String,
 ) -> Result<(Vec<Reminder>, Value), ReminderError> {
-    let is_effect =
-        |value: &Value| as_dict(value).is_some_and(|d| d.contains_key("reminder") || d.contains_key("body"));
+    let is_effect = |value: &Value| {
+        value.as_object().is_some_and(|d| d.contains_key("reminder") || d.contains_key("body"))
+    };
     let (effects, rest): (Vec<&Value>, Value) = match result {
         Value::Array(items) if items.iter().any(is_effect) => {
             let rest = items.iter().rfind(|item| !is_effect(item)).cloned().unwrap_or_default();
@@ -63,7 +64,7 @@ fn read(
     match value {
         Value::Null => Ok(()),
         Value::Array(items) => items.iter().try_for_each(|item| read(producer, item, source, fresh_id, list)),
-        other => match as_dict(other).and_then(|dict| dict.get("reminder")) {
+        other => match other.as_object().and_then(|dict| dict.get("reminder")) {
             Some(inner) => read(producer, inner, source, fresh_id, list),
             None => {
                 let id = fresh_id(list.len());
@@ -98,7 +99,7 @@ pub fn host_reminder(payload: &Value, fresh_id: &str) -> Result<(Reminder, HostM
         field: field.to_owned(),
         expected,
     };
-    let mut fields = as_dict(payload).ok_or_else(|| wrong("payload", "an object"))?.clone();
+    let mut fields = payload.as_object().ok_or_else(|| wrong("payload", "an object"))?.clone();
     let mode = match present(&fields, "mode").map(Value::as_str) {
         None => HostMode::default(),
         Some(Some("interrupt_immediate")) => HostMode::InterruptImmediate,
@@ -115,7 +116,7 @@ pub fn host_reminder(payload: &Value, fresh_id: &str) -> Result<(Reminder, HostM
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

@@ -8,7 +8,7 @@ pub mod providers;
 pub mod slot;
 pub mod transcript;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 pub use effects::{HostMode, hook_effects, host_reminder, provider_reminders};
 pub use slot::{Placed, SlotCaps, place};
@@ -17,7 +17,7 @@ pub use transcript::{
     inject_reminder, mark_fired, pending, post_turn, reminder_event, transcript_of,
 };
 
-use crate::value::{as_dict, object, present};
+use crate::value::{object, present};
 
 /// A reminder that is refused. The display form is what a script catches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -245,7 +245,7 @@ impl Reminder {
         source: Source,
     ) -> Result<Self, ReminderError> {
         let reader = Reader { function, origin };
-        let map = as_dict(options).ok_or_else(|| reader.wrong("reminder", "a dict"))?;
+        let map = options.as_object().ok_or_else(|| reader.wrong("reminder", "a dict"))?;
         if let Some(key) = map.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(ReminderError::UnknownKey {
                 function: function.to_owned(),
@@ -286,7 +286,7 @@ impl Reminder {
     /// Reads a record as leniently as it can: what has a wrong shape gets its default. `None` without a body.
     #[must_use]
     pub fn from_record(record: &Value) -> Option<Self> {
-        let map = as_dict(record)?;
+        let map = record.as_object()?;
         let text = |key| crate::value::text(map, key).map(str::to_owned);
         let word = |key| map.get(key).and_then(Value::as_str).unwrap_or_default();
         Some(Self {
@@ -395,7 +395,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

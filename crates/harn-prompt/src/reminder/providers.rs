@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::{Propagate, Reminder, ReminderError, RoleHint, Source};
 use crate::prose::{Prose, ProseError, agent_asset};
-use crate::value::{as_dict, display, flag, present};
+use crate::value::{flag, present};
 
 /// Events that a provider may subscribe to.
 pub const EVENTS: [&str; 8] = [
@@ -189,7 +189,7 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
     let dict = match option {
         Value::Null | Value::Bool(true) => &none,
         Value::Bool(false) => return Ok(Selection::default()),
-        other => as_dict(other).ok_or_else(|| wrong("option", "a bool or a dict"))?,
+        other => other.as_object().ok_or_else(|| wrong("option", "a bool or a dict"))?,
     };
     if let Some(key) = dict.keys().find(|key| !["enabled", "providers", "config"].contains(&key.as_str())) {
         return Err(ReminderError::unknown_option("reminders", key));
@@ -206,7 +206,7 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
     };
     if let Some(list) = present(dict, "providers") {
         let list = list.as_array().ok_or_else(|| wrong("providers", "a list of provider ids"))?;
-        let list: Vec<String> = list.iter().map(display).collect();
+        let list: Vec<String> = list.iter().map(Value::printed).collect();
         list.iter().try_for_each(|id| check(id.trim_start_matches('-')))?;
         let kept: Vec<&String> = list.iter().filter(|id| !id.starts_with('-')).collect();
         let dropped = |id: &str| list.iter().any(|entry| entry.strip_prefix('-') == Some(id));
@@ -217,9 +217,9 @@ pub fn select(option: &Value, registered: &[String]) -> Result<Selection, Remind
     }
     let mut config = BTreeMap::new();
     if let Some(given) = present(dict, "config") {
-        for (id, settings) in as_dict(given).ok_or_else(|| wrong("config", "a dict of dicts"))? {
+        for (id, settings) in given.as_object().ok_or_else(|| wrong("config", "a dict of dicts"))? {
             check(id)?;
-            let settings = as_dict(settings).ok_or_else(|| wrong("config", "a dict of dicts"))?;
+            let settings = settings.as_object().ok_or_else(|| wrong("config", "a dict of dicts"))?;
             config.insert(id.clone(), settings.clone());
         }
     }
@@ -239,12 +239,12 @@ pub fn check_events(events: &[String]) -> Result<(), ReminderError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 
     fn prose(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError> {
-        Ok(format!("{} {}\n", name.rsplit('/').next().unwrap(), display(&bindings.clone().into())))
+        Ok(format!("{} {}\n", name.rsplit('/').next().unwrap(), Value::Object(bindings.clone()).printed()))
     }
 
     #[test]

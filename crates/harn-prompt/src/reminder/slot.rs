@@ -1,6 +1,6 @@
 //! The form of pending reminders at request time: a developer message, a block of the user message, or system text.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::{Reminder, RoleHint};
 use crate::fragment::Fragment;
@@ -102,7 +102,7 @@ fn prepend_blocks(message: &mut Value, blocks: Vec<Value>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::reminder::Authority;

@@ -1,9 +1,9 @@
 //! The life of reminders in a transcript. All functions are pure: they return a new transcript.
 
-use serde_json::{Map, Value};
+use harn_value::{Data as Value, data::Map};
 
 use super::{Origin, Propagate, Reminder, ReminderError, Source};
-use crate::value::{as_dict, flag, object, present, text};
+use crate::value::{flag, object, present, text};
 
 /// The kind of a reminder's event.
 pub const EVENT_KIND: &str = "system_reminder";
@@ -79,7 +79,7 @@ pub fn audit_event(reminder: &Reminder) -> Value {
 
 /// Reads the reminder of an event; `None` for other events and for those of the record only.
 fn of_event(event: &Value) -> Option<Reminder> {
-    let map = as_dict(event)?;
+    let map = event.as_object()?;
     if map.get("kind").and_then(Value::as_str) != Some(EVENT_KIND) || flag(map, "audit_only") {
         return None;
     }
@@ -106,7 +106,7 @@ pub fn transcript_of(reminders: &[Reminder]) -> Value {
 /// Returns the pending reminders of a transcript, oldest first.
 #[must_use]
 pub fn pending(transcript: &Value) -> Vec<Reminder> {
-    let events = as_dict(transcript).and_then(|t| t.get("events")?.as_array());
+    let events = transcript.as_object().and_then(|t| t.get("events")?.as_array());
     events.into_iter().flatten().filter_map(of_event).collect()
 }
 
@@ -177,7 +177,7 @@ pub fn inject(transcript: &Value, reminder: &Reminder) -> Injected {
 }
 
 fn check_transcript(function: &'static str, transcript: &Value) -> Result<(), ReminderError> {
-    match as_dict(transcript).filter(|t| t.get("_type") == Some(&"transcript".into())) {
+    match transcript.as_object().filter(|t| t.get("_type") == Some(&"transcript".into())) {
         Some(_) => Ok(()),
         None => Err(ReminderError::NotATranscript(function)),
     }
@@ -225,7 +225,7 @@ pub fn clear_reminders(transcript: &Value, selector: &Value) -> Result<Cleared, 
 /// When a selector is unknown or no string, or there is none.
 pub fn clear(function: &str, transcript: &Value, selector: &Value) -> Result<Cleared, ReminderError> {
     let wrong = |field: &str, expected| ReminderError::option(function, field, expected);
-    let map = as_dict(selector).ok_or_else(|| wrong("selector", "a dict"))?;
+    let map = selector.as_object().ok_or_else(|| wrong("selector", "a dict"))?;
     let mut selectors = Vec::new();
     for (key, value) in map {
         if !["id", "tag", "dedupe_key"].contains(&key.as_str()) {
@@ -343,7 +343,7 @@ pub fn inherited(reminders: &[Reminder], agent_id: &str) -> Vec<Reminder> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
 

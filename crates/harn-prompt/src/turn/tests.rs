@@ -1,6 +1,6 @@
 //! The order, ids, gates and texts of a turn's primary block.
 
-use serde_json::json;
+use harn_value::json;
 
 use super::*;
 use crate::options::{CallParts, assemble};
@@ -10,11 +10,11 @@ fn shown(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError
     let stem = name.strip_prefix("std/agent/prompts/").and_then(|n| n.strip_suffix(".harn.prompt")).unwrap();
     Ok(match stem {
         "loop_until_done_system" => {
-            let keys: Vec<_> = bindings.iter().map(|(k, v)| format!("{k}={}", display(v))).collect();
+            let keys: Vec<_> = bindings.iter().map(|(k, v)| format!("{k}={}", v.printed())).collect();
             format!("<{stem} {}>", keys.join(" "))
         }
         "tool_contract_text" => {
-            let part = |key: &str| bindings.get(key).map(display).unwrap_or_default();
+            let part = |key: &str| bindings.get(key).map(Value::printed).unwrap_or_default();
             let keys = [
                 "text_response_protocol",
                 "action_text_contract",
@@ -27,7 +27,7 @@ fn shown(name: &str, bindings: &Map<String, Value>) -> Result<String, ProseError
             format!("<{stem} {}>\n", keys.map(part).join("|"))
         }
         "tool_contract_deferred_tools" => {
-            format!("<{stem} {} {}>", display(&bindings["search_tool"]), display(&bindings["tools"]))
+            format!("<{stem} {} {}>", bindings["search_tool"].printed(), bindings["tools"].printed())
         }
         _ => format!("<{stem}>\n"),
     })

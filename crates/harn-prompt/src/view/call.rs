@@ -54,12 +54,12 @@ fn shared(number: usize, difference: &Difference<'_>, assembly: &Assembly) -> St
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::explain::explain;
 
-    fn assembly(options: serde_json::Value) -> Assembly {
+    fn assembly(options: harn_value::Data) -> Assembly {
         explain(&options).unwrap().assembly
     }
 

@@ -130,12 +130,12 @@ fn prefix_note(assembly: &Assembly, style: Style) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use harn_value::json;
 
     use super::*;
     use crate::explain::explain;
 
-    fn shown(options: &serde_json::Value, style: Style) -> String {
+    fn shown(options: &harn_value::Data, style: Style) -> String {
         explanation(&explain(options).unwrap(), style)
     }
 

@@ -4,9 +4,9 @@ use harn_agent::assemble::Assembly;
 use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
 use harn_stdlib::timestamp_now;
 use harn_syntax::signature;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result, builtins};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::llm_embedder::new_id;
@@ -370,7 +370,7 @@ fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Jso
         Json::Null => Map::new(),
         Json::Object(map) => map,
         other => {
-            let word = harn_prompt::value::type_name(&other).to_owned();
+            let word = other.type_name().to_owned();
             return Err(thrown(format!("{function}: extra must be a dict, got {word}")));
         }
     };

@@ -2,8 +2,8 @@
 
 use harn_agent::command::scan_output;
 use harn_value::Value;
+use harn_value::json;
 use harn_vm::builtins;
-use serde_json::json;
 
 use crate::command_policy::{CommandPolicies, CommandPolicy, scan};
 use crate::convert::{from_json, thrown, to_json};
@@ -74,7 +74,7 @@ builtins! {
         let context = to_json(&context);
         let result = context.get("result").unwrap_or(&context);
         let output: Vec<String> =
-            ["stdout", "stderr"].iter().map(|key| harn_prompt::value::display(&result[*key])).collect();
+            ["stdout", "stderr"].iter().map(|key| result[*key].printed()).collect();
         let labels = scan_output(&output.join("\n"));
         let (action, confidence) = if labels.is_empty() { ("allow", 0.5) } else { ("mark_unsafe", 0.8) };
         let rationale = match labels.is_empty() {

@@ -2,9 +2,9 @@
 
 use harn_agent::workflow::{Graph, Moment, validate};
 use harn_stdlib::timestamp_now;
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::Value as Json;
 
 use crate::convert::{OrThrow, from_json, text, thrown, to_json};
 use crate::kept::Kept;

@@ -7,11 +7,11 @@ use harn_agent::harness::{
     self as pure, AgentSpec, HarnessError, PlanSpec, ReferenceSpec, Role, RuntimeSpec, ToolSpec,
     ToolkitDescriptions, ToolkitSpec, named_config,
 };
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Ref, StructType, StructValue, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Result, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, text, to_json};
 use crate::llm_embedder::prompts_of;

@@ -1,9 +1,9 @@
 //! People in the loop.
 
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::hitl::{Asked, Filter, Kind, Pending, Request, Response, names, options, time_limit};

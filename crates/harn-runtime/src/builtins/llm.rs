@@ -2,13 +2,13 @@
 
 use harn_llm::runtime::{Completion, StreamItem};
 use harn_llm::{Call, CallError};
+use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Text, kind};
 use harn_vm::channel::{Channel, Sender};
 use harn_vm::closure::Partial;
 use harn_vm::signature::Kinds;
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::{Map, Value as Json};
 
 use crate::convert::{entry, from_json, text, thrown, to_json};
 use crate::live;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use harn_stdlib::timestamp_now;
+use harn_value::{Data as Json, json};
 use harn_value::{Value, View};
 use harn_vm::closure::Closure;
 use harn_vm::{Builtin, Cx, Error, Result, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;

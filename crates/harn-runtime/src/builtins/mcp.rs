@@ -2,10 +2,10 @@
 
 use harn_agent::mcp::Server;
 use harn_system::Uncertain;
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::Maybe;
 use harn_vm::{Error, Result, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, text, thrown, to_json};
 use crate::mcp::Client;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use harn_agent::profile::{Entry, FolderReader, collect, fingerprint};
 use harn_system::SystemExt;
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::Value as Json;
 
 use crate::convert::{OrThrow, from_json, options, to_json};
 use crate::llm_embedder::prompts_of;
@@ -199,14 +199,14 @@ async fn recitation(cx: &Cx, options: &Value, session: &Json, iteration: &Value)
     if given.is_nil() || shown == Json::Bool(false) {
         return Ok(None);
     }
-    if harn_prompt::value::as_foreign(&shown).is_none() {
-        return Ok(Some(harn_prompt::value::display(&shown)));
+    if shown.as_opaque().is_none() {
+        return Ok(Some(shown.printed()));
     }
     let messages = session.get("messages").cloned().unwrap_or_else(|| Json::Array(Vec::new()));
     let calls =
         messages.as_array().into_iter().flatten().filter_map(|m| m["tool_calls"].as_array()).flatten();
     let used: Vec<&str> = calls.filter_map(|call| call["name"].as_str()).collect();
-    let context = serde_json::json!({
+    let context = harn_value::json!({
         "iteration": iteration.as_int().unwrap_or(0), "tools_used": used, "messages": messages,
     });
     Ok(crate::convert::text(&cx.call(&given, [from_json(&context)]).await?))

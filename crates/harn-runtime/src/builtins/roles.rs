@@ -1,9 +1,9 @@
 //! The runtime of agents with roles, and the hidden builtins behind the functions of its handle.
 
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Result, builtins};
-use serde_json::Value as Json;
 
 use crate::builtins::program_record;
 use crate::convert::{from_json, thrown};

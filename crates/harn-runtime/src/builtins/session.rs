@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use harn_llm::Conversation;
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;

@@ -2,11 +2,11 @@
 
 use harn_agent::loop_skill::{LoopSkills, REQUIRE_SIGNED};
 use harn_agent::skills;
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, text, thrown};
 use crate::session::Sessions;
@@ -187,7 +187,7 @@ builtins! {
             let problem: Json = serde_json::from_str(&loaded.text).unwrap_or_default();
             return Err(thrown(match problem["error"].as_str() {
                 Some("skill_not_found") | None => format!("load_skill: skill '{name}' not found"),
-                Some(code) => format!("load_skill: {code}: {}", harn_prompt::value::display(&problem["message"])),
+                Some(code) => format!("load_skill: {code}: {}", problem["message"].printed()),
             }));
         }
         loaded.text

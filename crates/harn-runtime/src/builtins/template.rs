@@ -89,7 +89,7 @@ builtins! {
 
     /// Opens the context in which templates see `llm`.
     State fn push_context = "__push_llm_render_context"(cx, provider: Value as "any?", model: Value as "any?") -> "nil" {
-        let mut options = serde_json::Map::new();
+        let mut options = harn_value::data::Map::new();
         options.insert("provider".into(), provider.to_string().into());
         options.insert("model".into(), model.to_string().into());
         let context = crate::llm_embedder::runtime(cx).render_context(&options.into());

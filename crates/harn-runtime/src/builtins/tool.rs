@@ -7,11 +7,11 @@ use harn_agent::registry;
 use harn_agent::surface::Severity;
 use harn_agent::synthesis;
 use harn_prompt::Prose;
+use harn_value::{Data as Json, data::Map};
 use harn_value::{Dict, Value};
 use harn_vm::builtin::{Rest, Text};
 use harn_vm::closure::{Partial, is_callable};
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::{Map, Value as Json};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::driver::declared_parameters;
@@ -231,7 +231,7 @@ builtins! {
         }
         let found = harn_agent::surface::validate(&parts);
         let valid = found.iter().all(|finding| finding.severity != Severity::Error);
-        from_json(&serde_json::json!({"valid": valid, "diagnostics": found}))
+        from_json(&harn_value::json!({"valid": valid, "diagnostics": Json::of(&found)}))
     }
 
     /// Returns the number of tools.
@@ -311,7 +311,7 @@ builtins! {
         let rows: Vec<Json> = listed
             .into_iter()
             .map(|tool| {
-                serde_json::json!({"name": tool.name, "description": tool.description,
+                harn_value::json!({"name": tool.name, "description": tool.description,
                                    "parameters": tool.parameters, "returns": tool.returns})
             })
             .collect();

@@ -1,10 +1,10 @@
 //! Transcripts: conversations as immutable dicts.
 
 use harn_llm::transcript as pure;
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::builtin::Text;
 use harn_vm::{Cx, Error, Result, builtins};
-use serde_json::Value as Json;
 
 use crate::builtins::failed;
 use crate::convert::{OrThrow, from_json, to_json};

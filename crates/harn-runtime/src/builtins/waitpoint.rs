@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use harn_value::Value;
+use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Result, builtins};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{from_json, thrown, to_json};
 use crate::hitl::options;
@@ -134,7 +134,7 @@ fn data(function: &str, options: &Value, key: &str) -> Result<Json> {
 
 /// The type of the first part that is no data.
 fn foreign(value: &Json) -> Option<String> {
-    if let Some(foreign) = harn_prompt::value::as_foreign(value) {
+    if let Some(foreign) = value.as_opaque() {
         return Some(foreign.type_name.to_owned());
     }
     match value {

@@ -325,7 +325,7 @@ async fn in_background(cx: &Cx, task: String, options: &Value, sub: &SubAgent) -
         task,
         limits: limits.into(),
         config: stage::dict_of([("options", kept.into())]),
-        transcript: serde_json::Value::Null,
+        transcript: harn_value::Data::Null,
         artifacts: Vec::new(),
         session_id: Some(sub.session.id.clone()),
         parent_stage_id: None,

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use harn_agent::workflow::fixture as pure;
 use harn_stdlib::timestamp_now;
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Result, builtins};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, text, thrown, to_json};
 use crate::llm_embedder::new_id;

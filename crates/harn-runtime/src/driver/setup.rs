@@ -12,9 +12,9 @@ use harn_prompt::reminder::providers::Selection;
 use harn_stdlib::Doubts;
 use harn_system::Uncertain;
 use harn_value::Value;
+use harn_value::{Data as Json, data::Map};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Map, Value as Json};
 
 use crate::builtins::failed;
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};

@@ -10,11 +10,11 @@ use harn_agent::tool::Backend;
 use harn_agent::{AgentLoop, ToolReply, ToolRun, ToolStatus};
 use harn_stdlib::{Doubts, Later};
 use harn_system::{Refusal, SystemExt, Uncertain};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Ref, Value};
 use harn_vm::closure::Closure;
 use harn_vm::task_scope::TaskScope;
 use harn_vm::{Error, ErrorKind, Result, Vm};
-use serde_json::{Map, Value as Json, json};
 
 use super::{Driver, millis};
 use crate::builtins::result_text;

@@ -6,9 +6,9 @@
 mod offer;
 mod template;
 
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{ErrorKind, ExportedFunction, Instance, Result};
-use serde_json::{Map, Value as Json, json};
 
 pub(crate) use offer::Offers;
 
@@ -199,7 +199,7 @@ impl McpServer {
             Ok(value) => {
                 let mut answer = json!({"content": [{"type": "text", "text": shown(&value)}]});
                 if tool.shown.get("outputSchema").is_some() {
-                    match harn_value::json::to_serde(&value) {
+                    match harn_value::json::to_data(&value) {
                         Ok(data) if data.is_object() => answer["structuredContent"] = data,
                         _ => {
                             let kind = value.type_name();
@@ -311,7 +311,7 @@ impl McpServer {
 /// A result as text: data is JSON, which clients and models read everywhere.
 fn shown(value: &Value) -> String {
     let is_data = value.as_list().is_some() || value.to_dict().is_some();
-    match harn_value::json::to_serde(value) {
+    match harn_value::json::to_data(value) {
         Ok(data) if is_data => data.to_string(),
         _ => result_text(value),
     }

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use harn_agent::registry;
 use harn_value::Value;
+use harn_value::{Data as Json, data::Map, json};
 use harn_vm::Result;
 use harn_vm::closure::is_callable;
-use serde_json::{Map, Value as Json, json};
 
 use super::template::UriTemplate;
 use crate::convert::{entry, text, thrown};

@@ -9,8 +9,8 @@ use harn_agent::harness::Approval;
 use harn_agent::roles::approvals::AnswerError;
 use harn_agent::roles::{Decision, Outcome, content_id, event};
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::Result;
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry};
 use crate::llm_embedder::new_id;

@@ -9,10 +9,10 @@ use harn_agent::harness::{
 };
 use harn_agent::roles::{Facts, assemble};
 use harn_llm::config::Layer;
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Cx, Result};
-use serde_json::{Value as Json, json};
 
 use crate::builtins::{PREDICATE, descriptions, plain};
 use crate::convert::{OrThrow, entry, text, thrown, to_json};
@@ -330,7 +330,7 @@ fn collect(spec: &Value, bindings: &Value) -> Dict {
 fn overlay(cx: &Cx, spec: &RuntimeSpec) -> Result<(Option<Rc<harn_llm::LlmRuntime>>, BTreeSet<String>)> {
     let mut tables = toml::Table::new();
     for (name, settings) in spec.providers.iter().filter(|(_, settings)| !settings.is_empty()) {
-        let settings: serde_json::Map<String, Json> =
+        let settings: harn_value::data::Map<String, Json> =
             settings.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
         let table = toml::Value::try_from(&settings)
             .map_err(|why| thrown(format!("create_runtime: providers.{name}: {why}")))?;

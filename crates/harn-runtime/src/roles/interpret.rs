@@ -6,10 +6,10 @@ use harn_agent::harness::ChatProgram;
 use harn_agent::roles::event::{self, Usage, finish_reason};
 use harn_agent::roles::script::Script;
 use harn_llm::{Call, LlmRuntime};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Error, Result};
-use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::builtins::{failed, program_record};
@@ -61,7 +61,7 @@ async fn scripted(at: &At, turn: &Rc<Turn>, script: &Script) -> Result<()> {
         let call = tool(at, turn, Some(name))?;
         match at.cx.call(&call, [from_json(args), Value::str(&id)]).await {
             Ok(result) => {
-                let text = harn_prompt::json::compact_sorted(&to_json(&result));
+                let text = harn_value::json::stringify_data(&to_json(&result));
                 turn.emit(at, event::text(&text)).await?;
             }
             Err(error) if error.is_catchable() && !interrupted(at, turn) => report_bug(at.cx.vm(), &error),

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use harn_agent::harness::{ChatProgram, chat_program, parse_conversation};
 use harn_agent::roles::event::Usage;
+use harn_value::{Data as Json, json};
 use harn_vm::Result;
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, thrown};
 use crate::roles::closures::At;

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use harn_agent::roles::plan::{Executed, Plan, PlanError, Status};
 use harn_agent::roles::{Outcome, event};
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::closure::is_callable;
 use harn_vm::{Error, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
 use crate::roles::ask::{Question, ask, must_ask};

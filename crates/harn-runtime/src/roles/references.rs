@@ -4,9 +4,9 @@ use harn_agent::harness::ReferenceSpec;
 use harn_agent::roles::content_id;
 use harn_agent::roles::reference::{ReferenceError, Stored, check};
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::Result;
 use harn_vm::closure::is_callable;
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json};
 use crate::roles::closures::At;

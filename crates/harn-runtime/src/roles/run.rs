@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use harn_agent::roles::BoundAgent;
 use harn_agent::roles::event::Usage;
+use harn_value::{Data as Json, json};
 use harn_value::{Foreign, Value};
 use harn_vm::channel::Sender;
 use harn_vm::{Error, Result};
-use serde_json::{Value as Json, json};
 use tokio::sync::Mutex;
 
 use crate::convert::{entry, from_json, thrown};

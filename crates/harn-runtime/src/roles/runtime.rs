@@ -7,9 +7,9 @@ use std::rc::Rc;
 use harn_agent::harness::RuntimeSpec;
 use harn_agent::roles::{Approvals, BoundAgent};
 use harn_llm::LlmRuntime;
+use harn_value::{Data as Json, json};
 use harn_value::{Foreign, Value};
 use harn_vm::{Error, Result};
-use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 
 use crate::roles::shelf::Shelf;

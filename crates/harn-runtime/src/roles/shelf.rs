@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use harn_store::{Error as StoreError, Expect, Fence, SqliteStore, Store, Write};
 use harn_system::SystemExt;
+use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Cx, Error, Result};
-use serde_json::{Map, Value as Json, json};
 use tokio::sync::Mutex;
 
 use crate::convert::{entry, from_json, text, thrown, to_json};

@@ -7,10 +7,10 @@ use harn_agent::harness::Role;
 use harn_agent::roles::event::{self, Usage};
 use harn_system::SystemExt;
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::channel::{Channel, StreamValue};
 use harn_vm::iter::Iter;
 use harn_vm::{Error, Result};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{thrown, to_json, told};
 use crate::llm_embedder::new_id;

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use harn_agent::roles::{Backing, BoundTool, Outcome, catalog, event};
+use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Error, Result};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::roles::ask::{Question, ask, must_ask};
@@ -257,7 +257,7 @@ pub(crate) fn options_of(
     function: &str,
     options: &Value,
     known: &[&str],
-) -> Result<serde_json::Map<String, Json>> {
+) -> Result<harn_value::data::Map<String, Json>> {
     if options.is_nil() {
         return Ok(Default::default());
     }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use harn_agent::lifecycle::{Execution, Life, Mode, Outcome, Record, TranscriptMode};
 use harn_llm::transcript;
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::{Cx, Error, ErrorKind, Result};
-use serde_json::{Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
 use crate::llm_embedder::new_id;
@@ -191,7 +191,7 @@ async fn carried(cx: &Cx, worker: &Rc<Worker>, transcript: &Json) -> Result<Json
             let Some(compact) = compact else { return Ok(transcript.clone()) };
             let chosen = policy.as_object().into_iter().flatten();
             let chosen = chosen.filter(|(key, _)| COMPACTION.contains(&key.as_str()));
-            let options: serde_json::Map<String, Json> =
+            let options: harn_value::data::Map<String, Json> =
                 chosen.map(|(key, value)| (key.clone(), value.clone())).collect();
             let arguments = [from_json(transcript), from_json(&Json::Object(options))];
             Ok(to_json(&cx.call(&compact.value(), arguments).await?))

@@ -8,10 +8,10 @@ use harn_agent::AgentEvent;
 use harn_agent::lifecycle::{Life, Record, Update};
 use harn_stdlib::timestamp_now;
 use harn_value::Value;
+use harn_value::{Data as Json, json};
 use harn_vm::Cx;
 use harn_vm::task::Task;
 use harn_vm::task_scope::TaskScope;
-use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 
 use crate::command_policy::CommandPolicy;

@@ -4,9 +4,9 @@ use harn_agent::registry::is_registry;
 use harn_llm::Conversation;
 use harn_prompt::Prose;
 use harn_stdlib::timestamp_now;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{OrThrow, entry, text, thrown, to_json};
 use crate::driver::run_loop;

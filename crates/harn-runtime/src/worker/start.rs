@@ -7,10 +7,10 @@ use std::time::Duration;
 use harn_agent::lifecycle::{Carry, Execution, Life, Lineage, Mode, Plan, Record, Request, Update};
 use harn_stdlib::{state_place, timestamp_now};
 use harn_system::SystemExt;
+use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::task::Task;
 use harn_vm::{Cx, Result};
-use serde_json::Value as Json;
 
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json};

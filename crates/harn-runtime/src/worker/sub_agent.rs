@@ -8,9 +8,9 @@ use harn_agent::registry::is_registry;
 use harn_llm::Conversation;
 use harn_prompt::Prose;
 use harn_prompt::prose::agent_asset;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::convert::{OrThrow, entry, from_json, text, thrown, to_json, told};
 use crate::driver::run_loop;

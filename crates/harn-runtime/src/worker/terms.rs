@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use harn_agent::lifecycle::Execution;
 use harn_agent::policy::Policy;
+use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Limit, Result};
-use serde_json::{Map, Value as Json, json};
 
 use crate::command_policy::{CommandPolicies, CommandPolicy, InForce};
 use crate::convert::{entry, thrown, to_json};

@@ -10,8 +10,8 @@ use std::io::Write;
 
 use harn_runtime::ModelTraffic;
 use harn_system::{Real, Stream, System};
+use harn_value::{Data as Value, json};
 use harn_vm::suggest;
-use serde_json::{Value, json};
 
 use crate::args::DemoArgs;
 use crate::out::Out;

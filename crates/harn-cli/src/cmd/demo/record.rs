@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use harn_system::{Real, System};
+use harn_value::{Data as Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::scenarios::Scenario;
 use super::stage::Streams;

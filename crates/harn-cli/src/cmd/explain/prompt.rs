@@ -9,7 +9,7 @@ use harn_prompt::view::{CallHead, Style, call};
 use harn_prompt::{Assembly, compare, stability_report};
 use harn_runtime::{ModelTraffic, SentCall};
 use harn_system::{Layer, Real, Stream, System};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::args::ExplainPromptArgs;
 use crate::out::Out;

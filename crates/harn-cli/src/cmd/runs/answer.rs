@@ -2,7 +2,7 @@
 
 use harn_store::{Answer, Error as StoreError, Waitpoint};
 use harn_system::{Real, System};
-use serde_json::{Map, Value, json};
+use harn_value::{Data as Value, data::Map, json};
 
 use super::{Failure, Outcome, Shown, answered, head, store, time, wait};
 use crate::args::AnswerArgs;

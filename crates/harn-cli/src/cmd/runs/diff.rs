@@ -1,7 +1,7 @@
 //! What two runs have done differently.
 
 use harn_store::JournalEntry;
-use serde_json::json;
+use harn_value::json;
 
 use super::list::told;
 use super::{Outcome, Shown, each_entry, head, store};

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use harn_store::{Digest, JournalEntry, Waitpoint};
 use harn_system::{Real, System};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Failure, Outcome, Shown, each_entry, head, store, wait};
 

@@ -8,7 +8,7 @@ use harn_store::{
     Answer, Digest, EntryKind, JournalEntry, NewRun, NewStatus, NewWaitpoint, Place, RunStatus, Write,
 };
 use harn_system::{Real, System, SystemExt};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Failure, Outcome, Shown, lease, place, wait};
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use harn_store::{JournalEntry, Run, RunFilter, RunStatus, Waitpoint};
 use harn_system::{Real, System};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::{Failure, Outcome, Shown, each_entry, head, opened, store, time, wait};
 use crate::args::{RunsEventsArgs, RunsListArgs};

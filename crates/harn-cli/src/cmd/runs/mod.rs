@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use harn_store::{Error as StoreError, Fence, JournalEntry, Place, Run, Store, Write};
 use harn_system::{Real, SystemExt};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use super::providers::{envelope, fail, print};
 use crate::args::{AnswerArgs, RunsCommand};

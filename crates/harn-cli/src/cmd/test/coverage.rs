@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use harn_syntax::source_map::line_column;
 use harn_system::{Real, System, SystemExt};
+use harn_value::json;
 use harn_vm::{Observer, Scene};
-use serde_json::json;
 
 use crate::table;
 
@@ -134,7 +134,7 @@ impl Coverage {
     }
 
     /// The same for tools.
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(super) fn json(&self) -> harn_value::Data {
         let file = |(path, lines): (&PathBuf, &Lines)| {
             json!({
                 "file": path.display().to_string(), "lines": lines.len(), "hit": hit(lines), "missed": missed(lines),

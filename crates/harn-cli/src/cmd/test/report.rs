@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harn_system::Stream;
-use serde_json::json;
+use harn_value::json;
 
 use super::Times;
 use super::coverage::Coverage;
@@ -178,7 +178,7 @@ fn document(
     outcomes: &[Outcome],
     total: Duration,
     coverage: Option<&Coverage>,
-) -> serde_json::Value {
+) -> harn_value::Data {
     let times = Times::of(outcomes.iter().map(|outcome| outcome.time));
     let count = |word: &str| outcomes.iter().filter(|outcome| outcome.fate.word() == word).count();
     let cases: Vec<_> = outcomes

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::json;
+use harn_value::json;
 
 use harn_system::{Real, Stream, System, SystemExt};
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use serde_json::json;
+use harn_value::json;
 
 use super::{Provider, Watch};
 use crate::error::{Category, Kind, LlmError};

@@ -1,6 +1,6 @@
 //! What is told of a call: to watchers and the call log, to fixtures, and in replies and errors themselves.
 
-use serde_json::json;
+use harn_value::json;
 
 use super::{Provider, Watch};
 use crate::cost::{cache_figures, call_pricing, cost};

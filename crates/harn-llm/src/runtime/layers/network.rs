@@ -135,15 +135,15 @@ impl LlmRuntime {
         if wanted.is_none_or(|v| v == "0" || v == "false") {
             return;
         }
-        let shape = |message: &serde_json::Value| {
+        let shape = |message: &harn_value::Data| {
             let role = crate::json::str_at(message, "role").unwrap_or("user");
             let content = match message.get("content") {
-                Some(serde_json::Value::Array(blocks)) => {
+                Some(harn_value::Data::Array(blocks)) => {
                     let kinds: Vec<&str> =
                         blocks.iter().map(|b| crate::json::str_at(b, "type").unwrap_or("text")).collect();
                     kinds.join("+")
                 }
-                Some(other) => crate::json::type_name(other).to_string(),
+                Some(other) => other.type_name().to_string(),
                 None => "none".to_string(),
             };
             format!("{role}({content})")

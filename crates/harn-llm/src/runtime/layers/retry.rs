@@ -1,6 +1,6 @@
 //! Trying again when a failure may pass.
 
-use serde_json::json;
+use harn_value::json;
 
 use super::{Provider, Watch};
 use crate::error::LlmError;

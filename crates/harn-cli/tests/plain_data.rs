@@ -1,0 +1,45 @@
+//! Data means what it says: no value travels as something else under a key that nobody would write.
+
+use std::path::Path;
+
+/// What such a key begins with. (Tests of text may hold the character; as a key of JSON it stands behind a quote.)
+const MARKS: &[&str] = &[r#""\0"#, r#""\x00"#, r#""\u{0}"#, r#""\u{00}"#, r#""\u0000"#];
+
+/// Lines of a file that make or look for such a key, outside of its tests.
+fn hidden_keys(text: &str) -> Vec<String> {
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    let found =
+        text[..end].lines().map(str::trim).filter(|line| MARKS.iter().any(|mark| line.contains(mark)));
+    found.map(str::to_owned).collect()
+}
+
+fn look(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            look(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && path.file_stem().is_none_or(|stem| stem != "tests")
+        {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.extend(hidden_keys(&text).into_iter().map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+}
+
+#[test]
+fn no_values_are_smuggled_under_special_keys() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for name in ["harn-value", "harn-schema", "harn-prompt", "harn-llm", "harn-agent", "harn-runtime"] {
+        look(&crates.join(name).join("src"), &mut found);
+    }
+    assert!(found.is_empty(), "use Data::Opaque for what JSON has no word for: {found:#?}");
+}
+
+#[test]
+fn a_special_key_is_found() {
+    let text = "const KEY: &str = \"\\u{0}harn\";\nlet s = \"a\\0\";\n#[cfg(test)]\nlet t = \"\\0\";";
+    assert_eq!(hidden_keys(text), ["const KEY: &str = \"\\u{0}harn\";"]);
+    assert_eq!(hidden_keys("map.get(\"\\0kept\")").len(), 1);
+}
