@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use harn_check::{Located, Settings};
 use harn_syntax::{Diagnostic, Severity, Span};
 use harn_system::{Kind, Real, Stream, System, SystemExt};
-use serde_json::{Value, json};
+use harn_value::{Data as Value, json};
 
 use crate::program;
 use crate::report::Problem;
@@ -122,6 +122,7 @@ pub(crate) fn once(files: &mut [Findings]) {
 ///
 /// # Errors
 /// A sentence, when a folder cannot be read or there is no file at all.
+#[expect(clippy::disallowed_methods, reason = "ignore files are read by the library that knows their rules")]
 pub(crate) fn collect(
     targets: &[PathBuf],
     wanted: fn(&Path) -> bool,

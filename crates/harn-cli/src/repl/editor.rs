@@ -94,6 +94,7 @@ pub(crate) fn read(
 const MAX_HISTORY: u64 = 16 << 20;
 
 /// `~/.harn/repl_history`.
+#[expect(clippy::disallowed_methods, reason = "the home of a person without HOME is for the library to find")]
 fn history_file() -> Option<PathBuf> {
     Some(dirs::home_dir()?.join(".harn").join("repl_history"))
 }

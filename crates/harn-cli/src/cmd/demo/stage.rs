@@ -23,6 +23,7 @@ impl Stage {
     ///
     /// # Errors
     /// A sentence.
+    #[expect(clippy::disallowed_methods, reason = "a folder that is gone at the end, also after a panic")]
     pub(super) fn set(files: &[(&str, &str)]) -> Result<Stage, String> {
         let cannot = |e: io::Error| format!("cannot write the files of the demo: {e}");
         let folder = tempfile::tempdir().map_err(cannot)?;

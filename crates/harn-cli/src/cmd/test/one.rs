@@ -76,6 +76,7 @@ pub(super) fn fixture(path: &Path) -> Option<PathBuf> {
 }
 
 /// Runs a test once.
+#[expect(clippy::disallowed_methods, reason = "a folder that is gone at the end, also after a panic")]
 pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) -> Run {
     if let Some(broken) = &test.broken {
         return Run::failed(broken.clone());

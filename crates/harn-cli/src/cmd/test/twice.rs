@@ -1,7 +1,7 @@
 //! `harn test --determinism`: a test is run twice, and both runs must come to the same.
 
+use harn_value::Data as Value;
 use harn_vm::Interrupt;
-use serde_json::Value;
 
 use super::find::Test;
 use super::one::{self, Run, Settings};
@@ -20,6 +20,7 @@ const PARTS: [&str; 8] = [
 ];
 
 /// Runs a test twice: on the replies that stand beside it, or else the second time on those of the first.
+#[expect(clippy::disallowed_methods, reason = "a folder that is gone at the end, also after a panic")]
 pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) -> Run {
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
