@@ -471,7 +471,7 @@ builtins! {
     /// ```harn
     /// println(parallel_race([1, 2, 3], { x -> x * 10 }, 1)) // -> 10
     /// ```
-    State async fn parallel_race(cx, items: Value as "!list", f: Value as "!function(1)", options: Value as "any?") -> "any" {
+    State async fn parallel_race(cx, items: Value as "!list", f: Value as "!function(1)", options: Value as "int | {max_concurrent?: any}?") -> "any" {
         let Some(list) = items.as_list() else {
             return Err(Error::type_error(format!("parallel_race: first argument must be a list, got {}", items.type_name())));
         };

@@ -190,7 +190,7 @@ builtins! {
     /// llm_rate_limit("mock", {rpm: 60})
     /// println(llm_rate_limit("mock")) // -> 60
     /// ```
-    Llm fn llm_rate_limit(cx, provider: Value as "!string", limit: Value as "!int | dict?") -> "any" {
+    Llm fn llm_rate_limit(cx, provider: Value as "!string", limit: Value as "!int | {rpm?: any}?") -> "any" {
         let provider = match provider.as_str() {
             Some(name) if !name.trim().is_empty() => name.to_string(),
             _ => return Err(Error::runtime("llm_rate_limit: provider name is required")),

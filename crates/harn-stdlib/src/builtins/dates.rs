@@ -115,7 +115,7 @@ builtins! {
     /// ```harn
     /// println(date_from_components({year: 2024, month: 1, day: 15}, "Asia/Tokyo")) // -> 1705244400
     /// ```
-    Pure fn date_from_components(cx, parts: Value as "!dict", zone: Value as "string?") -> "any" {
+    Pure fn date_from_components(cx, parts: Value as "!{year?: any, month?: any, day?: any, hour?: any, minute?: any, second?: any, weekday?: any, timestamp?: any, iso8601?: any, offset_seconds?: any, zone?: any}", zone: Value as "string?") -> "any" {
         let Some(parts) = parts.to_dict() else {
             let text = format!("date_from_components: expected dict, got {}", parts.type_name());
             return Err(Error::thrown(text));

@@ -40,7 +40,7 @@ builtins! {
     /// ```harn
     /// println(url_build({scheme: "https", host: "example.com", path: "/a", query: "q=1"})) // -> https://example.com/a?q=1
     /// ```
-    Pure fn url_build(cx, parts: Value as "!dict") -> "string" {
+    Pure fn url_build(cx, parts: Value as "!{scheme?: any, host?: any, port?: any, path?: any, query?: any, fragment?: any, username?: any, password?: any}") -> "string" {
         let Some(parts) = parts.to_dict() else {
             return Err(Error::thrown("url_build: expected a dict of url parts"));
         };
