@@ -19,7 +19,7 @@ use harn_system::{Lock, System, SystemExt};
 use harn_value::{Data as Json, json};
 use harn_value::{Dict, Value};
 use harn_vm::task::Task;
-use harn_vm::{Cx, ErrorKind, Result};
+use harn_vm::{Calm, Cx, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -588,6 +588,8 @@ pub(crate) async fn resume(cx: &Cx, named: &str) -> Result<Rc<Daemon>> {
 }
 
 fn launch(cx: &Cx, daemon: &Rc<Daemon>) {
+    // Listed and running, or neither.
+    let _calm = Calm::new();
     cx.state::<Daemons>().add(daemon.clone());
     let arguments = vec![daemon.id().as_str().into(), daemon.options.clone()];
     *daemon.task.borrow_mut() = spawn_owned(cx, JOB, arguments);

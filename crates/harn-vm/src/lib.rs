@@ -71,7 +71,7 @@ pub use harn_syntax::signature;
 pub use harn_value::{NativeHeader, Value};
 pub use instance::{Call, Instance};
 pub use modules::{ExportedFunction, LoadError, Program, Source, load, load_tree};
-pub use native::{MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
+pub use native::{Calm, MAX_NESTING, Place, check_nesting, quiet_panics, running_place, stop};
 pub use native_function::NativeFunction;
 pub use observe::{Level, Observer, Scene};
 pub use program::{EvalError, MAX_SOURCE, Outcome, Session, read_source, uncaught};

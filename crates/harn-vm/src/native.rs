@@ -52,12 +52,21 @@ pub fn running_place() -> Option<(String, Option<Place>)> {
     Some((cx.task().path(), cx.call_place()))
 }
 
-/// While it lives, nothing is stopped: what handles an interruption is not interrupted.
-pub(crate) struct Calm(Option<Lookout>);
+/// While it lives, native code of this thread is not stopped: what handles an interruption, and what must be done whole
+/// or not at all. It is for work without waits that takes no long time.
+pub struct Calm(Option<Lookout>);
 
 impl Calm {
-    pub(crate) fn new() -> Calm {
+    /// Begins the calm.
+    #[must_use]
+    pub fn new() -> Calm {
         Calm(set_lookout(None))
+    }
+}
+
+impl Default for Calm {
+    fn default() -> Calm {
+        Calm::new()
     }
 }
 

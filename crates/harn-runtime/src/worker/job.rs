@@ -7,7 +7,7 @@ use harn_agent::lifecycle::{Execution, Life, Mode, Outcome, Record, TranscriptMo
 use harn_llm::transcript;
 use harn_value::Value;
 use harn_value::{Data as Json, json};
-use harn_vm::{Cx, Error, ErrorKind, Result};
+use harn_vm::{Calm, Cx, Error, ErrorKind, Result};
 
 use crate::convert::{OrThrow, entry, from_json, thrown, to_json, told};
 use crate::llm_embedder::new_id;
@@ -209,6 +209,8 @@ pub(crate) fn again(
     change: impl FnOnce(&mut Record, &str) -> std::result::Result<Option<harn_agent::lifecycle::Update>, String>,
 ) -> Result<()> {
     let mut refused = None;
+    // As when it was started: it is listed as running and runs, or neither.
+    let _calm = Calm::new();
     worker.change(cx, |record, now| match change(record, now) {
         Ok(update) => update,
         Err(text) => {

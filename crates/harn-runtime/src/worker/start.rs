@@ -10,7 +10,7 @@ use harn_system::SystemExt;
 use harn_value::Data as Json;
 use harn_value::Value;
 use harn_vm::task::Task;
-use harn_vm::{Cx, Result};
+use harn_vm::{Calm, Cx, Result};
 
 use crate::command_policy::CommandPolicies;
 use crate::convert::{entry, from_json, thrown, to_json};
@@ -111,14 +111,22 @@ pub(crate) async fn start(cx: &Cx, start: Start) -> Result<Rc<Worker>> {
         record.snapshot_path = Some(path.to_string_lossy().into_owned());
     }
     let worker = Rc::new(Worker::new(record, start.config, limits, depth(cx), owner));
-    if let Err(why) = worker.save(cx) {
+    let saved = {
+        // Who is stopped in the middle would leave a worker that is listed and never runs.
+        let _calm = Calm::new();
+        let saved = worker.save(cx);
+        if saved.is_ok() {
+            workers.add(worker.clone());
+            worker.announce(cx, Update::Spawned);
+            launch(cx, &worker);
+        }
+        saved
+    };
+    if let Err(why) = saved {
         return tree.close(Err(told(why)), told).await;
     }
     // From here on the tree is the worker's.
     tree.hand_on();
-    workers.add(worker.clone());
-    worker.announce(cx, Update::Spawned);
-    launch(cx, &worker);
     Ok(worker)
 }
 
