@@ -106,18 +106,6 @@ pub(crate) fn check_blocks(bytes: &[u8]) {
     }
 }
 
-/// Runs a program and another form of it, whose lines may be elsewhere: what tells of no line must be the same.
-pub(crate) fn check_same(text: &str, other: &str) {
-    if text == other || !harmless(text) {
-        return;
-    }
-    harn_value::memory::set_limit(MEMORY);
-    let (Some(before), Some(after)) = (run(text), run(other)) else { return };
-    if !before.contains("line ") {
-        assert!(before == after, "another meaning:\n{other}\n--- before\n{before}\n--- after\n{after}");
-    }
-}
-
 /// What changes when expressions of a program are written as blocks.
 fn difference(text: &str, round: u64) -> Option<String> {
     if !harmless(text) {
