@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use harn_syntax::lexer::lex;
@@ -166,49 +166,19 @@ fn without_suggestions(text: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once("`?)").map_or(part, |(_, rest)| rest))
 }
 
-/// What the thread that watches is told: a program starts, or has ended.
-enum Message {
-    Start(Interrupt),
-    End,
-}
-
-/// The way to the thread that interrupts programs.
-static WATCHER: LazyLock<Mutex<Sender<Message>>> = LazyLock::new(|| {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || watch(&receiver));
-    Mutex::new(sender)
-});
-
-/// While it lives, a program is watched.
-struct Watched;
+/// While it lives, a program is watched. Each has a watcher of its own: tests run programs at the same time.
+struct Watched(#[expect(dead_code, reason = "the watcher ends when it is dropped")] Sender<()>);
 
 impl Watched {
     fn start(interrupt: Interrupt) -> Watched {
-        tell(Message::Start(interrupt));
-        Watched
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        tell(Message::End);
-    }
-}
-
-fn tell(message: Message) {
-    // The watcher lives as long as the process.
-    let _ = WATCHER.lock().unwrap_or_else(PoisonError::into_inner).send(message);
-}
-
-fn watch(messages: &Receiver<Message>) {
-    while let Ok(message) = messages.recv() {
-        let Message::Start(interrupt) = message else { continue };
-        if messages.recv_timeout(LIMIT).is_ok() {
-            continue;
-        }
-        // A program that goes on all the same is a hang, which the parent notices.
-        interrupt.interrupt();
-        let _ = messages.recv();
+        let (alive, ended) = channel();
+        std::thread::spawn(move || {
+            // A program that goes on all the same is a hang, which the parent notices.
+            if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                interrupt.interrupt();
+            }
+        });
+        Watched(alive)
     }
 }
 
