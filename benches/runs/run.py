@@ -4,7 +4,11 @@
     python3 benches/runs/run.py --harn target/release/harn
 
 It needs nothing but Python. A model server runs on this machine, in a process of its own. Each figure is the best of --rounds
-runs, because other work on the machine only ever adds time. `effects`, `turns`, `resume` name groups.
+runs, because other work on the machine only ever adds time. `effects`, `turns`, `resume`, `others` name groups.
+
+`others` puts the same agents in LangGraph (with its SQLite checkpointer) and in DBOS beside Harn's, one after the other, with the same
+model server. It needs --others, which installs them from PyPI into an environment below the target folder. With --database, an
+empty database of PostgreSQL that may be written into, Harn and DBOS are measured on that, too.
 """
 
 import argparse
@@ -12,9 +16,12 @@ import asyncio
 import json
 import multiprocessing
 import os
+import resource
 import subprocess
+import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 ASKING = 'provider: "local", model: "gpt-4o", tool_format: "native", llm_retries: 0, timeout: 600, stream: false'
@@ -25,25 +32,31 @@ def program(folder, text):
 
 
 def run(harn, folder, args, code=0, environment=None):
-    """Runs harn; gives the seconds that it took."""
-    begin = time.perf_counter()
+    """Runs harn; gives the seconds and the processor time that it took."""
+    begin = used()
     environment = {**os.environ, **(environment or {})}
     ran = subprocess.run([harn, *args], cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    took = time.perf_counter() - begin
+    took = [now - then for now, then in zip(used(), begin)]
     if ran.returncode != code:
         raise SystemExit(f"harn {' '.join(args)}: exit code {ran.returncode}\n{ran.stdout}{ran.stderr}")
     return took
 
 
+def used():
+    """The time, and the processor time of all processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter(), usage.ru_utime + usage.ru_stime
+
+
 def best(rounds, harn, text, args, code=0, environment=None):
-    """The shortest time of some runs, each in a folder of its own, and the bytes of its store."""
+    """The shortest time of some runs, each in a folder of its own, its processor time, and the bytes of its store."""
     took, size = [], 0
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             program(folder, text)
             took.append(run(harn, folder, [*args, "main.harn"], code, environment))
             size = stored(folder)
-    return min(took), size
+    return *min(took), size
 
 
 def stored(folder):
@@ -63,8 +76,8 @@ def effects(harn, rounds):
     ]
     for name, count, text in cases:
         text = text.format(n=count)
-        plain, _ = best(rounds, harn, text, ["run"])
-        durable, size = best(rounds, harn, text, DURABLE)
+        plain, _, _ = best(rounds, harn, text, ["run"])
+        durable, _, size = best(rounds, harn, text, DURABLE)
         each = (durable - plain) / count * 1e6
         print(f"{name:<40} {count:>7,} {plain:>9.3f} {durable:>10.3f} {each:>6.1f} µs {size / count:>8.0f}")
 
@@ -94,54 +107,133 @@ def serve(delay, address):
     asyncio.run(main())
 
 
-def turns(harn, rounds):
-    print("agent turns, each with a call of a tool   loops  turns  reply ms   plain /s  durable /s   durable costs")
-    for loops, count, delay in [(1, 200, 0), (100, 10, 0.2), (1000, 5, 0.2)]:
-        here, there = multiprocessing.Pipe()
-        server = multiprocessing.Process(target=serve, args=(delay, there), daemon=True)
-        server.start()
-        environment = {"LOCAL_LLM_BASE_URL": f"http://127.0.0.1:{here.recv()}"}
-        text = f"""
+@contextmanager
+def model(delay):
+    """A model server; gives its address."""
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=serve, args=(delay, there), daemon=True)
+    server.start()
+    yield f"http://127.0.0.1:{here.recv()}"
+    server.terminate()
+    server.join()
+
+
+def agents(loops, count):
+    """So many loops at once, each with so many turns."""
+    return f"""
 let tools = tool_define(tool_registry(), "look", "Looks at a place.", {{parameters: {{at: "int"}}, handler: {{ args -> "seen" }}}})
 let done = parallel {loops} {{ n -> agent_loop("Look around.", nil, {{{ASKING}, tools: tools, max_iterations: {count}}}).iterations }}
 assert(done.all({{ n -> n == {count} }}))
 """
-        plain, _ = best(rounds, harn, text, ["run"], environment=environment)
-        durable, size = best(rounds, harn, text, DURABLE, environment=environment)
-        server.terminate()
-        server.join()
-        all_turns = loops * count
-        print(
-            f"{'':<40} {loops:>6,} {count:>6} {delay * 1000:>9.0f} {all_turns / plain:>10.0f} {all_turns / durable:>11.0f}"
-            f" {(durable / plain - 1) * 100:>10.1f} %   {size / all_turns:.0f} bytes a turn"
-        )
+
+
+def row(name, loops, count, delay, plain, durable):
+    """What turns cost: `plain` and `durable` are seconds, processor time and bytes."""
+    every = loops * count
+    each = [processor / every * 1000 for _, processor, _ in (plain, durable)]
+    print(
+        f"{name:<24} {loops:>6,} {count:>6} {delay * 1000:>9.0f} {every / plain[0]:>9.0f} {every / durable[0]:>10.0f}"
+        f" {(durable[0] / plain[0] - 1) * 100:>7.1f} % {each[0]:>9.2f} {each[1]:>10.2f} {durable[2] / every:>12.0f}",
+        flush=True,
+    )
+
+
+def head(name):
+    print(f"{name:<24}  loops  turns  reply ms   plain/s  durable/s     costs  plain ms durable ms  bytes a turn")
+
+
+def turns(harn, rounds):
+    head("turns (a model, a tool)")
+    for loops, count, delay in [(1, 200, 0), (100, 10, 0.2), (1000, 5, 0.2)]:
+        with model(delay) as url:
+            environment = {"LOCAL_LLM_BASE_URL": url}
+            plain, durable = (best(rounds, harn, agents(loops, count), how, environment=environment) for how in (["run"], DURABLE))
+        row("", loops, count, delay, plain, durable)
+
+
+PACKAGES = ["dbos==3.4.0", "langgraph==1.2.22", "langgraph-checkpoint-sqlite==3.1.2", "aiohttp==3.14.5", "psycopg[binary]==3.3.9"]
+
+
+def environment_of_others():
+    """Python with the packages of others, installed below the target folder."""
+    folder = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "runs-others" / "venv"
+    python = folder / "bin" / "python"
+    known = folder / "packages.txt"
+    if not known.exists() or known.read_text() != "\n".join(PACKAGES):
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        known.write_text("\n".join(PACKAGES))
+    return python
+
+
+def others(harn, rounds, database=None):
+    python = environment_of_others()
+    program = Path(__file__).with_name("others.py")
+
+    def best_of(loops, count, url, *args):
+        took = []
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                sized = ["--loops", str(loops), "--turns", str(count), "--url", url, "--store", folder]
+                ran = subprocess.run([python, program, *args, *sized], capture_output=True, text=True)
+                if ran.returncode != 0:
+                    raise SystemExit(f"{' '.join(args)}: exit code {ran.returncode}\n{ran.stdout}{ran.stderr}")
+                took.append(tuple(json.loads(ran.stdout.splitlines()[-1])[key] for key in ("seconds", "processor", "bytes")))
+        return min(took)
+
+    head("side by side")
+    for loops, count, delay in [(100, 10, 0.2), (1000, 5, 0.2)]:
+        with model(delay) as url:
+            text = agents(loops, count)
+            at_model = {"LOCAL_LLM_BASE_URL": url}
+            show = lambda name, plain, durable: row(name, loops, count, delay, plain, durable)
+            plain = best(rounds, harn, text, ["run"], environment=at_model)
+            show("Harn, SQLite", plain, best(rounds, harn, text, DURABLE, environment=at_model))
+            if database:
+                at_database = {**at_model, "HARN_STORE_URL": database}
+                show("Harn, PostgreSQL", plain, best(rounds, harn, text, ["run", "--durable"], environment=at_database))
+            plain = best_of(loops, count, url, "langgraph", "--kept", "no")
+            for kept in ["sync", "async"]:
+                show(f"LangGraph, SQLite, {kept}", plain, best_of(loops, count, url, "langgraph", "--kept", kept))
+            plain = best_of(loops, count, url, "plain")
+            show("DBOS, SQLite", plain, best_of(loops, count, url, "dbos"))
+            if database:
+                show("DBOS, PostgreSQL", plain, best_of(loops, count, url, "dbos", "--database", database.replace("postgres://", "postgresql://")))
 
 
 def resume(harn, rounds):
     with tempfile.TemporaryDirectory() as folder:
         program(folder, "println(1)")
-        start = min(run(harn, folder, ["run", "main.harn"]) for _ in range(rounds))
+        start = min(run(harn, folder, ["run", "main.harn"])[0] for _ in range(rounds))
     print(f"resuming                                  effects   seconds   of it to start harn: {start:.3f}")
     for count in [10_000, 100_000]:
         text = f'for n in 1 to {count} {{ random_int(1, 9) }}\nask_user("Go on?")'
         with tempfile.TemporaryDirectory() as folder:
             program(folder, text)
             run(harn, folder, [*DURABLE, "main.harn"], code=75)
-            took = min(run(harn, folder, ["resume", "r"], code=75) for _ in range(rounds))
+            took = min(run(harn, folder, ["resume", "r"], code=75)[0] for _ in range(rounds))
             print(f"{'':<40} {count:>8,} {took:>9.3f}   {stored(folder) / count:.0f} bytes each")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", default=[], help="effects, turns, resume")
+    parser.add_argument("groups", nargs="*", default=[], help="effects, turns, resume, others")
     parser.add_argument("--harn", default="target/release/harn")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--others", action="store_true", help="install LangGraph and DBOS, and measure them as well")
+    parser.add_argument("--database", metavar="URL", help="a database of PostgreSQL, for the group others")
     given = parser.parse_args()
     harn = str(Path(given.harn).resolve())
-    known = {"effects": effects, "turns": turns, "resume": resume}
+    if given.database and not given.others:
+        parser.error("--database needs --others")
+    compare = lambda harn, rounds: others(harn, rounds, given.database)
+    known = {"effects": effects, "turns": turns, "resume": resume, "others": compare}
     for name in given.groups or known:
         if name not in known:
             parser.error(f"unknown group {name}: there are {', '.join(known)}")
+        if name == "others" and not given.others:
+            print("LangGraph and DBOS are left out: --others installs and measures them")
+            continue
         known[name](harn, given.rounds)
         print(flush=True)
 
