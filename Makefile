@@ -143,8 +143,8 @@ bench-picture: ## draw the picture of the README from the results of `make bench
 bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row, kept, daemons, children or stages for one group)
 	$(CARGO) bench --package harn-cli --bench agents -- $(G)
 
-bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming
-	python3 benches/runs/run.py --harn $(HARN)
+bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming; OTHERS=1 also LangGraph and DBOS, from PyPI
+	python3 benches/runs/run.py --harn $(HARN) $(if $(OTHERS),--others)
 
 bench-quick: build ## the same, roughly
 	python3 benches/run.py --harn $(HARN) --quick
