@@ -195,28 +195,32 @@ pub fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
     let is = |words: &[&str], artifact: &Json, key: &str| {
         artifact[key].as_str().is_some_and(|word| words.iter().any(|known| kind_or(key, known) == word))
     };
-    let mut kept: Vec<&Json> = list
+    let (fresh, recent) = (policy["prefer_fresh"] == true, policy["prefer_recent"] == true);
+    let number = |value: &Json| value.as_f64().unwrap_or(0.0);
+    let mut kept: Vec<Ranked<'_>> = list
         .into_iter()
         .filter(|a| include.is_empty() || is(&include, a, "kind"))
         .filter(|a| !is(&exclude, a, "kind"))
         .filter(|a| stages.is_empty() || is(&stages, a, "stage"))
+        .map(|artifact| Ranked {
+            artifact,
+            pinned: is(&pinned, artifact, "id"),
+            preferred: is(&preferred, artifact, "kind"),
+            priority: number(&artifact["priority"]),
+            staleness: if fresh { staleness(artifact) } else { 0 },
+            created_at: if recent { artifact["created_at"].as_str() } else { None },
+            relevance: number(&artifact["relevance"]),
+            tokens: tokens(artifact),
+        })
         .collect();
-    let fresh = policy["prefer_fresh"] == true;
-    let recent = policy["prefer_recent"] == true;
-    let number = |value: &Json| value.as_f64().unwrap_or(0.0);
     kept.sort_by(|a, b| {
-        let order = |yes: bool| u8::from(!yes);
-        order(is(&pinned, a, "id"))
-            .cmp(&order(is(&pinned, b, "id")))
-            .then_with(|| order(is(&preferred, a, "kind")).cmp(&order(is(&preferred, b, "kind"))))
-            .then_with(|| number(&b["priority"]).total_cmp(&number(&a["priority"])))
-            .then_with(|| if fresh { staleness(a).cmp(&staleness(b)) } else { std::cmp::Ordering::Equal })
-            .then_with(|| match recent {
-                true => b["created_at"].as_str().cmp(&a["created_at"].as_str()),
-                false => std::cmp::Ordering::Equal,
-            })
-            .then_with(|| number(&b["relevance"]).total_cmp(&number(&a["relevance"])))
-            .then_with(|| tokens(a).cmp(&tokens(b)))
+        (b.pinned.cmp(&a.pinned))
+            .then_with(|| b.preferred.cmp(&a.preferred))
+            .then_with(|| b.priority.total_cmp(&a.priority))
+            .then_with(|| a.staleness.cmp(&b.staleness))
+            .then_with(|| b.created_at.cmp(&a.created_at))
+            .then_with(|| b.relevance.total_cmp(&a.relevance))
+            .then_with(|| a.tokens.cmp(&b.tokens))
     });
     let most = policy["max_artifacts"].as_u64().unwrap_or(u64::MAX);
     let room = policy["max_tokens"]
@@ -224,17 +228,29 @@ pub fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
         .map(|max| max.saturating_sub(policy["reserve_tokens"].as_u64().unwrap_or(0)));
     let mut used = 0;
     let mut out = Vec::new();
-    for artifact in kept {
+    for Ranked { artifact, tokens, .. } in kept {
         if out.len() as u64 >= most {
             break;
         }
-        if room.is_some_and(|room| used + tokens(artifact) > room) {
+        if room.is_some_and(|room| used + tokens > room) {
             continue;
         }
-        used += tokens(artifact);
+        used += tokens;
         out.push(artifact.clone());
     }
     out
+}
+
+/// What decides how much an artifact matters, read once: a run chooses among all that it has made at every stage.
+struct Ranked<'a> {
+    artifact: &'a Json,
+    pinned: bool,
+    preferred: bool,
+    priority: f64,
+    staleness: u8,
+    created_at: Option<&'a str>,
+    relevance: f64,
+    tokens: u64,
 }
 
 fn kind_or<'a>(key: &str, word: &'a str) -> &'a str {

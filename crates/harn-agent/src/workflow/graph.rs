@@ -398,28 +398,6 @@ impl Graph {
         self.edges.iter().filter(move |edge| edge.from == id)
     }
 
-    /// The ways that an outcome takes: those of its branch, or else those without one.
-    pub fn next<'a>(&'a self, id: &'a str, branch: &str) -> Vec<&'a Edge> {
-        let taken: Vec<&Edge> =
-            self.edges_from(id).filter(|edge| edge.branch.as_deref() == Some(branch)).collect();
-        if taken.is_empty() {
-            self.edges_from(id).filter(|edge| edge.branch.is_none()).collect()
-        } else {
-            taken
-        }
-    }
-
-    /// The different nodes with a way to this one.
-    pub fn incoming(&self, id: &str) -> Vec<&str> {
-        let mut out: Vec<&str> = Vec::new();
-        for edge in self.edges.iter().filter(|edge| edge.to == id) {
-            if !out.contains(&edge.from.as_str()) {
-                out.push(&edge.from);
-            }
-        }
-        out
-    }
-
     /// The nodes that can be reached from one, itself among them, sorted.
     pub fn reachable(&self, from: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();

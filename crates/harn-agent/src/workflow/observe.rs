@@ -1,5 +1,7 @@
 //! What can be seen of a run: its action graph, its turns, verifications and compactions, derived from its stages.
 
+use std::collections::HashMap;
+
 use harn_value::{Data as Json, data::Map, json};
 
 /// The `observability` of a run record.
@@ -162,11 +164,15 @@ fn action_graph(run: &Json) -> (Vec<Json>, Vec<Json>) {
     }
     let (stages, transitions) = (list(run, "stages"), list(run, "transitions"));
     // A transition leads to the next stage of its node behind the stage that it leaves.
-    let position = |stage: &Json| stages.iter().position(|one| one["id"] == *stage);
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (at, stage) in stages.iter().enumerate() {
+        places.entry(stage["id"].as_str().unwrap_or_default()).or_insert(at);
+    }
     let mut reached = vec![false; stages.len()];
     let mut ways = Vec::new();
     for transition in transitions {
-        let Some(from) = position(&transition["from_stage_id"]) else { continue };
+        let from = transition["from_stage_id"].as_str().and_then(|id| places.get(id));
+        let Some(from) = from.copied() else { continue };
         let to = (from + 1..stages.len()).find(|at| stages[*at]["node_id"] == transition["to_node_id"]);
         let Some(to) = to else { continue };
         reached[to] = true;

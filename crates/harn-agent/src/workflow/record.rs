@@ -1,5 +1,7 @@
 //! The record of a run: what happened, in a form that files, tools and later runs understand.
 
+use std::collections::BTreeMap;
+
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +41,50 @@ pub fn apply(record: &mut Json, changes: &Json) -> bool {
             _ => return false,
         }
     }
+    let completed = record["completed_nodes"].as_array().cloned().unwrap_or_default();
+    let new = record["checkpoints"]
+        .as_array_mut()
+        .map(|list| &mut list[usize::try_from(has).unwrap_or_default()..]);
+    for checkpoint in new.into_iter().flatten() {
+        // A change says how many nodes were done: which they are, the list says.
+        if let Some(count) = checkpoint["completed_nodes"].as_u64().and_then(|n| usize::try_from(n).ok()) {
+            checkpoint["completed_nodes"] = completed[..count.min(completed.len())].into();
+        }
+    }
     true
+}
+
+/// A moment of a run that it could go on from. How many nodes were done then: they are the first ones of the list of all, so no
+/// checkpoint has names of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Checkpoint {
+    id: Json,
+    ready_nodes: Json,
+    completed: usize,
+    last_stage_id: Json,
+    persisted_at: Json,
+    reason: Json,
+}
+
+impl Checkpoint {
+    fn read(from: &Json) -> Checkpoint {
+        let of = |key: &str| from[key].clone();
+        Checkpoint {
+            id: of("id"),
+            ready_nodes: of("ready_nodes"),
+            completed: from["completed_nodes"].as_array().map_or(0, Vec::len),
+            last_stage_id: of("last_stage_id"),
+            persisted_at: of("persisted_at"),
+            reason: of("reason"),
+        }
+    }
+
+    fn to_json(&self, completed_nodes: Json) -> Json {
+        json!({
+            "id": self.id, "ready_nodes": self.ready_nodes, "completed_nodes": completed_nodes,
+            "last_stage_id": self.last_stage_id, "persisted_at": self.persisted_at, "reason": self.reason,
+        })
+    }
 }
 
 /// The record as it grows.
@@ -52,9 +97,11 @@ pub(super) struct Record {
     error: Json,
     stages: Vec<Json>,
     transitions: Vec<Json>,
-    checkpoints: Vec<Json>,
+    checkpoints: Vec<Checkpoint>,
     pending: Vec<String>,
     completed: Vec<String>,
+    /// How many stages the nodes have that are done.
+    done: BTreeMap<String, usize>,
     child_runs: Vec<Json>,
     handoffs: Vec<Json>,
     /// Those that nobody was told of yet.
@@ -117,8 +164,12 @@ impl Record {
         }
         self.stages = list("stages");
         self.transitions = list("transitions");
-        self.checkpoints = list("checkpoints");
+        self.checkpoints = list("checkpoints").iter().map(Checkpoint::read).collect();
         self.completed = names("completed_nodes");
+        self.done = self.completed.iter().map(|node| (node.clone(), 0)).collect();
+        for stage in &self.stages {
+            *self.done.entry(stage["node_id"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        }
         if self.transcript.is_null() {
             self.transcript = run["transcript"].clone();
         }
@@ -127,7 +178,7 @@ impl Record {
 
     /// The id of the next stage of a node.
     pub(super) fn next_stage_id(&self, node: &str) -> String {
-        let count = self.stages.iter().filter(|stage| stage["node_id"] == node).count();
+        let count = self.done.get(node).copied().unwrap_or_default();
         format!("{}:{node}:{}", self.id(), count + 1)
     }
 
@@ -136,7 +187,7 @@ impl Record {
     }
 
     pub(super) fn has_completed(&self, node: &str) -> bool {
-        self.completed.iter().any(|id| id == node)
+        self.done.contains_key(node)
     }
 
     pub(super) fn take_handoffs(&mut self) -> Vec<Json> {
@@ -149,6 +200,7 @@ impl Record {
         if !self.has_completed(node) {
             self.completed.push(node.to_owned());
         }
+        *self.done.entry(node.to_owned()).or_default() += 1;
         if has_transcript && !stage["transcript"].is_null() {
             self.transcript = stage["transcript"].clone();
         }
@@ -196,10 +248,14 @@ impl Record {
     pub(super) fn checkpoint(&mut self, queue: &[String], reason: &str, now: &str, world: &World<'_>) {
         self.pending = queue.to_vec();
         let last = self.stages.last().map(|stage| stage["id"].clone()).unwrap_or_default();
-        self.checkpoints.push(json!({
-            "id": format!("checkpoint_{}", (world.ids)()), "ready_nodes": queue, "completed_nodes": self.completed,
-            "last_stage_id": last, "persisted_at": now, "reason": reason,
-        }));
+        self.checkpoints.push(Checkpoint {
+            id: format!("checkpoint_{}", (world.ids)()).into(),
+            ready_nodes: json!(queue),
+            completed: self.completed.len(),
+            last_stage_id: last,
+            persisted_at: now.into(),
+            reason: reason.into(),
+        });
     }
 
     /// The run is over.
@@ -228,6 +284,7 @@ impl Record {
         let Mark([stages, transitions, checkpoints, completed, children, made]) = mark;
         let had: Map<String, Json> =
             LISTS.iter().zip(mark.0).map(|(key, length)| ((*key).to_owned(), length.into())).collect();
+        let new = self.checkpoints[checkpoints..].iter().map(|one| one.to_json(json!(one.completed)));
         json!({
             "id": self.id(), "had": had,
             "fields": {
@@ -236,7 +293,7 @@ impl Record {
             },
             "more": {
                 "stages": self.stages[stages..], "transitions": self.transitions[transitions..],
-                "checkpoints": self.checkpoints[checkpoints..], "completed_nodes": self.completed[completed..],
+                "checkpoints": new.collect::<Vec<_>>(), "completed_nodes": self.completed[completed..],
                 "child_runs": self.child_runs[children..], "artifacts": artifacts[made..],
             },
         })
@@ -245,14 +302,18 @@ impl Record {
     /// The record as a dict.
     pub(super) fn to_json(&self, artifacts: &[Json]) -> Json {
         let mut out = self.head.clone();
+        let completed = |one: &Checkpoint| json!(self.completed[..one.completed.min(self.completed.len())]);
+        let checkpoints: Vec<Json> = self.checkpoints.iter().map(|one| one.to_json(completed(one))).collect();
         let parts = json!({
             "status": self.status, "finished_at": self.finished_at, "stages": self.stages,
-            "transitions": self.transitions, "checkpoints": self.checkpoints, "pending_nodes": self.pending,
+            "transitions": self.transitions, "checkpoints": checkpoints, "pending_nodes": self.pending,
             "completed_nodes": self.completed, "child_runs": self.child_runs, "artifacts": artifacts,
             "handoffs": self.handoffs, "transcript": self.transcript, "usage": self.usage,
             "persisted_path": self.persisted_path,
         });
-        out.extend(parts.as_object().cloned().unwrap_or_default());
+        if let Json::Object(parts) = parts {
+            out.extend(parts);
+        }
         if !self.error.is_null() {
             out.insert("error".to_owned(), self.error.clone());
         }

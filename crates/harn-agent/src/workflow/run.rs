@@ -16,6 +16,7 @@ use super::graph::{Graph, Node};
 use super::options::RunOptions;
 use super::outcome::{Current, Ended, Report};
 use super::record::{Mark, Record};
+use super::routes::Routes;
 use super::work::{Command, Inputs, Work, inputs_of, map_items, runs_loop};
 use super::world::World;
 use crate::artifact;
@@ -89,7 +90,7 @@ enum Phase {
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    graph: Graph,
+    routes: Routes,
     task: String,
     options: RunOptions,
     queue: VecDeque<String>,
@@ -147,7 +148,7 @@ impl Execution {
         let phase = Phase::Start;
         let task = task.to_owned();
         Ok(Execution {
-            graph,
+            routes: Routes::new(graph),
             task,
             options,
             queue,
@@ -287,10 +288,13 @@ impl Execution {
     pub fn result(&self, path: &str) -> Json {
         let mut run = self.record();
         run["persisted_path"] = path.into();
-        json!({
-            "status": run["status"], "run": run, "artifacts": self.artifacts, "transcript": run["transcript"],
+        let mut out = json!({
+            "status": run["status"], "run": null, "artifacts": self.artifacts, "transcript": run["transcript"],
             "path": path,
-        })
+        });
+        // What is large is put there, not copied.
+        out["run"] = run;
+        out
     }
 
     /// The handoffs that stages have made since this was asked last.
@@ -314,7 +318,7 @@ impl Execution {
     }
 
     fn node(&self, id: &str) -> Result<Node, String> {
-        self.graph.node(id).cloned().ok_or_else(|| format!("the graph has no node {id}"))
+        self.routes.node(id).cloned().ok_or_else(|| format!("the graph has no node {id}"))
     }
 
     /// Takes the next node from the queue and begins it. `None`: it is done already, or is not ready.
@@ -370,7 +374,7 @@ impl Execution {
 
     /// Whether enough of the nodes before a join are done.
     fn is_ready(&self, join: &Node) -> bool {
-        let incoming = self.graph.incoming(&join.id);
+        let incoming = self.routes.incoming(&join.id);
         let done = incoming.iter().filter(|id| self.record.has_completed(id)).count() as u64;
         let policy = join.part("join_policy");
         let all = matches!(policy["strategy"].as_str(), Some("all" | "require_all_inputs"));
@@ -417,7 +421,7 @@ impl Execution {
 
     fn inputs<'a>(&'a self, node: &'a Node, current: &'a Current, task: &'a str) -> Inputs<'a> {
         Inputs {
-            graph: &self.graph,
+            routes: &self.routes,
             node,
             options: &self.options,
             task,
@@ -573,7 +577,7 @@ impl Execution {
         let stage_id = stage["id"].as_str().unwrap_or_default().to_owned();
         self.record.add_stage(stage, !self.options.transcript.is_null());
         let next: Vec<String> =
-            self.graph.next(&node.id, branch).iter().map(|edge| edge.to.clone()).collect();
+            self.routes.next(&node.id, branch).iter().map(|edge| edge.to.clone()).collect();
         for to in next {
             self.record.add_transition(&stage_id, &node.id, &to, branch, &now, &consumed, produced, world);
             if !self.queue.contains(&to) {

@@ -268,6 +268,7 @@ proptest! {
         let driver = drive(&input, &json!([]), &options, work, |_| i64::from(!lucky())).unwrap();
         let run = driver.run.record();
         let graph = graph(&input);
+        let routes = super::routes::Routes::new(graph.clone());
         let stages = run["stages"].as_array().unwrap();
         let limit = steps.unwrap_or(4 * graph.nodes.len() as u64);
         prop_assert!(stages.len() as u64 <= limit);
@@ -287,7 +288,7 @@ proptest! {
             let most = node.part("retry_policy")["max_attempts"].as_u64().unwrap();
             prop_assert!(stage["attempts"].as_array().unwrap().len() as u64 <= most);
             if node.kind() == "join" {
-                prop_assert!(graph.incoming(&node.id).iter().all(|id| done.contains(id)), "{} ran too early", node.id);
+                prop_assert!(routes.incoming(&node.id).iter().all(|id| done.contains(id)), "{} ran too early", node.id);
             }
             done.insert(&node.id);
         }

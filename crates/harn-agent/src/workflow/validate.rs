@@ -1,5 +1,7 @@
 //! Whether the parts of a graph fit together, and stay below a ceiling.
 
+use std::collections::HashSet;
+
 use harn_value::{Data as Json, json};
 
 use super::graph::{Graph, NODE_KEYS, Node};
@@ -29,12 +31,13 @@ impl Validation {
 /// Looks at a graph below a ceiling; null stands for the default one.
 pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
     let mut out = Validation { reachable: graph.reachable(&graph.entry), ..Validation::default() };
-    if graph.node(&graph.entry).is_none() {
+    let known: HashSet<&str> = graph.nodes.iter().map(|node| node.id.as_str()).collect();
+    if !known.contains(graph.entry.as_str()) {
         out.errors.push(format!("entry node does not exist: {}", graph.entry));
     }
     for edge in &graph.edges {
         for (end, id) in [("from", &edge.from), ("to", &edge.to)] {
-            if graph.node(id).is_none() {
+            if !known.contains(id.as_str()) {
                 out.errors.push(format!("edge.{end} references unknown node: {id}"));
             }
         }
@@ -54,7 +57,7 @@ pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
         }
     }
     for node in &graph.nodes {
-        if !out.reachable.contains(&node.id) {
+        if out.reachable.binary_search(&node.id).is_err() {
             out.warnings.push(format!("node is unreachable: {}", node.id));
         }
     }

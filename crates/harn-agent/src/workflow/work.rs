@@ -4,8 +4,9 @@ use harn_prompt::Prose;
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
-use super::graph::{Graph, Node, list_of};
+use super::graph::{Node, list_of};
 use super::options::RunOptions;
+use super::routes::Routes;
 use crate::artifact;
 use crate::ceiling::{intersect, join_approvals};
 
@@ -49,7 +50,7 @@ pub struct Command {
 
 /// What a node works with.
 pub(super) struct Inputs<'a> {
-    pub(super) graph: &'a Graph,
+    pub(super) routes: &'a Routes,
     pub(super) node: &'a Node,
     pub(super) options: &'a RunOptions,
     pub(super) task: &'a str,
@@ -119,7 +120,7 @@ impl Inputs<'_> {
         if !policy.is_null() {
             options.insert("policy".to_owned(), policy.clone());
         }
-        let approvals = join_approvals(&self.graph.approval_policy, node.part("approval_policy"));
+        let approvals = join_approvals(&self.routes.graph.approval_policy, node.part("approval_policy"));
         let approvals = join_approvals(&self.options.approval_policy, &approvals);
         if !approvals.is_null() {
             options.insert("approval_policy".to_owned(), approvals);
@@ -151,7 +152,8 @@ impl Inputs<'_> {
     /// # Errors
     /// When nothing of what the node asks for is left.
     pub(super) fn policy(&self) -> Result<Json, String> {
-        let (mut own, graph) = (self.node.part("capability_policy").clone(), &self.graph.capability_policy);
+        let (mut own, graph) =
+            (self.node.part("capability_policy").clone(), &self.routes.graph.capability_policy);
         if own.is_null() && graph.is_null() {
             return Ok(Json::Null);
         }
@@ -187,9 +189,8 @@ impl Inputs<'_> {
             return Vec::new();
         }
         let mut out = Vec::new();
-        let behind = self.graph.reachable(&self.node.id);
         let own = (self.node.part("retry_policy")["verify"] == true).then_some(self.node);
-        let later = behind.iter().filter_map(|id| self.graph.node(id)).filter(|node| node.kind() == "verify");
+        let later = self.routes.verifications_behind(&self.node.id);
         for node in own.into_iter().chain(later) {
             let checks = node.get("verify");
             if let Some(command) = checks["command"].as_str() {
@@ -217,10 +218,7 @@ impl Inputs<'_> {
 
 /// Whether a node's work is a loop.
 pub(super) fn runs_loop(node: &Node) -> bool {
-    match node.text("mode") {
-        Some(mode) => mode == "agent",
-        None => !node.tool_names().is_empty(),
-    }
+    node.text("mode") == Some("agent") || !node.tool_names().is_empty()
 }
 
 /// The artifacts that a node takes: of the kinds of its contract, chosen by its policy.
