@@ -3,9 +3,9 @@
 use harn_value::{Data as Json, data::Map, json};
 use serde::{Deserialize, Serialize};
 
-use super::glob;
 use super::judge::{Judge, Question, Reply, Stop};
 use super::read::{list, part};
+use super::{glob, path_glob};
 use crate::tool::LoopTool;
 
 /// What the option may hold.
@@ -44,12 +44,17 @@ impl Approval {
             .annotations
             .path_params
             .iter()
-            .filter_map(|key| Some((key, arguments.get(key)?.printed())))
+            .filter_map(|key| Some((key, arguments.get(key)?)))
+            .flat_map(|(key, given)| {
+                // Of a list each entry is a path.
+                let all = given.as_array().map_or_else(|| std::slice::from_ref(given), Vec::as_slice);
+                all.iter().map(move |path| (key, path.printed()))
+            })
             .collect();
         if !self.write_paths.is_empty()
             && !tool.annotations.is_read_only()
             && let Some((_, path)) =
-                paths.iter().find(|(_, path)| !self.write_paths.iter().any(|p| glob(p, path)))
+                paths.iter().find(|(_, path)| !self.write_paths.iter().any(|p| path_glob(p, path)))
         {
             let reason = format!("tool '{name}' targets '{path}' which is not in the write-path allowlist");
             return Err(judge.denied(reason, Some("auto_denied")));

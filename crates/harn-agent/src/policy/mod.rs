@@ -281,7 +281,8 @@ impl Constraint {
             self.key.clone().or_else(|| tool.annotations.path_params.first().cloned()).or_else(first_text);
         let Some(key) = key else { return Ok(()) };
         let value = map.and_then(|m| m.get(&key)).map(Json::printed).unwrap_or_default();
-        if self.patterns.iter().any(|pattern| glob(pattern, &value)) {
+        let fits = if tool.annotations.path_params.contains(&key) { path_glob } else { glob };
+        if self.patterns.iter().any(|pattern| fits(pattern, &value)) {
             return Ok(());
         }
         let patterns: Vec<String> = self.patterns.iter().map(|p| format!("\"{p}\"")).collect();
@@ -312,6 +313,22 @@ pub fn glob(pattern: &str, text: &str) -> bool {
         }
     }
     rest.ends_with(last)
+}
+
+/// As [`glob`] for paths: one that climbs counts as what it comes to, so that `src/../etc` is not below `src/*`.
+pub(super) fn path_glob(pattern: &str, path: &str) -> bool {
+    if !path.split(['/', '\\']).any(|part| part == "..") {
+        return glob(pattern, path);
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split(['/', '\\']) {
+        match (part, parts.last()) {
+            (".", _) => {}
+            ("..", Some(last)) if !matches!(*last, ".." | "") => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    glob(pattern, &parts.join("/"))
 }
 
 impl Annotations {

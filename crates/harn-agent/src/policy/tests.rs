@@ -23,6 +23,11 @@ fn globs() {
     assert!(
         glob("*", "x") && glob("a*", "abc") && glob("*c", "abc") && glob("a*c", "abc") && glob("abc", "abc")
     );
+    let climbs = ["src/../etc/a", "src/a/../../etc", "../src/a", "src/./../etc", "src\\..\\etc"];
+    assert!(climbs.iter().all(|path| !path_glob("src/*", path)) && path_glob("src/*", "src/a/../b"));
+    assert!(
+        path_glob("../*", "../a") && path_glob("/etc/*", "/src/../etc/a") && path_glob("src/*", "src/..a")
+    );
     assert!(!glob("a*c", "abd") && !glob("abc", "abcd") && !glob("a*bc*c", "abc"));
 }
 
