@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use harn_agent::AgentEvent;
 use harn_agent::compaction::Engine;
 use harn_agent::run::Archive;
 use harn_llm::transcript::{archivable, is_long_result, render, render_masked, tokens_of};
@@ -270,6 +271,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     let messages = shortened(cx, function, options, before.to_json()).await?;
     let done = settings.run(cx, function, options, messages).await?;
     let mut history = session.history.borrow_mut();
+    let mut told = None;
     if !before.is_prefix_of(&history.messages) || history.messages.len() != before.len() {
         return Err(thrown(format!("{function}: the session has changed while its summary was written")));
     }
@@ -281,21 +283,22 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
             "estimated_tokens_after": tokens_of(&done.messages), "keep_first": 0, "keep_last": settings.keep_last,
         });
         let ids = || crate::llm_embedder::new_id(cx.vm());
-        let event = harn_llm::transcript::event(
-            "compaction",
-            "system",
-            "internal",
-            "transcript compacted",
-            Some(metadata),
-            &ids,
-        );
+        let said = harn_llm::transcript::compaction_text(settings.engine.as_str());
+        told = Some(AgentEvent::TranscriptCompacted(metadata.clone()));
+        let event =
+            harn_llm::transcript::event("compaction", "system", "internal", &said, Some(metadata), &ids);
         history.events.push(event);
         history.summary = Some(match history.summary.take() {
             Some(old) => format!("{old}\n\n{text}"),
             None => text,
         });
     }
-    Ok(history.messages.len())
+    let kept = history.messages.len();
+    drop(history);
+    if let Some(event) = told {
+        session.tell(cx, &event).await;
+    }
+    Ok(kept)
 }
 
 /// Shortens single tool results above `tool_output_max_chars`, when that is given.

@@ -123,12 +123,8 @@ impl AgentLoop {
         });
         let (limit, hard_engine, keep_last) =
             (compaction.hard_limit, compaction.hard_engine, compaction.keep_last);
-        self.state.notes.push(Note::internal(
-            "compaction",
-            "system",
-            "transcript compacted",
-            metadata.clone(),
-        ));
+        let told = harn_llm::transcript::compaction_text(&compaction.strategy);
+        self.state.notes.push(Note::internal("compaction", "system", &told, metadata.clone()));
         self.events.push(AgentEvent::TranscriptCompacted(metadata));
         self.reminders_survive(archived, &text);
         let too_large = limit.is_some_and(|limit| self.estimate() > limit);

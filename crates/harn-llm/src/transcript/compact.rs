@@ -131,7 +131,7 @@ pub fn is_long_result(message: &Value) -> bool {
 /// The value is no transcript.
 pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize>, String> {
     if !is_transcript(transcript) {
-        return Err("transcript_compact: argument must be a transcript".to_string());
+        return Err("transcript_compact: first argument must be a transcript".to_string());
     }
     let messages = list_at(transcript, "messages");
     let small = options.target_tokens.is_some_and(|target| tokens_of(messages) <= target);
@@ -228,20 +228,29 @@ pub fn apply(
     let asset_id = ids();
     let mut out = with_messages(transcript, kept, ids);
     store_summary(&mut out, options.summary.as_deref().unwrap_or(text));
-    let asset = json!({"id": asset_id, "kind": "compaction_source_transcript", "data": transcript});
+    let asset = json!({
+        "id": asset_id, "kind": "compaction_source_transcript", "title": "Pre-compaction transcript",
+        "data": transcript,
+    });
     // The value is a transcript, so that the asset always finds its place.
     out = add_asset(&out, &asset, ids).unwrap_or(out);
     let metadata = json!({
-        "mode": "manual", "strategy": options.strategy.as_str(), "keep_last": options.keep_last,
-        "target_tokens": options.target_tokens, "archived_messages": archived,
+        "mode": "manual", "strategy": options.strategy.as_str(), "engine_strategy": options.strategy.as_str(),
+        "keep_first": 0, "keep_last": options.keep_last, "target_tokens": options.target_tokens, "archived_messages": archived,
         "estimated_tokens_before": tokens_of(messages), "estimated_tokens_after": after,
         "snapshot_asset_id": asset_id,
     });
-    let made = event("compaction", "system", "internal", "transcript compacted", Some(metadata.clone()), ids);
+    let told = compaction_text(options.strategy.as_str());
+    let made = event("compaction", "system", "internal", &told, Some(metadata.clone()), ids);
     if let Some(events) = out.get_mut("events").and_then(Value::as_array_mut) {
         events.push(made);
     }
     Compacted { transcript: out, metadata: Some(metadata) }
+}
+
+/// The text of a `compaction` event.
+pub fn compaction_text(strategy: &str) -> String {
+    format!("Transcript compacted via {strategy}")
 }
 
 /// Stores a summary; an older, different one stays in front of it.

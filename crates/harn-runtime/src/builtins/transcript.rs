@@ -1,5 +1,6 @@
 //! Transcripts: conversations as immutable dicts.
 
+use harn_agent::AgentEvent;
 use harn_llm::transcript as pure;
 use harn_value::Data as Json;
 use harn_value::Value;
@@ -9,6 +10,7 @@ use harn_vm::{Cx, Error, Result, builtins};
 use crate::builtins::failed;
 use crate::convert::{OrThrow, from_json, to_json};
 use crate::llm_embedder::{new_id, runtime};
+use crate::session::Sessions;
 
 builtins! {
     /// Transcripts.
@@ -278,7 +280,12 @@ builtins! {
         survivors.lifecycle.iter().for_each(|entry| crate::reminders::tell(cx.vm(), None, entry.to_json()));
         let transcript = survivors.transcript;
         let result = runtime.transcript_compact(&transcript, &options, &render).await;
-        from_json(&result.map_err(|e| failed(&e))?.transcript)
+        let compacted = result.map_err(|e| failed(&e))?;
+        let session = transcript["id"].as_str().and_then(|id| cx.state::<Sessions>().known(id));
+        if let (Some(metadata), Some(session)) = (compacted.metadata, session) {
+            session.tell(&cx, &AgentEvent::TranscriptCompacted(metadata)).await;
+        }
+        from_json(&compacted.transcript)
     }
 
     /// Replaces the older messages of a list by one that stands for them, whatever its size.
