@@ -88,6 +88,11 @@ pub enum AgentEvent {
     SkillScopeTools(Json),
     /// Older messages gave way to a summary.
     TranscriptCompacted(Json),
+    /// Files that a daemon watches have changed.
+    FsWatch {
+        /// Which.
+        watch_paths: Vec<String>,
+    },
     /// A daemon found no reason to go on too often.
     DaemonWatchdogTripped {
         /// How often it looked.
@@ -133,9 +138,12 @@ pub struct ToolProgress {
     /// Which backend runs the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executor: Option<Json>,
-    /// Milliseconds of execution.
+    /// Milliseconds since the model's call was taken up, with what was asked about it; whoever drives the loop has the clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
+    /// Milliseconds of execution, when it was executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_duration_ms: Option<i64>,
 }
 
 impl ToolProgress {
@@ -151,6 +159,7 @@ impl ToolProgress {
             error_category: None,
             executor: None,
             duration_ms: None,
+            execution_duration_ms: None,
         }
     }
 }

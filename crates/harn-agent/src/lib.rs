@@ -62,6 +62,6 @@ pub use error::ConfigError;
 pub use event::AgentEvent;
 pub use registry::RegistryError;
 pub use run::{
-    AgentLoop, Answer, Archive, Delivery, HookVerdict, Look, LoopError, ModelCall, Moment,
+    AgentLoop, Answer, Archive, Binding, Delivery, HookVerdict, Look, LoopError, ModelCall, Moment,
     PermissionQuestion, Rest, SkillHook, Step, ToolIntent, ToolReply, ToolRun, ToolStatus, unwrapped,
 };

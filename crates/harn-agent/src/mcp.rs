@@ -25,6 +25,12 @@ const MAX_PARTS: usize = 10_000;
 /// The keys of an entry of `mcp_servers`.
 const KEYS: &[&str] = &["name", "transport", "command", "args", "env", "cwd", "timeout"];
 
+/// What a table `[[mcp]]` of a manifest may hold besides.
+const OF_MANIFEST: &[&str] = &["lazy", "card", "keep_alive_ms", "protocol_version"];
+
+/// Keys of servers that are reached over the network.
+const OF_NETWORK: &[&str] = &["url", "auth_token", "client_id", "client_secret", "scopes"];
+
 /// A server of a loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
@@ -54,40 +60,52 @@ pub fn servers(option: Option<&Json>) -> Result<Vec<Server>, ConfigError> {
     let list = match option {
         None | Some(Json::Null | Json::Bool(false)) => return Ok(Vec::new()),
         Some(Json::Array(list)) => list,
-        Some(_) => return fail("`mcp_servers` must be a list of server config dicts"),
+        Some(_) => return Err(of_loop("`mcp_servers` must be a list of server config dicts".to_owned())),
     };
     let mut servers: Vec<Server> = Vec::new();
     for entry in list {
         let Some(entry) = entry.as_object() else {
-            return fail("each `mcp_servers` entry must be a dict");
+            return Err(of_loop("each `mcp_servers` entry must be a dict".to_owned()));
         };
-        let server = server(entry)?;
+        let server = server(entry, "`mcp_servers` entry", &[]).map_err(of_loop)?;
         if servers.iter().any(|known| known.name == server.name) {
-            return fail(&format!("duplicate MCP server name `{}` in `mcp_servers`", server.name));
+            let name = server.name;
+            return Err(of_loop(format!("duplicate MCP server name `{name}` in `mcp_servers`")));
         }
         servers.push(server);
     }
     Ok(servers)
 }
 
-fn fail<T>(text: &str) -> Result<T, ConfigError> {
-    Err(ConfigError(format!("agent_loop: {text}")))
+fn of_loop(text: String) -> ConfigError {
+    ConfigError(format!("agent_loop: {text}"))
 }
 
-fn server(entry: &Map<String, Json>) -> Result<Server, ConfigError> {
+/// Reads the table of a server in a project's manifest.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn manifest_server(table: &Map<String, Json>) -> Result<Server, String> {
+    server(table, "`[[mcp]]` table", OF_MANIFEST)
+}
+
+/// Reads a server. `place` is where it is described, `more` what may be said there besides.
+fn server(entry: &Map<String, Json>, place: &str, more: &[&str]) -> Result<Server, String> {
     let given = |key: &str| entry.get(key).filter(|value| !value.is_null());
     let name = given("name").and_then(Json::as_str).map(str::trim).filter(|name| !name.is_empty());
     let Some(name) = name else {
-        return fail("every `mcp_servers` entry requires a non-empty `name`");
+        return Err(format!("every {place} requires a non-empty `name`"));
     };
-    let wrong = |what: String| fail(&format!("MCP server `{name}`: {what}"));
-    if given("transport").is_some_and(|transport| transport != "stdio") || given("url").is_some() {
+    let wrong = |what: String| Err(format!("MCP server `{name}`: {what}"));
+    let over_network = OF_NETWORK.iter().any(|key| given(key).is_some());
+    if given("transport").is_some_and(|transport| transport != "stdio") || over_network {
         return wrong("only the transport \"stdio\" is available in this version".to_owned());
     }
-    if let Some(key) = entry.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return wrong(match nearest(key, KEYS.iter().copied()) {
+    let keys = || KEYS.iter().chain(more).copied();
+    if let Some(key) = entry.keys().find(|key| !keys().any(|known| known == *key)) {
+        return wrong(match nearest(key, keys()) {
             Some(near) => format!("unknown key `{key}`, did you mean `{near}`?"),
-            None => format!("unknown key `{key}`; there are {}", KEYS.join(", ")),
+            None => format!("unknown key `{key}`; there are {}", keys().collect::<Vec<_>>().join(", ")),
         });
     }
     let texts = |value: &Json| -> Option<Vec<String>> {
@@ -100,7 +118,7 @@ fn server(entry: &Map<String, Json>) -> Result<Server, ConfigError> {
     };
     let Some(mut command) = command.filter(|parts| parts.first().is_some_and(|p| !p.trim().is_empty()))
     else {
-        return fail("MCP `command` must be a string or a string array");
+        return Err("MCP `command` must be a string or a string array".to_owned());
     };
     if let Some(args) = given("args") {
         match texts(args) {

@@ -593,6 +593,7 @@ pub(crate) fn prepare(
     if let Some(journal) = &options.journal {
         journal.hold(reins(vm.interrupt()));
     }
+    harn_runtime::install_servers(&vm, program.dir());
     harn_runtime::install_skills(&vm, program.dir(), &options.skills)
         .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()))
         .and_then(|()| match options.journal {

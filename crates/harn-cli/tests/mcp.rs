@@ -419,3 +419,125 @@ println(agent_loop("x", nil, {provider: "mock", mcp_servers: [{name: "s", comman
     let asked = std::fs::read_to_string(place.path().join("asked.log")).unwrap();
     assert_eq!(asked.lines().filter(|method| *method == "initialize").count(), 2);
 }
+
+/// A project whose manifest names the server, in a folder below which its programs run.
+fn project(more: &str) -> tempfile::TempDir {
+    let harn = env!("CARGO_BIN_EXE_harn");
+    let manifest = format!(
+        "[package]\nname = \"p\"\n\n[[mcp]]\nname = \"demo\"\ncommand = [{harn:?}, \"run\", \"server.harn\"]\n{more}"
+    );
+    folder(&[("harn.toml", &manifest), ("card.json", r#"{"name": "Demo card"}"#)])
+}
+
+#[test]
+fn servers_of_the_manifest_run_while_they_are_needed() {
+    let place = project("card = \"card.json\"\nlazy = true\n");
+    let ran = run_in(
+        place.path(),
+        r#"
+fn status() { println(mcp_registry_status()) }
+status()
+let a = mcp_ensure_active("demo")
+let b = mcp_ensure_active("demo")
+println("${a == b} ${mcp_call(a, "add", {a: 2, b: 3})}")
+status()
+mcp_release("demo")
+println(mcp_call(b, "none"))
+status()
+mcp_release("demo")
+mcp_release("demo")
+mcp_release("nobody")
+status()
+for f in [
+  { -> mcp_call(b, "none") }, { -> mcp_ensure_active("nobody") }, { -> mcp_ensure_active("") },
+  { -> mcp_server_card("nobody") }, { -> mcp_server_card("missing.json") }, { -> mcp_server_card("server.harn/") },
+] {
+  try { println(f()) } catch (e) { println(e) }
+}
+println(mcp_server_card("demo").name)
+// It is started anew, also when somebody has ended it.
+mcp_disconnect(mcp_ensure_active("demo"))
+println(mcp_call(mcp_ensure_active("demo"), "save it"))
+println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).count())
+"#,
+        &[],
+    );
+    let expected = "[{active: false, name: demo, references: 0}]\ntrue 5\n[{active: true, name: demo, references: 2}]\nnil\n\
+        [{active: true, name: demo, references: 1}]\n[{active: false, name: demo, references: 0}]\n\
+        MCP client is disconnected\nmcp: no server named 'nobody' is registered (check harn.toml)\n\
+        mcp_ensure_active: server name is required\n\
+        mcp_server_card: no MCP server 'nobody' registered (check harn.toml) \u{2014} pass a URL or path directly instead\n\
+        mcp_server_card: cannot read missing.json: ";
+    assert!(ran.out.starts_with(expected), "{}", ran.shown());
+    assert!(ran.out.ends_with("Demo card\nsaved\n3\n"), "{}", ran.shown());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.shown());
+}
+
+#[test]
+fn a_manifest_that_is_wrong_is_told_when_a_server_is_needed() {
+    for (more, problem) in [
+        ("url = \"http://x\"\n", "MCP server `demo`: only the transport \"stdio\" is available"),
+        ("comand = 3\n", "MCP server `demo`: unknown key `comand`, did you mean `command`?"),
+        ("\n[[mcp]]\nname = \"demo\"\ncommand = \"x\"\n", "two [[mcp]] tables are named `demo`"),
+        ("\n[[mcp]]\ncommand = \"x\"\n", "every `[[mcp]]` table requires a non-empty `name`"),
+    ] {
+        let place = project(more);
+        let ran = run_in(place.path(), "println(try { mcp_registry_status() } catch (e) { e })", &[]);
+        assert!(ran.out.contains("harn.toml: ") && ran.out.contains(problem), "{}", ran.shown());
+    }
+    let ran = run_in(project("").path(), "println(try { mcp_server_card(\"demo\") } catch (e) { e })", &[]);
+    assert_eq!(
+        ran.out,
+        "mcp_server_card: server 'demo' has no 'card' field in harn.toml\n",
+        "{}",
+        ran.shown()
+    );
+}
+
+#[test]
+fn skills_bind_servers_and_tools_reach_them() {
+    let place = project("");
+    let ran = run_in(
+        place.path(),
+        r#"
+let tools = tool_define(tool_registry(), "add", "Add", {parameters: {a: "int", b: "int"}, executor: "mcp_server", mcp_server: "demo"})
+let skills = skill_define(skill_registry(), "adding", {description: "Adding numbers", mcp: ["demo"]})
+let more = skill_define(skills, "broken", {description: "Broken things", requires_mcp: ["nobody"]})
+llm_mock({tool_calls: [{name: "add", arguments: {a: 2, b: 3}}]})
+llm_mock({text: "Five."})
+let r = agent_loop("Please, adding", nil, {provider: "mock", tools: tools, skills: more, skill_match: {top_n: 2}})
+fn events(r) { r.transcript.events.filter({ e -> e.kind.starts_with("skill_mcp") }).map({ e -> "${e.kind} ${e.metadata}" }) }
+println(events(r))
+println([r.tools.successful, r.transcript.messages[2].content.contains("5")])
+println(mcp_registry_status()[0].references)
+// A skill that goes gives its server back.
+llm_mock({text: "Five. ##MORE##"})
+let again = agent_loop("Please, adding", nil, {
+  provider: "mock", persistent: true, max_nudges: 1, skills: more, skill_match: {sticky: false}, session_id: "s",
+  nudge: "x",
+})
+agent_session_inject("s", {role: "user", content: "Now broken things"})
+llm_mock({text: "Broken. ##DONE##"})
+println(events(agent_loop("Broken things, please", nil, {provider: "mock", skills: more, skill_match: {sticky: false}, session_id: "s"})))
+// Without a skill the server starts when a tool of it is called; what a policy forbids is not started.
+llm_mock({tool_calls: [{name: "add", arguments: {a: 4, b: 5}}]})
+llm_mock({text: "Nine."})
+println(agent_loop("x", nil, {provider: "mock", tools: tools}).transcript.messages[2].content.contains("9"))
+llm_mock({tool_calls: [{name: "add", arguments: {a: 4, b: 5}}]})
+llm_mock({text: "No."})
+println(agent_loop("x", nil, {provider: "mock", tools: tools, policy: {side_effect_level: "read_only"}}).tools.successful)
+let lost = tool_define(tool_registry(), "lost", "d", {parameters: {}, executor: "mcp_server", mcp_server: "nobody"})
+llm_mock({tool_calls: [{name: "lost", arguments: {}}]})
+llm_mock({text: "No."})
+println(agent_loop("x", nil, {provider: "mock", tools: lost}).tools.rejected)
+println(read_file("asked.log").split("\n").filter({ l -> l == "initialize" }).count())
+"#,
+        &[],
+    );
+    let expected = "[skill_mcp_bound {server: demo, skill: adding}]\n[[add], true]\n0\n\
+        [skill_mcp_unbound {server: demo, skill: adding}, skill_mcp_bind_failed \
+        {error: mcp: no server named 'nobody' is registered (check harn.toml), server: nobody, skill: broken}]\n\
+        true\n[]\n[lost]\n3\n";
+    assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.shown());
+    assert!(ran.err.contains("skill `broken`: server `nobody` is not bound: "), "{}", ran.shown());
+}

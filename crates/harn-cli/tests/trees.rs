@@ -1,10 +1,14 @@
-//! Random trees of loops, sub-agents and workers with random policies: nothing happens that a policy on the way forbids.
+//! Random trees of loops, sub-agents, workers, stages of workflows and daemons with random policies: nothing happens that a policy
+//! on the way forbids.
 //!
-//! What happened is read from the file system, which knows nothing of policies.
+//! What happened is read from the file system and from a server, which know nothing of policies.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use crate::common::{command, finish};
 
@@ -20,6 +24,28 @@ impl Dice {
     }
 }
 
+/// A server that notes which nodes have asked it.
+fn recorder() -> (u16, Arc<Mutex<BTreeSet<usize>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
+    let noted = asked.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            let _ = BufReader::new(&stream).read_line(&mut line);
+            noted
+                .lock()
+                .unwrap()
+                .extend(line.split(['/', ' ']).filter_map(|word| word.parse::<usize>().ok()));
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    (port, asked)
+}
+
+const KINDS: [&str; 7] = ["loop", "sub_agent", "background", "worker", "stage", "delegated", "daemon"];
+
 const LEVELS: [&str; 4] = ["read_only", "workspace_write", "process_exec", "network"];
 
 /// What a node of the tree is limited to; absent: not at all.
@@ -28,6 +54,8 @@ struct Ceiling {
     level: Option<usize>,
     tools: Option<Vec<String>>,
     root: Option<&'static str>,
+    /// Tools that are denied, and by which option.
+    denied: Option<(&'static str, Vec<String>)>,
 }
 
 struct Node {
@@ -37,9 +65,9 @@ struct Node {
     parent: Option<usize>,
 }
 
-/// The tools of a node: three that do something, and one for each child.
+/// The tools of a node: four that do something, and one for each child.
 fn names(node: &Node) -> Vec<String> {
-    let own = ["write_a", "write_b", "start"].map(str::to_owned);
+    let own = ["write_a", "write_b", "start", "fetch"].map(str::to_owned);
     own.into_iter().chain(node.children.iter().map(|child| format!("child_{child}"))).collect()
 }
 
@@ -48,7 +76,7 @@ fn grow(dice: &mut Dice) -> Vec<Node> {
     let mut waiting = vec![(None, 0)];
     while let Some((parent, depth)) = waiting.pop() {
         let id = tree.len();
-        let kind = ["loop", "sub_agent", "worker"][dice.roll(3) as usize];
+        let kind = KINDS[dice.roll(KINDS.len() as u64) as usize];
         tree.push(Node { kind, ceiling: Ceiling::default(), children: Vec::new(), parent });
         if let Some(parent) = parent {
             let parent: &mut Node = &mut tree[parent];
@@ -66,6 +94,11 @@ fn grow(dice: &mut Dice) -> Vec<Node> {
             let some: Vec<String> = all.iter().filter(|_| dice.roll(5) > 0).cloned().collect();
             node.ceiling.tools = Some(some).filter(|tools| !tools.is_empty());
         }
+        if dice.roll(4) == 0 {
+            let some: Vec<String> = all.iter().filter(|_| dice.roll(4) == 0).cloned().collect();
+            let option = ["permissions", "approval_policy"][dice.roll(2) as usize];
+            node.ceiling.denied = Some((option, some)).filter(|(_, tools)| !tools.is_empty());
+        }
     }
     tree
 }
@@ -78,7 +111,8 @@ fn may(tree: &[Node], id: usize, tool: &str, level: usize, folder: Option<&str>)
         let level_is_kept = ceiling.level.is_none_or(|limit| limit >= level);
         let tool_is_kept = ceiling.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool));
         let folder_is_kept = folder.is_none_or(|folder| ceiling.root.is_none_or(|root| root == folder));
-        if !level_is_kept || !tool_is_kept || !folder_is_kept {
+        let denied = ceiling.denied.as_ref().is_some_and(|(_, tools)| tools.iter().any(|name| name == tool));
+        if !level_is_kept || !tool_is_kept || !folder_is_kept || denied {
             return false;
         }
         at = *parent;
@@ -100,8 +134,17 @@ fn policy(ceiling: &Ceiling, place: &Path) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
+/// The option with the denied tools, if there is one, as it is called where it stands.
+fn denials(ceiling: &Ceiling) -> String {
+    match &ceiling.denied {
+        Some(("permissions", tools)) => format!("permissions: {{deny: {tools:?}}}"),
+        Some((option, tools)) => format!("{option}: {{auto_deny: {tools:?}}}"),
+        None => String::new(),
+    }
+}
+
 /// The program of a tree: each node tries everything that it has a tool for.
-fn program(tree: &[Node], place: &Path) -> String {
+fn program(tree: &[Node], place: &Path, port: u16) -> String {
     let at = |folder: &str, id: usize| {
         format!("{:?}", place.join(folder).join(id.to_string()).display().to_string())
     };
@@ -118,6 +161,7 @@ fn program(tree: &[Node], place: &Path) -> String {
         add("write_a", &format!("write_file({}, \"x\")", at("a", id)));
         add("write_b", &format!("write_file({}, \"x\")", at("b", id)));
         add("start", &format!("exec(\"touch\", {})", at("c", id)));
+        add("fetch", &format!("http_get(\"http://127.0.0.1:{port}/{id}\").status"));
         for child in &node.children {
             add(&format!("child_{child}"), &format!("node_{child}()"));
         }
@@ -128,17 +172,39 @@ fn program(tree: &[Node], place: &Path) -> String {
             "llm_mock({{match: \"*node {id};*\", consume_match: true, tool_calls: [{}]}})",
             calls.join(", ")
         );
-        let policy = policy(&node.ceiling, place);
+        let (policy, denied) = (policy(&node.ceiling, place), denials(&node.ceiling));
+        let fields =
+            |all: &[&str]| all.iter().filter(|f| !f.is_empty()).copied().collect::<Vec<_>>().join(", ");
+        let limits = fields(&[&format!("policy: {policy}"), &denied]);
+        let options = format!("provider: \"mock\", tools: tools_{id}");
+        // Permissions of a stage are an option of its model, approvals one of the node.
+        let (of_model, of_node) =
+            if denied.starts_with("permissions") { (denied.as_str(), "") } else { ("", denied.as_str()) };
+        let model = fields(&["provider: \"mock\"", "max_iterations: 2", of_model]);
+        let own = fields(&[&format!("capability_policy: {policy}"), of_node]);
+        let stage = format!("mode: \"agent\", tools: tools_{id}, model_policy: {{{model}}}, {own}");
+        let state = place.join("state").join(id.to_string()).display().to_string();
         let run = match node.kind {
-            "loop" => format!(
-                "agent_loop(\"node {id};\", nil, {{provider: \"mock\", tools: tools_{id}, policy: {policy}}})"
+            "loop" => format!("agent_loop(\"node {id};\", nil, {{{options}, {limits}}})"),
+            "sub_agent" => format!("sub_agent_run(\"node {id};\", {{{options}, {limits}}})"),
+            "background" => {
+                format!(
+                    "wait_agent(sub_agent_run(\"node {id};\", {{background: true, {options}, {limits}}}))"
+                )
+            }
+            "worker" => format!(
+                "wait_agent(spawn_agent({{task: \"node {id};\", {limits}, node: {{mode: \"agent\", tools: tools_{id}, model_policy: {{provider: \"mock\", max_iterations: 2}}}}}}))"
             ),
-            "sub_agent" => format!(
-                "sub_agent_run(\"node {id};\", {{provider: \"mock\", tools: tools_{id}, policy: {policy}}})"
+            "daemon" => format!(
+                "daemon_stop(daemon_spawn({{task: \"node {id};\", persist_path: {state:?}, {options}, {limits}}}))"
             ),
-            _ => format!(
-                "wait_agent(spawn_agent({{task: \"node {id};\", policy: {policy}, node: {{kind: \"subagent\", mode: \"llm\", tools: tools_{id}, model_policy: {{provider: \"mock\"}}}}}}))"
-            ),
+            kind => {
+                let kind = if kind == "delegated" { "subagent" } else { "stage" };
+                format!(
+                    "workflow_execute(\"node {id};\", workflow_graph({{nodes: {{a: {{kind: \"{kind}\", {stage}}}}}}}), [], {{persist_path: {:?}}})",
+                    format!("{state}.json")
+                )
+            }
         };
         let _ =
             writeln!(text, "fn node_{id}() {{\n  try {{ {run} }} catch (e) {{ }}\n  return \"tried\"\n}}");
@@ -148,33 +214,43 @@ fn program(tree: &[Node], place: &Path) -> String {
 
 #[test]
 fn no_effect_that_a_policy_on_its_path_forbids() {
-    let (mut done, mut held_back) = (0, 0);
-    for seed in 1..=24 {
+    let (mut held_back, mut done) = (0, std::collections::BTreeMap::<&str, usize>::new());
+    let mut did = std::collections::BTreeMap::<&str, usize>::new();
+    let (port, asked) = recorder();
+    for seed in 1..=40 {
         let place = tempfile::tempdir().unwrap();
         let place = place.path().canonicalize().unwrap();
-        for folder in ["a", "b", "c"] {
+        for folder in ["a", "b", "c", "state"] {
             std::fs::create_dir_all(place.join(folder)).unwrap();
         }
         let tree = grow(&mut Dice(seed * 0x9E37_79B9_7F4A));
-        let program = program(&tree, &place);
+        let program = program(&tree, &place, port);
         let file = place.join("tree.harn");
         std::fs::write(&file, &program).unwrap();
         let mut command = command(&["run", &file.display().to_string()]);
         command.current_dir(&place).env("HARN_LLM_CALLS_DISABLED", "1");
         let ran = finish(command, b"");
         assert_eq!(ran.code, 0, "{program}\n{}", ran.err);
-        for id in 0..tree.len() {
-            let tries =
-                [("a", "write_a", 1, Some("a")), ("b", "write_b", 1, Some("b")), ("c", "start", 2, None)];
-            for (folder, tool, level, root) in tries {
-                let happened = place.join(folder).join(id.to_string()).exists();
+        let asked = std::mem::take(&mut *asked.lock().unwrap());
+        for (id, node) in tree.iter().enumerate() {
+            let there = |folder: &str| place.join(folder).join(id.to_string()).exists();
+            let tries = [
+                (there("a"), "write_a", 1, Some("a")),
+                (there("b"), "write_b", 1, Some("b")),
+                (there("c"), "start", 2, None),
+                (asked.contains(&id), "fetch", 3, None),
+            ];
+            for (happened, tool, level, root) in tries {
                 let allowed = may(&tree, id, tool, level, root);
                 assert!(allowed || !happened, "seed {seed}: node {id} did `{tool}`\n{program}");
-                done += usize::from(happened);
+                *done.entry(node.kind).or_default() += usize::from(happened);
+                *did.entry(tool).or_default() += usize::from(happened);
                 held_back += usize::from(!allowed);
             }
         }
     }
-    // A tree in which nothing runs would show nothing.
-    assert!(done >= 40 && held_back >= 100, "{done} effects, {held_back} forbidden ones");
+    // A tree in which nothing runs would show nothing: every kind of node has done something, and so has every tool.
+    let enough = |of: &std::collections::BTreeMap<&str, usize>| of.values().all(|count| *count >= 4);
+    assert!(done.len() == KINDS.len() && enough(&done), "{done:?}");
+    assert!(did.len() == 4 && enough(&did) && held_back >= 300, "{did:?}, {held_back} forbidden ones");
 }

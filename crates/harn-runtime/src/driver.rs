@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use harn_agent::policy::{Escalated, Question, Reply};
 use harn_agent::{
-    AgentEvent, AgentLoop, Answer, Archive, Look, LoopError, ModelCall, Moment, PermissionQuestion,
+    AgentEvent, AgentLoop, Answer, Archive, Binding, Look, LoopError, ModelCall, Moment, PermissionQuestion,
     SkillHook, Step, ToolReply, ToolRun, ToolStatus,
 };
 use harn_llm::transcript::extra_events;
@@ -31,6 +31,7 @@ use crate::host::{self, Listener};
 use crate::live;
 use crate::llm_embedder::{CallOptions, LlmState, calling, calling_aside, new_id, prompts_for, runtime};
 use crate::mcp::LoopServers;
+use crate::mcp_project::Held;
 use crate::policy::Layer;
 use crate::reminders::{Reminders, tell};
 use crate::rest::{self, FileKeeper, Keeper};
@@ -67,6 +68,8 @@ struct Driver {
     handlers: BTreeMap<String, Value>,
     /// The servers of `mcp_servers`.
     servers: LoopServers,
+    /// Those of the project that it needs.
+    project_servers: Held,
     /// What tools say about effects that are in doubt.
     doubts: BTreeMap<String, harn_system::Uncertain>,
     caller: Value,
@@ -79,6 +82,8 @@ struct Driver {
     keeper: Option<Rc<dyn Keeper>>,
     /// What of the reply that is being taken has been told so.
     told: RefCell<String>,
+    /// When the calls of the turn were taken up.
+    since: RefCell<BTreeMap<String, Duration>>,
 }
 
 /// Runs a loop from its arguments to its result dict.
@@ -185,6 +190,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
     let named = config.session_id.is_some() || joined.is_some_and(|around| around.named);
     let joined = around.is_some_and(|around| Rc::ptr_eq(&around.session, &session));
     config.session_id = Some(session.id.clone());
+    config.skills.variables.insert("HARN_SESSION_ID".to_owned(), session.id.clone());
     let kept = keeper.is_some();
     let keeper = config.daemon.as_ref().map(|daemon| {
         let file = || Rc::new(FileKeeper::new(cx, daemon.snapshot_path())) as Rc<dyn Keeper>;
@@ -230,6 +236,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         layer: in_force.layer.clone(),
         handlers: handlers(&tools),
         servers,
+        project_servers: Held::new(cx),
         doubts: setup::doubts(&tools)?,
         caller: callback(["llm_caller", "llm_caller"]),
         shape_context: callback(["context_callback", "context_filter"]),
@@ -238,6 +245,7 @@ async fn begin(cx: &Cx, prompt: &Value, system: &Value, given: &Value, place: Pl
         on_delta: live::listener("agent_loop", given)?,
         keeper,
         told: RefCell::default(),
+        since: RefCell::default(),
     };
     let llm = driver.state.route_value(route.unwrap_or_default());
     let llm = LlmBinding::new(move || llm.clone());
@@ -320,6 +328,7 @@ impl Driver {
                 Step::SearchTools(question) => {
                     Answer::Host(Box::pin(host::ask(&self.cx, "tool_search", "query", &question)).await?)
                 }
+                Step::BindServers(bindings) => Answer::Bound(Box::pin(self.bind_servers(&bindings)).await?),
                 Step::RunSkillHooks(hooks) => {
                     Box::pin(self.run_skill_hooks(&hooks)).await?;
                     Answer::SkillHooks
@@ -484,7 +493,7 @@ impl Driver {
         };
         let category = call.error_category.as_deref();
         let rejected = matches!(category, Some("permission_denied" | "rejected_loop"));
-        if let Some(duration_ms) = call.duration_ms {
+        if let Some(duration_ms) = call.execution_duration_ms {
             let status = match call.status.as_str() {
                 "completed" => ToolStatus::Ok,
                 _ if rejected => ToolStatus::Rejected,
@@ -511,6 +520,21 @@ impl Driver {
         }
         let kept = self.stored.get().map(|stored| self.session.keep(agent.messages(), stored));
         self.stored.set(kept);
+    }
+
+    /// Starts servers for skills that come, and gives back those of skills that go; says what went wrong.
+    async fn bind_servers(&self, bindings: &[Binding]) -> Result<Vec<Option<String>>> {
+        let mut problems = Vec::with_capacity(bindings.len());
+        for Binding { server, wanted, .. } in bindings {
+            problems.push(match wanted {
+                true => self.project_servers.bind(&self.cx, server).await?,
+                false => {
+                    self.project_servers.unbind(server);
+                    None
+                }
+            });
+        }
+        Ok(problems)
     }
 
     /// Calls closures of skills that come or go; an error of theirs is reported and changes nothing.
@@ -620,7 +644,8 @@ impl Driver {
         for update in self.session.take_updates() {
             self.session.tell(&self.cx, &update).await;
         }
-        for event in agent.take_events() {
+        for mut event in agent.take_events() {
+            self.time(&mut event);
             self.trace_event(&event);
             self.tell_hooks(&event).await?;
             if let AgentEvent::Warning { text } = &event {
@@ -648,6 +673,21 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Says of a call that is over how long it took.
+    fn time(&self, event: &mut AgentEvent) {
+        let now = || self.cx.system().monotonic();
+        match event {
+            AgentEvent::ToolCall(call) => {
+                self.since.borrow_mut().insert(call.tool_call_id.clone(), now());
+            }
+            AgentEvent::ToolCallUpdate(call) if call.status != "in_progress" => {
+                let since = self.since.borrow_mut().remove(&call.tool_call_id);
+                call.duration_ms = since.map(|since| millis(now().saturating_sub(since)));
+            }
+            _ => {}
+        }
     }
 
     async fn tell_subscribers(&self, event: &AgentEvent) {

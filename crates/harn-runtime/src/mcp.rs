@@ -198,6 +198,16 @@ impl Client {
         mcp::content(&result).map_err(thrown)
     }
 
+    /// Calls a tool by its entry in a registry: by the name that the server has listed, else by its own.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub(crate) async fn call_entry(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Result<Json> {
+        let tool = entry["_mcp_tool"].as_str().or_else(|| entry["name"].as_str()).unwrap_or_default();
+        let uncertain = if entry["idempotent"] == true { Uncertain::Retry } else { Uncertain::Fail };
+        self.call(cx, tool, arguments.clone(), uncertain).await
+    }
+
     /// All of a list that comes in pages.
     ///
     /// # Errors
@@ -300,9 +310,7 @@ impl LoopServers {
     pub(crate) async fn call(&self, cx: &Cx, entry: &Json, arguments: &Json) -> Option<Result<Json>> {
         let server = entry["mcp_server"].as_str()?;
         let client = self.0.iter().find(|client| *client.name.borrow() == server)?;
-        let tool = entry["_mcp_tool"].as_str()?;
-        let uncertain = if entry["idempotent"] == true { Uncertain::Retry } else { Uncertain::Fail };
-        Some(client.call(cx, tool, arguments.clone(), uncertain).await)
+        Some(client.call_entry(cx, entry, arguments).await)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::policy::narrow;
 use crate::session::Sessions;
 use crate::worker::place::{self, Tree};
 use crate::worker::registry::{Worker, tell_updates};
-use crate::worker::start::{Start, start, wait};
+use crate::worker::start::{Start, start, stop, wait};
 
 /// The largest record that is read: 1 GiB.
 const MAX_RECORD: u64 = 1 << 30;
@@ -141,12 +141,22 @@ async fn perform(cx: &Cx, work: &Work, options: &Value) -> Result<Report> {
 }
 
 /// Stops a worker that nobody waits for any more.
-struct Delegated(Rc<Worker>);
+struct Delegated {
+    cx: Cx,
+    worker: Rc<Worker>,
+    deadlines: usize,
+}
 
 impl Drop for Delegated {
     fn drop(&mut self) {
-        let task = self.0.task.borrow().clone();
-        if let Some(task) = task.filter(|_| self.0.life().blocks()) {
+        if !self.worker.life().blocks() {
+            return;
+        }
+        // A run that is set aside, to go on in another process, cancels nothing.
+        let task = self.cx.task();
+        if task.is_aborted() || task.interrupted_since(self.deadlines) {
+            stop(&self.cx, &self.worker);
+        } else if let Some(task) = self.worker.task.borrow().clone() {
             task.abort();
         }
     }
@@ -177,16 +187,17 @@ async fn delegate(cx: &Cx, work: &Work, options: &Value, request: &Json) -> Resu
         },
     )
     .await?;
-    let worker = Delegated(worker);
-    tell_updates(cx, &worker.0).await;
-    wait(cx, &worker.0).await?;
-    tell_updates(cx, &worker.0).await;
-    let mut handle = to_json(&worker.0.handle());
-    if worker.0.life() != Life::Completed {
+    let delegated = Delegated { cx: cx.clone(), worker, deadlines: cx.task().deadline_count() };
+    let worker = &delegated.worker;
+    tell_updates(cx, worker).await;
+    wait(cx, worker).await?;
+    tell_updates(cx, worker).await;
+    let mut handle = to_json(&worker.handle());
+    if worker.life() != Life::Completed {
         return Err(thrown(format!(
             "workflow stage {}: its worker {}: {}",
             work.node_id,
-            worker.0.life().as_str(),
+            worker.life().as_str(),
             handle["error"].printed()
         )));
     }

@@ -146,6 +146,7 @@ impl AgentLoop {
         if !changed.is_empty() {
             let asset = agent_asset("daemon_watch_feedback");
             let text = prose.render(&asset, &bindings([("watch_paths", json!(changed))]))?;
+            self.events.push(AgentEvent::FsWatch { watch_paths: changed.clone() });
             self.feedback("watch", &text);
             self.wake("watch", &changed);
             return Ok(());

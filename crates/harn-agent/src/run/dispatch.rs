@@ -388,7 +388,7 @@ impl AgentLoop {
         self.state.notes.push(Note::internal("tool_execution", "tool", &text, metadata));
         let word = if status == ToolStatus::Ok { "completed" } else { "failed" };
         let mut progress = ToolProgress::new(&call.id, &call.name, word);
-        progress.duration_ms = executed.then_some(duration_ms);
+        progress.execution_duration_ms = executed.then_some(duration_ms);
         progress.error_category = category.map(str::to_owned);
         match status {
             ToolStatus::Ok => progress.raw_output = Some(text.as_str().into()),

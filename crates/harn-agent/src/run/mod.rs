@@ -43,9 +43,12 @@ use crate::tool::{Backend, LoopTool, Offered};
 pub use daemon::{Look, Rest};
 pub use input::unwrapped;
 pub use remind::Moment;
-pub use skills::SkillHook;
+pub use skills::{Binding, SkillHook};
 pub use state::{Archive, Delivery, Status};
 use state::{Phase, State};
+
+/// The kind of feedback that is no message: the next reply begins with it.
+const PREFILL: &str = "prefill_assistant";
 
 /// What the loop needs next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +59,8 @@ pub enum Step {
     MatchSkills(Json),
     /// Ask the host which deferred tools fit, with these parameters of `tool_search/query`.
     SearchTools(Json),
+    /// Start these servers of tools for skills, or give them back.
+    BindServers(Vec<Binding>),
     /// Call these closures of skills, in order; an error of theirs is reported and changes nothing.
     RunSkillHooks(Vec<SkillHook>),
     /// Ask the option `recitation` with this dict.
@@ -202,6 +207,8 @@ pub enum Answer {
     Summary(Option<String>),
     /// To [`Step::MatchSkills`] or [`Step::SearchTools`]: what the host said; nothing without one, or when it failed.
     Host(Option<Json>),
+    /// To [`Step::BindServers`], in the same order: what went wrong.
+    Bound(Vec<Option<String>>),
     /// To [`Step::RunSkillHooks`].
     SkillHooks,
     /// To [`Step::Recite`].
@@ -422,6 +429,9 @@ impl AgentLoop {
     pub fn answer(&mut self, answer: Answer, prose: &dyn Prose) -> Result<(), LoopError> {
         let Some(step) = self.state.asked.take() else { return Err(LoopError::Unexpected) };
         match (step, answer) {
+            (Step::BindServers(bindings), Answer::Bound(problems)) if bindings.len() == problems.len() => {
+                self.bound(&bindings, &problems);
+            }
             // The phase behind the hooks is set already.
             (Step::RunSkillHooks(_), Answer::SkillHooks) => {}
             (Step::MatchSkills(_), Answer::Host(answer)) => self.skills_matched(answer.as_ref()),
@@ -466,11 +476,20 @@ impl AgentLoop {
 
     /// Begins a turn.
     fn begin(&mut self) -> Option<Step> {
+        if let Some(hooks) = self.skill_hooks() {
+            self.state.phase = Phase::Begin;
+            return Some(hooks);
+        }
         self.state.preflighted = false;
         self.events.push(AgentEvent::TurnStart { iteration: self.state.iterations });
         self.pass_on(|delivery| delivery == Delivery::InterruptImmediate);
         for (kind, text) in std::mem::take(&mut self.state.queued) {
-            self.feedback(&kind, &text);
+            if kind == PREFILL {
+                self.events.push(AgentEvent::FeedbackInjected { kind, content: text.clone() });
+                self.state.prefill = Some(text);
+            } else {
+                self.feedback(&kind, &text);
+            }
         }
         self.before_turn();
         match &self.config.recitation {
@@ -615,6 +634,9 @@ impl AgentLoop {
             options.shift_remove(*key);
         }
         self.show_reminders(&mut options);
+        if let Some(text) = self.state.prefill.take() {
+            options.insert("prefill".into(), text.into());
+        }
         let config = &self.config;
         let fragments: Vec<Json> = fragments.iter().map(fragment_json).collect();
         options.insert("_system_fragments".into(), fragments.into());

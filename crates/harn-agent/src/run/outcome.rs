@@ -71,7 +71,7 @@ impl AgentLoop {
                 "compactions": counts.compactions,
                 "native_text_tool_fallbacks": counts.fallbacks,
                 "native_text_tool_fallback_rejections": counts.fallback_rejections,
-                "empty_completion_retries": 0,
+                "empty_completion_retries": counts.empty_retries,
                 "total_input_tokens": counts.input_tokens, "total_output_tokens": counts.output_tokens,
                 "total_llm_duration_ms": counts.llm_ms, "total_tool_duration_ms": counts.tool_ms,
                 "tools_used": distinct,

@@ -134,6 +134,8 @@ impl AgentLoop {
         counts.input_tokens = counts.input_tokens.saturating_add(int("input_tokens"));
         counts.output_tokens = counts.output_tokens.saturating_add(int("output_tokens"));
         counts.llm_ms += duration_ms;
+        let empty = result["empty_completion_retries"].as_u64().and_then(|n| u32::try_from(n).ok());
+        counts.empty_retries += empty.unwrap_or_default();
         // The assistant's message is about to become the next one.
         let tokens = int("input_tokens") + int("output_tokens");
         self.state.counted = Some((tokens, self.seen().len() + 1));
@@ -144,7 +146,7 @@ impl AgentLoop {
             .collect();
         let mut metadata = json!({
             "model": result["model"], "input_tokens": int("input_tokens"), "output_tokens": int("output_tokens"),
-            "tool_calls": calls, "tool_calling_mode": self.config.format.as_str(), "structural_experiment": null,
+            "tool_calls": calls, "tool_calling_mode": self.config.format.as_str(), "structural_experiment": result["structural_experiment"],
         });
         if let Some(summary) = result["thinking_summary"].as_str() {
             metadata["thinking_summary"] = summary.into();

@@ -19,6 +19,17 @@ pub struct SkillHook {
     pub hook: String,
 }
 
+/// A server of tools that a skill wants, or wants no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// The id of the skill.
+    pub skill: String,
+    /// The name of the server in the manifest of the project.
+    pub server: String,
+    /// Whether the skill has become active, or is active no longer.
+    pub wanted: bool,
+}
+
 impl AgentLoop {
     /// The ids of the active skills, the best first.
     pub fn active_skills(&self) -> &[String] {
@@ -38,8 +49,33 @@ impl AgentLoop {
         if let Some(question) = self.skills_question() {
             return Some(question);
         }
-        let hooks = self.choose_skills();
+        self.choose_skills();
+        let bindings = std::mem::take(&mut self.state.skills.bindings);
+        if bindings.is_empty() { self.skill_hooks() } else { Some(Step::BindServers(bindings)) }
+    }
+
+    /// The closures of skills that have come and gone, when there are any. The turn begins behind them.
+    pub(super) fn skill_hooks(&mut self) -> Option<Step> {
+        let hooks = std::mem::take(&mut self.state.skills.hooks);
         (!hooks.is_empty()).then_some(Step::RunSkillHooks(hooks))
+    }
+
+    /// Tells of servers that were started for skills, or given back; each with what went wrong.
+    pub(super) fn bound(&mut self, bindings: &[Binding], problems: &[Option<String>]) {
+        for (Binding { skill, server, wanted }, problem) in bindings.iter().zip(problems) {
+            let mut fields = json!({"skill": skill, "server": server});
+            let kind = match (problem, wanted) {
+                (Some(problem), _) => {
+                    fields["error"] = problem.as_str().into();
+                    let text = format!("skill `{skill}`: server `{server}` is not bound: {problem}");
+                    self.events.push(AgentEvent::Warning { text });
+                    "skill_mcp_bind_failed"
+                }
+                (None, true) => "skill_mcp_bound",
+                (None, false) => "skill_mcp_unbound",
+            };
+            self.tell_skill(kind, fields);
+        }
     }
 
     /// `max_iterations` is used up.
@@ -51,7 +87,7 @@ impl AgentLoop {
     }
 
     /// Decides which skills are active, and tells of those that come and go.
-    fn choose_skills(&mut self) -> Vec<SkillHook> {
+    fn choose_skills(&mut self) {
         let first = !std::mem::replace(&mut self.state.skills.matched, true);
         let mut chosen: Vec<Candidate> = Vec::new();
         let mut wanted: Vec<String> = self.state.skills.active.clone();
@@ -84,15 +120,20 @@ impl AgentLoop {
             }
         }
         let before = std::mem::replace(&mut self.state.skills.active, wanted.clone());
-        let mut hooks = Vec::new();
         for id in before.iter().filter(|id| !wanted.contains(id)) {
-            self.leaves(id, &mut hooks);
+            self.leaves(id);
         }
         for id in wanted.iter().filter(|id| !before.contains(id)) {
             let candidate = chosen.iter().find(|c| c.id == *id);
-            self.enters(id, candidate, &mut hooks);
+            self.enters(id, candidate);
         }
-        hooks
+    }
+
+    /// Wants the servers of a skill, or wants them no more.
+    fn bind(&mut self, id: &str, wanted: bool) {
+        let servers = self.config.skills.get(id).map(|skill| skill.servers.clone()).unwrap_or_default();
+        let of = |server: String| Binding { skill: id.to_owned(), server, wanted };
+        self.state.skills.bindings.extend(servers.into_iter().map(of));
     }
 
     /// What the task is now: the last thing that a person said.
@@ -102,14 +143,15 @@ impl AgentLoop {
         text.into_iter().next().unwrap_or_else(|| self.config.prompt.clone())
     }
 
-    fn leaves(&mut self, id: &str, hooks: &mut Vec<SkillHook>) {
+    fn leaves(&mut self, id: &str) {
         let fields = json!({"name": id, "iteration": self.state.iterations});
         self.tell_skill("skill_deactivated", fields.clone());
         self.events.push(AgentEvent::SkillDeactivated(fields));
-        self.hook(id, "on_deactivate", hooks);
+        self.bind(id, false);
+        self.hook(id, "on_deactivate");
     }
 
-    fn enters(&mut self, id: &str, candidate: Option<&Candidate>, hooks: &mut Vec<SkillHook>) {
+    fn enters(&mut self, id: &str, candidate: Option<&Candidate>) {
         let Some(skill) = self.config.skills.get(id).cloned() else { return };
         let fields = json!({
             "name": id, "description": skill.text("description"), "iteration": self.state.iterations,
@@ -124,19 +166,13 @@ impl AgentLoop {
             self.tell_skill("skill_scope_tools", fields.clone());
             self.events.push(AgentEvent::SkillScopeTools(fields));
         }
-        for server in &skill.servers {
-            let error = "this version starts no tool servers";
-            let fields = json!({"skill": id, "server": server, "error": error});
-            self.tell_skill("skill_mcp_bind_failed", fields);
-            let text = format!("skill `{id}`: server `{server}` is not bound: {error}");
-            self.events.push(AgentEvent::Warning { text });
-        }
-        self.hook(id, "on_activate", hooks);
+        self.bind(id, true);
+        self.hook(id, "on_activate");
     }
 
-    fn hook(&self, id: &str, hook: &str, hooks: &mut Vec<SkillHook>) {
+    fn hook(&mut self, id: &str, hook: &str) {
         let at = self.config.skills.list.iter().position(|skill| skill.id == id && skill.has_hook(hook));
-        hooks.extend(at.map(|skill| SkillHook { skill, hook: hook.to_owned() }));
+        self.state.skills.hooks.extend(at.map(|skill| SkillHook { skill, hook: hook.to_owned() }));
     }
 
     fn tell_skill(&mut self, kind: &str, fields: Json) {

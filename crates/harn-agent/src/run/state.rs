@@ -7,7 +7,7 @@ use harn_llm::frame::quote;
 use harn_value::{Data as Json, json};
 use serde::{Deserialize, Serialize};
 
-use super::{ModelCall, Moment, Step, ToolRun, ToolStatus};
+use super::{Binding, ModelCall, Moment, SkillHook, Step, ToolRun, ToolStatus};
 use crate::compaction::Engine;
 use crate::detect::Detector;
 use crate::ledger::Ledger;
@@ -302,6 +302,11 @@ pub(super) struct SkillState {
     /// What the host said about which skills fit; inside, nothing when it said nothing.
     #[serde(default)]
     pub(super) answered: Option<Option<Vec<Candidate>>>,
+    /// Servers that are to be started or given back, and closures to be called behind that.
+    #[serde(default)]
+    pub(super) bindings: Vec<Binding>,
+    #[serde(default)]
+    pub(super) hooks: Vec<SkillHook>,
     /// Whether it was told that another strategy is used.
     #[serde(default)]
     pub(super) warned: bool,
@@ -353,6 +358,9 @@ pub(super) struct State {
     pub(super) system_bytes: i64,
     pub(super) notes: Vec<Note>,
     pub(super) queued: Vec<(String, String)>,
+    /// How the next reply has to begin.
+    #[serde(default)]
+    pub(super) prefill: Option<String>,
     /// What people said while the loop ran.
     #[serde(default)]
     pub(super) heard: Vec<Input>,
@@ -410,6 +418,8 @@ pub(super) struct Counts {
     pub(super) compactions: u32,
     pub(super) fallbacks: u32,
     pub(super) fallback_rejections: u32,
+    #[serde(default)]
+    pub(super) empty_retries: u32,
 }
 
 /// Adds a name once.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use harn_value::{Data as Json, json};
 
 /// Updates that the protocol does not know; only clients that ask for them get them.
-pub(super) const OWN: [&str; 14] = [
+pub(super) const OWN: [&str; 15] = [
     "turn_start",
     "turn_end",
     "feedback_injected",
     "budget_exhausted",
     "loop_stuck",
+    "fs_watch",
     "daemon_watchdog_tripped",
     "skill_activated",
     "skill_deactivated",

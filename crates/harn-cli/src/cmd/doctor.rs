@@ -228,12 +228,17 @@ impl Doctor {
     }
 
     fn mcp(&mut self) {
-        let asks = self.text().is_some_and(|text| text.lines().any(|line| line.trim() == "[[mcp]]"));
-        match asks {
-            true => {
-                self.add(Status::Doubtful, "mcp", "[[mcp]] has no effect: this version starts no MCP servers")
+        let vm = program::session_vm(self.system.clone());
+        match harn_runtime::project_servers(&vm, &self.here) {
+            Err(problem) => self.add(Status::Failed, "mcp", problem),
+            Ok(names) if names.is_empty() => {
+                self.add(Status::Skipped, "mcp", "the manifest names no servers")
             }
-            false => self.add(Status::Skipped, "mcp", "the manifest names no servers"),
+            Ok(names) => self.add(
+                Status::Fine,
+                "mcp",
+                format!("{}: each is started when it is needed", names.join(", ")),
+            ),
         }
     }
 

@@ -206,6 +206,8 @@ impl LlmRuntime {
         };
         let mut out = finished.response.to_json();
         let request = &finished.prepared.request;
+        out["structural_experiment"] = finished.prepared.experiment.clone();
+        out["empty_completion_retries"] = finished.prepared.empty.get().into();
         out["transcript"] = json!({
             "messages": [assistant_message(request.route.style, &finished.response)],
             "events": search_events(request, &finished.response, &|| self.embedder.new_id()),

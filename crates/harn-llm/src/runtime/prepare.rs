@@ -142,6 +142,7 @@ impl LlmRuntime {
             unreminded,
             shown: None,
             live: false,
+            empty: Rc::default(),
             provenance: system.provenance,
             options,
         })

@@ -37,6 +37,8 @@ pub struct Prepared {
     pub(super) shown: Option<Rc<Cell<bool>>>,
     /// Text is shown to people as it arrives, cleaned: see [`crate::LlmRuntime::call_live`].
     pub(super) live: bool,
+    /// Attempts that gave an empty reply and were made again, of all rounds and routes.
+    pub(super) empty: Rc<Cell<u32>>,
 }
 
 impl Prepared {

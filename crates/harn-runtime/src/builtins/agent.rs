@@ -58,7 +58,8 @@ builtins! {
         cx.state::<Sessions>().named(session).subscribe(callback);
     }
 
-    /// Queues a message of the runtime for the next turn of a session's loop.
+    /// Queues a message of the runtime for the next turn of a session's loop. The kind `prefill_assistant` is no message: the reply
+    /// of that turn has to go on from its content, with models that can.
     ///
     /// ```harn
     /// agent_inject_feedback("s", "note", "Be quick.")

@@ -9,6 +9,7 @@ use harn_vm::{Error, Result, builtins};
 
 use crate::convert::{from_json, text, thrown, to_json};
 use crate::mcp::Client;
+use crate::mcp_project::{ProjectServers, unknown};
 
 builtins! {
     /// Servers of the Model Context Protocol: programs that offer tools, resources and prompts.
@@ -153,6 +154,50 @@ builtins! {
         info.insert("name", client.name());
         info.insert("connected", true);
         info
+    }
+
+    /// Gives the client of a server that the manifest of the project names with `[[mcp]]`, and starts it when it does not run. It
+    /// runs until it was released as often as it was asked for.
+    ///
+    /// ```harn
+    /// println(try { mcp_ensure_active("tracker") } catch (e) { e }) // -> mcp: no server named 'tracker' is registered (check harn.toml)
+    /// ```
+    Process async fn mcp_ensure_active(cx, name: Value as "string?") -> "mcp_client" {
+        let name = named("mcp_ensure_active: server name is required", &name)?;
+        let client = ProjectServers::of(&cx).hold(&cx, "mcp_ensure_active", &name).await?;
+        client.ok_or_else(|| thrown(unknown(&name)))?
+    }
+
+    /// Gives back a server of `mcp_ensure_active`; nothing happens when none of that name runs.
+    ///
+    /// ```harn
+    /// println(mcp_release("tracker")) // -> nil
+    /// ```
+    Process fn mcp_release(cx, name: Value as "string?") -> "nil" {
+        ProjectServers::of(cx).release(&named("mcp_release: server name is required", &name)?);
+        Value::NIL
+    }
+
+    /// Lists the servers that the manifest of the project names: `{name, active, references}`.
+    ///
+    /// ```harn
+    /// println(mcp_registry_status()) // -> []
+    /// ```
+    Fs fn mcp_registry_status(cx) -> "list<dict>" {
+        ProjectServers::of(cx).status(cx)?
+    }
+
+    /// Gives the card of a server, which says what it is: of one that the manifest names with `card`, or from an address or a
+    /// file. Each is read once.
+    ///
+    /// ```harn
+    /// write_file("card.json", "{\"name\": \"tracker\"}")
+    /// println(mcp_server_card("./card.json").name) // -> tracker
+    /// delete_file("card.json")
+    /// ```
+    Net async fn mcp_server_card(cx, name_url_or_path: Value as "string?") -> "any" {
+        let wanted = named("mcp_server_card: server name, URL or path is required", &name_url_or_path)?;
+        ProjectServers::of(&cx).card(&cx, &wanted).await?
     }
 
     /// Ends a server. Whoever uses the client afterwards gets an error.

@@ -20,6 +20,7 @@ use super::{Driver, millis};
 use crate::builtins::result_text;
 use crate::command_policy::CommandPolicies;
 use crate::convert::{from_json, to_json, told};
+use crate::mcp::Client;
 use crate::session::Sessions;
 
 /// While this is there, effects in doubt are dealt with as a tool says.
@@ -139,15 +140,18 @@ impl Driver {
                     None => return Ok(unavailable(agent, run)),
                     Some(answer) => from_host(answer, self.cx.system().monotonic().saturating_sub(started))?,
                 },
-                Backend::Mcp => {
-                    let entry = agent.config().tool(&run.name).map(|tool| &tool.entry);
-                    match self.servers.call(&self.cx, entry.unwrap_or(&Json::Null), &run.arguments).await {
-                        Some(answer) => {
-                            from_server(answer, self.cx.system().monotonic().saturating_sub(started))?
-                        }
-                        None => return Ok(unavailable(agent, run)),
+                Backend::Mcp => match self.call_server(agent, run).await {
+                    Some(answer) => {
+                        from_server(answer, self.cx.system().monotonic().saturating_sub(started))?
                     }
-                }
+                    // Without its server the tool is the host's.
+                    None => match crate::host::call_tool(&self.cx, &run.name, &run.arguments).await {
+                        None => return Ok(unavailable(agent, run)),
+                        Some(answer) => {
+                            from_host(answer, self.cx.system().monotonic().saturating_sub(started))?
+                        }
+                    },
+                },
                 Backend::Provider => return Ok(unavailable(agent, run)),
             };
             let failed = reply.status == ToolStatus::Error || reply.text.starts_with("Error:");
@@ -159,6 +163,20 @@ impl Driver {
             self.cx.sleep(Duration::from_millis(pause)).await?;
             attempt += 1;
         }
+    }
+
+    /// Calls a tool of a server: of one of the loop, or of the project. Nothing when there is no such server.
+    async fn call_server(&self, agent: &AgentLoop, run: &ToolRun) -> Option<Result<Json>> {
+        let entry = agent.config().tool(&run.name).map_or(&Json::Null, |tool| &tool.entry);
+        if let Some(answer) = self.servers.call(&self.cx, entry, &run.arguments).await {
+            return Some(answer);
+        }
+        let client = match self.project_servers.client(&self.cx, entry["mcp_server"].as_str()?).await {
+            Ok(client) => client?,
+            Err(error) => return Some(Err(error)),
+        };
+        let client = client.downcast::<Client>()?;
+        Some(client.call_entry(&self.cx, entry, &run.arguments).await)
     }
 
     /// Looks at an error of a handler that the program did not throw: a bug, which whoever wrote the program should hear of.

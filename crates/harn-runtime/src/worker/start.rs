@@ -183,16 +183,21 @@ pub(crate) async fn settle(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
     Ok(())
 }
 
-/// Stops a worker, with all that it has started.
-///
-/// # Errors
-/// Ends the program when its output is closed.
-pub(crate) async fn cancel(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
+/// Stops a worker, with all that it has started, and does not wait for its end.
+pub(crate) fn stop(cx: &Cx, worker: &Worker) {
     worker.change(cx, Record::cancel);
     let task = worker.task.borrow().clone();
     if let Some(task) = task {
         task.abort();
     }
+}
+
+/// Stops a worker, with all that it has started.
+///
+/// # Errors
+/// Ends the program when its output is closed.
+pub(crate) async fn cancel(cx: &Cx, worker: &Rc<Worker>) -> Result<()> {
+    stop(cx, worker);
     settle(cx, worker).await?;
     if worker.life() == Life::Cancelled {
         // Its task may not have begun.

@@ -38,6 +38,7 @@ impl<P: Provider> Provider for Retrying<'_, P> {
                 if at_once { 0 } else { wait.as_millis() }
             ));
             if crate::retry::is_empty_completion(&error) {
+                prepared.empty.set(prepared.empty.get() + 1);
                 let iteration = options.raw.get("_iteration").cloned().unwrap_or(0.into());
                 runtime.embedder.trace(
                     json!({"type": "empty_completion_retry", "iteration": iteration, "attempt": retries,

@@ -1,0 +1,260 @@
+//! The servers of tools that the manifest of a project names with `[[mcp]]`. One runs while somebody needs it, for all who do.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use harn_agent::mcp::{self, Server};
+use harn_front::Through;
+use harn_system::SystemExt;
+use harn_value::Value;
+use harn_value::{Data as Json, data::Map, json};
+use harn_vm::{Cx, Result, Vm};
+
+use crate::convert::{from_json, thrown, to_json, told};
+use crate::mcp::Client;
+
+/// The largest card of a server: 1 MiB.
+const MAX_CARD: u64 = 1 << 20;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct ProjectServers {
+    /// The folder of the project.
+    root: RefCell<Option<PathBuf>>,
+    running: RefCell<BTreeMap<String, Running>>,
+    cards: RefCell<BTreeMap<String, Json>>,
+}
+
+struct Running {
+    client: Value,
+    /// How many need it.
+    users: usize,
+}
+
+/// Says where the project of a program is, before it runs: `folder` is that of the program.
+pub fn install_servers(vm: &Rc<Vm>, folder: &Path) {
+    let system = vm.system().clone();
+    let place = harn_template::absolute_folder(folder, &*system);
+    let root = place.and_then(|place| harn_front::project_root(&place, &Through(&*system)));
+    *vm.extension::<ProjectServers>().root.borrow_mut() = root;
+}
+
+/// The names of the servers that the manifest of a project names.
+///
+/// # Errors
+/// What is wrong with the manifest.
+pub fn project_servers(vm: &Rc<Vm>, folder: &Path) -> std::result::Result<Vec<String>, String> {
+    install_servers(vm, folder);
+    let named = vm.extension::<ProjectServers>().named(vm)?;
+    Ok(named.into_iter().map(|known| known.server.name).collect())
+}
+
+/// A table `[[mcp]]`.
+struct Named {
+    server: Server,
+    card: Option<String>,
+}
+
+impl ProjectServers {
+    pub(crate) fn of(cx: &Cx) -> Rc<ProjectServers> {
+        cx.vm().extension::<ProjectServers>()
+    }
+
+    /// What the manifest names.
+    fn named(&self, vm: &Vm) -> std::result::Result<Vec<Named>, String> {
+        let Some(root) = self.root.borrow().clone() else { return Ok(Vec::new()) };
+        let path = root.join("harn.toml");
+        let Ok(text) = vm.system().read_text(&path, harn_front::MAX_BYTES) else { return Ok(Vec::new()) };
+        let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+        let manifest: toml::Table = text.parse().map_err(|_| wrong(&"it cannot be parsed"))?;
+        let list = match manifest.get("mcp") {
+            None => return Ok(Vec::new()),
+            Some(toml::Value::Array(list)) => list,
+            Some(_) => return Err(wrong(&"mcp must be an array of tables: [[mcp]]")),
+        };
+        let mut out: Vec<Named> = Vec::new();
+        for table in list {
+            let table: Map<String, Json> = serde_json::to_value(table)
+                .ok()
+                .and_then(|value| Json::from(value).as_object().cloned())
+                .unwrap_or_default();
+            let mut server = mcp::manifest_server(&table).map_err(|why| wrong(&why))?;
+            if out.iter().any(|known| known.server.name == server.name) {
+                return Err(wrong(&format!("two [[mcp]] tables are named `{}`", server.name)));
+            }
+            // Paths are those of the project, wherever its programs run.
+            let folder = server.cwd.take().map_or_else(|| root.clone(), |folder| root.join(folder));
+            server.cwd = Some(folder.display().to_string());
+            let card = table.get("card").and_then(Json::as_str).map(str::to_owned);
+            out.push(Named { server, card });
+        }
+        Ok(out)
+    }
+
+    fn known(&self, cx: &Cx, name: &str) -> Result<Option<Named>> {
+        let named = self.named(cx.vm()).map_err(thrown)?;
+        Ok(named.into_iter().find(|known| known.server.name == name))
+    }
+
+    fn running(&self, name: &str) -> Option<Value> {
+        let mut running = self.running.borrow_mut();
+        let found = running.get_mut(name)?;
+        if found.client.downcast::<Client>().is_none_or(Client::is_left) {
+            // Somebody has ended it.
+            running.remove(name);
+            return None;
+        }
+        found.users += 1;
+        Some(found.client.clone())
+    }
+
+    /// The client of a server, which is started when it does not run. Whoever asks gives it back with [`ProjectServers::release`].
+    /// Nothing when the manifest does not name it.
+    ///
+    /// # Errors
+    /// The manifest is wrong, or the server cannot be started.
+    pub(crate) async fn hold(&self, cx: &Cx, function: &str, name: &str) -> Result<Option<Value>> {
+        if let Some(client) = self.running(name) {
+            return Ok(Some(client));
+        }
+        let Some(named) = self.known(cx, name)? else { return Ok(None) };
+        let client = Value::foreign(Client::connect(cx, function, &named.server).await?);
+        // Another task may have been faster; then its server is the one.
+        if let Some(client) = self.running(name) {
+            return Ok(Some(client));
+        }
+        self.running.borrow_mut().insert(name.to_owned(), Running { client: client.clone(), users: 1 });
+        Ok(Some(client))
+    }
+
+    /// Needs a server no more; one that nobody needs ends.
+    pub(crate) fn release(&self, name: &str) {
+        let mut running = self.running.borrow_mut();
+        let Some(found) = running.get_mut(name) else { return };
+        found.users -= 1;
+        if found.users == 0
+            && let Some(gone) = running.remove(name)
+            && let Some(client) = gone.client.downcast::<Client>()
+        {
+            client.leave();
+        }
+    }
+
+    /// What the manifest names: `{name, active, references}`.
+    pub(crate) fn status(&self, cx: &Cx) -> Result<Value> {
+        let named = self.named(cx.vm()).map_err(thrown)?;
+        let running = self.running.borrow();
+        let of = |known: &Named| {
+            let users = running.get(&known.server.name).map_or(0, |found| found.users);
+            json!({"name": known.server.name, "active": users > 0, "references": users})
+        };
+        Ok(from_json(&named.iter().map(of).collect()))
+    }
+
+    /// The card of a server: JSON that says what it is, from an address or a file. Each is read once.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no JSON.
+    pub(crate) async fn card(&self, cx: &Cx, wanted: &str) -> Result<Value> {
+        let wrong = |why: String| thrown(format!("mcp_server_card: {why}"));
+        let is_place = |text: &str| text.contains(['/', '\\']) || text.ends_with(".json");
+        let place = if is_place(wanted) {
+            wanted.to_owned()
+        } else {
+            let Some(named) = self.known(cx, wanted)? else {
+                return Err(wrong(format!(
+                    "no MCP server '{wanted}' registered (check harn.toml) — pass a URL or path directly instead"
+                )));
+            };
+            named.card.ok_or_else(|| wrong(format!("server '{wanted}' has no 'card' field in harn.toml")))?
+        };
+        if let Some(card) = self.cards.borrow().get(&place) {
+            return Ok(from_json(card));
+        }
+        let text = if place.starts_with("http://") || place.starts_with("https://") {
+            let get = cx.vm().builtin("http_get").ok_or_else(|| wrong("no builtin http_get".to_owned()))?;
+            let answer = to_json(&cx.call(&get.value(), [Value::str(&place)]).await?);
+            if answer["ok"] != true {
+                return Err(wrong(format!("{place} answered with status {}", answer["status"].printed())));
+            }
+            answer["body"].as_str().unwrap_or_default().to_owned()
+        } else {
+            let root = self.root.borrow().clone().filter(|_| !is_place(wanted));
+            let path = root.unwrap_or_else(|| cx.system().work_dir()).join(&place);
+            let read = cx.system().read_text(&path, MAX_CARD);
+            read.map_err(|error| {
+                cx.refusal(&error).unwrap_or_else(|| wrong(format!("cannot read {place}: {error}")))
+            })?
+        };
+        let card: Json =
+            serde_json::from_str(&text).map_err(|why| wrong(format!("{place} is no JSON: {why}")))?;
+        self.cards.borrow_mut().insert(place, card.clone());
+        Ok(from_json(&card))
+    }
+}
+
+/// The servers of the project that a loop holds: for its skills, and for tools that name one. They are given back with it.
+pub(crate) struct Held {
+    servers: Rc<ProjectServers>,
+    names: RefCell<Vec<String>>,
+}
+
+impl Held {
+    pub(crate) fn new(cx: &Cx) -> Held {
+        Held { servers: ProjectServers::of(cx), names: RefCell::default() }
+    }
+
+    /// Holds a server for a skill; what went wrong.
+    ///
+    /// # Errors
+    /// What is no failure of the server: a limit of the loop, or its end.
+    pub(crate) async fn bind(&self, cx: &Cx, name: &str) -> Result<Option<String>> {
+        match self.servers.hold(cx, "agent_loop", name).await {
+            Ok(Some(_)) => {
+                self.names.borrow_mut().push(name.to_owned());
+                Ok(None)
+            }
+            Ok(None) => Ok(Some(unknown(name))),
+            Err(error) if error.is_catchable() => Ok(Some(told(&error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A skill needs a server no more.
+    pub(crate) fn unbind(&self, name: &str) {
+        let mut names = self.names.borrow_mut();
+        if let Some(at) = names.iter().position(|held| held == name) {
+            names.remove(at);
+            self.servers.release(name);
+        }
+    }
+
+    /// The client of a server that a tool names, from the first call on; nothing when the manifest does not name it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) async fn client(&self, cx: &Cx, name: &str) -> Result<Option<Value>> {
+        let client = self.servers.hold(cx, "agent_loop", name).await?;
+        if client.is_some() {
+            if self.names.borrow().iter().any(|held| held == name) {
+                self.servers.release(name);
+            } else {
+                self.names.borrow_mut().push(name.to_owned());
+            }
+        }
+        Ok(client)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.names.take().iter().for_each(|name| self.servers.release(name));
+    }
+}
+
+/// What is said of a server that the manifest does not name.
+pub(crate) fn unknown(name: &str) -> String {
+    format!("mcp: no server named '{name}' is registered (check harn.toml)")
+}
