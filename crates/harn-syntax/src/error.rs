@@ -96,6 +96,8 @@ pub enum CompileRule {
     OrPattern,
     /// A duration beyond 64 bits of milliseconds.
     DurationTooLarge,
+    /// A call or another expression as the value of an attribute's argument.
+    AttributeArgument,
 }
 
 impl Rule {
@@ -127,6 +129,7 @@ impl CompileRule {
             }
             Self::OrPattern => "or-pattern (|) can only appear as a match arm pattern",
             Self::DurationTooLarge => "duration literal is too large",
+            Self::AttributeArgument => "attribute argument must be a literal value",
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::ast::{
     SkillDecl, SkillField, Stmt, StmtKind, StructDecl, StructField, ToolDecl, ToolField, TypeDecl, TypeExpr,
     Variant, VariantField, WhereBound,
 };
-use crate::error::{Rule, SyntaxErrorKind};
+use crate::error::{CompileRule, Rule, SyntaxErrorKind};
 use crate::span::Span;
 use crate::token::TokenKind;
 
@@ -93,7 +93,7 @@ fn attr_value<'s>(inp: &mut Input<'s, '_>) -> Parse<AttrValue> {
             inp.bump();
             AttrValue::Nil
         }
-        TokenKind::Ident => {
+        TokenKind::Ident if !matches!(inp.look_kind(1), TokenKind::LParen | TokenKind::Dot) => {
             inp.bump();
             AttrValue::Name(inp.ident_of(token).name)
         }
@@ -107,7 +107,10 @@ fn attr_value<'s>(inp: &mut Input<'s, '_>) -> Parse<AttrValue> {
             AttrValue::Float(-float(inp)?)
         }
         TokenKind::Int | TokenKind::Minus => AttrValue::Int(inp.parse(type_int())?),
-        _ => return inp.expected("attribute value"),
+        TokenKind::RParen | TokenKind::RBracket | TokenKind::Comma | TokenKind::Eof => {
+            return inp.expected("attribute value");
+        }
+        _ => return inp.fail(Reason::Compile(CompileRule::AttributeArgument)),
     })
 }
 
