@@ -270,31 +270,32 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     let before = session.history.borrow().messages.clone();
     let messages = shortened(cx, function, options, before.to_json()).await?;
     let done = settings.run(cx, function, options, messages).await?;
-    let mut history = session.history.borrow_mut();
     let mut told = None;
-    if !before.is_prefix_of(&history.messages) || history.messages.len() != before.len() {
-        return Err(thrown(format!("{function}: the session has changed while its summary was written")));
-    }
-    history.messages = before.with_same(&done.messages).map_err(|e| thrown(e.0))?;
-    if let Some(text) = done.text {
-        let metadata = json!({
-            "mode": "manual", "strategy": settings.engine.as_str(), "engine_strategy": settings.engine.as_str(),
-            "archived_messages": done.archived, "estimated_tokens_before": done.before,
-            "estimated_tokens_after": tokens_of(&done.messages), "keep_first": 0, "keep_last": settings.keep_last,
-        });
-        let ids = || crate::llm_embedder::new_id(cx.vm());
-        let said = harn_llm::transcript::compaction_text(settings.engine.as_str());
-        told = Some(AgentEvent::TranscriptCompacted(metadata.clone()));
-        let event =
-            harn_llm::transcript::event("compaction", "system", "internal", &said, Some(metadata), &ids);
-        history.events.push(event);
-        history.summary = Some(match history.summary.take() {
-            Some(old) => format!("{old}\n\n{text}"),
-            None => text,
-        });
-    }
-    let kept = history.messages.len();
-    drop(history);
+    let kept = {
+        let mut history = session.history.borrow_mut();
+        if !before.is_prefix_of(&history.messages) || history.messages.len() != before.len() {
+            return Err(thrown(format!("{function}: the session has changed while its summary was written")));
+        }
+        history.messages = before.with_same(&done.messages).map_err(|e| thrown(e.0))?;
+        if let Some(text) = done.text {
+            let metadata = json!({
+                "mode": "manual", "strategy": settings.engine.as_str(), "engine_strategy": settings.engine.as_str(),
+                "archived_messages": done.archived, "estimated_tokens_before": done.before,
+                "estimated_tokens_after": tokens_of(&done.messages), "keep_first": 0, "keep_last": settings.keep_last,
+            });
+            let ids = || crate::llm_embedder::new_id(cx.vm());
+            let said = harn_llm::transcript::compaction_text(settings.engine.as_str());
+            told = Some(AgentEvent::TranscriptCompacted(metadata.clone()));
+            let event =
+                harn_llm::transcript::event("compaction", "system", "internal", &said, Some(metadata), &ids);
+            history.events.push(event);
+            history.summary = Some(match history.summary.take() {
+                Some(old) => format!("{old}\n\n{text}"),
+                None => text,
+            });
+        }
+        history.messages.len()
+    };
     if let Some(event) = told {
         session.tell(cx, &event).await;
     }
