@@ -46,6 +46,29 @@ fn object(dict: &Dict, depth: usize) -> Map<String, Json> {
 /// Converts back; nil for what is opaque.
 pub(crate) use harn_value::json::from_data as from_json;
 
+/// An option that is kept, so it must be data.
+pub(crate) fn data_option(function: &str, options: &Value, key: &str) -> Result<Json> {
+    let value = to_json(&entry(options, key));
+    match foreign(&value) {
+        None => Ok(value),
+        Some(name) => {
+            Err(thrown(format!("{function}: {key} must be data as JSON has it, and there is a {name}")))
+        }
+    }
+}
+
+/// The type of the first part that is no data.
+fn foreign(value: &Json) -> Option<String> {
+    if let Some(foreign) = value.as_opaque() {
+        return Some(foreign.type_name.to_owned());
+    }
+    match value {
+        Json::Array(items) => items.iter().find_map(foreign),
+        Json::Object(map) => map.values().find_map(foreign),
+        _ => None,
+    }
+}
+
 /// An option dict; anything else counts as empty. A list of `tools` may hold registries, such as `tool` declarations make:
 /// their tools take their place.
 pub(crate) fn options(value: &Value) -> Map<String, Json> {

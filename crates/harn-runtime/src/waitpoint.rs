@@ -19,7 +19,8 @@ use harn_system::{Inquiry, Reply};
 use harn_value::Dict;
 use harn_value::{Data as Json, json};
 use harn_vm::iter::Source;
-use harn_vm::{Cx, Result};
+use harn_vm::task::CANCELLED;
+use harn_vm::{Cx, Error, ErrorKind, Result};
 
 use crate::convert::{from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
@@ -317,12 +318,14 @@ enum Found {
     Cancelled(usize),
     Late,
     Open,
+    /// The task is to stop, and is told so once: by this.
+    Interrupted,
 }
 
 type Task<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 impl Wait {
-    /// Waits until all are completed, one is cancelled, or the time is over.
+    /// Waits until all are completed, one is cancelled, the time is over, or the task is to stop.
     pub(crate) async fn run(self, cx: &Cx) -> Result<Json> {
         let started_ms = cx.system().now_ms();
         let until_ms = self
@@ -375,7 +378,10 @@ impl Wait {
                     _ => Poll::Pending,
                 }
             });
-            let next = next.await?;
+            let next = match next.await {
+                Err(error) if is_cancellation(&error) => break Found::Interrupted,
+                next => next?,
+            };
             drop(events);
             match next {
                 Next::Event(at, Some(event)) => follows[at].take(&to_json(&event)),
@@ -472,6 +478,7 @@ impl Wait {
                 Some(point) => ("cancelled", Json::from(point.id.as_str()), point.reason.clone()),
                 None => ("cancelled", Json::Null, Json::Null),
             },
+            Found::Interrupted => ("interrupted", Json::Null, "the task that waited was cancelled".into()),
             Found::Late | Found::Open => {
                 let late = points.iter().filter(|point| {
                     point.status == Status::Open
@@ -500,6 +507,10 @@ enum Next {
     Event(usize, Option<harn_value::Value>),
     Host(Option<Result<Json>>),
     Over,
+}
+
+fn is_cancellation(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Thrown(value) if value.as_str().is_some_and(|text| text == CANCELLED))
 }
 
 fn state(follows: &[Follow], until_ms: Option<i64>) -> Found {

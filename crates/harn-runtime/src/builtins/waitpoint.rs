@@ -6,7 +6,7 @@ use harn_value::Value;
 use harn_value::{Data as Json, data::Map, json};
 use harn_vm::{Result, builtins};
 
-use crate::convert::{from_json, thrown, to_json};
+use crate::convert::{data_option as data, from_json, thrown};
 use crate::hitl::options;
 use crate::waitpoint::{Wait, checked, create, resolve};
 
@@ -77,7 +77,8 @@ builtins! {
 
     /// Waits until a waitpoint, or each of a list, is completed, one is cancelled, or `timeout` is over.
     ///
-    /// The result is `{status, waitpoints, reason, ...}` with `status` `completed`, `cancelled` or `timed_out`; nothing is thrown.
+    /// The result is `{status, waitpoints, reason, ...}` with `status` `completed`, `cancelled`, `timed_out` or `interrupted` (the
+    /// task that waits was cancelled); nothing is thrown.
     /// A durable run that only waits holds no process; `harn answer RUN ID VALUE` completes the waitpoint. A host is asked
     /// `waitpoint.wait`. Options: `timeout` (a duration or milliseconds; without one there is no limit), `wait_id`.
     ///
@@ -118,29 +119,6 @@ fn text(function: &str, given: &Map<String, Json>, key: &str) -> Result<Option<S
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
         Some(_) => Err(thrown(format!("{function}: {key} must be a string"))),
-    }
-}
-
-/// An option that is kept, so it must be data.
-fn data(function: &str, options: &Value, key: &str) -> Result<Json> {
-    let value = to_json(&crate::convert::entry(options, key));
-    match foreign(&value) {
-        None => Ok(value),
-        Some(name) => {
-            Err(thrown(format!("{function}: {key} must be data as JSON has it, and there is a {name}")))
-        }
-    }
-}
-
-/// The type of the first part that is no data.
-fn foreign(value: &Json) -> Option<String> {
-    if let Some(foreign) = value.as_opaque() {
-        return Some(foreign.type_name.to_owned());
-    }
-    match value {
-        Json::Array(items) => items.iter().find_map(foreign),
-        Json::Object(map) => map.values().find_map(foreign),
-        _ => None,
     }
 }
 
