@@ -9,10 +9,11 @@ use std::time::Duration;
 use harn_store::wait;
 use harn_system::System;
 
+use crate::chance::Chance;
 use crate::entry::{Entry, Place, What};
 use crate::keeper::{Keeper, Kept};
 use crate::op::{Op, Pending, Wakes};
-use crate::secrets::Secrets;
+use crate::secrets::{Secrets, UNKNOWN, marked};
 use crate::wire::{Answer, nanos};
 
 /// Clocks stand still for less than this.
@@ -157,6 +158,9 @@ pub(crate) struct Core {
     stopped: RefCell<Option<Stop>>,
     pub(crate) state: RefCell<State>,
     pub(crate) secrets: RefCell<Secrets>,
+    pub(crate) chance: RefCell<Chance>,
+    /// The variables that were asked for; of those that hold keys only whether they are set.
+    pub(crate) environment: RefCell<HashMap<String, Option<String>>>,
     pub(crate) wakes: Arc<Wakes>,
     /// Whether the program was loaded by sources of today: what the loader asks is neither followed nor recorded.
     loading: Cell<bool>,
@@ -193,6 +197,8 @@ pub(crate) struct State {
     pub(crate) ended: Vec<String>,
     /// Entries before this number are kept.
     pub(crate) kept: u64,
+    /// Since when somebody waits for entries to be kept that are not on their way.
+    pub(crate) wanted: Option<u64>,
     /// Who waits for entries to be kept.
     pub(crate) waiting: Vec<std::task::Waker>,
     flushed_at: u64,
@@ -272,6 +278,7 @@ impl Journal {
             inquired: BTreeSet::new(),
             ended: Vec::new(),
             kept: next,
+            wanted: None,
             waiting: Vec::new(),
             flushed_at: 0,
         };
@@ -290,6 +297,8 @@ impl Journal {
             stopped: RefCell::default(),
             state: RefCell::new(state),
             secrets: RefCell::default(),
+            chance: RefCell::default(),
+            environment: RefCell::default(),
             wakes: Arc::default(),
             loading: Cell::new(reload),
         }))
@@ -303,6 +312,9 @@ impl Journal {
     /// Says that the program is loaded and begins now.
     pub fn begin_program(&self) {
         self.0.loading.set(false);
+        // With sources of today the loader may have asked for something else.
+        self.0.chance.take();
+        self.0.environment.take();
         match self.0.status() {
             Status::Following => {
                 let fits = |what: &What| matches!(what, What::Program);
@@ -344,6 +356,32 @@ impl Journal {
         }
         self.0.commit();
         self.stopped().filter(|stop| matches!(stop, Stop::Unkept(_))).map_or(Ok(()), Err)
+    }
+
+    /// A text that is kept outside of the journal, with names in the place of keys.
+    #[must_use]
+    pub fn hide(&self, text: String) -> String {
+        let hidden = self.0.secrets.borrow().hide(text.into_bytes());
+        String::from_utf8(hidden).unwrap_or_default()
+    }
+
+    /// That text with the keys of today; the run is stopped when one is missing.
+    #[must_use]
+    pub fn reveal(&self, text: String) -> String {
+        let (mut out, mut rest) = (String::new(), &*text);
+        while let Some((before, name, after)) = marked(rest) {
+            out += before;
+            match self.0.inner.env(name) {
+                Some(value) => {
+                    self.0.secrets.borrow_mut().know(name, &value);
+                    out += &value;
+                }
+                None if self.0.replay => out += UNKNOWN,
+                None => self.0.stop(Stop::MissingKey(name.to_owned())),
+            }
+            rest = after;
+        }
+        if out.is_empty() && rest.len() == text.len() { text } else { out + rest }
     }
 
     /// The first entry that the program has not come to, when it has ended before its journal.
@@ -542,7 +580,9 @@ impl Core {
         state.live = true;
         // The run has been going on while nobody worked on it: its deadlines did not wait.
         let (now, own) = (self.inner.now_ms(), nanos(self.inner.monotonic()));
-        let gone = u64::try_from(now.saturating_sub(state.clock.wall)).unwrap_or(0);
+        // A journal in which nobody has looked at the clock does not say when it ended.
+        let known = if state.clock.wall == 0 { now } else { state.clock.wall };
+        let gone = u64::try_from(now.saturating_sub(known)).unwrap_or(0);
         let target = state.clock.mono.saturating_add(gone.saturating_mul(1_000_000));
         state.clock.ahead = target.saturating_sub(own);
         state.clock.looks = 0;
@@ -845,7 +885,7 @@ impl Core {
             state.buffer.push(Entry { seq, task: "0".into(), count: 0, place: "".into(), at_ms, what });
         }
         let mut state = self.state.borrow_mut();
-        state.flushed_at = state.clock.mono;
+        (state.flushed_at, state.wanted) = (state.clock.mono, None);
         if state.buffer.is_empty() {
             return;
         }

@@ -230,32 +230,31 @@ impl Layer for Journal {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        let wanted = bytes.len();
-        let drawn: Vec<u8> = self.0.ask(
-            "random",
-            wanted as u64,
-            || format!("{wanted} bytes"),
-            |system| {
-                let mut drawn = vec![0; wanted];
-                system.random(&mut drawn);
-                drawn
-            },
-        );
-        for (byte, drawn) in bytes.iter_mut().zip(drawn) {
-            *byte = drawn;
-        }
+        self.0.draw(bytes);
     }
 
     fn env(&self, name: &str) -> Option<String> {
         let core = &self.0;
         let key = digest([name.as_bytes()]);
-        if !Secrets::is_secret(name) {
-            return core.ask("env", key, || name.to_owned(), |system| system.env(name));
-        }
-        // Only whether it is set is written down.
-        let is_set: bool = core.ask("key", key, || name.to_owned(), |system| system.env(name).is_some());
-        if !is_set {
-            return None;
+        // The environment of a process stays as it is, so each variable is written down once.
+        let known = core.environment.borrow().get(name).cloned();
+        let is_secret = Secrets::is_secret(name);
+        let found = known.unwrap_or_else(|| {
+            let found = if is_secret {
+                // Only whether it is set.
+                let is_set: bool =
+                    core.ask("key", key, || name.to_owned(), |system| system.env(name).is_some());
+                is_set.then(String::new)
+            } else {
+                core.ask("env", key, || name.to_owned(), |system| system.env(name))
+            };
+            if !core.is_stopped() {
+                core.environment.borrow_mut().insert(name.to_owned(), found.clone());
+            }
+            found
+        });
+        if !is_secret || found.is_none() {
+            return found;
         }
         match core.inner.env(name) {
             Some(value) => {

@@ -19,6 +19,7 @@
 //! | `outside` | what takes time: waits, requests, processes, and who gets what when |
 //! | `people` | requests to people, and their answers |
 //! | `body` | bodies of replies, piece by piece |
+//! | `chance` | random numbers, made of one draw |
 //! | `keeper` | where entries go: a store, memory, nowhere |
 //! | `wire` | answers as bytes |
 //! | `secrets` | keys, which never enter a journal |
@@ -28,6 +29,7 @@
 #![doc = include_str!("../README.md")]
 
 mod body;
+mod chance;
 mod entry;
 mod journal;
 mod keeper;

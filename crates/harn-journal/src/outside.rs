@@ -23,7 +23,10 @@ use crate::entry::{Digester, Entry, What};
 use crate::journal::{Begun, Core, Journal, Status};
 use crate::keeper::Kept;
 use crate::op::{Inquired, Op, OpWake, Running};
-use crate::wire::{Answer, Head, STOPPED, path_bytes};
+use crate::wire::{Answer, Head, STOPPED, nanos, path_bytes};
+
+/// Who wants entries to be kept waits so long for others who want the same, while there is something else to do.
+const GATHER: Duration = Duration::from_millis(1);
 
 /// Numbers from here on are of work that nobody waits for.
 const ASIDE: u64 = 1 << 63;
@@ -93,9 +96,10 @@ impl<T> Drop for Wait<T> {
 }
 
 impl Core {
-    /// Waits until everything up to now is kept.
+    /// Waits until everything up to now is kept. It is written with what others want to have kept at the same time.
     pub(crate) fn kept(&self) -> KeptUpTo {
-        self.flush();
+        let now = nanos(self.inner.monotonic());
+        self.state.borrow_mut().wanted.get_or_insert(now);
         KeptUpTo { core: self.own(), upto: self.position() }
     }
 
@@ -467,6 +471,11 @@ impl Outside for Journal {
             }
             Status::Following => return core.hand_over_recorded(looks, idle),
             Status::Live => {}
+        }
+        // A program with much to do has completions to hand over at any time, and is idle at none.
+        let wanted = core.state.borrow().wanted;
+        if wanted.is_some_and(|since| !idle || nanos(core.inner.monotonic()) >= since + nanos(GATHER)) {
+            core.flush();
         }
         core.look_after(context);
         // One look at each that says so: what says it again is looked at next time.

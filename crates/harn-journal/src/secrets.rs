@@ -13,8 +13,18 @@ pub(crate) const UNKNOWN: &str = "(a key that the journal does not hold)";
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<(String, String)>);
 
+/// What stands before the name of a key, and behind it.
+const MARK: (&str, char) = ("\u{1}harn:secret:", '\u{1}');
+
 fn mark(name: &str) -> String {
-    format!("\u{1}harn:secret:{name}\u{1}")
+    format!("{}{name}{}", MARK.0, MARK.1)
+}
+
+/// The text before the first name that stands in the place of a key, the name, and the text behind it.
+pub(crate) fn marked(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once(MARK.0)?;
+    let (name, after) = rest.split_once(MARK.1)?;
+    Some((before, name, after))
 }
 
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {

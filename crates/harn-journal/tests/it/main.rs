@@ -109,6 +109,48 @@ fn a_replay_is_equal_and_touches_nothing() {
 }
 
 #[test]
+fn numbers_are_made_of_one_draw_and_variables_asked_for_once() {
+    fn draws(system: &Rc<dyn System>, times: usize) -> Vec<u64> {
+        (0..times).map(|_| system.random_u64()).collect()
+    }
+    async fn program(system: Rc<dyn System>) -> (Vec<u64>, Vec<u64>) {
+        let before = draws(&system, 100);
+        for _ in 0..100 {
+            assert_eq!(system.env("SERVICE_TOKEN").as_deref(), Some("token-0123456789"));
+            assert_eq!(system.env("NOWHERE"), None);
+        }
+        drop(system.read(Path::new("/project/in.txt"), 100));
+        (before, draws(&system, 100))
+    }
+    let (system, ..) = machine();
+    let (journal, keeper) = recorded(&system);
+    let (before, after) = run(&journal, program);
+    let entries = keeper.entries();
+    let names: Vec<&str> = entries.iter().map(|entry| entry.what.name()).collect();
+    assert_eq!(names, ["program", "random", "key", "env", "read"]);
+    let mut all = [before.clone(), after.clone()].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 200, "no number comes twice");
+    let journal = replayed(entries.clone());
+    assert_eq!(run(&journal, program), (before.clone(), after.clone()));
+    assert_eq!((journal.stopped(), journal.left_over()), (None, None));
+    // Whoever goes on behind the journal draws anew: what two of them make has nothing in common.
+    let on: Vec<_> = (0..2)
+        .map(|_| {
+            let (journal, keeper) = resumed(&system, entries.clone(), false);
+            let drawn = run(&journal, program);
+            assert_eq!(drawn.0, before);
+            // What goes on is replayed as well.
+            let whole = [entries.clone(), keeper.entries()].concat();
+            assert_eq!(run(&replayed(whole), program), drawn);
+            drawn.1
+        })
+        .collect();
+    assert!(on[0] != after && on[0] != on[1]);
+}
+
+#[test]
 fn keys_never_enter_a_journal() {
     let (system, ..) = machine();
     let (journal, keeper) = recorded(&system);
@@ -213,6 +255,32 @@ fn a_request_in_doubt_is_an_error_unless_it_may_be_sent_twice() {
         let (journal, _) = resumed(&system, entries, false);
         assert_eq!(run(&journal, |system| send(system, method)), wanted, "{method}");
         assert_eq!(requests.get(), 1 + u32::from(wanted.is_ok()));
+    }
+}
+
+#[test]
+fn a_reply_is_asked_for_again_while_nothing_of_it_was_seen() {
+    async fn read(system: Rc<dyn System>, method: &str) -> Result<Vec<u8>, HttpErrorKind> {
+        let reply =
+            system.http(HttpRequest::new(method, "http://host/x")).await.map_err(|error| error.kind)?;
+        reply.read().await.map_err(|error| error.kind)
+    }
+    let is_piece = |entry: &Entry| matches!(&entry.what, What::Finish { name, .. } if name == "body");
+    // How many pieces of the body the process before had, and whether it is read again.
+    for (method, pieces, again) in [("GET", 0, true), ("GET", 1, false), ("POST", 0, false)] {
+        let (system, _, requests) = machine();
+        let (journal, keeper) = recorded(&system);
+        assert!(run(&journal, |system| read(system, method)).is_ok());
+        let mut entries = keeper.entries();
+        let first = entries.iter().position(is_piece).expect("a body");
+        entries.truncate(first + pieces);
+        let (journal, _) = resumed(&system, entries, false);
+        let wanted = match again {
+            true => Ok(b"reply 2 to GET, token-0123456789".to_vec()),
+            false => Err(HttpErrorKind::Broken),
+        };
+        assert_eq!(run(&journal, |system| read(system, method)), wanted, "{method} {pieces}");
+        assert_eq!(requests.get(), 1 + u32::from(again));
     }
 }
 

@@ -13,14 +13,18 @@ use crate::write::{Write, Written};
 /// Makes all writes under a lease; an error stands for none of them.
 pub(super) fn all(db: &Connection, fence: &Fence, writes: &[Write]) -> Outcome<Vec<Written>> {
     let mut out = Vec::with_capacity(writes.len());
+    let mut is_known = false;
     for write in writes {
-        // Before each: a write behind a release has no lease any more.
-        let current = db
-            .prepare_cached("SELECT epoch FROM lease WHERE scope = ?")?
-            .query_row([&*fence.scope], |row| row.get(0))
-            .optional()?
-            .unwrap_or(0);
-        crate::write::fenced(fence, current)?;
+        if !is_known {
+            let current = db
+                .prepare_cached("SELECT epoch FROM lease WHERE scope = ?")?
+                .query_row([&*fence.scope], |row| row.get(0))
+                .optional()?
+                .unwrap_or(0);
+            crate::write::fenced(fence, current)?;
+        }
+        // Nobody changes it until the transaction ends, except a release in it: a write behind one has no lease any more.
+        is_known = *write != Write::Release;
         out.push(one(db, fence, write)?);
     }
     Ok(out)
