@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use harn_check::{Quiet, Settings};
 use harn_journal::{Journal, Place, Reins};
-use harn_runtime::ModelTraffic;
+use harn_runtime::{Generation, ModelTraffic};
 use harn_syntax::{Diagnostic, Severity, SourceFile, Span};
 use harn_system::{Ceiling, Level, Memory, Real, System, SystemExt};
 use harn_value::{Dict, Value};
@@ -53,6 +53,8 @@ pub(crate) struct RunOptions {
     pub(crate) journal: Option<Journal>,
     /// Sees every statement before it runs.
     pub(crate) observer: Option<Rc<dyn harn_vm::Observer>>,
+    /// Which time the program begins, if it may begin anew; then [`End::Anew`] is to be looked for.
+    pub(crate) generation: Option<Generation>,
     /// Makes the run a rehearsal without models: this sees every call.
     pub(crate) watch: Option<Box<dyn FnMut(harn_runtime::SentCall)>>,
 }
@@ -70,6 +72,8 @@ pub(crate) enum End {
         /// It called `exit`.
         exit: bool,
     },
+    /// It has handed this over, and is to begin anew with it.
+    Anew(harn_value::Data),
     /// It was not run.
     Refused(Vec<Problem>),
     /// An uncaught error.
@@ -110,6 +114,7 @@ impl End {
         let failure = |code, message, problems| Err(Failure { code, message, problems });
         match self {
             End::Result { code, err: None, value, .. } => (code, Ok(value)),
+            End::Anew(_) => (0, Ok(Value::NIL)),
             End::Result { code, err: Some(text), .. } => (code, failure("err_result", text, Vec::new())),
             End::Refused(problems) => {
                 let first = problems.iter().find(|p| is_error(p)).map_or(String::new(), |p| p.plain.clone());
@@ -237,6 +242,9 @@ impl Program {
             Ok(value) => End::Result { code: code as u8, err, value: value.clone(), exit: false },
             Err(error) => match error.kind() {
                 ErrorKind::Exit(code) => {
+                    if let Some(state) = harn_runtime::handed_over(vm).filter(|_| *code == 0) {
+                        return End::Anew(state);
+                    }
                     let code = (*code).clamp(0, 255) as u8;
                     End::Result { code, err: None, value: Value::NIL, exit: true }
                 }
@@ -594,6 +602,9 @@ pub(crate) fn prepare(
         journal.hold(reins(vm.interrupt()));
     }
     harn_runtime::install_servers(&vm, program.dir());
+    if let Some(generation) = options.generation.take() {
+        harn_runtime::begin_generation(&vm, generation);
+    }
     harn_runtime::install_skills(&vm, program.dir(), &options.skills)
         .and_then(|()| harn_runtime::configure_sessions(&vm, program.dir()))
         .and_then(|()| match options.journal {

@@ -6,6 +6,7 @@ mod common;
 
 mod acp;
 mod agent_kills;
+mod anew;
 mod bad_input;
 mod book;
 mod check;

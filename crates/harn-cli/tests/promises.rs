@@ -6,6 +6,39 @@ use crate::common::repository;
 
 /// How a promise begins, and what holds it: a file and a test in it, or a folder of conformance cases and a case.
 const HELD: &[(&str, &[(&str, &str)])] = &[
+    (
+        "An ordinary program can be killed at any moment",
+        &[(RUNS, "an_interrupted_run_goes_on"), (SUITE, "cases_end_the_same_from_a_journal_and_broken_off")],
+    ),
+    (
+        "A durable run keeps a *journal*",
+        &[
+            (JOURNAL, "a_replay_is_equal_and_touches_nothing"),
+            (JOURNAL, "broken_off_anywhere_a_run_goes_on_to_the_same_end"),
+        ],
+    ),
+    ("| `harn run --durable", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
+    ("| `harn resume ID`", &[(RUNS, "an_interrupted_run_goes_on")]),
+    ("| `harn answer ID", &[(PEOPLE, "a_question_ends_the_process_and_an_answer_goes_on")]),
+    ("| `harn submit FILE`", &[(WORKERS, "what_is_submitted_runs_with_its_arguments")]),
+    ("| `harn resume --all`", &[(RUNS, "an_interrupted_run_goes_on")]),
+    ("| `harn replay ID` ", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
+    ("| `harn replay ID --until", &[(RUNS, "a_replay_prints_the_same_and_does_nothing")]),
+    ("| `harn replay ID --debug`", &[(DEBUG, "it_steps_back_and_jumps")]),
+    ("| `harn replay ID --check`", &[(RUNS, "changed_sources_are_compared_and_forked")]),
+    ("| `harn fork ID --at N` ", &[(RUNS, "changed_sources_are_compared_and_forked")]),
+    ("| `harn fork ID --at N --changed`", &[(RUNS, "changed_sources_are_compared_and_forked")]),
+    ("With `durable = true`", &[(PEOPLE, "the_project_makes_runs_durable")]),
+    (
+        "The journal lies in `state.db`",
+        &[
+            (
+                "crates/harn-cli/tests/store_place.rs",
+                "a_store_that_cannot_be_used_is_never_replaced_by_another_one",
+            ),
+            (RUNS, "a_replay_prints_the_same_and_does_nothing"),
+        ],
+    ),
     // What is promised.
     (
         "**What a program has is not asked for again.**",
@@ -53,10 +86,44 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         &[(JOURNAL, "keys_never_enter_a_journal"), (RUNS, "keys_are_taken_from_the_environment_again")],
     ),
     (
+        "**A run that begins anew keeps nothing",
+        &[
+            (ANEW, "the_journal_begins_again_and_the_program_stays_the_same"),
+            (ANEW, "killed_at_any_moment_each_part_happens_once"),
+        ],
+    ),
+    // Runs that never end.
+    ("A program that runs for ever", &[(ANEW, "the_journal_begins_again_and_the_program_stays_the_same")]),
+    (
+        "`continue_as_new(workflow, {state: ...})`",
+        &[
+            (ANEW, "the_journal_begins_again_and_the_program_stays_the_same"),
+            (ANEW, "a_part_waits_for_a_person_and_a_worker_goes_on"),
+            ("conformance/agents/workflows", "anew_forgets_the_rest"),
+            ("conformance/agents/workflows", "anew_is_no_error_and_cleans_up"),
+        ],
+    ),
+    (
+        "The state is data as JSON has it.",
+        &[
+            ("conformance/agents/workflows", "anew_takes_data_only"),
+            (ANEW, "keys_in_what_is_handed_over_stay_outside"),
+        ],
+    ),
+    ("A daemon rests on its folder", &[(ANEW, "a_daemon_goes_on_from_its_snapshot_with_a_new_journal")]),
+    (
+        "A program that `harn run` runs without a journal",
+        &[(ANEW, "without_a_journal_it_begins_anew_as_well")],
+    ),
+    (
         "**One process at a time.**",
         &[(WORKERS, "a_process_that_was_stopped_cannot_write_over_its_successor")],
     ),
     // Waiting for people.
+    (
+        "A durable run that asks a person and has nothing else to do",
+        &[(PEOPLE, "a_question_ends_the_process_and_an_answer_goes_on")],
+    ),
     (
         "`ask_user`, `request_approval`, `dual_control` and `escalate_to` wait so",
         &[
@@ -98,7 +165,31 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
         "`harn runs show ID --json` lists what a run asks",
         &[(PEOPLE, "a_question_ends_the_process_and_an_answer_goes_on")],
     ),
+    // Waiting for something else, and for time.
+    (
+        "[Waitpoints](waitpoints.md) wait",
+        &[(
+            "crates/harn-cli/tests/waitpoints.rs",
+            "a_run_waits_without_a_process_until_the_command_line_completes_it",
+        )],
+    ),
+    (
+        "A program that does nothing but `sleep`",
+        &[
+            (PEOPLE, "long_sleeps_end_the_process_and_tools_are_told"),
+            (RUNS, "a_run_that_only_waits_holds_no_process"),
+        ],
+    ),
     // In doubt.
+    (
+        "An effect that was begun and has no outcome",
+        &[(JOURNAL, FILES_IN_DOUBT), (JOURNAL, "a_program_in_doubt_is_an_error_unless_it_may_run_twice")],
+    ),
+    ("The error says what to do.", &[(PEOPLE, "a_file_in_doubt_has_the_category_of_doubt")]),
+    (
+        "A reply that was being read piece by piece",
+        &[(JOURNAL, "a_reply_is_asked_for_again_while_nothing_of_it_was_seen")],
+    ),
     (
         "| reading files, environment, clock |",
         &[(JOURNAL, "broken_off_anywhere_a_run_goes_on_to_the_same_end")],
@@ -134,6 +225,8 @@ const HELD: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
+const ANEW: &str = "crates/harn-cli/tests/anew.rs";
+const DEBUG: &str = "crates/harn-cli/tests/replay_debug.rs";
 const JOURNAL: &str = "crates/harn-journal/tests/it/main.rs";
 const RUNS: &str = "crates/harn-cli/tests/runs.rs";
 const PEOPLE: &str = "crates/harn-cli/tests/people.rs";
@@ -143,24 +236,32 @@ const FAULTS: &str = "crates/harn-cli/tests/run_faults.rs";
 const SUITE: &str = "crates/harn-cli/tests/conformance.rs";
 const FILES_IN_DOUBT: &str = "a_change_of_files_in_doubt_ends_the_same_whether_it_had_happened_or_not";
 
-/// The points and rows of the sections that promise something.
+/// The paragraphs, points and rows of the page, down to what holds for `--debug` (`replay_debug.rs` goes through that) and what is
+/// not promised.
 fn promises(page: &str) -> Vec<String> {
-    let sections = ["## What is promised", "## Waiting for people", "## In doubt"];
-    let mut found = Vec::new();
-    for section in sections {
-        let (_, rest) =
-            page.split_once(&format!("{section}\n")).unwrap_or_else(|| panic!("{section} is missing"));
-        let text = rest.split("\n## ").next().unwrap_or_default();
-        let mut is_example = false;
-        for line in text.lines() {
-            is_example ^= line.starts_with("```");
-            let row = line.starts_with("| ") && !line.starts_with("| ---") && !line.starts_with("| Effect ");
-            match line.strip_prefix("- ") {
-                _ if is_example => {}
-                Some(point) => found.push(point.to_owned()),
-                None if row => found.push(line.to_owned()),
-                None => {}
+    let (page, _) = page.split_once("\n## Step by step").expect("the section about stepping");
+    let mut found: Vec<String> = Vec::new();
+    let (mut is_example, mut goes_on) = (false, false);
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_example = !is_example;
+            goes_on = false;
+            continue;
+        }
+        let is_row = line.starts_with("| ");
+        match line.strip_prefix("- ") {
+            _ if is_example || line.is_empty() || line.starts_with('#') => goes_on = false,
+            // What stands above the line is the head of the table.
+            _ if line.starts_with("| ---") => drop(found.pop()),
+            Some(point) => {
+                found.push(point.to_owned());
+                goes_on = true;
             }
+            None if is_row || !goes_on => {
+                found.push(line.to_owned());
+                goes_on = !is_row;
+            }
+            None => {}
         }
     }
     found

@@ -132,6 +132,51 @@ fn an_interrupted_run_goes_on() {
     assert_eq!(text(&path.join("log.txt")), "a");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_run_so_that_it_can_go_on() {
+    let program = "try {\n  write_file(\"ready\", \"\")\n  sleep(900)\n  println(\"slept\")\n} finally { append_file(\"log.txt\", \"finally\") }\n";
+    let dir = folder(&[("main.harn", program)]);
+    let path = dir.path();
+    let child = command(&["run", "--durable", "--run-id", "r", "main.harn"])
+        .current_dir(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !path.join("ready").exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let ended = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!((ended.status.code(), ended.stdout.len()), (Some(130), 0), "{err}");
+    assert!(err.contains("run r was interrupted; `harn resume r` goes on with it"), "{err}");
+    assert_eq!(text(&path.join("log.txt")), "", "its cleanup runs when it ends");
+    let resumed = harn_in(path, &["resume", "r"]);
+    assert_eq!((resumed.code, resumed.out.as_str()), (0, "slept\n"), "{}", resumed.shown());
+    assert_eq!(text(&path.join("log.txt")), "finally");
+}
+
+#[test]
+fn a_run_goes_on_in_its_folder() {
+    let dir = folder(&[("main.harn", "ask_user(\"Go on?\")\n"), ("other/x", "")]);
+    let path = dir.path().canonicalize().unwrap();
+    assert_eq!(durable(&path, "r", &["main.harn"]).code, 75);
+    let mut elsewhere = command(&["resume", "r"]);
+    elsewhere.current_dir(path.join("other")).env("HARN_STATE_FILE", path.join(".harn/state.db"));
+    let refused = finish(elsewhere, b"");
+    assert_eq!(refused.code, 1, "{}", refused.shown());
+    assert!(
+        refused.err.contains(&format!("run 'r' was started in {}: go there first", path.display())),
+        "{}",
+        refused.err
+    );
+    assert_eq!(harn_in(&path, &["resume", "r"]).code, 75, "it stays as it was");
+}
+
 #[test]
 fn keys_are_taken_from_the_environment_again() {
     let program = "println(env(\"MY_API_KEY\").len())\nwrite_file(\"ready\", \"\")\nprintln(env(\"MY_API_KEY\").len())\n";

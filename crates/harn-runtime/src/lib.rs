@@ -31,6 +31,7 @@
 //! | `host.rs` | what the host says: the editor or service that the program works for |
 //! | `skill_files.rs`, `template_state.rs` | skills on disk; the state of templates being rendered |
 //! | `workflow.rs`, `mailbox.rs` | graphs of loops, and messages to them |
+//! | `anew.rs` | programs that hand their state over and begin anew |
 //! | `mcp.rs` | connections to servers of tools |
 //! | `mcp_server/`, `host_module.rs`, `exported.rs` | a program as such a server, or as the host of another; its functions called by name |
 //! | `worker/`, `daemon.rs`, `rest.rs` | work that is handed on; loops with a handle; waiting between turns |
@@ -39,6 +40,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod anew;
 mod assets;
 mod builtins;
 mod command_policy;
@@ -86,6 +88,7 @@ use harn_system::System;
 use harn_value::Value;
 use harn_vm::{Builtin, MethodTable, VmBuilder};
 
+pub use anew::{Generation, begin_generation, handed_over};
 pub use assets::{EmbeddedPrompts, prompt_asset, std_module, std_module_names};
 pub use event_store::{configure_event_log, refuse_event_log};
 pub use harn_stdlib::{Answer, HostBridge, attach_host};

@@ -164,7 +164,7 @@ pub(crate) struct AcpArgs {
 }
 
 /// Arguments of `harn run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     override_usage = "harn run [OPTIONS] <FILE.harn | -> [-- ARGS...]\n       harn run [OPTIONS] -e <CODE> [-- ARGS...]"
 )]
@@ -413,7 +413,7 @@ pub(crate) struct RunsEventsArgs {
 }
 
 /// Where model calls are answered from, and what of them is kept.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct TrafficArgs {
     /// Answer model calls from this file of recorded replies (JSON Lines).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["llm_mock_record", "llm_cassette", "llm_cassette_record"])]

@@ -8,9 +8,10 @@ use std::time::Duration;
 use clap::Parser;
 use harn_check::Settings;
 use harn_journal::{
-    Difference, Entry, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop, StoreKeeper, take_lease,
-    wait,
+    Difference, Entry, Journal, Keeper, LEASE_MS, Nowhere, Pending, Setup, Stop, StoreKeeper, What,
+    take_lease, wait,
 };
+use harn_runtime::Generation;
 use harn_store::{
     Error as StoreError, Fence, NewRun, NewStatus, Place, Run, RunFilter, RunStatus, Store, Write,
 };
@@ -24,6 +25,9 @@ use crate::signal;
 
 /// Entries that are read at once.
 const PAGE: usize = 10_000;
+
+/// Entries that are read at once where only the first ones are looked for.
+const FIRST: usize = 200;
 
 /// Exit code of a run that was stopped and can go on: that of a temporary failure, in the list of `sysexits`.
 const TO_BE_RESUMED: u8 = 75;
@@ -110,6 +114,24 @@ pub(super) fn given(run: &Run) -> Failed<(RunArgs, Value)> {
     Ok((args, info))
 }
 
+/// Changes all text in data.
+fn each_text(data: Value, change: &dyn Fn(String) -> String) -> Value {
+    match data {
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => items.into_iter().map(|item| each_text(item, change)).collect(),
+        Value::Object(map) => Value::Object(
+            map.into_iter().map(|(key, value)| (change(key), each_text(value, change))).collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Which time a run begins, and what it has handed to itself, with the keys of today.
+pub(super) fn generation(info: &Value, journal: &Journal) -> Generation {
+    let state = each_text(info["state"].clone(), &|text| journal.reveal(text));
+    Generation { number: info["generation"].as_u64().unwrap_or(1), state }
+}
+
 /// The name under which the text of the program is kept.
 pub(super) fn source_name(args: &RunArgs) -> String {
     args.file.as_ref().map_or_else(|| "<inline>".to_owned(), |path| path.display().to_string())
@@ -167,7 +189,7 @@ pub(crate) fn begin(args: RunArgs) -> u8 {
     eprintln!("[harn] run {id} is kept");
     let suspend_after = args.suspend_after;
     let setup = Setup { suspend_after, ..Setup::new(sink.system(), owned.keeper()) };
-    owned.work(args, text, &sink, setup)
+    owned.work(args, text, Value::Null, &sink, setup)
 }
 
 /// An error of the store, in terms of runs.
@@ -211,35 +233,112 @@ impl Owned {
         wait(self.store.write(&self.fence, writes)).map(drop).map_err(|error| explained(&self.id, &error))
     }
 
-    /// Works on the run until it ends or stops; gives the exit code.
-    fn work(self, args: RunArgs, text: String, sink: &Sink, setup: Setup) -> u8 {
-        let is_new = setup.entries.is_empty();
+    /// Works on the run until it ends or stops; gives the exit code. A program that begins anew does so here, with a new journal.
+    fn work(self, args: RunArgs, text: String, mut info: Value, sink: &Sink, mut setup: Setup) -> u8 {
         let program = program_of(&args, text);
-        let journal = Journal::new(setup);
-        let system: Rc<dyn System> = Rc::new(journal.clone());
-        let options = program::RunOptions { journal: Some(journal.clone()), ..options(args) };
-        let warn = |problem: &crate::report::Problem| {
-            if is_new {
-                sink.warn(problem);
+        let (inner, suspend_after) = (setup.inner.clone(), setup.suspend_after);
+        loop {
+            let is_new = setup.entries.is_empty();
+            let journal = Journal::new(setup);
+            let generation = generation(&info, &journal);
+            if let Some(stop) = journal.stopped() {
+                return self.stopped(stop, sink);
             }
+            let system: Rc<dyn System> = Rc::new(journal.clone());
+            let options = program::RunOptions {
+                journal: Some(journal.clone()),
+                generation: Some(generation.clone()),
+                ..options(args.clone())
+            };
+            let warn = |problem: &crate::report::Problem| {
+                if is_new {
+                    sink.warn(problem);
+                }
+            };
+            let end = program::run(&program, options, system, warn, signal::stop_on_signal);
+            let settled = journal.settle();
+            if let Some(stop) = journal.stopped().or(settled.err()) {
+                return self.stopped(stop, sink);
+            }
+            let End::Anew(state) = end else { return self.ended(sink.finish(end)) };
+            let next = generation.next(each_text(state, &|text| journal.hide(text)));
+            let begun = match self.begin_anew(next) {
+                Ok(begun) => begun,
+                Err(text) => {
+                    drop(self.leave(None, ""));
+                    return failed(&text);
+                }
+            };
+            info = begun.0;
+            setup = Setup { entries: begun.1, suspend_after, ..Setup::new(inner.clone(), self.keeper()) };
+        }
+    }
+
+    /// Says that the run has ended with an exit code, and gives it.
+    fn ended(&self, code: u8) -> u8 {
+        let exit_code = i32::from(code);
+        let status =
+            if code == 0 { NewStatus::Completed { exit_code } } else { NewStatus::Failed { exit_code } };
+        match self.leave(Some(status), "") {
+            Ok(()) => code,
+            Err(text) => failed(&text),
+        }
+    }
+
+    /// Puts a new journal in the place of the one whose program has handed its state over, all at once. It begins with what was
+    /// asked before the program was loaded: the program stays the one that the run was started with. Gives the facts about the
+    /// run and that beginning.
+    fn begin_anew(&self, generation: Generation) -> Failed<(Value, Vec<Entry>)> {
+        let id = &self.id;
+        let wrong = |error: StoreError| explained(id, &error);
+        let run = wait(self.store.run(id)).map_err(wrong)?.ok_or_else(|| missing(id))?;
+        let (_, mut info) = given(&run)?;
+        info["generation"] = generation.number.into();
+        info["state"] = generation.state;
+        let entries = self.beginning()?;
+        let at_ms = Real::new().now_ms();
+        let new = NewRun {
+            id: id.clone(),
+            program: run.program,
+            args: run.args,
+            status: NewStatus::Running,
+            info: info.to_string().into_bytes(),
         };
-        let end = program::run(&program, options, system, warn, signal::stop_on_signal);
-        let settled = journal.settle();
-        match journal.stopped().or(settled.err()) {
-            None => {
-                let code = sink.finish(end);
-                let exit_code = i32::from(code);
-                let status = if code == 0 {
-                    NewStatus::Completed { exit_code }
-                } else {
-                    NewStatus::Failed { exit_code }
-                };
-                match self.leave(Some(status), "") {
-                    Ok(()) => code,
-                    Err(text) => failed(&text),
+        let sources = wait(self.store.sources(id)).map_err(wrong)?.into_iter();
+        let sources = sources.map(|source| Write::SourcePut {
+            run: id.clone(),
+            path: source.path,
+            bytes: source.bytes,
+        });
+        let mut writes = vec![Write::RunDelete { run: id.clone() }, Write::RunCreate { run: new, at_ms }];
+        writes.extend(sources);
+        let kept = entries.iter().map(Entry::to_store).collect();
+        writes.push(Write::JournalAppend { run: id.clone(), entries: kept, at_ms });
+        writes.push(Write::Renew { until_ms: at_ms + self.lease_ms });
+        wait(self.store.write(&self.fence, writes)).map_err(wrong)?;
+        Ok((info, entries))
+    }
+
+    /// The entries that were made before the program was loaded.
+    fn beginning(&self) -> Failed<Vec<Entry>> {
+        let (mut found, mut read) = (Vec::new(), 0);
+        loop {
+            let page = wait(self.store.journal(&self.id, read, FIRST))
+                .map_err(|error| explained(&self.id, &error))?;
+            read += page.len() as u64;
+            let is_last = page.is_empty();
+            for entry in page {
+                let entry = Entry::from_store(&entry)
+                    .ok_or_else(|| format!("run '{}': {}", self.id, Stop::Unreadable(entry.seq)))?;
+                match entry.what {
+                    What::Program => return Ok(found),
+                    What::Printed { .. } => {}
+                    _ => found.push(Entry { seq: found.len() as u64, ..entry }),
                 }
             }
-            Some(stop) => self.stopped(stop, end, sink),
+            if is_last {
+                return Ok(found);
+            }
         }
     }
 
@@ -315,15 +414,15 @@ impl Owned {
     }
 
     /// Tells why the run has stopped, and how to go on.
-    fn stopped(self, stop: Stop, end: End, sink: &Sink) -> u8 {
+    fn stopped(self, stop: Stop, sink: &Sink) -> u8 {
         let id = &self.id;
         match stop {
             Stop::Interrupted => {
-                let (code, _) = end.settle();
                 eprintln!("[harn] run {id} was interrupted; `harn resume {id}` goes on with it");
                 // Nobody is left to write it when this fails; the lease runs out then.
                 drop(self.leave(None, ""));
-                code
+                // Whatever its cleanup came to, which does nothing now.
+                signal::exit_code()
             }
             Stop::Difference(difference) => {
                 self.park(&Stop::Difference(difference.clone()).to_string());
@@ -355,6 +454,8 @@ pub(super) fn shown_difference(id: &str, difference: &Difference) -> u8 {
 pub(crate) struct Known {
     pub(super) run: Run,
     args: RunArgs,
+    /// Facts about the run.
+    info: Value,
     pub(super) text: String,
     pub(super) entries: Vec<Entry>,
 }
@@ -387,7 +488,7 @@ pub(super) fn known(store: &dyn Store, id: &str) -> Failed<Known> {
             );
         }
     }
-    Ok(Known { run, args, text, entries })
+    Ok(Known { run, args, info, text, entries })
 }
 
 /// Goes on with a run; gives the exit code.
@@ -485,7 +586,7 @@ impl Owned {
             suspend_after: known.args.suspend_after.or(worker),
             ..Setup::new(system, self.keeper())
         };
-        Ok(self.work(known.args, known.text, &sink, setup))
+        Ok(self.work(known.args, known.text, known.info, &sink, setup))
     }
 }
 
@@ -536,7 +637,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> u8 {
     let program = program_of(&known.args, text);
     let journal = Journal::new(setup);
     let system: Rc<dyn System> = Rc::new(journal.clone());
-    let options = program::RunOptions { journal: Some(journal.clone()), ..options(known.args) };
+    let options = program::RunOptions {
+        journal: Some(journal.clone()),
+        generation: Some(generation(&known.info, &journal)),
+        ..options(known.args)
+    };
     let warn = |problem: &crate::report::Problem| {
         if !args.check {
             sink.warn(problem);
@@ -610,5 +715,5 @@ fn forked(args: ForkArgs) -> Failed<u8> {
         reload: args.changed,
         ..Setup::new(sink.system(), owned.keeper())
     };
-    Ok(owned.work(known.args, text, &sink, setup))
+    Ok(owned.work(known.args, text, known.info, &sink, setup))
 }

@@ -13,7 +13,7 @@ use harn_syntax::source_map::line_column;
 use harn_system::{Capture, Real, Stream, System};
 use harn_vm::{Interrupt, Observer, Scene};
 
-use super::durable::{Failed, Known, failed, given, known, known_store, shown_difference};
+use super::durable::{Failed, Known, failed, generation, given, known, known_store, shown_difference};
 use super::run::{options, program_of};
 use crate::args::ReplayArgs;
 use crate::dap::shown;
@@ -141,10 +141,14 @@ fn replay(
     observer: Rc<dyn Observer>,
     ready: impl FnOnce(Interrupt),
 ) -> Failed<Ended> {
-    let (args, _) = given(&known.run)?;
+    let (args, info) = given(&known.run)?;
     let program = program_of(&args, known.text.clone());
-    let options =
-        program::RunOptions { journal: Some(journal.clone()), observer: Some(observer), ..options(args) };
+    let options = program::RunOptions {
+        journal: Some(journal.clone()),
+        observer: Some(observer),
+        generation: Some(generation(&info, journal)),
+        ..options(args)
+    };
     let end = program::run(&program, options, system, |_| {}, ready);
     Ok(match journal.stopped() {
         Some(Stop::Difference(difference)) => Ended::Differs(difference),

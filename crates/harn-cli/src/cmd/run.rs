@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use harn_journal::Pending;
+use harn_runtime::Generation;
 use harn_system::{Level, Real, Stream, System, real};
 use harn_value::{Data as Value, json};
 use harn_vm::Names;
@@ -25,10 +26,19 @@ pub(crate) fn run(args: RunArgs) -> u8 {
         Err(code) => return code,
     };
     let program = program_of(&args, text);
-    let options = options(args);
-    let end =
-        program::run(&program, options, sink.system(), |problem| sink.warn(problem), signal::stop_on_signal);
-    sink.finish(end)
+    let mut generation = Generation::default();
+    loop {
+        let warn = |problem: &Problem| {
+            if generation.number == 1 {
+                sink.warn(problem);
+            }
+        };
+        let options = RunOptions { generation: Some(generation.clone()), ..options(args.clone()) };
+        match program::run(&program, options, sink.system(), warn, signal::stop_on_signal) {
+            End::Anew(state) => generation = generation.next(state),
+            end => return sink.finish(end),
+        }
+    }
 }
 
 /// The text of the program, or the exit code when there is none.
@@ -86,6 +96,7 @@ pub(super) fn options(args: RunArgs) -> RunOptions {
         names,
         sandbox,
         trace: args.trace,
+        generation: None,
         watch: None,
         observer: None,
         journal: None,

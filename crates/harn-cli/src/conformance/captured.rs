@@ -7,13 +7,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use harn_journal::{Entry, Journal, Keeper, MemoryKeeper, Nowhere, Setup, Stop, What};
-use harn_runtime::ModelTraffic;
+use harn_runtime::{Generation, ModelTraffic};
 use harn_system::{Layer, Memory, Real, System, SystemExt, Waiting};
 use harn_value::Data as Json;
 use harn_vm::Interrupt;
 
 use super::expect::Outcome;
 use crate::program::{self, End, Program, RunOptions, is_error};
+use crate::report::Problem;
 
 /// How a case is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,26 +164,36 @@ impl Case<'_> {
             Replies::Record(folder) => traffic.keep = Some(folder.clone()),
             Replies::Replay(folder) => traffic.kept = Some(folder.clone()),
         }
-        let end = program::run(
-            &program,
-            RunOptions {
-                traffic,
+        let mut generation = Generation::default();
+        let (first, mut journal) = (journal.clone(), journal);
+        let is_stopped = || first.as_ref().is_some_and(|journal| journal.stopped().is_some());
+        let end = loop {
+            let options = RunOptions {
+                traffic: traffic.clone(),
                 journal: journal.clone(),
                 skills: self.skills.to_vec(),
+                generation: Some(generation.clone()),
                 ..RunOptions::default()
-            },
-            journal.map_or_else(|| system.clone() as Rc<dyn System>, |journal| Rc::new(journal)),
-            |problem| {
+            };
+            // A program that begins anew has its next journal elsewhere.
+            let system: Rc<dyn System> = match journal.take() {
+                Some(journal) => Rc::new(journal),
+                None => system.clone(),
+            };
+            let warn = |problem: &Problem| {
                 // What is certain to fail when it is reached, `harn check` reports; here the failure itself shows.
-                if !harn_check::is_certain(problem.diagnostic.code) {
+                if generation.number == 1 && !harn_check::is_certain(problem.diagnostic.code) {
                     warnings.borrow_mut().push_str(&format!("warning: {}\n", problem.diagnostic.message));
                 }
-            },
-            |interrupt| (self.ready)(&interrupt),
-        );
+            };
+            match program::run(&program, options, system, warn, |interrupt| (self.ready)(&interrupt)) {
+                End::Anew(state) if !is_stopped() => generation = generation.next(state),
+                end => break end,
+            }
+        };
         let output = warnings.into_inner() + &system.out.borrow();
         let error = match end {
-            End::Result { .. } => None,
+            End::Result { .. } | End::Anew(_) => None,
             End::Refused(problems) => {
                 let first = problems.into_iter().find(is_error);
                 Some(first.map_or_else(String::new, |p| p.plain))

@@ -8,9 +8,10 @@ use harn_value::{Value, View};
 use harn_vm::closure::Closure;
 use harn_vm::{Builtin, Cx, Error, Result, builtins};
 
-use crate::convert::{entry, from_json, thrown, to_json};
+use crate::convert::{data_option, entry, from_json, thrown, to_json};
 use crate::llm_embedder::new_id;
 use crate::mailbox::{Mailbox, post};
+use crate::{anew, hitl};
 
 builtins! {
     /// Messages to workflows.
@@ -18,11 +19,24 @@ builtins! {
 
     /// Begins the next generation of a workflow: what waits in its mailbox stays, answers are forgotten.
     ///
+    /// With the option `state` (data as JSON has it) the program ends here, as by `exit`, and begins again from its first line:
+    /// `continued_state` gives it what was handed over. The journal of a durable run begins again with it.
+    ///
     /// ```harn
     /// println(continue_as_new("demo-next").generation) // -> 2
     /// ```
-    Fs async fn continue_as_new(cx, target: Value as "any?") -> "dict" {
-        next_generation(&cx, "continue_as_new", &target).await?
+    Fs async fn continue_as_new(cx, target: Value as "any?", options: Value as "{state?: any}?") -> "dict" {
+        next_generation(&cx, "continue_as_new", &target, &options).await?
+    }
+
+    /// Returns what the program handed over with `continue_as_new(target, {state: ...})` when it began anew; nil the first time.
+    ///
+    /// ```harn
+    /// let n = continued_state()?.n ?? 1
+    /// println("turn ${n}") // -> turn 1
+    /// ```
+    State fn continued_state(cx) -> "any" {
+        from_json(&anew::state(cx))
     }
 }
 
@@ -178,18 +192,26 @@ builtins! {
         from_json(&mailbox.status(&mailbox.read()?))
     }
 
-    /// The same as `continue_as_new`.
+    /// The same as `continue_as_new`, with `state` as well.
     ///
     /// ```harn
     /// println(workflow.continue_as_new("demo-again").generation) // -> 2
     /// ```
-    Fs async fn continue_as_new_method = "continue_as_new"(cx, this: Value, target: Value as "any?") -> "dict" {
+    Fs async fn continue_as_new_method = "continue_as_new"(cx, this: Value, target: Value as "any?", options: Value as "{state?: any}?") -> "dict" {
         of_workflow(&this, "continue_as_new")?;
-        next_generation(&cx, "workflow.continue_as_new", &target).await?
+        next_generation(&cx, "workflow.continue_as_new", &target, &options).await?
     }
 }
 
-async fn next_generation(cx: &Cx, function: &'static str, target: &Value) -> Result<Value> {
+/// The status of the next generation. A program that hands its state over ends here.
+async fn next_generation(cx: &Cx, function: &'static str, target: &Value, options: &Value) -> Result<Value> {
+    let handed = match hitl::options(function, options, &["state"])?.contains_key("state") {
+        true => Some(data_option(function, options, "state")?),
+        false => None,
+    };
+    if handed.is_some() {
+        anew::allowed(cx, function)?;
+    }
     let mailbox = Mailbox::of(cx, function, &to_json(target))?;
     let now = timestamp_now(cx);
     let status = mailbox
@@ -202,7 +224,10 @@ async fn next_generation(cx: &Cx, function: &'static str, target: &Value) -> Res
             mailbox.status(state)
         })
         .await?;
-    Ok(from_json(&status))
+    match handed {
+        Some(state) => Err(anew::hand_over(cx, state)),
+        None => Ok(from_json(&status)),
+    }
 }
 
 async fn control(cx: &Cx, function: &'static str, target: &Value, word: &str, paused: bool) -> Result<Value> {

@@ -95,9 +95,11 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
             })
         })
         .collect();
+    let info = serde_json::from_slice::<Value>(&run.info).unwrap_or_default();
     json!({
         "id": run.id,
         "status": run.status_at(now_ms).word(),
+        "generation": info["generation"].as_u64().unwrap_or(1),
         "program": run.program,
         "args": run.args,
         "pending": pending,
@@ -113,7 +115,7 @@ pub(super) fn described(run: &Run, pending: &[&Waitpoint], now_ms: i64) -> Value
         "note": run.note,
         "parent": run.parent.as_ref().map(|parent| json!({"id": parent.run, "entries": parent.length})),
         "owner": run.lease.as_ref().map(|lease| json!({"name": lease.owner, "until": time(lease.until_ms)})),
-        "info": serde_json::from_slice::<Value>(&run.info).unwrap_or_default(),
+        "info": info,
     })
 }
 

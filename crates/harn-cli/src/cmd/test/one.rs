@@ -130,7 +130,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
         End::Result { code, exit: true, .. } if code != 0 => {
             Some(format!("error: the test ended with exit({code})"))
         }
-        End::Result { .. } => None,
+        End::Result { .. } | End::Anew(_) => None,
         End::Refused(problems) => Some(problems.iter().map(|p| p.draw(false)).collect::<Vec<_>>().join("\n")),
         End::Failed(problem) => Some(problem.draw(false)),
         End::Stopped => Some("error: interrupted".to_owned()),

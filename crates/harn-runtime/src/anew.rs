@@ -1,0 +1,72 @@
+//! Programs that begin anew: what a program hands over ends it, and it begins again with that. So the journal of a program that
+//! runs for ever begins again, too.
+
+use std::cell::RefCell;
+
+use harn_value::Data;
+use harn_vm::{Cx, Error, Result, Vm};
+
+use crate::convert::thrown;
+
+/// How often a program has begun, and what it has handed over the time before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generation {
+    /// Counts from 1.
+    pub number: u64,
+    /// What was handed over; nil the first time.
+    pub state: Data,
+}
+
+impl Default for Generation {
+    fn default() -> Generation {
+        Generation { number: 1, state: Data::Null }
+    }
+}
+
+impl Generation {
+    /// The one after this.
+    #[must_use]
+    pub fn next(&self, state: Data) -> Generation {
+        Generation { number: self.number + 1, state }
+    }
+}
+
+#[derive(Default)]
+struct Anew {
+    /// Without one, nobody is there who would let the program begin again.
+    begun: RefCell<Option<Generation>>,
+    handed: RefCell<Option<Data>>,
+}
+
+/// Says which time a program begins: it may begin anew then.
+pub fn begin_generation(vm: &Vm, generation: Generation) {
+    *vm.extension::<Anew>().begun.borrow_mut() = Some(generation);
+}
+
+/// What a program has handed over, if it has ended so.
+pub fn handed_over(vm: &Vm) -> Option<Data> {
+    vm.extension::<Anew>().handed.borrow_mut().take()
+}
+
+/// What the program has handed over the time before.
+pub(crate) fn state(cx: &Cx) -> Data {
+    let anew = cx.state::<Anew>();
+    let begun = anew.begun.borrow();
+    begun.as_ref().map_or(Data::Null, |generation| generation.state.clone())
+}
+
+/// Refuses where a program cannot begin anew.
+pub(crate) fn allowed(cx: &Cx, function: &str) -> Result<()> {
+    if cx.state::<Anew>().begun.borrow().is_some() {
+        return Ok(());
+    }
+    Err(thrown(format!(
+        "{function}: state: a program begins anew only where `harn run`, `harn resume` or a worker runs it" // prose-ok: diagnostic
+    )))
+}
+
+/// The end of a program that hands something over.
+pub(crate) fn hand_over(cx: &Cx, state: Data) -> Error {
+    *cx.state::<Anew>().handed.borrow_mut() = Some(state);
+    Error::exit(0)
+}
