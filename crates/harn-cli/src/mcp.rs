@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use harn_check::Settings;
 use harn_runtime::{McpServer, ModelTraffic};
 use harn_system::{Layer, Real, System, SystemExt, Waiting};
 use harn_value::Data as Json;
@@ -67,13 +69,21 @@ pub(crate) fn serve(args: &McpArgs) -> u8 {
         Err(end) => return told(end),
     };
     prepared.warnings.iter().for_each(|problem| eprint!("{}", problem.draw(false)));
-    let name = args.file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    match block_on(run(&program, prepared, &name, &interrupt.unwrap_or_default())) {
+    match block_on(run(&program, prepared, &name(&args.file, &program), &interrupt.unwrap_or_default())) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("[harn] error: cannot start the event loop: {error}");
             1
         }
+    }
+}
+
+/// What the server is called: as its package when it is the package's own program, otherwise as its file.
+fn name(file: &Path, program: &Program) -> String {
+    let stem = file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    match stem.as_str() {
+        "main" | "lib" => Settings::find(&Real::new(), program.dir()).0.package.unwrap_or(stem),
+        _ => stem,
     }
 }
 
@@ -101,14 +111,14 @@ async fn run(program: &Program, prepared: Prepared, name: &str, interrupt: &Inte
         let _ = instance.end().await;
         return code;
     }
-    let server = match McpServer::new(instance, name, &functions) {
-        Ok(server) => server,
+    let mut server = McpServer::new(instance, name);
+    let code = match server.offer(&functions) {
+        Ok(()) => converse(&server, interrupt).await,
         Err(error) => {
             eprintln!("error: {}", harn_syntax::printable(&error.uncaught_text()));
-            return 1;
+            1
         }
     };
-    let code = converse(&server, interrupt).await;
     match server.instance().end().await {
         Ok(()) => code,
         Err(error) => code.max(ended(error)),

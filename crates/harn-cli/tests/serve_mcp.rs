@@ -19,21 +19,36 @@ impl Client {
     /// Serves a program and greets it.
     fn new(program: &str) -> Client {
         let mut client = Client::silent(program);
-        let answer = client.request("initialize", json!({"protocolVersion": "2025-11-25"}));
-        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
-        assert_eq!(answer["result"]["serverInfo"]["name"], "server");
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client.greet();
         client
     }
 
     fn silent(program: &str) -> Client {
-        let folder = folder(&[("server.harn", program)]);
-        let mut command = command(&["serve", "mcp", "server.harn"]);
-        command.current_dir(folder.path()).env("HARN_LLM_CALLS_DISABLED", "1");
+        Client::of(folder(&[("server.harn", program)]), &[])
+    }
+
+    /// Serves `server.harn` of a folder.
+    fn of(folder: tempfile::TempDir, options: &[&str]) -> Client {
+        Client::serving(folder, "server.harn", options)
+    }
+
+    fn serving(folder: tempfile::TempDir, file: &str, options: &[&str]) -> Client {
+        let mut command = command(&["serve", "mcp", file]);
+        command.args(options).current_dir(folder.path());
+        if options.is_empty() {
+            command.env("HARN_LLM_CALLS_DISABLED", "1");
+        }
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Client { child, input, output, count: 0, _folder: folder }
+    }
+
+    fn greet(&mut self) {
+        let answer = self.request("initialize", json!({"protocolVersion": "2025-11-25"}));
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
+        assert_eq!(answer["result"]["serverInfo"]["name"], "server");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
     fn write(&mut self, line: &[u8]) {
@@ -331,4 +346,80 @@ pipeline main(task) {
     assert!(ran.code == 1 && ran.err.contains("none.harn"), "{}", ran.err);
     let ran = harn_in(folder.path(), &["playground", "--llm", "x"]);
     assert!(ran.code == 2 && ran.err.contains("PROVIDER:MODEL"), "{}", ran.err);
+}
+
+/// One recorded reply of a model, as `--llm-mock` reads it.
+const REPLY: &str = "{\"text\": \"recorded words\", \"model\": \"small\"}\n";
+
+#[test]
+fn models_are_those_that_the_options_name() {
+    let files = [
+        ("server.harn", "pub fn ask() { llm_call(\"hi\").text }"),
+        ("replies.jsonl", REPLY),
+        ("host.harn", "pub fn none() { nil }"),
+        (
+            "pipeline.harn",
+            "pipeline main(task) { let r = llm_call(\"hi\"); println(r.text, r.provider, r.model) }",
+        ),
+    ];
+    let mut client = Client::of(folder(&files), &["--llm-mock", "replies.jsonl"]);
+    client.greet();
+    assert_eq!(text(&client.call("ask", json!({}))), "recorded words");
+    // There is one reply; the second call is an error of the tool.
+    assert_eq!(client.call("ask", json!({}))["isError"], true);
+    assert_eq!(client.end().0, Some(0));
+
+    let home = folder(&files);
+    let ran = harn_in(home.path(), &["playground", "--llm", "mock:big", "--llm-mock-record", "new.jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.ends_with(" mock big\n"), "{}", ran.out);
+    let again = harn_in(home.path(), &["playground", "--llm", "mock:big", "--llm-mock", "new.jsonl"]);
+    assert_eq!((again.code, again.out), (0, ran.out), "{}", again.err);
+    let ran = harn_in(home.path(), &["playground", "--llm-mock", "replies.jsonl"]);
+    assert!(ran.out.starts_with("recorded words "), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn a_playground_that_watches_runs_again() {
+    let home = folder(&[
+        ("host.harn", "pub fn word() { \"one\" }"),
+        ("pipeline.harn", "pipeline main(task) { println(host_call(\"word\", {})) }"),
+    ]);
+    let mut command = command(&["playground", "--watch"]);
+    let mut child =
+        command.current_dir(home.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut next = || told.next().unwrap().unwrap();
+    assert_eq!(next(), "[watch] running pipeline.harn");
+    assert!(next().starts_with("[watch] ended with 0, waiting for changes"));
+    std::fs::write(home.path().join("host.harn"), "pub fn word() { \"second\" }").unwrap();
+    assert_eq!(next(), "[watch] host.harn changed");
+    assert_eq!(next(), "[watch] running pipeline.harn");
+    assert!(next().starts_with("[watch] ended with 0, waiting for changes"));
+    child.kill().unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(out.stdout).unwrap(), "one\nsecond\n");
+}
+
+#[test]
+fn a_server_is_called_as_its_package() {
+    let files = [
+        ("harn.toml", "[package]\nname = \"weather\"\n"),
+        ("main.harn", "pub fn a() { 1 }"),
+        ("other.harn", "pub fn a() { 1 }"),
+    ];
+    for (file, name) in [("main.harn", "weather"), ("other.harn", "other")] {
+        let mut client = Client::serving(folder(&files), file, &[]);
+        let answer = client.request("initialize", json!({"protocolVersion": "2025-11-25"}));
+        assert_eq!(answer["result"]["serverInfo"]["name"], name);
+    }
+}
+
+#[test]
+fn a_program_that_offers_nothing_is_ended() {
+    let program = "let begun = channel(1)\nlet t = spawn { try { send(begun, 1); sleep(100s) } finally { eprintln(\"cleaned up\") } }\nreceive(begun)";
+    let folder = folder(&[("server.harn", program)]);
+    let ran = harn_in(folder.path(), &["serve", "mcp", "server.harn"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("the program offers nothing") && ran.err.contains("cleaned up"), "{}", ran.err);
 }

@@ -193,6 +193,10 @@ impl<'a> Manifest<'a> {
                 ("run", DeValue::Table(table)) => self.table("run", RUN, table),
                 ("store", DeValue::Table(table)) => self.table("store", STORE, table),
                 ("asset_roots", DeValue::Table(table)) => self.asset_roots(table),
+                ("package", DeValue::Table(table)) => {
+                    let name = table.get("name").and_then(|name| name.get_ref().as_str());
+                    self.settings.package = name.map(str::to_owned);
+                }
                 ("llm", DeValue::Table(_)) => {}
                 (known @ ("check" | "lint" | "fmt" | "run" | "store" | "asset_roots" | "llm"), _) => {
                     let message = format!("`{known}` must be a table, got {}", kind(value));

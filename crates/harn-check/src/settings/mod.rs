@@ -36,6 +36,8 @@ pub struct Settings {
     pub separator_width: Option<usize>,
     /// `[check] bundle_root`: templates are looked for here first. Absolute, or relative to the current folder.
     pub bundle_root: Option<PathBuf>,
+    /// `[package] name`.
+    pub package: Option<String>,
     /// `[run] durable`: `harn run` keeps a journal.
     pub durable: bool,
 }

@@ -56,24 +56,24 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server called `name`. The program has run: what it registered is offered. When it registered nothing, the functions
-    /// and tools that it exports are; `functions` are those functions with what is said of them.
+    /// A server called `name` of a program that has run.
+    pub fn new(instance: Instance, name: &str) -> McpServer {
+        McpServer { instance, name: name.to_owned(), offered: Vec::new() }
+    }
+
+    /// Offers what the program registered; when it registered nothing, the functions and tools that it exports. `functions` are
+    /// those functions with what is said of them.
     ///
     /// # Errors
     /// An exported tool is none; the program offers nothing.
-    pub fn new(
-        instance: Instance,
-        name: &str,
-        functions: &[(ExportedFunction, String)],
-    ) -> Result<McpServer> {
-        let mut server = McpServer { instance, name: name.to_owned(), offered: Vec::new() };
-        if server.is_empty() {
-            server.offered = exported::functions(&server.instance, functions)?;
+    pub fn offer(&mut self, functions: &[(ExportedFunction, String)]) -> Result<()> {
+        if self.is_empty() {
+            self.offered = exported::functions(&self.instance, functions)?;
             let exported: Vec<Value> = {
-                let names = server.instance.exports();
-                names.filter_map(|name| server.instance.export(name)).collect()
+                let names = self.instance.exports();
+                names.filter_map(|name| self.instance.export(name)).collect()
             };
-            let offers = server.offers();
+            let offers = self.offers();
             for value in exported {
                 let is_registry = value.to_dict().is_some_and(|dict| {
                     dict.get_str("_type").is_some_and(|kind| kind.to_string() == "tool_registry")
@@ -83,11 +83,11 @@ impl McpServer {
                 }
             }
         }
-        if server.is_empty() {
+        if self.is_empty() {
             let text = "the program offers nothing: export a function with `pub fn`, or register tools with mcp_tools(...), texts with mcp_resource(...) or prompts with mcp_prompt(...)"; // prose-ok: diagnostic
             return Err(crate::convert::thrown(text));
         }
-        Ok(server)
+        Ok(())
     }
 
     /// The program.
