@@ -149,6 +149,7 @@ pub struct Names {
     /// Parts of declarations that are mentioned through their names.
     pub qualified: Vec<Qualified>,
     scopes: Vec<Scope>,
+    /// By their scopes, those of one scope as they were introduced.
     by_name: FxHashMap<Name, Vec<SymbolId>>,
 }
 
@@ -233,8 +234,11 @@ impl Names {
     fn resolve(&self, name: &str, mut scope: usize, offset: u32) -> Option<SymbolId> {
         let candidates = self.by_name.get(name)?;
         loop {
-            let here = || candidates.iter().copied().filter(|&id| self.symbols[id].scope == scope);
-            let set = here().rfind(|&id| self.symbols[id].from <= offset);
+            // A file may use a name in each of its functions.
+            let start = candidates.partition_point(|&id| self.symbols[id].scope < scope);
+            let here =
+                || candidates[start..].iter().copied().take_while(|&id| self.symbols[id].scope == scope);
+            let set = here().filter(|&id| self.symbols[id].from <= offset).last();
             if let Some(found) = set.or_else(|| here().next()) {
                 return Some(found);
             }

@@ -97,7 +97,9 @@ impl Walk {
             scope: self.scope,
         });
         if !kind.is_member() {
-            self.names.by_name.entry(name.name.clone()).or_default().push(id);
+            let (symbols, scope) = (&self.names.symbols, self.scope);
+            let known = self.names.by_name.entry(name.name.clone()).or_default();
+            known.insert(known.partition_point(|&other| symbols[other].scope <= scope), id);
         }
         Some(id)
     }
