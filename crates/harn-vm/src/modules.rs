@@ -441,7 +441,8 @@ impl<'a> Loader<'a> {
         for (index, file) in self.files.iter().enumerate() {
             let mode = if index == 0 { Mode::Entry } else { Mode::Imported };
             let pipelines = self.pipelines_of(index);
-            match compile::compile(self.vm, &file.tree, &file.scope, &pipelines, mode) {
+            let is_whole = file.imports.iter().all(|(_, target)| target.is_ok());
+            match compile::compile(self.vm, &file.tree, &file.scope, &pipelines, mode, is_whole) {
                 Ok(compiled) => out.push(Some(compiled)),
                 Err(errors) if index == 0 => return Err(errors),
                 Err(errors) => {

@@ -193,6 +193,7 @@ impl Session {
             &self.scope,
             &FxHashMap::default(),
             Mode::Interactive,
+            true,
         )
         .map_err(|errors| EvalError::Load(LoadError::Compile(errors)))?;
         for step in &imports {

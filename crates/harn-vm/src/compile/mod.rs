@@ -98,7 +98,8 @@ pub(crate) struct Compiler<'a> {
 /// Unknown names of a file that a suggestion is looked for.
 const MAX_HINTS: u32 = 32;
 
-/// Compiles a file whose names were declared by [`declare`].
+/// Compiles a file whose names were declared by [`declare`]. Where it is not whole, for want of a file that it imports, an unknown
+/// name is no slip of the pen.
 ///
 /// # Errors
 /// All compile errors, in order of position.
@@ -108,6 +109,7 @@ pub(crate) fn compile(
     module: &ModuleScope,
     pipelines: &Pipelines<'_>,
     mode: Mode,
+    is_whole: bool,
 ) -> Result<CompiledModule, Vec<CompileError>> {
     let mut facts = FactsTable::collect(program);
     for (pipeline, _) in pipelines.values() {
@@ -123,7 +125,7 @@ pub(crate) fn compile(
         pipelines,
         moved: None,
         top_fixed: FxHashMap::default(),
-        hints: std::cell::Cell::new(0),
+        hints: std::cell::Cell::new(if is_whole { 0 } else { MAX_HINTS }),
     };
     let compiled = compiler.module(program, mode);
     if compiler.errors.is_empty() {
@@ -301,14 +303,11 @@ impl<'a> Compiler<'a> {
         if self.hints.get() > MAX_HINTS {
             return String::new();
         }
-        let locals =
-            self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| s.names()).map(ToString::to_string);
-        let mut names: Vec<String> =
-            locals.chain(self.module.names.keys().map(ToString::to_string)).collect();
-        names.extend(self.vm.builtin_names().map(str::to_owned));
-        names.extend(self.vm.global_names());
-        names.sort();
-        crate::suggest::hint(name, names.iter().map(String::as_str))
+        let locals = self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| s.names());
+        let globals = self.vm.global_names();
+        let names = locals.map(|name| &**name).chain(self.module.names.keys().map(|name| &**name));
+        let names = names.chain(self.vm.builtin_names()).chain(globals.iter().map(String::as_str));
+        crate::suggest::hint(name, names)
     }
 
     // ---- the file ----
