@@ -23,6 +23,12 @@ const BUILT: &str = "build";
 /// The largest file that is read, in bytes: as much as a template may have.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// Files that a thread takes together.
+const FILES_AT_ONCE: usize = 16;
+
+/// The stack of a thread that looks at files, as large as that of the first one.
+const STACK: usize = 8 << 20;
+
 /// What was found in one file.
 pub(crate) struct Findings {
     /// The file, as it was named.
@@ -241,11 +247,50 @@ impl Manifests {
         self.known.insert(path, settings.clone());
         settings
     }
+}
 
-    /// The findings with what is wrong with the manifests in front.
-    pub(crate) fn with(self, files: Vec<Findings>) -> Vec<Findings> {
-        self.complaints.into_iter().chain(files).collect()
+/// Looks at files, each by itself; gives the findings in the order of the files, with what is wrong with their manifests in front.
+/// Threads share the files, each with a state of its own. With `alone` there is one thread, for what writes files that others import.
+pub(crate) fn look_at<S>(
+    paths: Vec<PathBuf>,
+    alone: bool,
+    begin: impl Fn() -> (Manifests, S) + Sync,
+    look: impl Fn(PathBuf, &mut (Manifests, S)) -> Findings + Sync,
+) -> Vec<Findings> {
+    let threads = if alone { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
+    let threads = threads.min(paths.len().div_ceil(FILES_AT_ONCE)).max(1);
+    let count = paths.len();
+    // Neighbours import the same files, so that a thread takes some of them together.
+    let todo = Mutex::new(paths.into_iter().enumerate());
+    let work = || {
+        let mut state = begin();
+        let mut done = Vec::new();
+        loop {
+            let taken: Vec<(usize, PathBuf)> =
+                todo.lock().unwrap_or_else(PoisonError::into_inner).by_ref().take(FILES_AT_ONCE).collect();
+            if taken.is_empty() {
+                return (state.0.complaints, done);
+            }
+            done.extend(taken.into_iter().map(|(place, path)| (place, look(path, &mut state))));
+        }
+    };
+    let parts = std::thread::scope(|scope| {
+        let thread = |_| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        // Where no thread can be had, this one does all.
+        let others: Vec<_> = (1..threads).map_while(|number| thread(number).ok()).collect();
+        let mut parts = vec![work()];
+        for other in others {
+            parts.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        parts
+    });
+    let mut complaints: BTreeMap<PathBuf, Findings> = BTreeMap::new();
+    let mut files: Vec<Option<Findings>> = std::iter::repeat_with(|| None).take(count).collect();
+    for (about_manifests, done) in parts {
+        complaints.extend(about_manifests.into_iter().map(|found| (found.path.clone(), found)));
+        done.into_iter().for_each(|(place, found)| files[place] = Some(found));
     }
+    complaints.into_values().chain(files.into_iter().flatten()).collect()
 }
 
 /// What is wrong with what a manifest says about models.

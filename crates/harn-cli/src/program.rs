@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_check::{Quiet, Settings};
 use harn_journal::{Journal, Place, Reins};
@@ -25,7 +26,7 @@ const INLINE_HEAD: &str = "pipeline main(task) { ";
 pub(crate) struct Program {
     source: Source,
     /// The text as the user wrote it.
-    file: Rc<SourceFile>,
+    file: Arc<SourceFile>,
     /// Where [`INLINE_HEAD`] was put in.
     head: Option<u32>,
 }
@@ -175,7 +176,7 @@ impl Program {
         let name = path.display().to_string();
         let dir = path.parent().map(Path::to_owned).unwrap_or_default();
         Program {
-            file: Rc::new(SourceFile::new(name.clone(), text.clone())),
+            file: Arc::new(SourceFile::new(name.clone(), text.clone())),
             source: Source { name, text, dir },
             head: None,
         }
@@ -183,7 +184,7 @@ impl Program {
 
     /// Takes inline code: the body of a pipeline, behind the imports it may begin with.
     pub(crate) fn inline(code: String) -> Program {
-        let file = Rc::new(SourceFile::new(INLINE, code.clone()));
+        let file = Arc::new(SourceFile::new(INLINE, code.clone()));
         let parsed = harn_syntax::parse(&code);
         let whole = !parsed.errors.is_empty() || parsed.program.pipelines().next().is_some();
         let (text, head) = if whole {

@@ -1,6 +1,7 @@
 //! Runtime errors as diagnostics: the message, the place, and the calls that led there as notes.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_check::Located;
 use harn_syntax::{Diagnostic, SourceFile, Span};
@@ -12,7 +13,7 @@ pub(crate) struct Problem {
     /// What to tell.
     pub(crate) diagnostic: Diagnostic,
     /// The file, when its text is known.
-    pub(crate) file: Option<Rc<SourceFile>>,
+    pub(crate) file: Option<Arc<SourceFile>>,
     /// The plain message that the test runner compares.
     pub(crate) plain: String,
     /// The callers, innermost first.

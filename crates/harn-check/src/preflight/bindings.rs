@@ -5,6 +5,7 @@
 //! is a condition, or has a `default`.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_template::{FreeName, FreeNames};
@@ -21,7 +22,7 @@ pub(crate) struct Ledger {
 }
 
 struct Entry {
-    file: Option<Rc<SourceFile>>,
+    file: Option<Arc<SourceFile>>,
     literal: Span,
     /// The names that may be useless, with their places.
     keys: Vec<(String, Span)>,
@@ -36,15 +37,15 @@ struct Entry {
 
 impl Ledger {
     /// Notes that it is not known what a call uses.
-    pub(crate) fn incomplete(&mut self, file: Option<&Rc<SourceFile>>, call: &RenderCall<'_>) {
+    pub(crate) fn incomplete(&mut self, file: Option<&Arc<SourceFile>>, call: &RenderCall<'_>) {
         if let Some(entry) = self.entry(file, call) {
             entry.complete = false;
         }
     }
 
-    fn entry(&mut self, file: Option<&Rc<SourceFile>>, call: &RenderCall<'_>) -> Option<&mut Entry> {
+    fn entry(&mut self, file: Option<&Arc<SourceFile>>, call: &RenderCall<'_>) -> Option<&mut Entry> {
         let bindings = call.bindings.as_ref()?;
-        let name = |file: Option<&Rc<SourceFile>>| file.map(|file| file.name().to_owned());
+        let name = |file: Option<&Arc<SourceFile>>| file.map(|file| file.name().to_owned());
         let known = self
             .entries
             .iter()
@@ -67,7 +68,7 @@ impl Ledger {
     /// Compares the bindings of a call with the names that its template uses; returns what is missing.
     pub(crate) fn compare(
         &mut self,
-        file: Option<&Rc<SourceFile>>,
+        file: Option<&Arc<SourceFile>>,
         call: &RenderCall<'_>,
         free: &FreeNames,
         templates: &[Rc<Parsed>],
@@ -112,7 +113,7 @@ impl Ledger {
     }
 
     /// The bindings that no template uses.
-    pub(crate) fn unused(self) -> Vec<(Option<Rc<SourceFile>>, Diagnostic)> {
+    pub(crate) fn unused(self) -> Vec<(Option<Arc<SourceFile>>, Diagnostic)> {
         let mut found = Vec::new();
         for entry in self.entries.into_iter().filter(|entry| entry.complete) {
             let paths: Vec<String> = entry.paths.iter().map(|path| format!("'{path}'")).collect();

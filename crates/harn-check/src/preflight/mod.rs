@@ -12,7 +12,7 @@ mod templates;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_front::{ImportError, Sources, Target, Unit};
 use harn_syntax::ast::{Import, Program, StmtKind};
@@ -30,7 +30,7 @@ use templates::Templates;
 #[derive(Clone, Debug)]
 pub struct Located {
     /// The file; `None` for the checked program itself.
-    pub file: Option<Rc<SourceFile>>,
+    pub file: Option<Arc<SourceFile>>,
     /// What to tell.
     pub diagnostic: Diagnostic,
 }
@@ -100,7 +100,7 @@ pub fn check_templates(
             walked.insert(key, (Vec::new(), true));
             continue;
         };
-        let shown = Rc::new(SourceFile::clone(&unit.file));
+        let shown = Arc::new(SourceFile::clone(&unit.file));
         let file = File {
             tree: &unit.tree,
             dir: &unit.dir,
@@ -131,7 +131,7 @@ pub(crate) struct File<'a> {
     name: &'a str,
     text: &'a str,
     /// How diagnostics show it; `None` for the checked program.
-    shown: Option<Rc<SourceFile>>,
+    shown: Option<Arc<SourceFile>>,
 }
 
 impl File<'_> {

@@ -1,6 +1,6 @@
 //! A template of the preflight.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_syntax::SourceFile;
 use harn_template::Template;
@@ -9,5 +9,5 @@ use harn_template::Template;
 pub(crate) struct Parsed {
     pub(crate) template: Template,
     /// How diagnostics show it.
-    pub(crate) shown: Rc<SourceFile>,
+    pub(crate) shown: Arc<SourceFile>,
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_syntax::source_map::line_column;
 use harn_syntax::{Diagnostic, SourceFile, Span};
@@ -77,7 +78,7 @@ impl<'a> Templates<'a> {
         }
     }
 
-    pub(crate) fn report(&mut self, file: Option<Rc<SourceFile>>, diagnostic: Diagnostic) {
+    pub(crate) fn report(&mut self, file: Option<Arc<SourceFile>>, diagnostic: Diagnostic) {
         let name = file.as_ref().map(|file| file.name().to_owned());
         if !self.files.contains(&name) {
             self.files.push(name);
@@ -179,7 +180,7 @@ impl<'a> Templates<'a> {
         if let Some(known) = self.parsed.get(&loaded.identity) {
             return known.clone();
         }
-        let shown = Rc::new(SourceFile::new(loaded.origin.uri(), loaded.text.clone()));
+        let shown = Arc::new(SourceFile::new(loaded.origin.uri(), loaded.text.clone()));
         let parsed = match Template::parse(loaded.origin.clone(), loaded.text) {
             Ok(template) => {
                 self.filters(&loaded.origin, &shown);
@@ -201,7 +202,7 @@ impl<'a> Templates<'a> {
     }
 
     /// Reports filters that do not exist.
-    fn filters(&mut self, origin: &Origin, shown: &Rc<SourceFile>) {
+    fn filters(&mut self, origin: &Origin, shown: &Arc<SourceFile>) {
         let off = matches!(origin, Origin::File(path) if self.settings.is_disabled(TEMPLATE_FILTER, path));
         if off || matches!(origin, Origin::Asset(_)) {
             return;

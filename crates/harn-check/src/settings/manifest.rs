@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_syntax::{Diagnostic, SourceFile, Span};
 use harn_system::{System, SystemExt};
@@ -107,16 +107,16 @@ struct Wrong {
 struct Manifest<'a> {
     system: &'a dyn System,
     path: &'a Path,
-    shown: Rc<SourceFile>,
+    shown: Arc<SourceFile>,
     settings: Settings,
     problems: Vec<Located>,
 }
 
 /// A manifest as diagnostics show it: below the current folder without the way there.
-pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) -> Rc<SourceFile> {
+pub fn manifest_file(system: &dyn System, path: &Path, text: impl Into<String>) -> Arc<SourceFile> {
     let here = system.cwd().ok();
     let shown = here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path);
-    Rc::new(SourceFile::new(shown.display().to_string(), text))
+    Arc::new(SourceFile::new(shown.display().to_string(), text))
 }
 
 /// The text of a manifest: a regular file of at most 16 MiB.

@@ -23,10 +23,10 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
         eprintln!("error: {}", harn_syntax::printable(&text));
         return 1;
     }
-    let mut manifests = Manifests::new(Severity::Error);
-    let quiet = Quiet::default();
-    let files = paths.into_iter().map(|path| check_file(path, args, &mut manifests, &quiet)).collect();
-    let mut files = manifests.with(files);
+    let begin = || (Manifests::new(Severity::Error), Quiet::default());
+    let mut files = findings::look_at(paths, args.fix, begin, |path, (manifests, quiet)| {
+        check_file(path, args, manifests, quiet)
+    });
     findings::once(&mut files);
     let counts: &[&str] = if args.fix { &["fixable", "fixed"] } else { &[] };
     let wording = Wording { clean: "ok", failed: "check_failed", counts };

@@ -2,7 +2,7 @@
 //! surroundings.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use harn_check::Located;
 use harn_syntax::{Severity, SourceFile, Span};
@@ -27,10 +27,11 @@ pub(crate) fn lint(args: &LintArgs) -> u8 {
         eprintln!("error: {}", harn_syntax::printable(&text));
         return 1;
     }
-    let mut manifests = Manifests::new(Severity::Warning);
-    let files = paths.into_iter().map(|path| lint_file(path, args, &mut manifests)).collect();
+    let begin = || (Manifests::new(Severity::Warning), ());
+    let files =
+        findings::look_at(paths, args.fix, begin, |path, (manifests, ())| lint_file(path, args, manifests));
     let wording = Wording { clean: "no issues found", failed: "lint_failed", counts: &["fixable", "fixed"] };
-    findings::report(&manifests.with(files), &wording, args.json)
+    findings::report(&files, &wording, args.json)
 }
 
 fn lint_file(path: PathBuf, args: &LintArgs, manifests: &mut Manifests) -> Findings {
@@ -142,7 +143,7 @@ pub(super) fn lint_template(path: PathBuf, manifests: &mut Manifests) -> Finding
     };
     let settings = manifests.settings(path.parent().unwrap_or(Path::new("")));
     let found = harn_check::lint_template_file(&path, &text, &settings);
-    let file = Rc::new(SourceFile::new(path.display().to_string(), text));
+    let file = Arc::new(SourceFile::new(path.display().to_string(), text));
     let problem = |diagnostic| Problem::located(Located { file: Some(file.clone()), diagnostic });
     let problems = found.into_iter().map(problem).collect();
     Findings { path, problems, strict: settings.strict, repeated: 0, fixed: 0 }
