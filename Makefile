@@ -141,7 +141,7 @@ bench-picture: ## draw the picture of the README from the results of `make bench
 	python3 benches/chart.py benches/results.json docs/images/speed.svg
 
 bench-agents: ## measure agent loops: CPU, memory, connections (G=turns, crowd, waiting, row, kept, daemons, children or stages for one group)
-	$(CARGO) bench --package harn-cli --bench agents -- $(G)
+	RUSTFLAGS="$(FAST)" $(CARGO) bench --package harn-cli --features postgres --bench agents -- $(G)
 
 bench-runs: build ## measure durable runs: the journal per effect, agent turns, resuming; OTHERS=1 also LangGraph and DBOS, from PyPI
 	python3 benches/runs/run.py --harn $(HARN) $(if $(OTHERS),--others)
