@@ -18,9 +18,25 @@ pub const TAGS: [&str; 8] = [
     "done",
 ];
 
+/// How the message begins that brings results of tools to a model which calls them in its text.
+pub(crate) const RESULTS: &str = "<runtime_feedback kind=\"tool_results\"";
+
+/// Those of them that only the runtime writes: no text that goes into one of them holds another.
+const FRAMES: &[&str] = &["runtime_feedback", "runtime_injection", "system-reminder"];
+
 /// Makes text of others harmless: the `<` of an opening or closing tag of [`TAGS`] becomes `&lt;`, and a line
 /// `[end of NAME result]` gets a `\` in front. Doing it twice changes nothing more. Linear in the length of the text.
 pub fn quote(text: &str) -> Cow<'_, str> {
+    quote_tags(text, &TAGS, true)
+}
+
+/// As [`quote`], for text that may speak of the tags of a model's replies and of results: only the runtime's own frames
+/// lose their power.
+pub fn quote_frames(text: &str) -> Cow<'_, str> {
+    quote_tags(text, FRAMES, false)
+}
+
+fn quote_tags<'a>(text: &'a str, tags: &[&str], marks: bool) -> Cow<'a, str> {
     let mut out: Option<String> = None;
     let mut copied = 0;
     let mut put = |at: usize, used: usize, instead: &str| {
@@ -33,9 +49,9 @@ pub fn quote(text: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = memchr::memchr2(b'<', b'[', &bytes[at..]) {
         at += found;
-        if bytes[at] == b'<' && begins_tag(&text[at + 1..]) {
+        if bytes[at] == b'<' && begins_tag(&text[at + 1..], tags) {
             put(at, 1, "&lt;");
-        } else if bytes[at] == b'[' && begins_line(&text[..at]) && is_end_mark(&text[at..]) {
+        } else if marks && bytes[at] == b'[' && begins_line(&text[..at]) && is_end_mark(&text[at..]) {
             put(at, 0, "\\");
         }
         at += 1;
@@ -62,15 +78,15 @@ pub fn quote_name(name: &str) -> String {
     quote(&plain).into_owned()
 }
 
-/// Whether a tag of the vocabulary follows its `<`.
-fn begins_tag(rest: &str) -> bool {
+/// Whether one of the tags follows its `<`.
+fn begins_tag(rest: &str, tags: &[&str]) -> bool {
     let blanks = |text: &'_ str| text.len() - text.trim_start_matches([' ', '\t']).len();
     // Models read `< / done >` as they read `</done>`; a few blanks are all that anybody would take for a tag.
     let head = crate::json::clip(rest, 64);
     let head = &head[blanks(head)..];
     let head = head.strip_prefix('/').unwrap_or(head);
     let head = &head[blanks(head)..];
-    TAGS.iter().any(|tag| {
+    tags.iter().any(|tag| {
         let named = head.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag));
         let part_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         named && !head[tag.len()..].starts_with(part_of_name)
@@ -105,6 +121,14 @@ mod tests {
         assert_eq!(quote("<system-reminder id=1><DONE>"), "&lt;system-reminder id=1>&lt;DONE>");
         assert_eq!(quote("< / tool_call"), "&lt; / tool_call");
         assert_eq!(quote("x\n  [end of read result]\ny"), "x\n  \\[end of read result]\ny");
+    }
+
+    #[test]
+    fn frames_of_the_runtime_alone() {
+        assert_eq!(
+            quote_frames("<tool_call>\n< /system-reminder>\n[end of x result]\n<Runtime_Feedback kind=1>"),
+            "<tool_call>\n&lt; /system-reminder>\n[end of x result]\n&lt;Runtime_Feedback kind=1>"
+        );
     }
 
     #[test]

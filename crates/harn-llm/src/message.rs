@@ -178,6 +178,23 @@ impl Message {
         }
     }
 
+    /// The dict that the message was read from, where it is kept.
+    pub(crate) fn given(&self) -> Option<&Value> {
+        match &self.dict {
+            Dict::Given(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Whether it brings results of tools.
+    pub(crate) fn holds_results(&self) -> bool {
+        self.content.iter().any(|block| match block {
+            ContentBlock::ToolResult { .. } => true,
+            ContentBlock::Text(text) => text.starts_with(crate::frame::RESULTS),
+            _ => false,
+        })
+    }
+
     /// Whether the message was read from a dict of these bytes.
     pub(crate) fn is_dict(&self, value: &Value) -> bool {
         identical(&self.to_json(), value)

@@ -1,6 +1,6 @@
 //! Older messages give way to a summary: what the model sees gets shorter, the record does not.
 
-use harn_llm::transcript::{archivable, render, tokens_of};
+use harn_llm::transcript::{archivable_of, render};
 use harn_llm::{Conversation, Message, Role};
 use harn_value::json;
 use std::rc::Rc;
@@ -70,16 +70,15 @@ impl AgentLoop {
         second: bool,
         resume: Phase,
     ) -> bool {
-        let messages = self.seen().to_json();
-        let Some(range) = archivable(&messages, keep_first, keep_last) else { return false };
-        let archived = &messages[range];
+        let seen = self.seen();
+        let Some(range) = archivable_of(seen, keep_first, keep_last) else { return false };
+        // As the threshold is compared with: arguments of calls count, too.
+        let tokens = seen.with(|all| all[range.clone()].iter().map(|message| message.tokens()).sum::<i64>());
         // A summary of a summary alone says nothing new.
-        if archived.len() < 2 && !second
-            || tokens_of(archived).saturating_mul(WORTH_IT) < self.config.compaction.threshold
-        {
+        if range.len() < 2 && !second || tokens.saturating_mul(WORTH_IT) < self.config.compaction.threshold {
             return false;
         }
-        let archive = Archive { messages: archived.to_vec(), engine };
+        let archive = Archive { messages: seen.to_json_to(range.end).split_off(range.start), engine };
         let (mode, tokens_before) = (mode.to_owned(), self.estimate());
         let compacting = Compacting { archive, keep_first, mode, second, tokens_before, resume };
         self.state.phase = Phase::Compact(Box::new(compacting));

@@ -1,12 +1,16 @@
 //! Compaction: older messages give way to one that sums them up.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use harn_value::{Data as Value, json};
 
 use super::{Ids, add_asset, event, is_transcript, with_messages};
+use crate::conversation::Conversation;
 use crate::estimate::estimate_tokens;
+use crate::frame::{RESULTS, quote};
 use crate::json::{display, list_at, present, str_at};
+use crate::message::Message;
 
 /// How the summary is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +101,7 @@ fn is_result(message: &Value) -> bool {
     match message.get("content") {
         Some(Value::Array(blocks)) if blocks.iter().any(is_block) => true,
         // Results of calls in text travel as feedback of the runtime.
-        Some(Value::String(text)) if text.starts_with("<runtime_feedback kind=\"tool_results\"") => true,
+        Some(Value::String(text)) if text.starts_with(RESULTS) => true,
         _ => matches!(str_at(message, "role"), Some("tool" | "tool_result")),
     }
 }
@@ -107,13 +111,34 @@ fn is_result(message: &Value) -> bool {
 /// What stays at the end begins with a message of the user where there is one, and never in the middle of a turn with
 /// tools.
 pub fn archivable(messages: &[Value], keep_first: usize, keep_last: usize) -> Option<Range<usize>> {
+    let is_user = |m: &Value| str_at(m, "role") == Some("user");
+    giving_way(messages, keep_first, keep_last, is_user, is_result)
+}
+
+/// As [`archivable`], without making dicts of the messages.
+pub fn archivable_of(
+    conversation: &Conversation,
+    keep_first: usize,
+    keep_last: usize,
+) -> Option<Range<usize>> {
+    let is_user = |m: &Rc<Message>| m.is_from_user();
+    let is_result = |m: &Rc<Message>| m.given().map_or_else(|| m.holds_results(), is_result);
+    conversation.with(|messages| giving_way(messages, keep_first, keep_last, is_user, is_result))
+}
+
+fn giving_way<M>(
+    messages: &[M],
+    keep_first: usize,
+    keep_last: usize,
+    is_user: impl Fn(&M) -> bool,
+    is_result: impl Fn(&M) -> bool,
+) -> Option<Range<usize>> {
     let wanted = messages.len().checked_sub(keep_last).filter(|end| *end > keep_first)?;
-    let starts =
-        |n: &usize| messages.get(*n).is_some_and(|m| str_at(m, "role") == Some("user") && !is_result(m));
+    let starts = |n: &usize| messages.get(*n).is_some_and(|m| is_user(m) && !is_result(m));
     let at_user = (keep_first + 1..=wanted.min(messages.len().saturating_sub(1))).rev().find(starts);
     let mut end = at_user.unwrap_or(wanted);
     // Results stay with the turn that asked for them.
-    while end > keep_first && messages.get(end).is_some_and(is_result) {
+    while end > keep_first && messages.get(end).is_some_and(&is_result) {
         end -= 1;
     }
     (end > keep_first).then_some(keep_first..end)
@@ -141,10 +166,18 @@ pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize
     Ok(archivable(messages, 0, options.keep_last).map(|range| range.end))
 }
 
-/// Returns the `ROLE: content` lines of messages.
+/// Returns the `ROLE: content` lines of messages, with the calls that were made.
 pub fn conversation_lines(messages: &[Value]) -> String {
-    let line =
-        |m: &Value| format!("{}: {}", str_at(m, "role").unwrap_or("user").to_uppercase(), message_text(m));
+    let line = |m: &Value| {
+        let role = str_at(m, "role").unwrap_or("user").to_uppercase();
+        let calls = list_at(m, "tool_calls").iter().filter_map(|call| {
+            let function = call.get("function")?;
+            let arguments = function.get("arguments").map(display).unwrap_or_default();
+            let shown: String = arguments.chars().take(LINE_CHARS).collect();
+            Some(format!(" {}({shown})", str_at(function, "name")?))
+        });
+        format!("{role}: {}{}", message_text(m), calls.collect::<String>())
+    };
     messages.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -152,7 +185,8 @@ pub fn conversation_lines(messages: &[Value]) -> String {
 const LINE_CHARS: usize = 500;
 const LINES: usize = 15;
 
-/// Renders the message that stands for the removed ones; `written` is the text of a model.
+/// Renders the message that stands for the removed ones; `written` is the text of a model. What it tells is
+/// [quoted](crate::frame::quote): a frame that is cut off, or that a summary repeats, is none any more.
 pub fn render(removed: &[Value], strategy: Strategy, written: Option<&str>) -> String {
     render_masked(removed, strategy, written, &|_| None)
 }
@@ -168,13 +202,14 @@ pub fn render_masked(
     let role = |m: &Value| str_at(m, "role").unwrap_or("user").to_string();
     match strategy {
         Strategy::Llm => {
-            format!("[auto-compacted {count} older messages]\n{}", written.unwrap_or_default().trim())
+            let written = quote(written.unwrap_or_default().trim());
+            format!("[auto-compacted {count} older messages]\n{written}")
         }
         Strategy::Truncate => {
             let mut out = format!("[auto-compacted {count} older messages via truncate strategy]");
             for message in removed.iter().take(LINES) {
                 let text: String = message_text(message).chars().take(LINE_CHARS).collect();
-                out.push_str(&format!("\n[{}] {text}", role(message)));
+                out.push_str(&format!("\n[{}] {}", role(message), quote(&text)));
             }
             out
         }
@@ -190,7 +225,7 @@ pub fn render_masked(
                     }
                     None => text,
                 };
-                out.push_str(&format!("\n[{role}] {shown}"));
+                out.push_str(&format!("\n[{role}] {}", quote(&shown)));
             }
             out
         }

@@ -11,8 +11,9 @@ mod messages;
 pub(crate) use call::search_events;
 pub use call::{CallRecord, assistant_message, of_call};
 pub use compact::{
-    CompactOptions, Compacted, Strategy, apply as compact, archivable, compaction_text, conversation_lines,
-    is_long_result, plan as compact_plan, render, render as compact_text, render_masked, tokens_of,
+    CompactOptions, Compacted, Strategy, apply as compact, archivable, archivable_of, compaction_text,
+    conversation_lines, is_long_result, plan as compact_plan, render, render as compact_text, render_masked,
+    tokens_of,
 };
 pub use events::{event, message_event, message_events};
 pub use lifecycle::{abandon, archive, fork, reset, resume};
