@@ -199,3 +199,25 @@ pub struct OllamaSettings {
 
 /// Default of [`Request::max_response_bytes`].
 pub const MAX_RESPONSE_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use harn_value::json;
+
+    #[test]
+    fn parameters_of_an_address_stay_behind_the_path() {
+        let route = crate::sample::request("openai", "gpt-4o", json!({})).route;
+        for (base, url) in [
+            ("http://h/v1", "http://h/v1/chat"),
+            ("http://h/v1/", "http://h/v1/chat"),
+            ("http://h", "http://h/v1/chat"),
+            ("http://h/v1?a=1", "http://h/v1/chat?a=1"),
+            ("http://h/v1/?a=1&b=/x", "http://h/v1/chat?a=1&b=/x"),
+        ] {
+            let route = super::Route { base_url: base.to_owned(), ..route.clone() };
+            assert_eq!(route.url("/v1/chat"), url, "{base}");
+        }
+        let route = super::Route { base_url: "http://h?a=1".to_owned(), ..route };
+        assert_eq!(route.url("/v1/chat?b=2"), "http://h/v1/chat?b=2&a=1");
+    }
+}

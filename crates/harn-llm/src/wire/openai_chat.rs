@@ -242,7 +242,11 @@ fn summary_field<'a>(message: &'a Node<'_>) -> Option<&'a str> {
 
 /// Reads the calls of a message or delta; `place` numbers those that say no index. Entries about tool search become
 /// search events.
-fn read_calls(calls: &[Node<'_>], place: impl Fn(usize) -> usize, out: &mut Vec<StreamEvent>) {
+fn read_calls(
+    calls: &[Node<'_>],
+    mut place: impl FnMut(usize, &Node<'_>) -> usize,
+    out: &mut Vec<StreamEvent>,
+) {
     for (position, call) in calls.iter().enumerate() {
         match call.str_at("type") {
             Some("tool_search_call") => out.push(StreamEvent::SearchQuery {
@@ -255,7 +259,7 @@ fn read_calls(calls: &[Node<'_>], place: impl Fn(usize) -> usize, out: &mut Vec<
                 tool_names: reference_names(call.list_at("tool_references")),
             }),
             _ => {
-                let index = call.index_at("index").unwrap_or_else(|| place(position));
+                let index = call.index_at("index").unwrap_or_else(|| place(position, call));
                 let function = call.at("function");
                 let text =
                     |v: &Node<'_>, key: &str| v.str_at(key).filter(|s| !s.is_empty()).map(str::to_string);
@@ -307,7 +311,7 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     if !visible.is_empty() {
         out.push(StreamEvent::Text(visible));
     }
-    read_calls(message.list_at("tool_calls"), |position| position, &mut out);
+    read_calls(message.list_at("tool_calls"), |position, _| position, &mut out);
     if let Some(usage) = body.present("usage") {
         out.push(StreamEvent::Usage(usage_of(usage)));
     }
@@ -317,9 +321,33 @@ pub(super) fn read(provider: &str, body: &Node<'_>) -> Result<Vec<StreamEvent>, 
     Ok(out)
 }
 
+/// Calls of a stream that come without an index.
+#[derive(Default)]
+struct Unnumbered {
+    place: usize,
+    id: Option<String>,
+}
+
+impl Unnumbered {
+    /// Which call a delta belongs to: the first one, until a delta with a name has another id.
+    fn place(&mut self, call: &Node<'_>) -> usize {
+        let id = call.str_at("id").filter(|id| !id.is_empty());
+        if let Some(id) =
+            id.filter(|_| call.at("function").str_at("name").is_some_and(|name| !name.is_empty()))
+        {
+            if self.id.as_deref().is_some_and(|known| known != id) {
+                self.place += 1;
+            }
+            self.id = Some(id.to_owned());
+        }
+        self.place
+    }
+}
+
 /// Reads the event stream.
 pub(super) struct Decoder {
     provider: String,
+    unnumbered: Unnumbered,
     think: ThinkSplitter,
     finished: bool,
     done: bool,
@@ -328,7 +356,14 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub(super) fn new(provider: String) -> Self {
-        Decoder { provider, think: ThinkSplitter::default(), finished: false, done: false, model_seen: false }
+        Decoder {
+            provider,
+            unnumbered: Unnumbered::default(),
+            think: ThinkSplitter::default(),
+            finished: false,
+            done: false,
+            model_seen: false,
+        }
     }
 }
 
@@ -359,8 +394,7 @@ impl Decode for Decoder {
             if let Some(refusal) = delta.str_at("refusal").filter(|r| !r.is_empty()) {
                 out.push(StreamEvent::Text(refusal.into()));
             }
-            // Without an index a delta belongs to the first call.
-            read_calls(delta.list_at("tool_calls"), |_| 0, out);
+            read_calls(delta.list_at("tool_calls"), |_, call| self.unnumbered.place(call), out);
         }
         if !self.finished
             && let Some(reason) = choice.str_at("finish_reason")
@@ -482,6 +516,31 @@ mod tests {
         assert_eq!(b["response_format"]["json_schema"]["name"], "response");
         let b = body("openai", "gpt-4o", json!({"response_format": "json"}));
         assert_eq!(b["response_format"], json!({"type": "json_object"}));
+    }
+
+    #[test]
+    fn calls_without_an_index_are_told_apart_by_their_ids() {
+        let mut decoder = Decoder::new("p".into());
+        let mut out = Vec::new();
+        for call in [
+            json!({"id": "a", "function": {"name": "x", "arguments": "{\"n\":"}}),
+            json!({"function": {"arguments": "1}"}}),
+            json!({"id": "b", "function": {"name": "y", "arguments": "{}"}}),
+        ] {
+            let delta = json!({"choices": [{"delta": {"tool_calls": [call]}}]});
+            decoder.message(&Node::parse(&delta.to_string()).unwrap(), &mut out).unwrap();
+        }
+        let places: Vec<_> = out
+            .iter()
+            .map(|event| match event {
+                StreamEvent::ToolCallStart { index, id, .. } => (*index, id.clone().unwrap_or_default()),
+                StreamEvent::ToolCallDelta { index, arguments } => (*index, arguments.clone()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = [(0, "a"), (0, "{\"n\":"), (0, ""), (0, "1}"), (1, "b"), (1, "{}")]
+            .map(|(n, text)| (n, text.to_owned()));
+        assert_eq!(places, expected);
     }
 
     #[test]
