@@ -357,3 +357,27 @@ fn one_case_that_cannot_be_read_spoils_no_other() {
     assert!(ran.code == 1 && ran.out.contains("1 passed, 1 failed, 2 total"), "{}", ran.shown());
     assert!(ran.out.contains("bad.expected: stream did not contain valid UTF-8"), "{}", ran.shown());
 }
+
+/// What a case does to the runner: each of three prints, takes or waits without end.
+#[test]
+fn cases_without_end_spoil_no_other() {
+    let scratch = folder(&[
+        ("conformance/good.harn", "println(1)"),
+        ("conformance/good.expected", "1\n"),
+        ("conformance/prints.harn", "let line = \"x\".repeat(10000)\nwhile true { println(line) }"),
+        ("conformance/prints.expected", ""),
+        ("conformance/takes.harn", "var s = \"x\"\nwhile true { s = s + s }"),
+        ("conformance/takes.expected", ""),
+        ("conformance/waits.harn", "sleep(1h)"),
+        ("conformance/waits.expected", ""),
+    ]);
+    let line = "ulimit -v 4000000; exec $HARN test conformance --timeout 20000 --junit report.xml";
+    let ran = in_shell(scratch.path(), line);
+    assert!(ran.code == 1 && ran.out.contains("1 passed, 3 failed, 4 total"), "{}", ran.shown());
+    for told in ["a test may print at most 16 MiB", "memory limit", "waits.harn: timed out after 20000ms"] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.shown());
+    }
+    assert!(ran.out.len() < 100_000, "{} bytes", ran.out.len());
+    let report = std::fs::read_to_string(scratch.path().join("report.xml")).unwrap();
+    assert!(report.contains("tests=\"4\" failures=\"3\""), "{report}");
+}

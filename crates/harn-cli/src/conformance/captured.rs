@@ -13,6 +13,7 @@ use harn_value::Data as Json;
 use harn_vm::Interrupt;
 
 use super::expect::Outcome;
+use super::printed::Printed;
 use crate::program::{self, End, Program, RunOptions, is_error};
 use crate::report::Problem;
 
@@ -67,7 +68,7 @@ pub(crate) enum Replies {
 struct CaseSystem {
     inner: Box<dyn System>,
     replies: Replies,
-    out: Rc<RefCell<String>>,
+    out: Printed,
 }
 
 impl Layer for CaseSystem {
@@ -80,8 +81,7 @@ impl Layer for CaseSystem {
     }
 
     fn write_out(&self, text: &str) -> std::io::Result<()> {
-        self.out.borrow_mut().push_str(text);
-        Ok(())
+        self.out.push(text)
     }
 
     fn write_err(&self, _text: &str) {}
@@ -151,7 +151,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn over(&self, inner: Box<dyn System>) -> Rc<CaseSystem> {
-        Rc::new(CaseSystem { inner, replies: self.replies.clone(), out: Rc::default() })
+        Rc::new(CaseSystem { inner, replies: self.replies.clone(), out: Printed::default() })
     }
 
     /// Runs the case in a system, below a journal if there is one.
@@ -191,7 +191,7 @@ impl Case<'_> {
                 end => break end,
             }
         };
-        let output = warnings.into_inner() + &system.out.borrow();
+        let output = warnings.into_inner() + &system.out.text();
         let error = match end {
             End::Result { .. } | End::Anew(_) => None,
             End::Refused(problems) => {
@@ -319,7 +319,7 @@ impl Case<'_> {
         let (ended, journal) = self.record(&system, setup)?;
         let ended = match journal.stopped() {
             Some(Stop::Until(_)) => {
-                let entries = with_output(kept.entries(), system.out.borrow().len() as u64);
+                let entries = with_output(kept.entries(), system.out.text().len() as u64);
                 let keeper: Box<dyn Keeper> = Box::new(Nowhere);
                 let setup = Setup { entries, retry_in_doubt: true, ..Setup::new(system.clone(), keeper) };
                 let (resumed, journal) = self.record(&system, setup)?;

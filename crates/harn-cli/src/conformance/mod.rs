@@ -5,4 +5,5 @@ pub(crate) mod case;
 pub(crate) mod expect;
 pub(crate) mod filter;
 pub(crate) mod junit;
+pub(crate) mod printed;
 pub(crate) mod run;

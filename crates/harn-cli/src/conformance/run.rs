@@ -7,8 +7,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use harn_vm::Interrupt;
@@ -16,6 +17,7 @@ use harn_vm::Interrupt;
 use super::captured::{How, Replies, run_captured};
 use super::case::Case;
 use super::expect::Outcome;
+use crate::limits::default_memory;
 
 /// Longest time between the request to stop and the end of a case.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -31,7 +33,7 @@ pub(crate) struct Result {
     pub(crate) failure: Option<String>,
 }
 
-/// A case that is running: which, until when, and how to stop it.
+/// A job that is running: which, until when, and how to stop it.
 struct Running {
     index: usize,
     until: Instant,
@@ -39,7 +41,8 @@ struct Running {
     stopped: bool,
 }
 
-type Slots = Vec<Mutex<Option<Running>>>;
+/// What a thread runs; the one that watches holds it as well, until it leaves the thread behind.
+type Slot = Arc<Mutex<Option<Running>>>;
 
 /// How a run of one job ended.
 pub(crate) struct Ended<R> {
@@ -51,48 +54,103 @@ pub(crate) struct Ended<R> {
     pub(crate) result: std::result::Result<R, String>,
 }
 
+/// The jobs, and what their threads are to know.
+struct Work<J, F> {
+    all: Vec<J>,
+    each: F,
+    next: AtomicUsize,
+    limit: Duration,
+    /// The memory that the data of one job may take.
+    memory: usize,
+}
+
+impl<J, F> Work<J, F> {
+    /// Runs jobs until there are none left, or this thread was left behind.
+    fn run<R>(&self, slot: &Slot, ended: &Sender<(usize, Ended<R>)>)
+    where
+        F: Fn(&J, &dyn Fn(&Interrupt)) -> R,
+    {
+        harn_value::memory::set_limit(self.memory);
+        while Arc::strong_count(slot) > 1 {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = self.all.get(index) else { break };
+            let end = run_one(index, slot, self.limit, |ready| (self.each)(job, ready));
+            if ended.send((index, end)).is_err() {
+                break;
+            }
+        }
+    }
+}
+
 /// Runs jobs on threads, `jobs` at a time, and stops those that take longer than `limit`. `each` runs one and hands over
-/// the means to stop it. The results are in the order of the jobs.
-pub(crate) fn run_each<J: Sync, R: Send>(
-    all: &[J],
+/// the means to stop it. The results are in the order of the jobs, with those of jobs that do not stop: their threads are
+/// left behind.
+pub(crate) fn run_each<J: Send + Sync + 'static, R: Send + 'static>(
+    all: Vec<J>,
     jobs: usize,
     limit: Duration,
-    name: impl Fn(&J) -> &str + Sync,
-    each: impl Fn(&J, &dyn Fn(&Interrupt)) -> R + Sync,
+    each: impl Fn(&J, &dyn Fn(&Interrupt)) -> R + Send + Sync + 'static,
+) -> Vec<Ended<R>> {
+    run_or_leave(all, jobs, limit, STOP_LIMIT, each)
+}
+
+fn run_or_leave<J: Send + Sync + 'static, R: Send + 'static>(
+    all: Vec<J>,
+    jobs: usize,
+    limit: Duration,
+    stop_limit: Duration,
+    each: impl Fn(&J, &dyn Fn(&Interrupt)) -> R + Send + Sync + 'static,
 ) -> Vec<Ended<R>> {
     let jobs = jobs.clamp(1, all.len().max(1));
-    let next = AtomicUsize::new(0);
-    let done = AtomicBool::new(false);
-    let slots: Slots = (0..jobs).map(|_| Mutex::new(None)).collect();
-    let results: Mutex<Vec<Option<Ended<R>>>> = Mutex::new(all.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        let watch = scope.spawn(|| watch(&slots, |index| all.get(index).map_or("", &name), &done));
-        let workers: Vec<_> = slots
-            .iter()
-            .map(|slot| {
-                scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(job) = all.get(index) else { break };
-                        let ended = run_one(index, slot, limit, |ready| each(job, ready));
-                        results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(ended);
-                    }
-                })
-            })
-            .collect();
-        for worker in workers {
-            let _ = worker.join();
+    let mut results: Vec<Option<Ended<R>>> = all.iter().map(|_| None).collect();
+    let mut missing = results.len();
+    // All of them together take no more than one program may.
+    let memory = default_memory().unwrap_or(harn_value::memory::DEFAULT_LIMIT) / jobs;
+    let work = Arc::new(Work { all, each, next: AtomicUsize::new(0), limit, memory });
+    let (sender, ended) = mpsc::channel();
+    let start = || {
+        let slot = Slot::default();
+        let (work, mine, sender) = (work.clone(), slot.clone(), sender.clone());
+        std::thread::spawn(move || work.run(&mine, &sender));
+        slot
+    };
+    let mut slots: Vec<Slot> = (0..jobs).map(|_| start()).collect();
+    while missing > 0 {
+        if let Ok((index, end)) = ended.recv_timeout(Duration::from_millis(20))
+            && results[index].is_none()
+        {
+            results[index] = Some(end);
+            missing -= 1;
         }
-        done.store(true, Ordering::Relaxed);
-        watch.thread().unpark();
-    });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        for slot in &mut slots {
+            let left = {
+                let mut running = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(job) = running.as_mut() else { continue };
+                if now > job.until && !job.stopped {
+                    job.stopped = true;
+                    job.interrupt.interrupt();
+                }
+                if now <= job.until + stop_limit {
+                    continue;
+                }
+                job.index
+            };
+            // Its thread cannot be ended. Another one takes its place.
+            *slot = start();
+            if results[left].is_none() {
+                let result = Err("it does not stop".to_owned());
+                results[left] = Some(Ended { time: limit + stop_limit, timed_out: true, result });
+                missing -= 1;
+            }
+        }
+    }
     results.into_iter().flatten().collect()
 }
 
 fn run_one<R>(
     index: usize,
-    slot: &Mutex<Option<Running>>,
+    slot: &Slot,
     limit: Duration,
     job: impl FnOnce(&dyn Fn(&Interrupt)) -> R,
 ) -> Ended<R> {
@@ -119,18 +177,18 @@ pub(crate) fn run(
     replies: &Replies,
     skills: &[PathBuf],
 ) -> Vec<Result> {
-    let ended = run_each(
-        cases,
-        jobs,
-        limit,
-        |case| &case.name,
-        |case, ready| run_captured(&case.path, case.mock.as_deref(), how, replies, skills, ready),
-    );
+    let (replies, skills) = (replies.clone(), skills.to_vec());
+    let ended = run_each(cases.to_vec(), jobs, limit, move |case, ready| {
+        run_captured(&case.path, case.mock.as_deref(), how, &replies, &skills, ready)
+    });
     cases.iter().zip(ended).map(|(case, ended)| judge(case, ended, limit)).collect()
 }
 
 fn judge(case: &Case, ended: Ended<std::result::Result<Outcome, String>>, limit: Duration) -> Result {
     let failure = match ended.result {
+        Err(text) if ended.timed_out => {
+            Some(format!("{}: timed out after {}ms, and {text}", case.name, limit.as_millis()))
+        }
         _ if ended.timed_out => Some(format!("{}: timed out after {}ms", case.name, limit.as_millis())),
         Ok(Ok(outcome)) => case.expectation.mismatch(&case.name, &outcome),
         Ok(Err(text)) | Err(text) => Some(format!("{}: {text}", case.name)),
@@ -143,23 +201,27 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text")
 }
 
-/// Stops cases whose time is over, until all are done.
-fn watch<'a>(slots: &Slots, name: impl Fn(usize) -> &'a str, done: &AtomicBool) {
-    while !done.load(Ordering::Relaxed) {
-        std::thread::park_timeout(Duration::from_millis(20));
-        let now = Instant::now();
-        for slot in slots {
-            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(running) = slot.as_mut() else { continue };
-            if now > running.until && !running.stopped {
-                running.stopped = true;
-                running.interrupt.interrupt();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_does_not_stop_is_left_behind_and_the_others_are_reported() {
+        let short = Duration::from_millis(50);
+        let ended = run_or_leave(vec!["deaf", "quick", "deaf", "panics"], 1, short, short, |job, ready| {
+            ready(&Interrupt::default());
+            match *job {
+                // Its thread ends with the process.
+                "deaf" => loop {
+                    std::thread::park();
+                },
+                "panics" => panic!("oh"),
+                _ => *job,
             }
-            if now > running.until + STOP_LIMIT {
-                // Its thread cannot be ended, so the results of the others cannot be waited for.
-                eprintln!("error: {} does not stop; giving up", name(running.index));
-                std::process::exit(1);
-            }
-        }
+        });
+        let shown: Vec<_> = ended.into_iter().map(|ended| (ended.timed_out, ended.result)).collect();
+        let deaf = (true, Err("it does not stop".to_owned()));
+        let panicked = (false, Err("the interpreter panicked: oh".to_owned()));
+        assert_eq!(shown, [deaf.clone(), (false, Ok("quick")), deaf, panicked]);
     }
 }

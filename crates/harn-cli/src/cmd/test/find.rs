@@ -9,6 +9,7 @@ use harn_system::{Real, SystemExt};
 use crate::findings;
 
 /// A test, or a file that cannot be read as a program.
+#[derive(Clone)]
 pub(super) struct Test {
     /// The name of the pipeline, `<file error>` for a file.
     pub(super) name: String,

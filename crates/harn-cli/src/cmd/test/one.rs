@@ -1,6 +1,5 @@
 //! One run of a test, in a machine of its own.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -11,6 +10,7 @@ use harn_vm::Interrupt;
 use super::coverage::{Counter, Files};
 use super::find::Test;
 use crate::args::TestArgs;
+use crate::conformance::printed::Printed;
 use crate::program::{self, End, Program, RunOptions};
 
 /// Where replies of models are kept, from the working directory.
@@ -94,7 +94,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
     let folder = test.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let real = Real::new();
     let cwd = real.canonical(folder.unwrap_or(Path::new("."))).unwrap_or_else(|_| real.work_dir());
-    let output: Rc<RefCell<String>> = Rc::default();
+    let output = Printed::default();
     let log = settings.logs.then(|| state.path().join("calls"));
     let absolute = |path: PathBuf| real.work_dir().join(path);
     let traffic = ModelTraffic {
@@ -122,7 +122,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
         &program,
         options,
         Rc::new(system),
-        |problem| warned.borrow_mut().push_str(&problem.draw(false)),
+        |problem| drop(warned.push(&problem.draw(false))),
         |interrupt| ready(&interrupt),
     );
     let failure = match end {
@@ -138,7 +138,7 @@ pub(super) fn run(test: &Test, settings: &Settings, ready: &dyn Fn(&Interrupt)) 
     let failure = failure.map(|text| with_way_out(text, settings));
     let calls = log.map(|log| log.join("llm_transcript.jsonl"));
     let calls = calls.and_then(|log| Real::new().read_text(&log, u64::MAX).ok()).unwrap_or_default();
-    let output = output.borrow().clone();
+    let output = output.text().to_owned();
     Run { failure, output, covered: counter.files(), calls }
 }
 
@@ -161,7 +161,7 @@ struct TestSystem {
     cwd: PathBuf,
     /// A folder for the state that outlives a program.
     state: String,
-    out: Rc<RefCell<String>>,
+    out: Printed,
     /// Models may be asked: their replies are recorded.
     asks_models: bool,
     update_snapshots: bool,
@@ -183,12 +183,12 @@ impl Layer for TestSystem {
     }
 
     fn write_out(&self, text: &str) -> std::io::Result<()> {
-        self.out.borrow_mut().push_str(text);
-        Ok(())
+        self.out.push(text)
     }
 
     fn write_err(&self, text: &str) {
-        self.out.borrow_mut().push_str(text);
+        // Where nothing more is kept there is nobody to tell.
+        let _ = self.out.push(text);
     }
 
     fn read_line(&self) -> Waiting<'static, std::io::Result<Option<String>>> {

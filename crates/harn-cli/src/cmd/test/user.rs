@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harn_system::{Real, System, SystemExt};
-use harn_vm::Interrupt;
 
 use super::coverage::Coverage;
 use super::find::{self, Test};
@@ -83,11 +82,10 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
     let clock = Real::new();
     let limit = Duration::from_millis(args.timeout);
     let settings = Settings::of(args);
-    let run = |test: &Test, ready: &dyn Fn(&Interrupt)| match args.determinism {
-        true => twice::run(test, &settings, ready),
-        false => one::run(test, &settings, ready),
-    };
-    let ended = run_each(&tests, super::jobs(args), limit, |test| &test.name, run);
+    let coverage = settings.coverage;
+    let run = if args.determinism { twice::run } else { one::run };
+    let ended =
+        run_each(tests.clone(), super::jobs(args), limit, move |test, ready| run(test, &settings, ready));
     let mut covered = Coverage::default();
     let outcomes: Vec<Outcome> = tests
         .into_iter()
@@ -108,7 +106,7 @@ fn once(args: &TestArgs, filter: &Filter, target: &Path) -> u8 {
             Outcome { name: test.name, path: test.path, time: ended.time, fate, output }
         })
         .collect();
-    let covered = settings.coverage.then(|| covered.without(files.iter().map(PathBuf::as_path)));
+    let covered = coverage.then(|| covered.without(files.iter().map(PathBuf::as_path)));
     match report::write(args, target, &outcomes, clock.monotonic(), covered.as_ref()) {
         Ok(()) => u8::from(outcomes.iter().any(|outcome| !matches!(outcome.fate, Fate::Passed))),
         Err(text) => failed(&text),
