@@ -60,9 +60,9 @@ pub(crate) fn read(
     editor.set_helper(Some(Assistant { known, colour, machine: OnceCell::new() }));
     let history = history_file();
     if let Some(path) = &history {
-        // A first session has no history yet. What could block or never end is not opened.
+        // A first session has no history yet.
         let facts = Real::new().facts(path);
-        if facts.is_ok_and(|facts| facts.is_file() && facts.size <= MAX_HISTORY) {
+        if facts.is_ok_and(|facts| facts.size <= MAX_HISTORY) {
             let _ = editor.load_history(path);
         }
     }
@@ -93,11 +93,19 @@ pub(crate) fn read(
 /// The largest history that is loaded: 16 MiB.
 const MAX_HISTORY: u64 = 16 << 20;
 
-/// `~/.harn/repl_history`.
+/// `~/.harn/repl_history`, unless what is there could block or never end.
 #[expect(clippy::disallowed_methods, reason = "the home of a person without HOME is for the library to find")]
 fn history_file() -> Option<PathBuf> {
-    Some(dirs::home_dir()?.join(".harn").join("repl_history"))
+    let path = dirs::home_dir()?.join(".harn").join("repl_history");
+    if Real::new().facts(&path).is_ok_and(|facts| !facts.is_file()) {
+        eprintln!("warning: no history is kept: {} is not a regular file", path.display());
+        return None;
+    }
+    Some(path)
 }
+
+/// A line of so many bytes has no colours: with them it is drawn anew for each character.
+const LONG: usize = 1000;
 
 /// What rustyline asks while a line is edited.
 struct Assistant {
@@ -158,11 +166,12 @@ impl Validator for Assistant {
 
 impl Highlighter for Assistant {
     fn highlight<'l>(&self, line: &'l str, _at: usize) -> Cow<'l, str> {
-        if self.colour.on() { words::highlight(line) } else { Cow::Borrowed(line) }
+        if self.colour.on() && line.len() < LONG { words::highlight(line) } else { Cow::Borrowed(line) }
     }
 
-    fn highlight_char(&self, _line: &str, _at: usize, kind: CmdKind) -> bool {
-        self.colour.on() && kind != CmdKind::MoveCursor
+    fn highlight_char(&self, line: &str, _at: usize, kind: CmdKind) -> bool {
+        // At its length the line is drawn once more, without them.
+        self.colour.on() && line.len() <= LONG && kind != CmdKind::MoveCursor
     }
 }
 

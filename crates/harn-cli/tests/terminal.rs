@@ -1,0 +1,149 @@
+//! The REPL on a terminal: what is typed, pasted or sent to it, and a history that is no file.
+
+#![cfg(target_os = "linux")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+
+use crate::common::{command, folder};
+
+/// The longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A session, and what it has shown so far.
+struct Session {
+    child: Child,
+    keys: File,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Session {
+    /// Starts a session and waits for its prompt.
+    fn start(home: &Path) -> Session {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let ours = openpt(flags).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let theirs = || Stdio::from(ioctl_tiocgptpeer(&ours, flags).unwrap());
+        let mut harn = command(&["repl"]);
+        harn.current_dir(home).env("HOME", home).env("TERM", "xterm").env_remove("NO_COLOR");
+        let child = harn.stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap();
+        // The command holds the other ends; they are to close with the session.
+        drop(harn);
+        let keys = File::from(ours);
+        let (mut screen, shown) = (keys.try_clone().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let seen = shown.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            while let Ok(count @ 1..) = screen.read(&mut buffer) {
+                seen.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+        });
+        let session = Session { child, keys, shown };
+        session.wait_for("harn> ");
+        session
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    }
+
+    fn wait_for(&self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.text().contains(text) {
+            assert!(Instant::now() < end, "`{text}` does not come; the screen shows {:?}", self.text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        self.keys.write_all(keys).unwrap();
+    }
+
+    /// Types a line; `answer` is what then appears, and nowhere before.
+    fn line(&mut self, line: &str, answer: &str) {
+        self.press(line.as_bytes());
+        self.press(b"\r");
+        self.wait_for(answer);
+    }
+
+    /// Ctrl-C while something runs: the terminal makes a signal of it.
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end; gives the exit code.
+    fn end(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        panic!("the session does not end; the screen shows {:?}", self.text());
+    }
+}
+
+#[test]
+fn a_session_survives_bytes_and_interruptions() {
+    let home = folder(&[]);
+    let mut session = Session::start(home.path());
+    session.press(b"1 + \xff\xc3\x28");
+    session.press(b"\r");
+    session.line("40 + 2", "42");
+    for (number, work) in ["while true { }", "sleep(1h)", "read_line()"].iter().enumerate() {
+        let words = format!("println(\"begun \" + \"{number}\")");
+        session.line(&format!("if true {{\r{words}\r{work}\r}}"), &format!("begun {number}"));
+        session.interrupt();
+        session.line(&format!("\"still\" + \" here {number}\""), &format!("still here {number}"));
+    }
+    session.press(b"\x04");
+    assert_eq!(session.end(), Some(0), "{:?}", session.text());
+}
+
+#[test]
+fn a_second_interruption_ends_what_does_not_stop() {
+    let home = folder(&[]);
+    let mut session = Session::start(home.path());
+    let deaf =
+        "while true { try { while true { } } finally { println(\"so \" + \"what\")\rwhile true { } } }";
+    session.line(&format!("if true {{\rprintln(\"be\" + \"gun\")\r{deaf}\r}}"), "begun");
+    session.interrupt();
+    session.wait_for("so what");
+    session.interrupt();
+    assert_eq!(session.end(), Some(130), "{:?}", session.text());
+}
+
+#[test]
+fn a_history_that_is_no_file_is_left_alone() {
+    for make in ["mkfifo .harn/repl_history", "ln -s /dev/zero .harn/repl_history"] {
+        let home = folder(&[(".harn/other", "")]);
+        let made = Command::new("sh").args(["-c", make]).current_dir(home.path()).status().unwrap();
+        assert!(made.success());
+        let mut session = Session::start(home.path());
+        session.line("40 + 2", "42");
+        session.press(b"\x04");
+        assert_eq!(session.end(), Some(0), "{make}: {:?}", session.text());
+    }
+}
+
+/// A line is not drawn anew as a whole for each of its characters.
+#[test]
+fn a_long_line_is_drawn_in_proportion_to_its_length() {
+    let home = folder(&[]);
+    let mut session = Session::start(home.path());
+    let line = format!("\"{}\".len() + 1", "x".repeat(20_000));
+    session.line(&line, "20001");
+    let drawn = session.shown.lock().unwrap().len();
+    assert!(drawn < 500 * line.len(), "{drawn} bytes were written for a line of {}", line.len());
+}
