@@ -8,29 +8,35 @@ use harn_syntax::visit::{Visitor, walk_expr, walk_stmt};
 const QUICK: [&str; 8] =
     ["println", "print", "eprintln", "len", "to_string", "to_int", "json_parse", "json_stringify"];
 
-/// Whether a program reaches `place` without a condition, and without anything before it that takes its time.
-pub(crate) fn reaches(tree: &Program, place: Span) -> bool {
-    let pipelines = || tree.pipelines().map(|(_, pipeline)| pipeline);
-    let stmts = match pipelines().find(|pipeline| pipeline.name.name == "default") {
-        Some(pipeline) => &pipeline.func.body.stmts,
-        None if pipelines().next().is_none() => &tree.items,
-        None => return false,
-    };
-    for stmt in stmts {
-        if holds(stmt.span, place) {
-            let plain =
-                matches!(stmt.kind, StmtKind::Let { .. } | StmtKind::Assign { .. } | StmtKind::Expr(_));
-            let mut look = Look { place: Some(place), found: false };
+/// The statements that a program reaches without anything before them that takes its time.
+pub(crate) struct AtOnce<'a>(&'a [Stmt]);
+
+impl<'a> AtOnce<'a> {
+    pub(crate) fn of(tree: &'a Program) -> AtOnce<'a> {
+        let pipelines = || tree.pipelines().map(|(_, pipeline)| pipeline);
+        let stmts: &[Stmt] = match pipelines().find(|pipeline| pipeline.name.name == "default") {
+            Some(pipeline) => &pipeline.func.body.stmts,
+            None if pipelines().next().is_none() => &tree.items,
+            None => &[],
+        };
+        let takes_time = |stmt: &Stmt| {
+            let mut look = Look { place: None, found: false };
             look.stmt(stmt);
-            return plain && !look.found;
-        }
-        let mut look = Look { place: None, found: false };
-        look.stmt(stmt);
-        if look.found {
-            return false;
-        }
+            look.found
+        };
+        let end = stmts.iter().position(takes_time).map_or(stmts.len(), |at| at + 1);
+        AtOnce(&stmts[..end])
     }
-    false
+
+    /// Whether the program reaches `place` without a condition, and without anything before it that takes its time.
+    pub(crate) fn reaches(&self, place: Span) -> bool {
+        let at = self.0.partition_point(|stmt| stmt.span.end < place.end);
+        let Some(stmt) = self.0.get(at).filter(|stmt| holds(stmt.span, place)) else { return false };
+        let plain = matches!(stmt.kind, StmtKind::Let { .. } | StmtKind::Assign { .. } | StmtKind::Expr(_));
+        let mut look = Look { place: Some(place), found: false };
+        look.stmt(stmt);
+        plain && !look.found
+    }
 }
 
 fn holds(span: Span, place: Span) -> bool {
@@ -90,7 +96,7 @@ mod tests {
     fn at_once(text: &str) -> bool {
         let tree = harn_syntax::parse(text).program;
         let start = text.find("missing").unwrap() as u32;
-        reaches(&tree, Span { start, end: start + 7 })
+        AtOnce::of(&tree).reaches(Span { start, end: start + 7 })
     }
 
     #[test]

@@ -13,6 +13,7 @@ use harn_system::{Ceiling, Level, Memory, Real, System, SystemExt};
 use harn_value::{Dict, Value};
 use harn_vm::{Error, ErrorKind, Interrupt, LoadError, Source, Vm, block_on, block_on_with};
 
+use crate::at_once::AtOnce;
 use crate::report::Problem;
 use crate::signal;
 
@@ -384,9 +385,10 @@ impl Program {
                 let own = |problem: &Problem| {
                     problem.file.as_ref().is_some_and(|file| file.name() == self.source.name)
                 };
+                let at_once = AtOnce::of(&tree);
                 let reached = |problem: &Problem| {
                     let place = problem.diagnostic.span.filter(|_| own(problem));
-                    place.is_some_and(|place| crate::at_once::reaches(&tree, place))
+                    place.is_some_and(|place| at_once.reaches(place))
                 };
                 let (soon, found) = found.into_iter().partition(reached);
                 Ok((program, found, soon))

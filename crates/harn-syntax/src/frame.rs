@@ -180,7 +180,7 @@ impl<'s> Excerpt<'s> {
     /// Cuts `line` to a bearable length around `place`.
     fn around(source: &'s str, line: Span, place: u32) -> Self {
         let whole = Self { source, span: line, cut_before: false, cut_after: false };
-        if line.slice(source).chars().count() <= LINE_LIMIT {
+        if line.slice(source).chars().nth(LINE_LIMIT).is_none() {
             return whole;
         }
         let place = place.min(line.end);

@@ -61,7 +61,12 @@ pub struct SourceFile {
     text: String,
     /// The offset of the first byte of every line.
     lines: Vec<u32>,
+    /// How many characters stand before each block of [`BLOCK`] bytes.
+    blocks: Vec<u32>,
 }
+
+/// Columns of longer lines are counted from the last block: a line of a megabyte may have ten thousand findings.
+const BLOCK: usize = 4096;
 
 impl SourceFile {
     /// Takes a name, shown as it is, and a text.
@@ -71,7 +76,14 @@ impl SourceFile {
         lines.extend(
             text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at.saturating_add(1) as u32),
         );
-        Self { name: name.into(), text, lines }
+        let mut seen = 0;
+        let blocks = text.as_bytes().chunks(BLOCK).map(|block| {
+            let before = seen;
+            seen += count_chars(block) as u32;
+            before
+        });
+        let blocks = blocks.collect();
+        Self { name: name.into(), text, lines, blocks }
     }
 
     /// Returns the name.
@@ -93,8 +105,19 @@ impl SourceFile {
     pub fn line_column(&self, offset: u32) -> (usize, usize) {
         let offset = offset.min(self.text.len() as u32);
         let line = self.line(offset);
-        let start = self.lines[line - 1] as usize;
-        (line, count_chars(&self.text.as_bytes()[start..offset as usize]) + 1)
+        let (start, end) = (self.lines[line - 1] as usize, offset as usize);
+        let column = match end - start {
+            ..BLOCK => count_chars(&self.text.as_bytes()[start..end]),
+            _ => self.chars_before(end) - self.chars_before(start),
+        };
+        (line, column + 1)
+    }
+
+    /// How many characters stand before an offset.
+    fn chars_before(&self, offset: usize) -> usize {
+        let block = (offset / BLOCK).min(self.blocks.len().saturating_sub(1));
+        let before = self.blocks.get(block).map_or(0, |&chars| chars as usize);
+        before + count_chars(&self.text.as_bytes()[block * BLOCK..offset])
     }
 
     /// Returns the text of a line (from 1) without its line end; `None` if there is no such line.
@@ -122,5 +145,25 @@ impl SourceFile {
     /// Returns the number of lines; a final line feed begins one more, empty line.
     pub fn line_count(&self) -> usize {
         self.lines.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_long_lines_are_counted_in_characters() {
+        for line in ["x".repeat(3 * BLOCK), "é".repeat(2 * BLOCK), "aé🎉".repeat(2000)] {
+            let text = format!("short é\n{line}\n{line}");
+            let file = SourceFile::new("f", text.clone());
+            for at in (0..=text.len()).filter(|at| at % 7 == 0 || at % BLOCK < 3 || *at == text.len()) {
+                if text.is_char_boundary(at) {
+                    assert_eq!(file.line_column(at as u32), line_column(&text, at as u32), "{at}");
+                }
+            }
+        }
+        let whole = SourceFile::new("f", "y".repeat(2 * BLOCK));
+        assert_eq!(whole.line_column(2 * BLOCK as u32), (1, 2 * BLOCK + 1));
     }
 }

@@ -1,0 +1,110 @@
+//! Reading, checking, compiling and starting take time in proportion to what there is to do, whatever its shape.
+//!
+//! Measured as a ratio: four times as much may cost about four times the time; quadratic work would cost sixteen. The least of
+//! several runs counts, as other programs share the machine.
+
+use std::time::{Duration, Instant};
+
+use crate::common::{command, finish, folder};
+
+/// The ratio that is no longer linear.
+const TOO_MUCH: u32 = 9;
+
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(|i| line(i) + "\n").collect()
+}
+
+fn listed(count: usize, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(", ")
+}
+
+/// The least time of some runs.
+fn cost(args: &[&str], text: &str) -> Duration {
+    let scratch = folder(&[("main.harn", text)]);
+    let once = || {
+        let mut harn = command(args);
+        harn.current_dir(scratch.path());
+        let begin = Instant::now();
+        let ran = finish(harn, b"");
+        let time = begin.elapsed();
+        assert!(!ran.err.contains("panicked") && ran.code >= 0, "{}", &ran.err[..ran.err.len().min(2000)]);
+        time
+    };
+    (0..2).map(|_| once()).min().unwrap_or_default()
+}
+
+/// Checks that a text of four times the size costs no more than some four times the time.
+fn is_linear(name: &str, args: &[&str], size: usize, text: impl Fn(usize) -> String) {
+    let start = cost(&["run", "main.harn"], "");
+    // What runs beside it can spoil a measurement, but hardly several in a row.
+    let mut ratios = Vec::new();
+    let linear = (0..8).any(|_| {
+        let [small, large] = [size, 4 * size].map(|size| cost(args, &text(size)).saturating_sub(start));
+        // What takes no time is not measured.
+        let ratio = large.as_secs_f64() / small.as_secs_f64().max(0.02);
+        ratios.push(ratio);
+        ratio < f64::from(TOO_MUCH)
+    });
+    assert!(linear, "{name}, {args:?}: four times as much cost {ratios:.1?} times the time");
+}
+
+#[test]
+fn declarations_and_unknown_names_take_linear_time() {
+    let shapes: [(&str, usize, fn(usize) -> String); 6] = [
+        ("lets", 8_000, |n| lines(n, |i| format!("let a{i} = {i}"))),
+        ("parameters", 8_000, |n| format!("fn f({}) {{ 1 }}\n", listed(n, |i| format!("p{i} = 1")))),
+        ("fields", 4_000, |n| format!("struct S {{ {} }}\n", listed(n, |i| format!("f{i}: int")))),
+        ("variants", 4_000, |n| format!("enum E {{ {} }}\n", listed(n, |i| format!("V{i}")))),
+        ("unknown names", 3_000, |n| {
+            lines(n, |i| format!("let known{i} = 1")) + &lines(n, |i| format!("println(unknwon{i})"))
+        }),
+        ("unknown calls", 3_000, |n| {
+            lines(n, |i| format!("fn known{i}() {{ 1 }}")) + &lines(n, |i| format!("unknwon{i}()"))
+        }),
+    ];
+    for (name, size, text) in shapes {
+        for verb in ["check", "lint", "run"] {
+            is_linear(name, &[verb, "main.harn"], size, text);
+        }
+    }
+}
+
+#[test]
+fn starting_many_tasks_takes_linear_time() {
+    for (name, program) in [
+        ("parallel", "println((parallel COUNT { 1 }).len())"),
+        (
+            "spawn",
+            "let all = (1 to COUNT).map({ i -> spawn { i } }).to_list()\nprintln(all.map(await).sum())",
+        ),
+    ] {
+        is_linear(name, &["run", "main.harn"], 10_000, |n| program.replace("COUNT", &n.to_string()));
+    }
+}
+
+/// A loop sends its history with each request; all that it does beside that is as much in its last turn as in its first, also
+/// when the history has passed the size at which it should give way, and too little of it can.
+#[test]
+fn turns_of_a_loop_take_linear_time() {
+    let program = "let tools = tool_define(tool_registry(), \"look\", \"Looks\", {parameters: {n: \"int\"}, handler: { args -> \"seen\" }})\n\
+        for n in 1 to COUNT { llm_mock({tool_calls: [{name: \"look\", arguments: {n: n}}]}) }\n\
+        let r = agent_loop(\"go \".repeat(LONG), nil, {provider: \"mock\", tool_format: \"native\", tools: tools, max_iterations: COUNT,\n  \
+          loop_detect_warn: 0, compact_keep_first: 1, compact_threshold: 10000})\nprintln(r.iterations)\n";
+    for long in ["1", "20000"] {
+        is_linear(&format!("turns after {long} words"), &["run", "main.harn"], 100, |n| {
+            program.replace("COUNT", &n.to_string()).replace("LONG", long)
+        });
+    }
+}
+
+/// Agents that run one after another leave nothing behind: 3,000 tasks of 30 KB would be 90 MB.
+#[test]
+fn agents_in_a_row_leave_nothing_behind() {
+    let program = "for i in 1 to 3000 {\n  llm_mock({text: \"done\"})\n  \
+        agent_loop(\"x\".repeat(30000), nil, {provider: \"mock\"})\n  llm_mock_clear()\n}\nprintln(\"flat\")\n";
+    let scratch = folder(&[("main.harn", program)]);
+    let mut harn = command(&["run", "--max-memory", "60M", "main.harn"]);
+    harn.current_dir(scratch.path());
+    let ran = finish(harn, b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "flat\n"), "{}", ran.shown());
+}
