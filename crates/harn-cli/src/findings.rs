@@ -20,8 +20,8 @@ const SKIPPED: &[&str] = &["node_modules", "target"];
 /// Folders with templates that are made from others, which lint leaves out.
 const BUILT: &str = "build";
 
-/// The largest file that is read, in bytes: as much as a template may have.
-const MAX_BYTES: u64 = 64 << 20;
+/// The largest file that is read, in bytes.
+const MAX_BYTES: u64 = harn_vm::MAX_SOURCE;
 
 /// Files that a thread takes together.
 const FILES_AT_ONCE: usize = 16;

@@ -144,6 +144,42 @@ fn deep_data_is_printed_and_compared() {
 }
 
 #[test]
+fn a_result_too_deep_for_json_is_an_error() {
+    let text = "var v = [1]\nfor i in 1 to 140000 { v = [v] }\nreturn v";
+    let folder = folder(&[("main.harn", text)]);
+    let ran = harn_in(folder.path(), &["run", "--json", "main.harn"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(
+        ran.out.contains("the result cannot be written as JSON: nested deeper than 512 levels"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_source_beyond_the_limit_is_refused_before_it_is_read() {
+    let folder = folder(&[("main.harn", "import \"big\"")]);
+    // Twenty gigabytes that are nowhere.
+    std::fs::File::create(folder.path().join("big.harn")).unwrap().set_len(20 << 30).unwrap();
+    for args in
+        [&["run", "big.harn"][..], &["check", "big.harn"], &["lint", "big.harn"], &["run", "main.harn"]]
+    {
+        let ran = harn_in(folder.path(), args);
+        assert_eq!(ran.code, 1, "{args:?}: {}", ran.shown());
+        assert!(ran.err.contains("16777216"), "{args:?}: {}", ran.shown());
+    }
+}
+
+#[test]
+fn a_name_of_megabytes_is_not_repeated_as_a_whole() {
+    let name = "n".repeat(10 << 20);
+    for text in [format!("println({name})"), format!("{name}()"), format!("import \"{name}\"")] {
+        let ran = refused(text.as_bytes());
+        assert!(ran.err.len() < 10_000, "an error of {} bytes", ran.err.len());
+    }
+}
+
+#[test]
 fn a_memory_limit_gives_an_error_the_program_can_catch() {
     let text = "fn grow() {\n  var s = \"xxxxxxxxxxxxxxxx\"\n  while true {\n    s = s + s\n  }\n}\n\
                 let r = try { grow() }\nprintln(is_err(r))\ngrow()\n";

@@ -141,9 +141,9 @@ fn only_regular_files_of_a_bounded_size_are_read() {
     assert!(ran.code == 1 && ran.err.contains("./pipe.harn: not a regular file"), "{}", ran.shown());
     let ran = harn_in(folder.path(), &["lint", "/dev/zero"]);
     assert!(ran.code == 1 && ran.err.contains("/dev/zero: not a regular file"), "{}", ran.shown());
-    std::fs::File::create(folder.path().join("big.prompt")).unwrap().set_len((64 << 20) + 1).unwrap();
+    std::fs::File::create(folder.path().join("big.prompt")).unwrap().set_len((16 << 20) + 1).unwrap();
     let ran = harn_in(folder.path(), &["lint", "big.prompt"]);
-    assert!(ran.code == 1 && ran.err.contains("67108865 bytes, the limit is 67108864"), "{}", ran.shown());
+    assert!(ran.code == 1 && ran.err.contains("16777217 bytes, the limit is 16777216"), "{}", ran.shown());
     let ran = harn_in(folder.path(), &["lint", "nope"]);
     assert!(ran.err.starts_with("error: cannot read nope: "), "{}", ran.err);
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use harn_system::System;
 
-/// The largest source that is read, in bytes.
-pub const MAX_BYTES: u64 = 64 << 20;
+/// The largest source that is read: 16 MiB. What is made of one takes up to a hundred times as much.
+pub const MAX_BYTES: u64 = 16 << 20;
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -343,8 +343,8 @@ fn missing_value(text: &str, source: &SourceFile, at: Span) -> Option<String> {
     })
 }
 
-/// The largest file that is read as a program: 64 MiB.
-pub const MAX_SOURCE: u64 = 64 << 20;
+/// The largest file that is read as a program.
+pub const MAX_SOURCE: u64 = harn_front::MAX_BYTES;
 
 /// A source from a file of at most [`MAX_SOURCE`] bytes.
 ///
