@@ -57,6 +57,37 @@ fn configuration_and_programs_are_regular_files() {
 }
 
 #[test]
+fn a_profile_of_a_project_passes_by_what_is_no_file() {
+    let program = "println(project_context_profile(\".\") != nil)\n";
+    for (make, name) in [(0, "a pipe"), (1, "a device")] {
+        let tree = folder(&[("main.harn", program)]);
+        for file in [
+            ".gitignore",
+            ".gitlab-ci.yml",
+            "Cargo.toml",
+            "go.mod",
+            "package.json",
+            "package-lock.json",
+            "pyproject.toml",
+            "requirements.txt",
+            "setup.cfg",
+            "poetry.lock",
+            "README.md",
+            ".git",
+            "Makefile",
+        ] {
+            let path = tree.path().join(file);
+            match make {
+                0 => fifo(&path),
+                _ => std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+            }
+        }
+        let ran = run(tree.path(), &["run", "--max-memory", "100M", "main.harn"], &[]);
+        assert_eq!(ran.out, "true\n", "{name}: {}", ran.shown());
+    }
+}
+
+#[test]
 fn cases_are_found_once_however_many_links_lead_to_them() {
     let tree = folder(&[("conformance/one.harn", "println(1)\n"), ("conformance/one.expected", "1\n")]);
     for name in ["again", "loop"] {

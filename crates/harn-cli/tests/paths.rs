@@ -127,3 +127,30 @@ fn walks_through_links_end() {
     let ran = attempt(scratch.path(), "walk_dir(\"sub/..\", {follow_symlinks: true}).len() < 40");
     assert_eq!(ran.out, "Result.Ok(true)\n", "{}", ran.err);
 }
+
+/// What lies on another file system is moved as it is: folders with what is in them, links as links.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_lies_on_another_file_system_is_moved() {
+    use std::os::unix::fs::MetadataExt;
+    let here = scratch();
+    let Ok(there) = tempfile::tempdir_in("/dev/shm") else { return };
+    if there.path().metadata().unwrap().dev() == here.path().metadata().unwrap().dev() {
+        return;
+    }
+    let to = there.path().display();
+    let work = here.path().join("project/work");
+    std::os::unix::fs::symlink("e.txt", work.join("sub/link")).unwrap();
+    for name in ["sub", "d.txt", "l.txt"] {
+        let ran = attempt(here.path(), &format!("move_file(\"{name}\", \"{to}/{name}\")"));
+        assert_eq!(ran.out, "Result.Ok(nil)\n", "{name}: {}", ran.shown());
+        assert!(!work.join(name).exists(), "{name}");
+    }
+    assert_eq!(
+        content(there.path()),
+        "/\nd.txt: precious\nl.txt -> d.txt\nsub/\nsub/e.txt: inner\nsub/link -> e.txt"
+    );
+    let ran = attempt(here.path(), &format!("move_file(\"{to}/sub\", \"nodir/\")"));
+    assert_eq!(ran.out, "Result.Ok(nil)\n", "{}", ran.shown());
+    assert_eq!(std::fs::read_to_string(work.join("nodir/e.txt")).unwrap(), "inner");
+}

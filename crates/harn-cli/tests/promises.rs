@@ -1,6 +1,7 @@
-//! Every promise of the page about durable runs (`docs/runs/durable.md`) has a test.
+//! Every promise of the page about durable runs (`docs/runs/durable.md`), of the threat model and of `SECURITY.md` has a test.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::common::repository;
 
@@ -289,4 +290,130 @@ fn every_promise_of_the_page_is_held_by_a_test() {
     let gone: Vec<&str> =
         HELD.iter().map(|(start, _)| *start).filter(|start| !used.contains(start)).collect();
     assert_eq!(gone, [""; 0], "what the page does not promise any more");
+}
+
+/// The points of `SECURITY.md`, as they begin, and the rows of the threat model that say them in full.
+const IN_SHORT: &[(&str, &[&str])] = &[
+    (
+        "**Nothing that Harn reads can run code",
+        &[
+            "Any text is lexed,",
+            "Calls inside quoted results,",
+            "Manifests of any content",
+            "Templates render any values",
+        ],
+    ),
+    (
+        "**Nothing is lost by a careless argument.**",
+        &["The places a run stands on stay", "A file is not copied", "A write that breaks off leaves"],
+    ),
+    (
+        "**Limits hold**",
+        &[
+            "Data passes no memory limit",
+            "A deadline, Ctrl-C",
+            "A signal ends a program within a second",
+            "Bodies have limits",
+            "A program that is run ends",
+        ],
+    ),
+    ("**Keys are not shown**", &["Keys are hidden", "Keys do not follow redirects"]),
+    ("**Text of others stays text**", &["Text of others cannot close", "Calls inside quoted results,"]),
+    (
+        "**A limit that is malformed is refused**",
+        &["Limits that are malformed", "`policy` holds for everything"],
+    ),
+];
+
+/// The rows of the threat model: a promise, and what holds it.
+fn threats() -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(repository().join("docs/threat-model.md")).unwrap();
+    let (_, tables) = page.split_once("\n## ").unwrap();
+    let rows =
+        tables.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+    let rows = rows.filter(|(promise, _)| *promise != "Promise");
+    rows.map(|(promise, held)| (promise.to_owned(), held.to_owned())).collect()
+}
+
+/// Whether there is such a test: a fuzz target, a file of tests, a module of tests or a test.
+fn is_there(of: &str, name: &str) -> bool {
+    let folder = repository().join("crates").join(of);
+    let text = |path: PathBuf| std::fs::read_to_string(path).ok();
+    if of == "harn-fuzz" {
+        return text(folder.join("src/target.rs"))
+            .is_some_and(|all| all.contains(&format!("name: \"{name}\"")));
+    }
+    let parts: Vec<&str> = name.split("::").collect();
+    (1..=parts.len()).any(|file| {
+        let (path, inner) = (parts[..file].join("/"), &parts[file..]);
+        let places = ["tests/{}.rs", "tests/it/{}.rs", "src/{}.rs", "src/{}/mod.rs"];
+        places.iter().filter_map(|place| text(folder.join(place.replace("{}", &path)))).any(|all| match inner
+        {
+            [] => all.contains("test]\n"),
+            ["tests"] => all.contains("mod tests {") && all.contains("#[test]\n"),
+            ["tests", test] | [test] => has_test(&all, test),
+            _ => false,
+        })
+    })
+}
+
+/// Whether a text has a function of this name that is marked as a test.
+fn has_test(text: &str, name: &str) -> bool {
+    let start = format!("fn {name}()");
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.windows(2).any(|pair| {
+        pair[0].ends_with("test]") && pair[1].strip_prefix("async ").unwrap_or(pair[1]).starts_with(&start)
+    })
+}
+
+#[test]
+fn every_promise_of_the_threat_model_is_held_by_a_test() {
+    let threats = threats();
+    assert!(threats.len() > 30, "{threats:#?}");
+    let mut wrong = Vec::new();
+    for (promise, held) in &threats {
+        let mut of = String::new();
+        let names: Vec<&str> = held.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "{promise}: {held}");
+        for name in names {
+            let found = if let Some(case) = name.strip_prefix("conformance/") {
+                let path = repository().join("conformance").join(case);
+                path.is_dir() || path.with_extension("harn").is_file()
+            } else {
+                let test = match name.split_once(": ") {
+                    Some((here, test)) => {
+                        of = here.to_owned();
+                        test
+                    }
+                    // A further one of the same crate.
+                    None => name,
+                };
+                is_there(&of, test)
+            };
+            if !found {
+                wrong.push(format!("{name}, for: {promise}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "tests that are not there: {wrong:#?}");
+    assert!(!is_there("harn-cli", "signals::no_such_test") && !is_there("harn-fuzz", "nothing"));
+}
+
+#[test]
+fn what_is_promised_in_short_is_in_the_threat_model() {
+    let page = std::fs::read_to_string(repository().join("SECURITY.md")).unwrap();
+    let (_, promised) = page.split_once("## What is promised\n").unwrap();
+    let points: Vec<&str> =
+        promised.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    let threats = threats();
+    assert_eq!(points.len(), IN_SHORT.len(), "{points:#?}");
+    for (point, (start, rows)) in points.iter().zip(IN_SHORT) {
+        assert!(point.starts_with(start), "{point}");
+        for row in *rows {
+            assert!(
+                threats.iter().any(|(promise, _)| promise.starts_with(row)),
+                "{point}: no row begins with {row}"
+            );
+        }
+    }
 }

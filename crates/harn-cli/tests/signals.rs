@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Starts a program that writes the file `started` and then goes on.
 fn start(folder: &Path, rest: &str) -> Child {
@@ -106,4 +106,40 @@ fn cleanup_knows_that_the_program_is_to_stop() {
 #[test]
 fn a_native_loop_is_stopped() {
     check("(1 to 1000000000000).map({ x -> x + 1 }).sum()", "-INT", "");
+}
+
+/// Cleanup has most of a second; who asks twice does not wait for it.
+#[test]
+fn a_second_signal_ends_a_program_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let rest = "try {\n  sleep(1h)\n} finally {\n  write_file(\"cleanup\", \"begun\")\n  while true { }\n}";
+    let mut child = start(folder.path(), rest);
+    let pid = child.id().to_string();
+    let interrupt = || assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    interrupt();
+    let begin = Instant::now();
+    while !folder.path().join("cleanup").exists() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no cleanup");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let first = begin.elapsed();
+    interrupt();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    // Without the second one it would have gone on for the rest of 750 ms.
+    let second = begin.elapsed() - first;
+    assert!(
+        first > Duration::from_millis(400) || second < Duration::from_millis(300),
+        "{first:?} {second:?}"
+    );
+}
+
+#[test]
+fn cleanup_without_end_is_cut_off() {
+    let begin = Instant::now();
+    let folder = tempfile::tempdir().unwrap();
+    let child = start(folder.path(), "try {\n  sleep(1h)\n} finally {\n  while true { }\n}");
+    let output = stop(child, "-TERM");
+    assert_eq!(output.status.code(), Some(143));
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }

@@ -106,6 +106,13 @@ fn match_after_many_constants() {
 }
 
 #[test]
+fn select_after_many_constants() {
+    let text =
+        "let c = channel(\"c\")\nsend(c, 7)\nselect {\n  v from c { v + x }\n  default { \"lost\" }\n}";
+    assert_eq!(with_many_constants(text), "Result.Ok(8)");
+}
+
+#[test]
 fn catch_of_a_type_after_many_constants() {
     let text = format!(
         "enum E {{ A }}\nenum F {{ A }}\nfn f() {{\n{}try {{ throw E.A }} catch (e: F) {{ \"wrong\" }}\n}}\n\
