@@ -75,12 +75,25 @@ fn tip(error: &Error, args: &[OsString]) -> Option<String> {
             };
             file.map(|file| format!("to run the file: harn run {file}")).or_else(meant)
         }
+        ErrorKind::MissingRequiredArgument => {
+            let command =
+                args.get(1)?.to_str().filter(|command| ["check", "lint", "fmt"].contains(command))?;
+            Some(format!("all programs of this folder: harn {command} ."))
+        }
         ErrorKind::UnknownArgument if args.get(1).is_some_and(|command| command == "run") => {
             let surplus = given(ContextKind::InvalidArg)?;
             let file =
                 args.iter().skip(2).map(|arg| arg.to_string_lossy()).find(|arg| arg.ends_with(".harn"))?;
             (!surplus.starts_with('-'))
                 .then(|| format!("arguments of the program stand behind `--`: harn run {file} -- {surplus}"))
+        }
+        // `harn --trace FILE.harn`: an option of `run` before the file.
+        ErrorKind::UnknownArgument
+            if args.get(1).is_some_and(|first| first.to_string_lossy().starts_with('-')) =>
+        {
+            let rest: Vec<_> = args.iter().skip(1).map(|arg| arg.to_string_lossy()).collect();
+            let has_file = rest.iter().any(|arg| arg.ends_with(".harn"));
+            has_file.then(|| format!("options of a run stand behind `run`: harn run {}", rest.join(" ")))
         }
         _ => None,
     }

@@ -27,6 +27,13 @@ fn an_error_keeps_the_session_and_every_input_runs_once() {
 }
 
 #[test]
+fn habits_of_other_languages_are_answered() {
+    let ran = harn_with(&["repl"], "print \"x\"\n");
+    let expected = "Error: expected `;` or a new line, found `\"x\"` at 1:7\n  help: the arguments of a call stand in parentheses: `println(\"x\")`\n";
+    assert_eq!((ran.code, ran.err.as_str()), (1, expected));
+}
+
+#[test]
 fn tasks_and_await() {
     let ran = harn_with(&["repl"], "let t = spawn {\n  sleep(1ms)\n  42\n}\nawait(t)\n");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "42\n", ""));

@@ -94,6 +94,37 @@ fn run_wants_exactly_one_program() {
 }
 
 #[test]
+fn an_option_of_run_before_the_file_is_told_its_place() {
+    let ran = harn(&["--trace", "a.harn", "x"]);
+    assert_eq!(ran.code, 2);
+    let tip = "  tip: options of a run stand behind `run`: harn run --trace a.harn x\n";
+    assert!(ran.err.contains(tip), "{}", ran.err);
+}
+
+#[test]
+fn a_command_without_its_files_names_the_folder() {
+    for command in ["check", "lint", "fmt"] {
+        let ran = harn(&[command]);
+        assert_eq!(ran.code, 2, "{command}");
+        let tip = format!("  tip: all programs of this folder: harn {command} .\n");
+        assert!(ran.err.contains(&tip), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_new_project_names_its_template_before_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let ran = harn(&["new", "agent", &path("helper")]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(std::fs::read_to_string(dir.path().join("helper/main.harn")).unwrap().contains("agent_loop"));
+    let ran = harn(&["new", "agnet", &path("other")]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("'agnet' is no template; there are basic, agent, eval, package"), "{}", ran.err);
+    assert!(!dir.path().join("other").exists());
+}
+
+#[test]
 fn sizes_filters_and_targets_are_checked() {
     let ran = harn(&["run", "--max-memory", "lots", "-e", "1"]);
     assert_eq!(ran.code, 2);

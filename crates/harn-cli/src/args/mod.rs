@@ -62,7 +62,7 @@ pub(crate) enum Command {
     /// Evaluate what you type, line by line.
     Repl,
     /// Make a folder with a new project.
-    #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new package <NAME>")]
+    #[command(override_usage = "harn new [OPTIONS] <NAME>\n       harn new <TEMPLATE> <NAME>")]
     New(NewArgs),
     /// Make the current folder, or one with a name, a project; what is there stays.
     Init(InitArgs),
@@ -506,7 +506,7 @@ pub(crate) enum Template {
 pub(crate) struct NewArgs {
     /// The folder that is made; its last part is the project's name.
     pub(crate) name: String,
-    /// Behind `package`: the name.
+    /// Behind a template: the name.
     #[arg(hide = true, conflicts_with = "template")]
     pub(crate) second: Option<String>,
     /// What it begins with (default: basic).

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use harn_system::{Real, System, SystemExt};
 
 use crate::args::{InitArgs, NewArgs, Template};
@@ -49,11 +50,20 @@ impl Template {
 
 /// Makes a folder with a project.
 pub(crate) fn new(args: &NewArgs) -> u8 {
-    // `harn new package NAME` is another way to say `--template package`.
-    let (name, template) = match (args.name.as_str(), &args.second) {
-        ("package", Some(name)) => (name, Template::Package),
-        (_, Some(surplus)) => {
-            crate::args::usage_error("new", &format!("unexpected argument '{surplus}'"));
+    // `harn new agent NAME` is another way to say `--template agent`.
+    let (name, template) = match (Template::from_str(&args.name, false), &args.second) {
+        (Ok(template), Some(name)) => (name, template),
+        (Err(_), Some(surplus)) => {
+            let known: Vec<String> = Template::value_variants()
+                .iter()
+                .filter_map(|t| Some(t.to_possible_value()?.get_name().to_owned()))
+                .collect();
+            let text = format!(
+                "unexpected argument '{surplus}': '{}' is no template; there are {}",
+                args.name,
+                known.join(", ")
+            );
+            crate::args::usage_error("new", &text);
         }
         _ => (&args.name, args.template.unwrap_or(Template::Basic)),
     };

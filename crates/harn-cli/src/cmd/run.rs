@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use harn_journal::Pending;
 use harn_runtime::Generation;
-use harn_system::{Level, Real, Stream, System, real};
+use harn_system::{Level, Real, Stream, System, SystemExt, real};
 use harn_value::{Data as Value, json};
 use harn_vm::Names;
 use rustc_hash::FxHashSet;
@@ -47,7 +47,12 @@ pub(super) fn text(args: &RunArgs, sink: &Sink) -> Result<String, u8> {
         (Some(_), Some(_)) => {
             usage_error("run", "`harn run` accepts either `-e <code>` or `<file.harn>`, not both")
         }
-        (None, None) => usage_error("run", "`harn run` requires either `-e <code>` or `<file.harn>`"),
+        (None, None) => {
+            // What a project begins with.
+            let hint =
+                if Real::new().is_file(Path::new("main.harn")) { "; here: harn run main.harn" } else { "" };
+            usage_error("run", &format!("`harn run` requires either `-e <code>` or `<file.harn>`{hint}"))
+        }
         (Some(code), None) => Ok(code.clone()),
         (None, Some(path)) => program::read_text(path),
     };

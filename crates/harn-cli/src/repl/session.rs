@@ -6,6 +6,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harn_syntax::ast::StmtKind;
+use harn_syntax::error::SyntaxError;
+use harn_syntax::source_map::line_column;
 use harn_system::{Real, System, SystemExt};
 use harn_value::Value;
 use harn_vm::{Error, ErrorKind, EvalError, Interrupt, LoadError, Vm};
@@ -285,7 +287,7 @@ fn ends_in_expression(text: &str) -> bool {
 fn error_reply(error: &EvalError, input: &str) -> Reply {
     match error {
         EvalError::Load(LoadError::Syntax(errors)) => {
-            Reply::Error(errors.iter().map(|e| e.canonical(input)).collect::<Vec<_>>().join("\nError: "))
+            Reply::Error(errors.iter().map(|e| in_words(e, input)).collect::<Vec<_>>().join("\nError: "))
         }
         EvalError::Load(error) => Reply::Error(error.canonical(input)),
         EvalError::Run(error) => match error.kind() {
@@ -294,6 +296,14 @@ fn error_reply(error: &EvalError, input: &str) -> Reply {
             _ => Reply::Error(text_of(error)),
         },
     }
+}
+
+/// What is wrong with what was typed, where, and how it is written instead.
+fn in_words(error: &SyntaxError, input: &str) -> String {
+    let diagnostic = error.diagnostic(input);
+    let (line, column) = line_column(input, error.span.start);
+    let help = diagnostic.help.map(|help| format!("\n  help: {help}")).unwrap_or_default();
+    format!("{} at {line}:{column}{help}", diagnostic.message)
 }
 
 /// As a script would catch it, except that thrown values are marked.
