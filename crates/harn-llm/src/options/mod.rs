@@ -219,8 +219,11 @@ fn seconds(o: &Value, key: &str) -> Result<Option<Duration>, OptionError> {
 /// Options of loops that limit or protect: a call gets them from a loop's `llm_caller`, or by mistake.
 const OF_LOOPS: &[(&str, Expected)] = &[
     ("approval_policy", Expected::Only(Shape::Map(&Shape::Any))),
+    ("compaction", Expected::Only(Shape::Either(&[Shape::Bool, Shape::Str, Shape::Map(&Shape::Any)]))),
     ("llm_caller", Expected::Only(Shape::Closure)),
     ("permissions", Expected::Only(Shape::Map(&Shape::Any))),
+    ("post_turn_callback", Expected::Only(Shape::Closure)),
+    ("skills", Expected::Only(Shape::Either(&[Shape::List(&Shape::Any), Shape::Map(&Shape::Any)]))),
     ("turn_policy", Expected::Only(shape::TURN_POLICY)),
 ];
 

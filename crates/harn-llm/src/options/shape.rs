@@ -30,9 +30,11 @@ pub enum Shape {
     Dict(&'static [(&'static str, Shape)]),
     /// A dict from any name to these.
     Map(&'static Shape),
+    /// One of these.
+    Either(&'static [Shape]),
 }
 
-use Shape::{Any, Bool, Closure, Dict, Int, List, Map, Names, Str, Text, Word};
+use Shape::{Any, Bool, Closure, Dict, Either, Int, List, Map, Names, Str, Text, Word};
 
 /// Levels of side effects, in ascending order.
 pub const SIDE_EFFECT_LEVELS: &[&str] = &["none", "read_only", "workspace_write", "process_exec", "network"];
@@ -83,6 +85,7 @@ impl Shape {
             Closure => "a closure".to_owned(),
             List(_) => "a list".to_owned(),
             Dict(_) | Map(_) => "a dict".to_owned(),
+            Either(shapes) => shapes.iter().map(Shape::words).collect::<Vec<_>>().join(" or "),
         }
     }
 
@@ -121,6 +124,8 @@ impl Shape {
                     Err(ShapeError { place: format!("{place}[{at}]"), problem })
                 }
             },
+            Either(shapes) if shapes.iter().any(|shape| shape.check(place, value).is_ok()) => Ok(()),
+            Either(_) => wrong(),
             Closure if value.as_opaque().is_some() => Ok(()),
             Closure => wrong(),
             List(inner) => match value.as_array() {
