@@ -471,7 +471,7 @@ builtins! {
     /// ```harn
     /// println(parallel_race([1, 2, 3], { x -> x * 10 }, 1)) // -> 10
     /// ```
-    State async fn parallel_race(cx, items: Value as "!list", f: Value as "!function(1)", options: Value as "any?") -> "any" {
+    State async fn parallel_race(cx, items: Value as "!list", f: Value as "!function(1)", options: Value as "!int | {max_concurrent?: any}?") -> "any" {
         let Some(list) = items.as_list() else {
             return Err(Error::type_error(format!("parallel_race: first argument must be a list, got {}", items.type_name())));
         };
@@ -483,14 +483,7 @@ builtins! {
         }
         let max = match options.view() {
             View::Nil | View::Int(_) => options.clone(),
-            View::Dict(d) => {
-                if let Some(key) = d.keys().find(|key| key.as_str() != "max_concurrent") {
-                    return Err(Error::runtime(format!(
-                        "parallel_race: unknown option `{key}`; there is `max_concurrent`"
-                    )));
-                }
-                d.get_str("max_concurrent").cloned().unwrap_or_default()
-            }
+            View::Dict(d) => d.get_str("max_concurrent").cloned().unwrap_or_default(),
             _ => {
                 return Err(Error::type_error(format!(
                     "parallel_race: third argument must be max_concurrent int or options dict, got {}",
@@ -515,7 +508,8 @@ builtins! {
                     Some(Err(payload)) => failures.push(payload.to_string()),
                     None => return Ok(v),
                 },
-                Err(e) => failures.push(cx.settled_text(&e)),
+                // As `parallel settle` gives it: what was thrown as it is, unless that is a text.
+                Err(e) => failures.push(cx.settled_value(&e).to_string()),
             }
             group.start_one(&cx)?;
         }

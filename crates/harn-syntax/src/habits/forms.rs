@@ -153,11 +153,11 @@ pub(super) const FORMS: Table = &[
         "a block stands in braces",
     ),
     (
-        r"\}?\s*\bexcept\s+(?:\w+\s+as\s+)?(\w+)\s*:?\s*",
+        r"\}?\s*\bexcept\s+(?:\w+\s+as\s+)?(\w+)\s*:?\s*\{?\s*",
         By("} catch ($1) { "),
         "errors are caught with `catch`",
     ),
-    (r"\}?\s*\bexcept\s*:?\s*", By("} catch (e) { "), "errors are caught with `catch`"),
+    (r"\}?\s*\bexcept\s*:?\s*\{?\s*", By("} catch (e) { "), "errors are caught with `catch`"),
     (
         r"\bcatch\s*\(\s*(?:const\s+)?(?:\w+\s+)(\w+)\s*\)",
         By("catch ($1)"),
