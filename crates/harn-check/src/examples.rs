@@ -191,6 +191,11 @@ pub const EXAMPLES: &[Example] = &[
         "fn half(n: int) -> int { n / 2 }\nprintln(half(4))\n",
     ),
     program("W0114", "println(log(2.0))\n", "println(ln(2.0))\n"),
+    program(
+        "W0115",
+        "println(json_parse(\"12345678901234567890\"))\n",
+        "println(json_parse(\"12345678901234567890\", {big_numbers: \"string\"}))\n",
+    ),
     with(
         "P0100",
         "import { twice } from \"numbrs\"\nprintln(twice(2))\n",

@@ -30,6 +30,12 @@ fn suggestions_come_from_every_scope() {
 }
 
 #[test]
+fn a_text_with_places_for_values_is_answered() {
+    let shown = drawn("println(\"%s of %s\" % 1)");
+    assert!(shown.contains("help: values stand in the text: \"... ${value}\""), "{shown}");
+}
+
+#[test]
 fn names_are_visible_where_the_language_says() {
     fine("fn a() { b() }\nfn b() { 1 }\na()");
     fine("fn outer() {\n  helper()\n  fn helper() { 1 }\n}\nouter()");

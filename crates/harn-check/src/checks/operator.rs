@@ -45,6 +45,9 @@ pub(crate) fn check<'a>(pass: &mut Pass<'a>, expr: &'a Expr) {
         diagnostic = diagnostic.with_fix(format!("write {text}"), vec![(expr.span, text)]);
     } else if *op == BinaryOp::Add && [a, b].contains(&"string") {
         diagnostic.help = Some("convert the other side: `to_string(value)`, or `to_int(text)`".to_owned());
+    } else if *op == BinaryOp::Rem && a == "string" {
+        // The way of Python and Ruby to put values into text.
+        diagnostic.help = Some("values stand in the text: \"... ${value}\"".to_owned());
     }
     pass.report(diagnostic);
 }
