@@ -2,25 +2,6 @@
 
 use harn_value::{Data as Json, data::Map, json};
 
-/// What an artifact consists of.
-pub const FIELDS: [&str; 15] = [
-    "_type",
-    "id",
-    "kind",
-    "title",
-    "text",
-    "data",
-    "source",
-    "created_at",
-    "freshness",
-    "priority",
-    "lineage",
-    "relevance",
-    "estimated_tokens",
-    "stage",
-    "metadata",
-];
-
 /// What a `context_policy` may hold.
 pub const POLICY_KEYS: [&str; 11] = [
     "max_artifacts",

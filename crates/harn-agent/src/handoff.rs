@@ -1,9 +1,10 @@
 //! Handoffs: one agent passes work on to another, or to a person.
 
+use harn_llm::options::nearest;
 use harn_value::{Data as Json, json};
 
 /// What a handoff consists of.
-pub const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 19] = [
     "_type",
     "id",
     "parent_run_id",
@@ -24,6 +25,18 @@ pub const FIELDS: [&str; 19] = [
     "created_at",
     "metadata",
 ];
+
+/// What is wrong with the names of a handoff's fields: one that stands for nothing. What a program adds of its own belongs into
+/// `metadata`; in the artifact of a handoff, the fields are one level down.
+pub fn unknown(fields: &Json) -> Option<String> {
+    let fields =
+        fields.as_object().filter(|fields| fields.get("_type").is_none_or(|kind| *kind != "artifact"))?;
+    let key = fields.keys().find(|key| !FIELDS.contains(&key.as_str()))?;
+    Some(match nearest(key, FIELDS.into_iter()) {
+        Some(near) => format!("handoff: unknown option `{key}`, did you mean `{near}`?"),
+        None => format!("handoff: unknown option `{key}`; it takes {}", FIELDS[1..].join(", ")),
+    })
+}
 
 /// Lists of a handoff.
 const LISTS: [&str; 7] = [

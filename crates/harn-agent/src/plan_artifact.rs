@@ -3,26 +3,6 @@
 use harn_value::{Data as Json, data::Map, json};
 use sha2::{Digest, Sha256};
 
-/// What a plan is made of, in all the words for it.
-pub const FIELDS: [&str; 16] = [
-    "_type",
-    "schema_version",
-    "id",
-    "tool",
-    "title",
-    "summary",
-    "direction",
-    "explanation",
-    "steps",
-    "tasks",
-    "plan",
-    "assumptions",
-    "open_questions",
-    "verification_commands",
-    "verification",
-    "approval",
-];
-
 /// Reads a plan, from whatever a model or a program wrote.
 ///
 /// # Errors

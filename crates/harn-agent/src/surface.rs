@@ -63,6 +63,16 @@ struct Tool<'a> {
     deferred: bool,
 }
 
+/// What a surface consists of.
+const KEYS: [&str; 8] =
+    ["tools", "native_tools", "policy", "approval_policy", "system", "prompt", "prompts", "tool_search"];
+
+/// What is wrong with the names of the parts of a surface: one that stands for nothing.
+pub fn unknown(surface: &Json) -> Option<String> {
+    let key = surface.as_object()?.keys().find(|key| !KEYS.contains(&key.as_str()))?;
+    Some(format!("tool_surface_validate: a surface has no '{key}'; there are {}", KEYS.join(", ")))
+}
+
 /// Looks at a surface: `tools`, `native_tools`, `policy`, `approval_policy`, `system`, `prompt`, `prompts`,
 /// `tool_search`.
 pub fn validate(surface: &Map<String, Json>) -> Vec<Finding> {

@@ -24,11 +24,12 @@ pub trait Signatures {
         None
     }
 
-    /// What is wrong with the options of a model call or a loop; `set` is the parameter's type. `complete` says that nothing
-    /// is given besides these, and all values are known.
+    /// What is wrong with the options of a model call or a loop, or with a dict that a builtin reads by itself; `set` is the type
+    /// of the parameter. `complete` says that nothing is given besides these, and all values are known.
     fn wrong_options(
         &self,
         _builtin: &str,
+        _parameter: &str,
         _set: &str,
         _given: &[GivenOption],
         _complete: bool,

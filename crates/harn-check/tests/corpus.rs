@@ -38,11 +38,12 @@ impl Signatures for Names {
     fn wrong_options(
         &self,
         builtin: &str,
+        parameter: &str,
         set: &str,
         given: &[GivenOption],
         complete: bool,
     ) -> Vec<OptionProblem> {
-        harn_runtime::wrong_options(builtin, set, given, complete)
+        harn_runtime::wrong_options(builtin, parameter, set, given, complete)
     }
 
     fn method(&self, type_name: &'static str, name: &str) -> Option<Signature> {

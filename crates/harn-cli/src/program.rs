@@ -424,11 +424,12 @@ impl harn_check::Signatures for Names<'_> {
     fn wrong_options(
         &self,
         builtin: &str,
+        parameter: &str,
         set: &str,
         given: &[harn_syntax::signature::GivenOption],
         complete: bool,
     ) -> Vec<harn_syntax::signature::OptionProblem> {
-        harn_runtime::wrong_options(builtin, set, given, complete)
+        harn_runtime::wrong_options(builtin, parameter, set, given, complete)
     }
 
     fn method(&self, type_name: &'static str, name: &str) -> Option<harn_syntax::signature::Signature> {

@@ -251,6 +251,13 @@ const SESSION_OPTIONS: [&str; 9] = [
     "compress_callback",
 ];
 
+/// What is wrong with the names of the options of `agent_session_compact`.
+pub(crate) fn unknown_option<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
+    let key = names.find(|key| !SESSION_OPTIONS.contains(key))?;
+    let known = SESSION_OPTIONS.join(", ");
+    Some(format!("agent_session_compact: unknown option key '{key}' (expected one of: {known})"))
+}
+
 /// `agent_session_compact`: compacts what a session holds, and returns how many messages stay.
 ///
 /// # Errors
@@ -262,9 +269,8 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     else {
         return Err(thrown(format!("{function}: `opts` must be a dict or nil")));
     };
-    if let Some((key, _)) = dict.iter().find(|(key, _)| !SESSION_OPTIONS.contains(&key.as_str())) {
-        let known = SESSION_OPTIONS.join(", ");
-        return Err(thrown(format!("{function}: unknown option key '{key}' (expected one of: {known})")));
+    if let Some(problem) = unknown_option(dict.keys().map(|key| key.as_str())) {
+        return Err(thrown(problem));
     }
     let settings = Settings::read(function, options, "custom_compactor")?;
     let before = session.history.borrow().messages.clone();

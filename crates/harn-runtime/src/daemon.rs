@@ -46,7 +46,7 @@ const CAPACITY: i64 = 1024;
 const MAX_FILE: u64 = 256 << 20;
 
 /// Keys that are the daemon's own; all others are options of its loop.
-const OWN: [&str; 10] = [
+pub(crate) const OWN: [&str; 10] = [
     "task",
     "prompt",
     "persist_path",

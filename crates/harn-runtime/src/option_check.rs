@@ -2,9 +2,11 @@
 //! the names of those that builtins have besides.
 
 use harn_agent::config::{Format, LoopConfig, OPTIONS};
+use harn_agent::harness::{self, Role, ToolkitDescriptions};
 use harn_agent::lifecycle::Request;
 use harn_agent::workflow::RunOptions;
 use harn_llm::options::notices;
+use harn_prompt::reminder::{Origin, Reminder, Source};
 use harn_syntax::signature::{self, GivenOption, LOOP_OPTIONS, Literal, OptionProblem, WORKFLOW_OPTIONS};
 use harn_syntax::suggest::{distance, nearest};
 use harn_value::{Data as Json, data::Map};
@@ -40,6 +42,7 @@ const AGENT: [&str; 4] = ["name", "role", "description", "system"];
 pub fn own(builtin: &str) -> Vec<&'static str> {
     match builtin {
         "agent" => AGENT.to_vec(),
+        "daemon_spawn" => crate::daemon::OWN.to_vec(),
         "sub_agent_run" => SUB_AGENT.into_iter().chain(Request::keys()).collect(),
         "transcript_compact" => COMPACT.to_vec(),
         "transcript_auto_compact" => AUTO_COMPACT.to_vec(),
@@ -55,7 +58,8 @@ fn unknown<'k>(
     is_provider: impl Fn(&str) -> bool,
 ) -> Option<(String, String)> {
     let own = own(builtin);
-    if own.is_empty() {
+    // A daemon warns of a slip, as its loop does.
+    if own.is_empty() || builtin == "daemon_spawn" {
         return None;
     }
     // Agents carry what their programs want to know of them, too: only what is all but an option is a slip of one.
@@ -148,9 +152,18 @@ const DEPENDENT: &[&str] = &[
 
 /// Returns what is wrong with the options of a call of `builtin` whose parameter has the type `set`. `complete` says that
 /// nothing is given besides `given`, and that all values are known.
-pub fn wrong_options(builtin: &str, set: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
+pub fn wrong_options(
+    builtin: &str,
+    parameter: &str,
+    set: &str,
+    given: &[GivenOption],
+    complete: bool,
+) -> Vec<OptionProblem> {
     if set == WORKFLOW_OPTIONS {
         return wrong_run(builtin, given);
+    }
+    if !signature::is_option_set(set) {
+        return wrong_dict(builtin, parameter, given, complete);
     }
     let of_loop = set == LOOP_OPTIONS;
     let own = own(builtin);
@@ -211,6 +224,86 @@ fn wrong_run(builtin: &str, given: &[GivenOption]) -> Vec<OptionProblem> {
         Some(OptionProblem { name: option.name.clone(), text, fails: true })
     };
     given.iter().filter_map(wrong).collect()
+}
+
+/// What is wrong with a dict that a builtin reads in a way of its own, as far as the text says it: a name that it does not know,
+/// and, where the whole dict is written down, a value that it does not take.
+fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: bool) -> Vec<OptionProblem> {
+    let read = |entries: &[&GivenOption]| {
+        let mut dict = Map::new();
+        for option in entries {
+            let value = option.value.as_ref().and_then(|value| json(&option.name, value));
+            dict.insert(option.name.clone(), value.unwrap_or(Json::Null));
+        }
+        // `define_tool("find", {...})` is `define_tool({name: "find", ...})`.
+        if parameter == "args" && !dict.contains_key("name") {
+            dict.insert("name".to_owned(), "name".into());
+        }
+        problem(builtin, parameter, &Json::Object(dict))
+    };
+    let is_about = |text: &str, name: &str| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    };
+    let unknown = |option: &GivenOption| {
+        let text = read(&[&GivenOption { name: option.name.clone(), value: None }])?;
+        let says =
+            ["unknown ", "has no '"].iter().any(|says| text.contains(says)) && is_about(&text, &option.name);
+        says.then(|| OptionProblem { name: option.name.clone(), text, fails: true })
+    };
+    let found: Vec<OptionProblem> = given.iter().filter_map(unknown).collect();
+    if !found.is_empty()
+        || !complete
+        || given.iter().any(|option| option.value.as_ref().is_some_and(has_closure))
+    {
+        return found;
+    }
+    let all: Vec<&GivenOption> = given.iter().collect();
+    let Some(text) = read(&all) else { return Vec::new() };
+    let named = given.iter().find(|option| is_about(&text, &option.name));
+    vec![OptionProblem {
+        name: named.map(|option| option.name.clone()).unwrap_or_default(),
+        text,
+        fails: true,
+    }]
+}
+
+/// What the reader of a dict says of it; nothing for builtins whose dict has no reader, or any names.
+fn problem(builtin: &str, parameter: &str, given: &Json) -> Option<String> {
+    fn told<T, E: ToString>(read: std::result::Result<T, E>) -> Option<String> {
+        read.err().map(|error| error.to_string())
+    }
+    let remind = |origin| Reminder::parse(builtin, origin, given, "", Source::InPipeline);
+    match (builtin, parameter) {
+        ("layered_prompt", _) => told(harn_prompt::layered_prompt(given)),
+        ("define_tool", _) => told(harness::define_tool(given)),
+        ("define_tenant", "resource_id") => told(harness::define_tenant(given)),
+        ("define_plan", _) => told(harness::define_plan(given)),
+        ("define_reference", _) => told(harness::define_reference(given)),
+        ("define_toolkit", _) => told(harness::define_toolkit(given)),
+        ("define_runtime", _) => told(harness::define_runtime(given, &ToolkitDescriptions::default())),
+        ("create_runtime", "deps") => {
+            crate::roles::create::unknown_dep(given.as_object()?.keys().map(String::as_str))
+        }
+        ("handoff", _) => harn_agent::handoff::unknown(given)
+            .or_else(|| told(harn_agent::handoff::handoff(given, "", &String::new))),
+        ("tool_synthesize", _) => told(harn_agent::synthesis::specification(given)),
+        ("tool_surface_validate", "options") => harn_agent::surface::unknown(given),
+        ("project_context_profile", _) => told(harn_agent::profile::check_options(given)),
+        ("agent_session_compact", _) => {
+            crate::compact::unknown_option(given.as_object()?.keys().map(String::as_str))
+        }
+        ("agent_session_remind" | "transcripts.inject_reminder", "options") => told(remind(Origin::Options)),
+        ("agent_session_clear_reminders" | "transcripts.clear_reminders", "selector") => {
+            told(harn_prompt::reminder::transcript::clear(builtin, &Json::Null, given))
+        }
+        ("register_reminder_provider", _) => {
+            crate::reminders::unknown_entry(given.as_object()?.keys().map(String::as_str))
+        }
+        _ => {
+            let role = Role::ALL.into_iter().find(|role| role.constructor() == builtin)?;
+            told(harness::define_agent(role, given))
+        }
+    }
 }
 
 fn has_closure(literal: &Literal) -> bool {

@@ -30,6 +30,16 @@ pub(crate) struct Provider {
     evaluate: Value,
 }
 
+/// The first name that means nothing to `register_reminder_provider`.
+fn strange<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    names.find(|key| !["id", "subscribes_to", "evaluate"].contains(key))
+}
+
+/// What `register_reminder_provider` says of names that it does not know.
+pub(crate) fn unknown_entry<'k>(names: impl Iterator<Item = &'k str>) -> Option<String> {
+    strange(names).map(|key| ReminderError::unknown_option(Provider::FUNCTION, key).to_string())
+}
+
 impl Provider {
     const FUNCTION: &str = "register_reminder_provider";
 
@@ -40,8 +50,7 @@ impl Provider {
     pub(crate) fn parse(spec: &Value) -> Result<Provider, ReminderError> {
         let wrong = |field: &str, expected| ReminderError::option(Self::FUNCTION, field, expected);
         let dict = spec.to_dict().ok_or_else(|| wrong("provider", "a dict"))?;
-        let known = ["id", "subscribes_to", "evaluate"];
-        if let Some((key, _)) = dict.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        if let Some(key) = strange(dict.keys().map(|key| key.as_str())) {
             return Err(ReminderError::unknown_option(Self::FUNCTION, key));
         }
         let id = entry(spec, "id").as_str().map(ToString::to_string).filter(|id| !id.trim().is_empty());

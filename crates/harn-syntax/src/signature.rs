@@ -6,8 +6,10 @@
 //! says that the argument may be left out; nil means the same then. `text` is what has a printed form of one line:
 //! strings, numbers, bools, durations and enum values. A `!` at the start says that the builtin finds words of its own
 //! for a value of another type and for a missing one. `call_options` and `loop_options` are dicts whose names and
-//! values are in the tables of model calls and loops; `workflow_options` is that of runs of workflows.
+//! values are in the tables of model calls and loops; `workflow_options` is that of runs of workflows. Dicts that several
+//! builtins take, or that are long, have a name in [`SHAPES`].
 
+use crate::shapes::SHAPES;
 use crate::suggest::nearest;
 
 /// The type of the options of a model call.
@@ -199,18 +201,44 @@ const fn word_bits(text: &[u8], start: usize, end: usize) -> u32 {
         }
         entry += 1;
     }
-    0
+    if is_named(text, start, end) { Kinds::DICT.0 } else { 0 }
 }
 
-/// Whether one of the branches is a dict of options.
+/// Whether a word is the name of a shape.
+const fn is_named(text: &[u8], start: usize, end: usize) -> bool {
+    let mut entry = 0;
+    while entry < SHAPES.len() {
+        let word = SHAPES[entry].0.as_bytes();
+        let mut at = 0;
+        while at < word.len() && start + at < end && word[at] == text[start + at] {
+            at += 1;
+        }
+        if at == word.len() && start + at == end {
+            return true;
+        }
+        entry += 1;
+    }
+    false
+}
+
+/// Whether there is a dict of options in it, of which the names are known.
 const fn has_shape(ty: &[u8]) -> bool {
     let mut at = 0;
     while at < ty.len() {
-        at = skip_blanks(ty, at);
-        if at < ty.len() && ty[at] == b'{' {
+        if ty[at] == b'{' {
             return true;
         }
-        at = end_of_branch(ty, at) + 1;
+        let start = at;
+        while at < ty.len() && (ty[at].is_ascii_alphanumeric() || ty[at] == b'_') {
+            at += 1;
+        }
+        if at > start {
+            if is_named(ty, start, at) {
+                return true;
+            }
+        } else {
+            at += 1;
+        }
     }
     false
 }
@@ -346,7 +374,8 @@ pub fn words(ty: &str) -> String {
         let end = end_of_branch(rest.as_bytes(), 0);
         let part = rest[..end].trim();
         let word = part.split(['<', '(', '{']).next().unwrap_or_default();
-        let word = if word.is_empty() || is_option_set(word) { "dict" } else { word };
+        let named = word.is_empty() || is_option_set(word) || SHAPES.iter().any(|(name, _)| *name == word);
+        let word = if named { "dict" } else { word };
         if !parts.contains(&word) {
             parts.push(word);
         }
@@ -361,17 +390,26 @@ pub fn words(ty: &str) -> String {
     }
 }
 
+/// The branches of a type; the name of a shape stands for what it names.
+fn branches(ty: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(ty.trim_end_matches('?'));
+    std::iter::from_fn(move || {
+        let ty = rest?;
+        let end = end_of_branch(ty.as_bytes(), 0);
+        rest = ty.get(end + 1..);
+        let word = ty[..end].trim();
+        Some(SHAPES.iter().find(|(name, _)| *name == word).map_or(word, |&(_, shape)| shape))
+    })
+}
+
 /// The dict of options among the branches of a type: `{max?: int}` of `int | {max?: int}?`.
 pub fn shape(ty: &str) -> Option<&str> {
-    let mut rest = ty.trim_end_matches('?');
-    loop {
-        let end = end_of_branch(rest.as_bytes(), 0);
-        let part = rest[..end].trim();
-        if part.starts_with('{') {
-            return Some(part);
-        }
-        rest = rest.get(end + 1..)?;
-    }
+    branches(ty).find(|branch| branch.starts_with('{'))
+}
+
+/// What is in `word<...>`, where a branch of the type is one.
+fn inside<'a>(ty: &'a str, word: &str) -> Option<&'a str> {
+    branches(ty).find_map(|branch| branch.strip_prefix(word)?.strip_prefix('<')?.strip_suffix('>'))
 }
 
 /// The options of a type like `{width?: int, height?: int}`: names and types. Nothing for a dict of any names, which
@@ -410,23 +448,125 @@ pub enum WrongOption {
     Type(String),
 }
 
-/// Checks one entry of a dict of options; `got` is the kind of its value and the word for it.
-pub fn wrong_option(name: &str, ty: &str, key: &str, got: Kinds, word: &str) -> Option<WrongOption> {
-    match options(ty).find(|(option, _)| *option == key) {
-        // An option that is nil is one that is not given.
-        Some((_, ty)) if Kinds::of(ty).meets(got) || got == Kinds::NIL => None,
-        Some((_, ty)) => Some(WrongOption::Type(wrong_type(name, key, ty, word))),
-        None if ty.contains("...") => None,
-        None => Some(WrongOption::Unknown(unknown_option(name, key, options(ty).map(|(option, _)| option)))),
+/// What is held against a shape: a value, or an expression whose value may not be known yet.
+pub trait Given {
+    /// Where it stands.
+    type Place;
+
+    /// Its kind and the word for it, where that is known.
+    fn kind(&self) -> Option<(Kinds, &'static str)>;
+
+    /// Where it stands.
+    fn place(&self) -> Self::Place;
+
+    /// Calls `look` for the entries of a dict: key, place of the key, value.
+    fn entries(&self, look: &mut dyn FnMut(&str, Self::Place, &Self));
+
+    /// Calls `look` for the items of a list.
+    fn items(&self, look: &mut dyn FnMut(&Self));
+}
+
+/// Tells `found` what is wrong with the options that a value has, and with those inside of them.
+pub fn wrong_options<G: Given>(
+    name: &str,
+    ty: &str,
+    given: &G,
+    found: &mut dyn FnMut(WrongOption, G::Place),
+) {
+    wrong_inside(name, "", ty, given, found);
+}
+
+fn wrong_inside<G: Given>(
+    name: &str,
+    path: &str,
+    ty: &str,
+    given: &G,
+    found: &mut dyn FnMut(WrongOption, G::Place),
+) {
+    // What a struct or a variable holds is looked at when the program runs.
+    if let Some(item) = inside(ty, "list") {
+        let mut at = 0;
+        given.items(&mut |value| {
+            wrong_inside(name, &format!("{path}[{at}]"), item, value, found);
+            at += 1;
+        });
     }
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    if let Some(entry) = inside(ty, "dict") {
+        given.entries(&mut |key, _, value| wrong_value(name, &below(key), entry, value, found));
+    }
+    let Some(shape) = shape(ty) else { return };
+    given.entries(&mut |key, place, value| match options(shape).find(|(option, _)| *option == key) {
+        Some((_, ty)) => wrong_value(name, &below(key), ty, value, found),
+        None if shape.contains("...") => {}
+        None => {
+            let known = options(shape).map(|(option, _)| option).filter(|option| !option.starts_with('_'));
+            found(WrongOption::Unknown(unknown_option_in(name, path, key, known)), place);
+        }
+    });
+}
+
+fn wrong_value<G: Given>(
+    name: &str,
+    path: &str,
+    ty: &str,
+    value: &G,
+    found: &mut dyn FnMut(WrongOption, G::Place),
+) {
+    if let Some((kind, word)) = value.kind()
+        // An option that is nil is one that is not given.
+        && !kind.meets(Kinds(Kinds::of(ty).0 | Kinds::NIL.0))
+    {
+        return found(WrongOption::Type(wrong_type(name, path, ty, word)), value.place());
+    }
+    wrong_inside(name, path, ty, value, found);
 }
 
 /// ``NAME: unknown option `header`, did you mean `headers`?``
 pub fn unknown_option<'a>(name: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    unknown_option_in(name, "", key, known)
+}
+
+/// As [`unknown_option`], of a dict inside the options.
+fn unknown_option_in<'a>(name: &str, path: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
+    let place = if path.is_empty() { String::new() } else { format!(" in `{path}`") };
     match nearest(key, known.iter().copied()) {
-        Some(near) => format!("{name}: unknown option `{key}`, did you mean `{near}`?"),
-        None => format!("{name}: unknown option `{key}`; it takes {}", known.join(", ")),
+        Some(near) => format!("{name}: unknown option `{key}`{place}, did you mean `{near}`?"),
+        None if known.is_empty() => format!("{name}: unknown option `{key}`{place}; it takes none"),
+        None => format!("{name}: unknown option `{key}`{place}; it takes {}", known.join(", ")),
+    }
+}
+
+impl Given for Literal {
+    type Place = ();
+
+    fn kind(&self) -> Option<(Kinds, &'static str)> {
+        Some(match self {
+            Literal::Nil => (Kinds::NIL, "nil"),
+            Literal::Bool(_) => (Kinds::BOOL, "bool"),
+            Literal::Int(_) => (Kinds::INT, "int"),
+            Literal::Float(_) => (Kinds::FLOAT, "float"),
+            Literal::Duration(_) => (Kinds::DURATION, "duration"),
+            Literal::Str(_) => (Kinds::STRING, "string"),
+            Literal::List(_) => (Kinds::LIST, "list"),
+            Literal::Dict(_) => (Kinds::DICT, "dict"),
+            Literal::Closure => (Kinds::CLOSURE, "closure"),
+        })
+    }
+
+    fn place(&self) {}
+
+    fn entries(&self, look: &mut dyn FnMut(&str, (), &Self)) {
+        if let Literal::Dict(entries) = self {
+            entries.iter().for_each(|(key, value)| look(key, (), value));
+        }
+    }
+
+    fn items(&self, look: &mut dyn FnMut(&Self)) {
+        if let Literal::List(items) = self {
+            items.iter().for_each(look);
+        }
     }
 }
 
@@ -457,13 +597,41 @@ mod tests {
         let ty = "{headers?: bool, delimiter?: string | {x: int, y: int}}?";
         let found: Vec<_> = options(ty).collect();
         assert_eq!(found, [("headers", "bool"), ("delimiter", "string | {x: int, y: int}")]);
-        let wrong = |key, kind| wrong_option("f", ty, key, kind, "int");
-        assert_eq!(wrong("headers", Kinds::BOOL), None);
+        let wrong = |given: Literal| {
+            let mut all = Vec::new();
+            wrong_options("f", ty, &given, &mut |wrong, ()| all.push(wrong));
+            all
+        };
+        let dict = |key: &str, value| Literal::Dict(vec![(key.to_owned(), value)]);
+        assert_eq!(wrong(dict("headers", Literal::Bool(true))), []);
+        assert_eq!(wrong(dict("headers", Literal::Nil)), []);
+        let text = "f: headers must be bool, got int";
+        assert_eq!(wrong(dict("headers", Literal::Int(1))), [WrongOption::Type(text.into())]);
+        let text = "f: unknown option `header`, did you mean `headers`?";
+        assert_eq!(wrong(dict("header", Literal::Bool(true))), [WrongOption::Unknown(text.into())]);
+    }
+
+    #[test]
+    fn what_is_inside_of_options_has_names_and_types_too() {
+        let ty = "string | {all?: dict<{n?: int}>, list?: list<{size?: int}>, free?: dict, open?: {a?: int, ...}}?";
+        let wrong = |given: Literal| {
+            let mut all = Vec::new();
+            wrong_options("f", ty, &given, &mut |wrong, ()| match wrong {
+                WrongOption::Type(text) | WrongOption::Unknown(text) => all.push(text),
+            });
+            all
+        };
+        let dict = |key: &str, value| Literal::Dict(vec![(key.to_owned(), value)]);
+        let one = || Literal::Int(1);
+        assert_eq!(wrong(Literal::Str("x".into())), [""; 0]);
+        assert_eq!(wrong(dict("free", dict("x", one()))), [""; 0]);
+        assert_eq!(wrong(dict("open", dict("x", one()))), [""; 0]);
         assert_eq!(
-            wrong("headers", Kinds::INT),
-            Some(WrongOption::Type("f: headers must be bool, got int".into()))
+            wrong(dict("all", dict("x", dict("m", one())))),
+            ["f: unknown option `m` in `all.x`, did you mean `n`?"]
         );
-        let unknown = "f: unknown option `header`, did you mean `headers`?";
-        assert_eq!(wrong("header", Kinds::BOOL), Some(WrongOption::Unknown(unknown.into())));
+        assert_eq!(wrong(dict("all", dict("x", one()))), ["f: all.x must be dict, got int"]);
+        let items = Literal::List(vec![dict("size", one()), dict("size", Literal::Str("1".into()))]);
+        assert_eq!(wrong(dict("list", items)), ["f: list[1].size must be int, got string"]);
     }
 }

@@ -291,20 +291,49 @@ impl ArgName {
                 return Err(Error::type_error(text));
             }
         }
-        if wants.shape
-            && let Some(dict) = value.as_dict()
-        {
-            let shape = signature::shape(wants.ty).unwrap_or(wants.ty);
-            for (key, value) in dict.iter() {
-                let word = value.type_name();
-                match signature::wrong_option(self.builtin, shape, key, kind(value), word) {
-                    Some(WrongOption::Unknown(text)) => return Err(Error::runtime(text)),
-                    Some(WrongOption::Type(text)) => return Err(Error::type_error(text)),
-                    None => {}
-                }
-            }
+        if wants.shape { check_options(self.builtin, wants.ty, value) } else { Ok(()) }
+    }
+}
+
+/// Holds a value against a type with dicts whose names are known.
+///
+/// # Errors
+/// The first option that does not exist or has a value of a wrong type; `name` says whose it is.
+pub fn check_options(name: &str, ty: &str, value: &Value) -> Result<()> {
+    let mut first = None;
+    signature::wrong_options(name, ty, &Argument(value), &mut |wrong, ()| {
+        first.get_or_insert(wrong);
+    });
+    match first {
+        Some(WrongOption::Unknown(text)) => Err(Error::runtime(text)),
+        Some(WrongOption::Type(text)) => Err(Error::type_error(text)),
+        None => Ok(()),
+    }
+}
+
+/// An argument, as shapes are held against it.
+#[derive(Clone, Copy)]
+struct Argument<'a>(&'a Value);
+
+impl signature::Given for Argument<'_> {
+    type Place = ();
+
+    fn kind(&self) -> Option<(Kinds, &'static str)> {
+        Some((kind(self.0), self.0.type_name()))
+    }
+
+    fn place(&self) {}
+
+    fn entries(&self, look: &mut dyn FnMut(&str, (), &Self)) {
+        for (key, value) in self.0.as_dict().into_iter().flat_map(|dict| dict.iter()) {
+            look(key, (), &Argument(value));
         }
-        Ok(())
+    }
+
+    fn items(&self, look: &mut dyn FnMut(&Self)) {
+        for value in self.0.as_list().into_iter().flat_map(|list| list.iter()) {
+            look(&Argument(value));
+        }
     }
 }
 

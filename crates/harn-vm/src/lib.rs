@@ -67,7 +67,7 @@ pub use call_loop::CallLoop;
 pub use compile::CompileError;
 pub use cx::Cx;
 pub use error::{Error, ErrorKind, Result};
-pub use harn_syntax::signature;
+pub use harn_syntax::{shapes, signature};
 pub use harn_value::{NativeHeader, Value};
 pub use instance::{Call, Instance};
 pub use modules::{ExportedFunction, LoadError, Program, Source, load, load_tree};

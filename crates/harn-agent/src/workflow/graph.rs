@@ -11,36 +11,6 @@ use crate::ceiling::{check_approval, check_policy};
 pub const KINDS: [&str; 9] =
     ["stage", "verify", "condition", "fork", "join", "map", "reduce", "subagent", "escalation"];
 
-/// What a node may hold; other keys have no effect.
-pub const NODE_KEYS: [&str; 26] = [
-    "id",
-    "kind",
-    "mode",
-    "prompt",
-    "system",
-    "task_label",
-    "done_sentinel",
-    "tools",
-    "model_policy",
-    "auto_compact",
-    "output_visibility",
-    "context_policy",
-    "retry_policy",
-    "capability_policy",
-    "approval_policy",
-    "input_contract",
-    "output_contract",
-    "map_policy",
-    "join_policy",
-    "reduce_policy",
-    "escalation_policy",
-    "verify",
-    "exit_when_verified",
-    "context",
-    "metadata",
-    "name",
-];
-
 /// Keys of a node that hold a dict.
 const DICTS: [&str; 13] = [
     "model_policy",

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use harn_value::{Data as Json, json};
 
-use super::graph::{Graph, NODE_KEYS, Node};
+use super::graph::{Graph, Node};
 use crate::ceiling::{default_ceiling, intersect};
 
 /// What was found in a graph.
@@ -44,7 +44,6 @@ pub fn validate(graph: &Graph, ceiling: &Json) -> Validation {
     }
     for node in &graph.nodes {
         shape(graph, node, &mut out);
-        slips(node, &mut out.warnings);
     }
     let default = default_ceiling();
     let ceiling = if ceiling.is_null() { &default } else { ceiling };
@@ -113,29 +112,4 @@ fn shape(graph: &Graph, node: &Node, out: &mut Validation) {
         )),
         _ => {}
     }
-}
-
-/// Keys that have no effect and resemble one that has.
-fn slips(node: &Node, warnings: &mut Vec<String>) {
-    for key in node.fields.keys().filter(|key| !NODE_KEYS.contains(&key.as_str())) {
-        let near = NODE_KEYS.iter().find(|known| distance(key, known) <= 2);
-        if let Some(near) = near {
-            warnings.push(format!("node {}: key `{key}` has no effect (did you mean `{near}`?)", node.id));
-        }
-    }
-}
-
-/// How many letters have to be changed, added or dropped.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().take(64).enumerate() {
-        let mut before = std::mem::replace(&mut row[0], i + 1);
-        for (j, other) in b.iter().enumerate() {
-            let changed = before + usize::from(letter != *other);
-            let best = changed.min(row[j] + 1).min(row[j + 1] + 1);
-            before = std::mem::replace(&mut row[j + 1], best);
-        }
-    }
-    row[b.len()]
 }

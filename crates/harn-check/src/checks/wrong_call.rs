@@ -3,10 +3,11 @@
 
 use harn_syntax::ast::{Arg, DeclKind, DictItem, Expr, ExprKind, Ident, UnaryOp};
 use harn_syntax::habits::method_help;
+use harn_syntax::shapes;
 use harn_syntax::signature::{self, GivenOption, Kinds, Literal, OptionProblem, Parameter, Signature};
 use harn_syntax::{Diagnostic, Span};
 
-use crate::codes::{LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
+use crate::codes::{BIG_NUMBER, LOGARITHM, OPTION_SLIP, UNKNOWN_METHOD, WRONG_ARGUMENT, WRONG_COUNT};
 use crate::pass::Pass;
 use crate::scope::Lookup;
 use crate::types::Ty;
@@ -26,9 +27,38 @@ pub(crate) fn builtin<'a>(pass: &mut Pass<'a>, name: &str, call: &Expr, args: &'
             let text = format!("`log` writes a line and gives nil; the natural logarithm is `ln({number})`");
             pass.report(Diagnostic::warning(text).with_code(LOGARITHM).at(call.span));
         }
+        // With a second argument, the program has said what it wants.
+        if let ("json_parse", [Arg { value: Expr { kind: ExprKind::Str(json), span, .. }, .. }]) =
+            (name, args)
+            && let Some(number) = big_number(json)
+        {
+            let text = format!(
+                "`{number}` does not fit into 64 bits and loses digits as a float; `json_parse(text, {{big_numbers: \"string\"}})` keeps them"
+            );
+            pass.report(Diagnostic::warning(text).with_code(BIG_NUMBER).at(*span));
+        }
         let wrong = arguments(pass, &signature, call.span, args);
         pass.wrong_calls.extend(wrong.into_iter().map(|d| (name.to_owned(), d)));
     }
+}
+
+/// The first whole number of a JSON text that has no room in 64 bits.
+fn big_number(json: &str) -> Option<&str> {
+    let mut in_string = false;
+    let mut escaped = false;
+    let outside = |c: char| {
+        let quoted = in_string;
+        match c {
+            '"' if !escaped => in_string = !in_string,
+            _ => {}
+        }
+        escaped = in_string && c == '\\' && !escaped;
+        quoted || !(c.is_ascii_digit() || "+-.eE".contains(c))
+    };
+    json.split(outside).find(|word| {
+        let digits = word.strip_prefix('-').unwrap_or(word);
+        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && word.parse::<i64>().is_err()
+    })
 }
 
 /// Looks at the call of a method of a value whose type is known.
@@ -85,6 +115,12 @@ fn arguments<'a>(pass: &mut Pass<'a>, signature: &Signature, call: Span, args: &
     if let Some(text) = signature.wrong_count(args.len()) {
         return vec![Diagnostic::warning(text).with_code(WRONG_COUNT).at(call)];
     }
+    if let ("host_call", [Arg { value: Expr { kind: ExprKind::Str(operation), .. }, .. }, params]) =
+        (signature.name, args)
+        && let Some((operation, takes)) = shapes::host_operation(operation)
+    {
+        return shaped(&format!("host_call {operation}"), takes, &params.value);
+    }
     let pairs = args.iter().enumerate();
     let pairs = pairs.filter_map(|(at, arg)| Some((signature.parameter(at)?, &arg.value)));
     pairs.flat_map(|(parameter, value)| argument(pass, signature.name, parameter, value)).collect()
@@ -105,16 +141,24 @@ fn argument<'a>(pass: &mut Pass<'a>, name: &str, parameter: &Parameter, value: &
             }
         }
         (ExprKind::Dict(items), _) if signature::is_option_set(parameter.ty) => {
-            return option_set(pass, name, parameter.ty.trim_end_matches('?'), items, value.span);
+            return option_set(pass, name, parameter, items, value.span);
         }
-        (ExprKind::Dict(items), _) => {
-            let shape = signature::shape(parameter.ty);
-            let found = |shape| items.iter().filter_map(|item| option(name, shape, item)).collect();
-            return shape.map_or_else(Vec::new, found);
+        (ExprKind::Dict(items), _) if signature::shape(parameter.ty).is_none() => {
+            return option_set(pass, name, parameter, items, value.span);
         }
         _ => {}
     }
-    Vec::new()
+    shaped(name, parameter.ty, value)
+}
+
+/// What is wrong with the options that an expression writes down.
+fn shaped(name: &str, ty: &str, value: &Expr) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    signature::wrong_options(name, ty, &Written(value), &mut |problem, span| {
+        let (signature::WrongOption::Unknown(text) | signature::WrongOption::Type(text)) = problem;
+        found.push(wrong(text, span));
+    });
+    found
 }
 
 /// The kind of a value whose type is known, and the word for it.
@@ -122,8 +166,14 @@ fn known_kind<'a>(pass: &mut Pass<'a>, e: &'a Expr) -> Option<(Kinds, &'static s
     kind(e).or_else(|| pass.infer(e).word().map(|word| (Kinds::named(word), word)))
 }
 
-/// What is wrong with the options of a model call or a loop, as their tables say.
-fn option_set(pass: &Pass<'_>, name: &str, set: &str, items: &[DictItem], dict: Span) -> Vec<Diagnostic> {
+/// What is wrong with the options of a model call or a loop, or with a dict that a builtin has words of its own for.
+fn option_set(
+    pass: &Pass<'_>,
+    name: &str,
+    parameter: &Parameter,
+    items: &[DictItem],
+    dict: Span,
+) -> Vec<Diagnostic> {
     let entries: Vec<(&Ident, &Expr)> = items
         .iter()
         .filter_map(|item| match item {
@@ -136,7 +186,8 @@ fn option_set(pass: &Pass<'_>, name: &str, set: &str, items: &[DictItem], dict: 
         .map(|(key, value)| GivenOption { name: key.name.to_string(), value: literal(value) })
         .collect();
     let complete = entries.len() == items.len() && given.iter().all(|option| option.value.is_some());
-    let found = pass.world.signatures.wrong_options(name, set, &given, complete);
+    let set = parameter.ty.trim_end_matches('?');
+    let found = pass.world.signatures.wrong_options(name, parameter.name, set, &given, complete);
     let diagnostic = |problem: OptionProblem| {
         let place = entries.iter().find(|(key, _)| key.name == problem.name);
         match (problem.fails, place) {
@@ -181,16 +232,42 @@ fn literal(e: &Expr) -> Option<Literal> {
     })
 }
 
-/// What is wrong with an entry of a dict of options.
-fn option(name: &str, ty: &str, item: &DictItem) -> Option<Diagnostic> {
-    let DictItem::Entry { key, value } = item else { return None };
-    let (key, span) = (key.name.as_str(), key.span);
-    // Of a value that is only known later, the name can be wrong.
-    let known = kind(value);
-    let (got, word) = known.unwrap_or((Kinds::NIL, "nil"));
-    match signature::wrong_option(name, ty, key, got, word)? {
-        signature::WrongOption::Unknown(text) => Some(wrong(text, span)),
-        signature::WrongOption::Type(text) => Some(wrong(text, value.span)),
+/// An argument, as it is written.
+struct Written<'a>(&'a Expr);
+
+impl signature::Given for Written<'_> {
+    type Place = Span;
+
+    fn kind(&self) -> Option<(Kinds, &'static str)> {
+        kind(self.0)
+    }
+
+    fn place(&self) -> Span {
+        self.0.span
+    }
+
+    fn entries(&self, look: &mut dyn FnMut(&str, Span, &Self)) {
+        match &self.0.kind {
+            ExprKind::Dict(items) => {
+                for item in items {
+                    if let DictItem::Entry { key, value } = item {
+                        look(&key.name, key.span, &Written(value));
+                    }
+                }
+            }
+            ExprKind::Paren(inner) => Written(inner).entries(look),
+            _ => {}
+        }
+    }
+
+    fn items(&self, look: &mut dyn FnMut(&Self)) {
+        match &self.0.kind {
+            ExprKind::List(args) => {
+                args.iter().filter(|arg| !arg.spread).for_each(|arg| look(&Written(&arg.value)))
+            }
+            ExprKind::Paren(inner) => Written(inner).items(look),
+            _ => {}
+        }
     }
 }
 
@@ -217,4 +294,23 @@ fn kind(e: &Expr) -> Option<(Kinds, &'static str)> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::big_number;
+
+    #[test]
+    fn numbers_without_room_are_found_outside_of_strings() {
+        for (json, found) in [
+            ("12345678901234567890", Some("12345678901234567890")),
+            ("{\"a\": [1, -9223372036854775809]}", Some("-9223372036854775809")),
+            ("{\"a\": \"\\\"12345678901234567890\"}", None),
+            ("9223372036854775807", None),
+            ("[1e400, 0.12345678901234567890, 12345678901234567890.5]", None),
+            ("", None),
+        ] {
+            assert_eq!(big_number(json), found, "{json}");
+        }
+    }
 }

@@ -3,7 +3,6 @@
 use harn_agent::assemble::Assembly;
 use harn_agent::{artifact as pure, handoff as handoffs, plan_artifact as plans};
 use harn_stdlib::timestamp_now;
-use harn_syntax::signature;
 use harn_value::{Data as Json, data::Map, json};
 use harn_value::{Dict, Value};
 use harn_vm::{Cx, Result, builtins};
@@ -21,8 +20,7 @@ builtins! {
     /// let a = artifact({kind: "file", title: "main.rs", text: "fn main() {}"})
     /// println([a.kind, a.priority, a.estimated_tokens]) // -> [workspace_file, 70, 3]
     /// ```
-    Random fn artifact(cx, fields: Value as "dict?") -> "dict" {
-        closed("artifact", &fields, &pure::FIELDS)?;
+    Random fn artifact(cx, fields: Value as "artifact_fields?") -> "dict" {
         make(cx, "artifact", &to_json(&fields))?
     }
 
@@ -32,9 +30,8 @@ builtins! {
     /// let a = artifact({id: "a"})
     /// println(artifact_derive(a, "summary", {text: "Short."}).lineage) // -> [a]
     /// ```
-    Random fn artifact_derive(cx, parent: Value as "dict?", kind: Value as "string?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_derive(cx, parent: Value as "dict?", kind: Value as "string?", extra: Value as "artifact_fields?") -> "dict" {
         let kind = text(&kind).ok_or_else(|| thrown("artifact_derive: kind is required"))?;
-        closed("artifact_derive", &extra, &pure::FIELDS)?;
         let made = pure::derive(&to_json(&parent), &kind, &to_json(&extra), &timestamp_now(cx), &|| new_id(cx.vm()));
         from_json(&named("artifact_derive", made)?)
     }
@@ -45,7 +42,7 @@ builtins! {
     /// let list = [artifact({id: "a", kind: "note"}), artifact({id: "b", kind: "plan"})]
     /// println(artifact_select(list, {max_artifacts: 1}).map({ a -> a.id })) // -> [b]
     /// ```
-    Pure fn artifact_select(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "list<dict>" {
+    Pure fn artifact_select(cx, artifacts: Value as "!list?", policy: Value as "!context_policy?") -> "list<dict>" {
         let (list, policy) = selection("artifact_select", &artifacts, &policy)?;
         from_json(&pure::select(&list, &policy).into())
     }
@@ -57,7 +54,7 @@ builtins! {
     /// let list = [artifact({id: "a", text: "same"}), artifact({id: "b", text: "same"})]
     /// println(select_artifacts_adaptive(list).count()) // -> 1
     /// ```
-    Pure fn select_artifacts_adaptive(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "list<dict>" {
+    Pure fn select_artifacts_adaptive(cx, artifacts: Value as "!list?", policy: Value as "!context_policy?") -> "list<dict>" {
         let (list, policy) = selection("select_artifacts_adaptive", &artifacts, &policy)?;
         from_json(&pure::select_adaptive(&list, &policy).into())
     }
@@ -67,7 +64,7 @@ builtins! {
     /// ```harn
     /// println(artifact_context([artifact({title: "Note", text: "Hi", priority: 1})]).split("\n")[1]) // -> <title>Note</title>
     /// ```
-    Pure fn artifact_context(cx, artifacts: Value as "!list?", policy: Value as "!dict?") -> "string" {
+    Pure fn artifact_context(cx, artifacts: Value as "!list?", policy: Value as "!context_policy?") -> "string" {
         let (list, policy) = selection("artifact_context", &artifacts, &policy)?;
         pure::context(&list, &policy)
     }
@@ -84,7 +81,7 @@ builtins! {
     /// println(context.chunks.map({ c -> c.text })) // -> [Tea]
     /// println(context.dropped.map({ d -> "${d.artifact_id} ${d.reason}" })) // -> [a budget_exceeded]
     /// ```
-    Pure async fn assemble_context(cx, options: Value as "!dict") -> "dict" {
+    Pure async fn assemble_context(cx, options: Value as "!{artifacts?: list, budget_tokens?: int, dedup?: string, strategy?: string, query?: string, microcompact_threshold?: int, ranker_callback?: function}") -> "dict" {
         let named = |problem: String| thrown(format!("assemble_context: {problem}"));
         let mut assembly = Assembly::new(&to_json(&options)).map_err(named)?;
         if assembly.ranked_outside {
@@ -101,7 +98,7 @@ builtins! {
     /// ```harn
     /// println(artifact_workspace_file("a.txt", "Hi").title) // -> a.txt
     /// ```
-    Random fn artifact_workspace_file(cx, path: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_workspace_file(cx, path: Value as "text?", text: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let path = required("artifact_workspace_file", "path", &path)?;
         let fields = json!({"title": path, "text": shown(&text), "source": path, "metadata": {"path": path}});
         build(cx, "artifact_workspace_file", "workspace_file", fields, &extra)?
@@ -112,7 +109,7 @@ builtins! {
     /// ```harn
     /// println(artifact_workspace_snapshot(["a", "b"], "two files").data.paths) // -> [a, b]
     /// ```
-    Random fn artifact_workspace_snapshot(cx, paths: Value as "!list", summary: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_workspace_snapshot(cx, paths: Value as "!list", summary: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let Json::Array(paths) = to_json(&paths) else {
             return Err(thrown("artifact_workspace_snapshot: paths must be a list"));
         };
@@ -125,7 +122,7 @@ builtins! {
     /// ```harn
     /// println(artifact_editor_selection("a.txt", "Hi").kind) // -> editor_selection
     /// ```
-    Random fn artifact_editor_selection(cx, path: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_editor_selection(cx, path: Value as "text?", text: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let path = required("artifact_editor_selection", "path", &path)?;
         let fields = json!({"title": path, "text": shown(&text), "source": path, "metadata": {"path": path}});
         build(cx, "artifact_editor_selection", "editor_selection", fields, &extra)?
@@ -136,7 +133,7 @@ builtins! {
     /// ```harn
     /// println(artifact_verification_result("unit tests", "12 passed").priority) // -> 100
     /// ```
-    Random fn artifact_verification_result(cx, title: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_verification_result(cx, title: Value as "text?", text: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let title = required("artifact_verification_result", "title", &title)?;
         build(cx, "artifact_verification_result", "verification_result", json!({"title": title, "text": shown(&text)}), &extra)?
     }
@@ -146,7 +143,7 @@ builtins! {
     /// ```harn
     /// println(artifact_test_result("unit", "12 passed").kind) // -> test_result
     /// ```
-    Random fn artifact_test_result(cx, title: Value as "text?", text: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_test_result(cx, title: Value as "text?", text: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let title = required("artifact_test_result", "title", &title)?;
         build(cx, "artifact_test_result", "test_result", json!({"title": title, "text": shown(&text)}), &extra)?
     }
@@ -156,7 +153,7 @@ builtins! {
     /// ```harn
     /// println(artifact_command_result("ls", {stdout: "a", stderr: "", status: 0}).text) // -> a
     /// ```
-    Random fn artifact_command_result(cx, command: Value as "text?", output: Value as "any?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_command_result(cx, command: Value as "text?", output: Value as "any?", extra: Value as "artifact_fields?") -> "dict" {
         let command = required("artifact_command_result", "command", &command)?;
         let given = to_json(&output);
         let text = match &given {
@@ -177,7 +174,7 @@ builtins! {
     /// ```harn
     /// println(artifact_diff("a.txt", "one\ntwo", "one\n2").text.split("\n").last()) // -> +2
     /// ```
-    Random fn artifact_diff(cx, path: Value as "text?", before: Value as "text?", after: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_diff(cx, path: Value as "text?", before: Value as "text?", after: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let path = required("artifact_diff", "path", &path)?;
         let (before, after) = (text(&before).unwrap_or_default(), text(&after).unwrap_or_default());
         let fields = json!({
@@ -193,7 +190,7 @@ builtins! {
     /// ```harn
     /// println(artifact_git_diff("diff --git a/x b/x\n+++ b/x").metadata.changed_paths) // -> [x]
     /// ```
-    Random fn artifact_git_diff(cx, text: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_git_diff(cx, text: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let shown = required("artifact_git_diff", "text", &text)?;
         let paths: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("+++ b/")).collect();
         let fields = json!({"title": "git diff", "text": shown, "source": "git", "metadata": {"changed_paths": paths}});
@@ -206,7 +203,7 @@ builtins! {
     /// let d = artifact_diff("a.txt", "1", "2")
     /// println(artifact_diff_review(d, "Looks good.").lineage == [d.id]) // -> true
     /// ```
-    Random fn artifact_diff_review(cx, diff: Value as "!dict", summary: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_diff_review(cx, diff: Value as "!dict", summary: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         derived(cx, "artifact_diff_review", "diff_review", "diff review", &diff, &summary, &extra)?
     }
 
@@ -217,7 +214,7 @@ builtins! {
     /// let r = artifact_diff_review(d, "Looks good.")
     /// println(artifact_review_decision(r, "accept").lineage == [d.id, r.id]) // -> true
     /// ```
-    Random fn artifact_review_decision(cx, review: Value as "!dict", decision: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_review_decision(cx, review: Value as "!dict", decision: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         derived(cx, "artifact_review_decision", "review_decision", "review decision", &review, &decision, &extra)?
     }
 
@@ -226,7 +223,7 @@ builtins! {
     /// ```harn
     /// println(artifact_patch_proposal("a.txt", "+x").kind) // -> patch_proposal
     /// ```
-    Random fn artifact_patch_proposal(cx, path: Value as "text?", patch: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_patch_proposal(cx, path: Value as "text?", patch: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         let path = required("artifact_patch_proposal", "path", &path)?;
         let fields = json!({"title": path, "text": shown(&patch), "source": path, "metadata": {"path": path}});
         build(cx, "artifact_patch_proposal", "patch_proposal", fields, &extra)?
@@ -237,7 +234,7 @@ builtins! {
     /// ```harn
     /// println(artifact_verification_bundle("release", [{ok: true}]).data.checks) // -> [{ok: true}]
     /// ```
-    Random fn artifact_verification_bundle(cx, title: Value as "text?", checks: Value as "any?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_verification_bundle(cx, title: Value as "text?", checks: Value as "any?", extra: Value as "artifact_fields?") -> "dict" {
         let title = required("artifact_verification_bundle", "title", &title)?;
         let checks = to_json(&checks);
         let fields = json!({"title": title, "text": checks.to_string(), "data": {"checks": checks}});
@@ -250,7 +247,7 @@ builtins! {
     /// let p = artifact_patch_proposal("a.txt", "+x")
     /// println(artifact_apply_intent(p, "apply").lineage == [p.id]) // -> true
     /// ```
-    Random fn artifact_apply_intent(cx, target: Value as "!dict", intent: Value as "text?", extra: Value as "dict?") -> "dict" {
+    Random fn artifact_apply_intent(cx, target: Value as "!dict", intent: Value as "text?", extra: Value as "artifact_fields?") -> "dict" {
         derived(cx, "artifact_apply_intent", "apply_intent", "apply intent", &target, &intent, &extra)?
     }
 
@@ -262,7 +259,8 @@ builtins! {
     /// ```
     Random fn handoff(cx, fields: Value as "!dict") -> "dict" {
         if entry(&fields, "_type").as_str().is_none_or(|kind| kind.as_str() != "artifact") {
-            closed("handoff", &fields, &handoffs::FIELDS)?;
+            let problem = handoffs::unknown(&to_json(&fields));
+            problem.map_or(Ok(()), |text| Err(harn_vm::Error::runtime(text)))?;
         }
         from_json(&named("handoff", handoff_of(cx, &fields)).map_err(|error| trim(error, "handoff: "))?)
     }
@@ -283,8 +281,7 @@ builtins! {
     /// let p = plan_artifact({tasks: ["look", {task: "mend", status: "active"}]})
     /// println(p.steps.map({ s -> s.status })) // -> [pending, in_progress]
     /// ```
-    Pure fn plan_artifact(cx, input: Value as "dict?") -> "dict" {
-        closed("plan_artifact", &input, &plans::FIELDS)?;
+    Pure fn plan_artifact(cx, input: Value as "plan_fields?") -> "dict" {
         from_json(&named("plan_artifact", plans::plan(&to_json(&input)))?)
     }
 
@@ -343,16 +340,6 @@ fn shown(value: &Value) -> Json {
     text(value).into()
 }
 
-/// Refuses a key that stands for nothing: what a program adds of its own belongs into `metadata`.
-fn closed(function: &str, fields: &Value, known: &[&'static str]) -> Result<()> {
-    let fields = fields.to_dict();
-    let wrong = fields.iter().flat_map(|dict| dict.keys()).find(|key| !known.contains(&key.as_str()));
-    wrong.map_or(Ok(()), |key| {
-        let shown = known.iter().copied().filter(|name| !name.starts_with('_'));
-        Err(harn_vm::Error::runtime(signature::unknown_option(function, key.as_str(), shown)))
-    })
-}
-
 fn make(cx: &Cx, function: &str, fields: &Json) -> Result<Value> {
     let made = named(function, pure::artifact(fields, &timestamp_now(cx), &|| new_id(cx.vm())))?;
     Ok(from_json(&made))
@@ -364,7 +351,6 @@ fn build(cx: &Cx, function: &str, kind: &str, fields: Json, extra: &Value) -> Re
 }
 
 fn merged(function: &str, kind: &str, fields: Json, extra: &Value) -> Result<Json> {
-    closed(function, extra, &pure::FIELDS)?;
     let mut out = fields.as_object().cloned().unwrap_or_default();
     let extra = match to_json(extra) {
         Json::Null => Map::new(),

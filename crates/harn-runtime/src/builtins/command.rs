@@ -21,7 +21,7 @@ builtins! {
     /// ```harn
     /// println(command_policy({deny_patterns: ["rm *"]}).default_shell_mode) // -> argv_only
     /// ```
-    Pure fn command_policy(cx, config: Value as "!dict?") -> "dict" {
+    Pure fn command_policy(cx, config: Value as "!command_policy?") -> "dict" {
         CommandPolicy::read("command_policy", &config)?.to_dict()
     }
 
@@ -32,7 +32,7 @@ builtins! {
     /// println(host_call("process.exec", {mode: "argv", argv: ["rm", "-r", "src"]}).reason) // -> command denied by policy pattern "rm *"
     /// command_policy_pop()
     /// ```
-    State fn command_policy_push(cx, policy: Value as "!dict") -> "nil" {
+    State fn command_policy_push(cx, policy: Value as "!command_policy") -> "nil" {
         let policy = CommandPolicy::read("command_policy_push", &policy)?;
         CommandPolicies::of(cx).push(cx, policy);
     }

@@ -22,7 +22,7 @@ builtins! {
     /// let g = workflow_graph({name: "demo", act: {mode: "llm"}, verify: {command: "true"}})
     /// println([g.entry, g.nodes.verify.kind, g.edges.count()]) // -> [act, verify, 1]
     /// ```
-    Random fn workflow_graph(cx, input: Value as "dict") -> "dict" {
+    Random fn workflow_graph(cx, input: Value as "workflow_input") -> "dict" {
         edited(cx, "workflow_graph", &input, |graph, _, _| Ok(graph))?
     }
 
@@ -31,7 +31,7 @@ builtins! {
     /// ```harn
     /// println(workflow({act: {mode: "llm"}}).entry) // -> act
     /// ```
-    Random fn workflow(cx, config: Value as "dict") -> "dict" {
+    Random fn workflow(cx, config: Value as "workflow_input") -> "dict" {
         edited(cx, "workflow", &config, |graph, _, _| Ok(graph))?
     }
 
@@ -40,7 +40,7 @@ builtins! {
     /// ```harn
     /// println(workflow_validate(workflow_graph({entry: "a", nodes: {}})).errors) // -> [entry node does not exist: a]
     /// ```
-    Pure fn workflow_validate(cx, graph: Value as "dict?", ceiling: Value as "!dict?") -> "dict" {
+    Pure fn workflow_validate(cx, graph: Value as "workflow_input?", ceiling: Value as "!capability_policy?") -> "dict" {
         let graph = read("workflow_validate", &graph)?;
         from_json(&validate(&graph, &limits("workflow_validate", &ceiling)?).to_json())
     }
@@ -50,7 +50,7 @@ builtins! {
     /// ```harn
     /// println(workflow_inspect(workflow_graph({act: {}})).node_count) // -> 1
     /// ```
-    Random fn workflow_inspect(cx, graph: Value as "dict?", ceiling: Value as "!dict?") -> "dict" {
+    Random fn workflow_inspect(cx, graph: Value as "workflow_input?", ceiling: Value as "!capability_policy?") -> "dict" {
         let (ceiling, mut kept) = (limits("workflow_inspect", &ceiling)?, Kept::default());
         let graph = read_keeping("workflow_inspect", &graph, &mut kept, &|| new_id(cx.vm()))?;
         kept.give(&graph.inspect(&ceiling))
@@ -62,7 +62,7 @@ builtins! {
     /// let g = workflow_graph({act: {capability_policy: {tools: ["run"]}}})
     /// println(workflow_policy_report(g, {tools: ["read"]}).validation.errors) // -> [node act: requested tools exceed host ceiling: run]
     /// ```
-    Pure fn workflow_policy_report(cx, graph: Value as "dict?", ceiling: Value as "!dict?") -> "dict" {
+    Pure fn workflow_policy_report(cx, graph: Value as "workflow_input?", ceiling: Value as "!capability_policy?") -> "dict" {
         let graph = read("workflow_policy_report", &graph)?;
         from_json(&graph.policy_report(&limits("workflow_policy_report", &ceiling)?))
     }
@@ -72,7 +72,7 @@ builtins! {
     /// ```harn
     /// println(workflow_clone(workflow_graph({id: "w", act: {}})).id) // -> w_clone
     /// ```
-    Random fn workflow_clone(cx, graph: Value as "dict?") -> "dict" {
+    Random fn workflow_clone(cx, graph: Value as "workflow_input?") -> "dict" {
         edited(cx, "workflow_clone", &graph, |graph, _, moment| Ok(graph.clone_as_new(moment)))?
     }
 
@@ -82,7 +82,7 @@ builtins! {
     /// let g = workflow_insert_node(workflow_graph({act: {}}), {id: "check", kind: "verify"}, {from: "act", to: "check"})
     /// println([g.nodes.keys().count(), g.edges.count(), g.audit_log[0].op]) // -> [2, 1, insert_node]
     /// ```
-    Random fn workflow_insert_node(cx, graph: Value as "!dict", node: Value as "!dict", edge: Value as "!dict?") -> "dict" {
+    Random fn workflow_insert_node(cx, graph: Value as "!workflow_input", node: Value as "!workflow_node", edge: Value as "!workflow_edge?") -> "dict" {
         given("workflow_insert_node", "workflow", &graph)?;
         given("workflow_insert_node", "node", &node)?;
         edited(cx, "workflow_insert_node", &graph, |graph, kept, moment| {
@@ -95,7 +95,7 @@ builtins! {
     /// ```harn
     /// println(workflow_replace_node(workflow_graph({act: {}}), "act", {kind: "verify"}).nodes.act.kind) // -> verify
     /// ```
-    Random fn workflow_replace_node(cx, graph: Value as "!dict", id: Value as "!string", node: Value as "!dict") -> "dict" {
+    Random fn workflow_replace_node(cx, graph: Value as "!workflow_input", id: Value as "!string", node: Value as "!workflow_node") -> "dict" {
         let id = node_id("workflow_replace_node", &graph, &id)?;
         given("workflow_replace_node", "node", &node)?;
         edited(cx, "workflow_replace_node", &graph, |graph, kept, moment| {
@@ -109,7 +109,7 @@ builtins! {
     /// let g = workflow_graph({nodes: {a: {}, b: {}, c: {}}, edges: [{from: "a", to: "b"}]})
     /// println(workflow_rewire(g, "a", "c").edges) // -> [{from: a, to: c}]
     /// ```
-    Random fn workflow_rewire(cx, graph: Value as "!dict", from: Value as "!string", to: Value as "!string", branch: Value as "!string?") -> "dict" {
+    Random fn workflow_rewire(cx, graph: Value as "!workflow_input", from: Value as "!string", to: Value as "!string", branch: Value as "!string?") -> "dict" {
         given("workflow_rewire", "workflow", &graph)?;
         given("workflow_rewire", "from node", &from)?;
         given("workflow_rewire", "to node", &to)?;
@@ -124,7 +124,7 @@ builtins! {
     /// ```harn
     /// println(workflow_set_model_policy(workflow_graph({act: {}}), "act", {provider: "mock"}).nodes.act.model_policy) // -> {provider: mock}
     /// ```
-    Random fn workflow_set_model_policy(cx, graph: Value as "!dict", id: Value as "!string", value: Value as "any?") -> "dict" {
+    Random fn workflow_set_model_policy(cx, graph: Value as "!workflow_input", id: Value as "!string", value: Value as "any?") -> "dict" {
         set(cx, "workflow_set_model_policy", "model_policy", &graph, &id, &value)?
     }
 
@@ -133,7 +133,7 @@ builtins! {
     /// ```harn
     /// println(workflow_set_context_policy(workflow_graph({act: {}}), "act", {max_tokens: 9}).nodes.act.context_policy) // -> {max_tokens: 9}
     /// ```
-    Random fn workflow_set_context_policy(cx, graph: Value as "!dict", id: Value as "!string", value: Value as "any?") -> "dict" {
+    Random fn workflow_set_context_policy(cx, graph: Value as "!workflow_input", id: Value as "!string", value: Value as "any?") -> "dict" {
         set(cx, "workflow_set_context_policy", "context_policy", &graph, &id, &value)?
     }
 
@@ -142,7 +142,7 @@ builtins! {
     /// ```harn
     /// println(workflow_set_auto_compact(workflow_graph({act: {}}), "act", {enabled: false}).nodes.act.auto_compact) // -> {enabled: false}
     /// ```
-    Random fn workflow_set_auto_compact(cx, graph: Value as "!dict", id: Value as "!string", value: Value as "any?") -> "dict" {
+    Random fn workflow_set_auto_compact(cx, graph: Value as "!workflow_input", id: Value as "!string", value: Value as "any?") -> "dict" {
         set(cx, "workflow_set_auto_compact", "auto_compact", &graph, &id, &value)?
     }
 
@@ -151,7 +151,7 @@ builtins! {
     /// ```harn
     /// println(workflow_set_output_visibility(workflow_graph({act: {}}), "act", "public").nodes.act.output_visibility) // -> public
     /// ```
-    Random fn workflow_set_output_visibility(cx, graph: Value as "!dict", id: Value as "!string", value: Value as "any?") -> "dict" {
+    Random fn workflow_set_output_visibility(cx, graph: Value as "!workflow_input", id: Value as "!string", value: Value as "any?") -> "dict" {
         set(cx, "workflow_set_output_visibility", "output_visibility", &graph, &id, &value)?
     }
 
@@ -161,7 +161,7 @@ builtins! {
     /// let d = workflow_diff(workflow_graph({act: {}}), workflow_graph({act: {}, verify: {command: "true"}}))
     /// println([d.identical, d.added_nodes]) // -> [false, [verify]]
     /// ```
-    Pure fn workflow_diff(cx, left: Value as "dict?", right: Value as "dict?") -> "dict" {
+    Pure fn workflow_diff(cx, left: Value as "workflow_input?", right: Value as "workflow_input?") -> "dict" {
         let (left, right) = (read("workflow_diff", &left)?, read("workflow_diff", &right)?);
         from_json(&left.diff(&right))
     }
@@ -172,7 +172,7 @@ builtins! {
     /// println(workflow_commit(workflow_graph({act: {}}), "first").audit_log[0].reason) // -> first
     /// println(try { workflow_commit({entry: "x", nodes: {}}) }) // -> Result.Err(workflow_commit: invalid workflow: entry node does not exist: x)
     /// ```
-    Random fn workflow_commit(cx, graph: Value as "!dict", reason: Value as "string?") -> "dict" {
+    Random fn workflow_commit(cx, graph: Value as "!workflow_input", reason: Value as "string?") -> "dict" {
         let reason = text(&reason);
         edited(cx, "workflow_commit", &graph, |graph, _, moment| graph.commit(reason.as_deref(), moment))?
     }

@@ -168,7 +168,7 @@ builtins! {
     /// ```harn
     /// println(hitl_pending()) // -> []
     /// ```
-    State fn hitl_pending(cx, filters: Value as "!dict?") -> "list<dict>" {
+    State fn hitl_pending(cx, filters: Value as "!{since?: int, until?: int, kinds?: list, agent?: string, limit?: int}?") -> "list<dict>" {
         let given = options("hitl_pending", &filters, &["since", "until", "kinds", "agent", "limit"])?;
         let time = |key: &str| match given.get(key) {
             None | Some(Json::Null) => Ok(None),

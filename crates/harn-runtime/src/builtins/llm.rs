@@ -249,7 +249,7 @@ builtins! {
     /// let r = llm_healthcheck("nobody")
     /// println("${r.valid} ${r.metadata.reason}") // -> false unknown_provider
     /// ```
-    Net async fn llm_healthcheck(cx, provider: Value as "string | dict?", options: Value as "string | dict?") -> "dict" {
+    Net async fn llm_healthcheck(cx, provider: Value as "string | health_options?", options: Value as "string | health_options?") -> "dict" {
         let (name, settings) = match provider.to_dict() {
             Some(dict) => (dict.get_str("provider").map(Value::to_string), to_json(&dict.into())),
             None => (text(&provider), Json::Null),

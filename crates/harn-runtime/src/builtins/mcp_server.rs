@@ -38,7 +38,7 @@ builtins! {
     /// ```harn
     /// println(mcp_resource({uri: "note://hello", name: "hello", text: "Hello"})) // -> nil
     /// ```
-    State fn mcp_resource(cx, config: Value as "!dict") -> "nil" {
+    State fn mcp_resource(cx, config: Value as "!{uri?: string, name?: string, text?: string, title?: string, description?: string, mime_type?: string}") -> "nil" {
         cx.state::<Offers>().add_resource(&config)?;
     }
 
@@ -50,7 +50,7 @@ builtins! {
     /// mcp_resource_template({uri_template: "note://{id}", name: "note", handler: { at -> "Note ${at.id}" }})
     /// println("offered") // -> offered
     /// ```
-    State fn mcp_resource_template(cx, config: Value as "!dict") -> "nil" {
+    State fn mcp_resource_template(cx, config: Value as "!{uri_template?: string, name?: string, handler?: function, title?: string, description?: string, mime_type?: string}") -> "nil" {
         cx.state::<Offers>().add_template(&config)?;
     }
 
@@ -61,7 +61,7 @@ builtins! {
     /// mcp_prompt({name: "greet", arguments: [{name: "who", required: true}], handler: { args -> "Greet ${args.who}." }})
     /// println("offered") // -> offered
     /// ```
-    State fn mcp_prompt(cx, config: Value as "!dict") -> "nil" {
+    State fn mcp_prompt(cx, config: Value as "!{name?: string, handler?: function, title?: string, description?: string, arguments?: list<{name?: string, description?: string, required?: bool}>}") -> "nil" {
         cx.state::<Offers>().add_prompt(&config)?;
     }
 }

@@ -19,7 +19,7 @@ builtins! {
     /// llm_mock({text: "I do not know.", match: "*unknown*"})
     /// println(llm_call("Something unknown", nil, {provider: "mock"}).text) // -> I do not know.
     /// ```
-    State fn llm_mock(cx, answer: Value as "string | dict | list?") -> "nil" {
+    State fn llm_mock(cx, answer: Value as "string | mock_answer | list?") -> "nil" {
         runtime(cx).mock_push(&to_json(&answer)).map_err(Error::runtime)?;
     }
 

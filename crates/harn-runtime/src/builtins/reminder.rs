@@ -18,7 +18,7 @@ builtins! {
     /// let e = transcript_reminder_event({body: "Be brief.", ttl_turns: 2})
     /// println("${e.kind} ${e.text} ${e.reminder.ttl_turns}") // -> system_reminder Be brief. 2
     /// ```
-    Random fn transcript_reminder_event(cx, options: Value as "!dict") -> "dict" {
+    Random fn transcript_reminder_event(cx, options: Value as "!reminder_record") -> "dict" {
         let Some(mut reminder) = Reminder::from_record(&to_json(&options)) else {
             return Err(thrown("transcript_reminder_event: body must be a non-blank string"));
         };

@@ -223,13 +223,11 @@ builtins! {
         if let Json::Object(more) = to_json(&options) {
             parts.extend(more);
         }
-        const KEYS: [&str; 8] =
-            ["tools", "native_tools", "policy", "approval_policy", "system", "prompt", "prompts", "tool_search"];
-        if let Some(key) = parts.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let known = KEYS.join(", ");
-            return Err(thrown(format!("tool_surface_validate: a surface has no '{key}'; there are {known}")));
+        let parts = Json::Object(parts);
+        if let Some(problem) = harn_agent::surface::unknown(&parts) {
+            return Err(thrown(problem));
         }
-        let found = harn_agent::surface::validate(&parts);
+        let found = parts.as_object().map(harn_agent::surface::validate).unwrap_or_default();
         let valid = found.iter().all(|finding| finding.severity != Severity::Error);
         from_json(&harn_value::json!({"valid": valid, "diagnostics": Json::of(&found)}))
     }

@@ -22,7 +22,7 @@ builtins! {
     /// ```harn
     /// println(waitpoint_create("paid").status) // -> open
     /// ```
-    Random fn waitpoint_create(cx, waitpoint: Value as "!string | dict?") -> "dict" {
+    Random fn waitpoint_create(cx, waitpoint: Value as "!string | {id?: string, by?: string, metadata?: dict}?") -> "dict" {
         let (id, given) = match waitpoint.as_str() {
             Some(id) => (Some(id.to_string()), Map::new()),
             None => {
@@ -44,7 +44,7 @@ builtins! {
     /// waitpoint_create("paid")
     /// println(waitpoint_complete("paid", {value: 120, by: "bank"}).status) // -> completed
     /// ```
-    State fn waitpoint_complete(cx, waitpoint: Value as "!string | dict", options: Value as "!dict?") -> "dict" {
+    State fn waitpoint_complete(cx, waitpoint: Value as "!string | dict", options: Value as "!{value?: any, by?: string, reason?: string, metadata?: dict}?") -> "dict" {
         let name = "waitpoint_complete";
         let id = id_of(name, &waitpoint)?;
         let given = self::options(name, &options, &["value", "by", "reason", "metadata"])?;
@@ -64,7 +64,7 @@ builtins! {
     /// waitpoint_create("paid")
     /// println(waitpoint_cancel("paid", {reason: "too late"}).reason) // -> too late
     /// ```
-    State fn waitpoint_cancel(cx, waitpoint: Value as "!string | dict", options: Value as "!dict?") -> "dict" {
+    State fn waitpoint_cancel(cx, waitpoint: Value as "!string | dict", options: Value as "!{by?: string, reason?: string, metadata?: dict}?") -> "dict" {
         let name = "waitpoint_cancel";
         let id = id_of(name, &waitpoint)?;
         let given = self::options(name, &options, &["by", "reason", "metadata"])?;
@@ -88,7 +88,7 @@ builtins! {
     /// println(waitpoint_wait("paid").waitpoints[0].value) // -> 120
     /// println(waitpoint_wait([waitpoint_create("never")], {timeout: 1ms}).status) // -> timed_out
     /// ```
-    Random async fn waitpoint_wait(cx, waitpoint: Value as "!string | dict | list", options: Value as "!dict?") -> "dict" {
+    Random async fn waitpoint_wait(cx, waitpoint: Value as "!string | dict | list", options: Value as "!{timeout?: duration | int | float, wait_id?: string}?") -> "dict" {
         let name = "waitpoint_wait";
         let ids = match waitpoint.as_list() {
             Some(list) => list.iter().map(|one| id_of(name, one)).collect::<Result<Vec<_>>>()?,

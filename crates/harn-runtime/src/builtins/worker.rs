@@ -16,27 +16,6 @@ use crate::worker::start::{Start, cancel, load, settle, start, wait};
 use crate::worker::sub_agent::{self, SubAgent};
 use crate::worker::{job, place, stage};
 
-/// The keys of `spawn_agent`.
-const KEYS: [&str; 17] = [
-    "task",
-    "name",
-    "graph",
-    "node",
-    "artifacts",
-    "options",
-    "transcript",
-    "wait",
-    "policy",
-    "tools",
-    "permissions",
-    "approval_policy",
-    "command_policy",
-    "carry",
-    "execution",
-    "audit",
-    "parent_stage_id",
-];
-
 builtins! {
     /// Workers: loops, stages and workflows that run beside the program, and sub-agents.
     pub(crate) static WORKERS: "workers";
@@ -52,7 +31,7 @@ builtins! {
     /// let done = wait_agent(worker)
     /// println("${worker.status} ${done.status} ${done.result.result.visible_text}") // -> running completed A summary.
     /// ```
-    Llm async fn spawn_agent(cx, config: Maybe as "!dict") -> "dict" {
+    Llm async fn spawn_agent(cx, config: Maybe as "!worker_config") -> "dict" {
         let worker = spawn(&cx, config.0).await?;
         tell_updates(&cx, &worker).await;
         if worker.1 {
@@ -242,11 +221,8 @@ async fn spawn(cx: &Cx, config: Option<Value>) -> Result<Spawned> {
     let Some(config) = config.filter(|config| !config.is_nil()) else {
         return Err(thrown("spawn_agent: missing config"));
     };
-    let Some(dict) = config.to_dict() else { return Err(thrown("spawn_agent: config must be a dict")) };
-    if let Some(key) = dict.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        let near = harn_vm::suggest::nearest(key.as_str(), KEYS.into_iter());
-        let meant = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        return Err(told(format!("config has no key '{key}'{meant}")));
+    if config.to_dict().is_none() {
+        return Err(thrown("spawn_agent: config must be a dict"));
     }
     let task = entry(&config, "task");
     let task = task.as_str().map(|task| task.to_string()).filter(|task| !task.trim().is_empty());

@@ -27,7 +27,7 @@ builtins! {
     /// let r = workflow_execute("Write a haiku", g, [], {persist_path: "write-run.json"})
     /// println([r.status, r.artifacts[0].text, r.run.stages[0].outcome]) // -> [completed, A haiku., success]
     /// ```
-    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!dict", artifacts: Value as "!list?", options: Value as "!workflow_options?") -> "dict" {
+    Llm async fn workflow_execute(cx, task: Value as "any?", graph: Value as "!workflow_input", artifacts: Value as "!list?", options: Value as "!workflow_options?") -> "dict" {
         workflow::execute(&cx, &task, &graph, &artifacts, &options).await?
     }
 
@@ -125,7 +125,7 @@ builtins! {
     /// let r = run_record_eval_suite([{run: {id: "r", workflow_id: "w"}, label: "one"}])
     /// println([r.pass, r.total, r.cases[0].label]) // -> [true, 1, one]
     /// ```
-    Fs fn run_record_eval_suite(cx, cases: Value as "!list") -> "dict" {
+    Fs fn run_record_eval_suite(cx, cases: Value as "!list<{run?: dict, fixture?: dict, path?: string, label?: string, compare_to?: string | dict}>") -> "dict" {
         let Json::Array(given) = to_json(&cases) else {
             return Err(thrown("run_record_eval_suite: cases must be a list"));
         };
@@ -182,7 +182,7 @@ builtins! {
     /// ```harn
     /// println(eval_suite_manifest({id: "s", cases: [{run_path: "a.json"}]}).cases[0].label) // -> a.json
     /// ```
-    Pure fn eval_suite_manifest(cx, manifest: Value as "dict?") -> "dict" {
+    Pure fn eval_suite_manifest(cx, manifest: Value as "suite_manifest?") -> "dict" {
         from_json(&suite_manifest("eval_suite_manifest", &to_json(&manifest))?)
     }
 
@@ -192,7 +192,7 @@ builtins! {
     /// run_record_save({id: "r", workflow_id: "w"}, "suite/run.json")
     /// println(eval_suite_run({id: "s", base_dir: "suite", cases: [{run_path: "run.json"}]}).passed) // -> 1
     /// ```
-    Fs fn eval_suite_run(cx, manifest: Value as "dict?") -> "dict" {
+    Fs fn eval_suite_run(cx, manifest: Value as "suite_manifest?") -> "dict" {
         let manifest = suite_manifest("eval_suite_run", &to_json(&manifest))?;
         let base = manifest["base_dir"].as_str().unwrap_or_default();
         let below = |path: &str| std::path::Path::new(base).join(path).display().to_string();

@@ -144,13 +144,19 @@ fn handle(cx: &Cx, runtime: Rc<RoleRuntime>, closures: Value) -> Result<Value> {
     Ok(handle.into())
 }
 
+/// What is wrong with the names in the second argument of `create_runtime`.
+pub(crate) fn unknown_dep<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
+    let key = names.find(|key| !DEPS.contains(key))?;
+    Some(format!("create_runtime: unknown key '{key}'; there are {}", DEPS.join(", ")))
+}
+
 fn check_deps(deps: &Value) -> Result<()> {
     if deps.is_nil() {
         return Ok(());
     }
     let dict = deps.to_dict().ok_or_else(|| wrong("deps", "a dict", deps))?;
-    if let Some(key) = dict.keys().find(|key| !DEPS.contains(&key.as_str())) {
-        return Err(thrown(format!("create_runtime: unknown key '{key}'; there are {}", DEPS.join(", "))));
+    if let Some(problem) = unknown_dep(dict.keys().map(|key| key.as_str())) {
+        return Err(thrown(problem));
     }
     let all_callable = |value: &Value| {
         value.to_dict().is_some_and(|dict| dict.iter().all(|(_, closure)| is_callable(closure)))

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use harn_system::SystemExt;
 use harn_value::{Dict, Ref, Set, Value};
-use harn_vm::builtin::Text;
+use harn_vm::builtin::{Text, check_options};
 use harn_vm::{Cx, Error, Result, builtins};
 
 use super::host_process::{self, required};
@@ -280,6 +280,9 @@ async fn perform(cx: &Cx, name: &str, capability: &str, operation: &str, params:
         && let Some(answer) = host.call(capability, operation, params.clone().into()).await
     {
         return answer;
+    }
+    if let Some((name, takes)) = harn_vm::shapes::host_operation(name) {
+        check_options(&format!("host_call {name}"), takes, &params.clone().into())?;
     }
     let env = |name: &str| cx.system().env(name);
     Ok(match name {

@@ -26,7 +26,7 @@ builtins! {
     /// http_mock("GET", "https://api.test/*", {body: "hi", headers: {"X-A": "1"}})
     /// println(http_get("https://api.test/x")) // -> {body: hi, headers: {x-a: 1}, ok: true, status: 200}
     /// ```
-    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_get(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         request(&cx, "http_get", "GET", url, None, &options).await?
     }
 
@@ -36,7 +36,7 @@ builtins! {
     /// http_mock("DELETE", "https://api.test/1", {status: 404})
     /// println(http_delete("https://api.test/1").ok) // -> false
     /// ```
-    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_delete(cx, url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         request(&cx, "http_delete", "DELETE", url, None, &options).await?
     }
 
@@ -49,7 +49,7 @@ builtins! {
     /// println(http_post("https://api.test/x", "data").status) // -> 201
     /// println(http_mock_calls()[0].body) // -> data
     /// ```
-    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_post(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         with_body(&cx, "http_post", "POST", url, body, &options).await?
     }
 
@@ -60,7 +60,7 @@ builtins! {
     /// println(http_put("https://api.test/x", [1], {headers: {a: "b"}}).status) // -> 200
     /// println(http_mock_calls()[0].body) // -> [1]
     /// ```
-    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_put(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         with_body(&cx, "http_put", "PUT", url, body, &options).await?
     }
 
@@ -71,7 +71,7 @@ builtins! {
     /// println(http_patch("https://api.test/x", {body: {a: 1}}).ok) // -> true
     /// println(http_mock_calls()[0].body) // -> {"a":1}
     /// ```
-    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_patch(cx, url: MaybeText as "string", body: Given as "any?", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         with_body(&cx, "http_patch", "PATCH", url, body, &options).await?
     }
 
@@ -82,7 +82,7 @@ builtins! {
     /// println(http_request("options", "https://api.test/x").status) // -> 204
     /// println(http_mock_calls()[0].method) // -> OPTIONS
     /// ```
-    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
+    Net async fn http_request(cx, method: MaybeText as "string", url: MaybeText as "string", options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any}?") -> "dict" {
         let Some(method) = method.0 else {
             return Err(Error::thrown("http_request: method is required"));
         };
@@ -99,7 +99,7 @@ builtins! {
     /// println(http_download("https://api.test/x", p).bytes_written) // -> 3
     /// delete_file(p)
     /// ```
-    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | dict, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list, proxy?: string | dict, retries?: int, retry?: dict, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any, method?: string}?") -> "dict" {
+    Net async fn http_download(cx, url: MaybeText as "string", path: MaybePath, options: Value as "{headers?: dict, query?: dict, body?: any, auth?: string | {bearer?: any, basic?: {user?: any, password?: any}}, timeout?: duration | int, timeout_ms?: duration | int, total_timeout_ms?: duration | int, connect_timeout_ms?: duration | int, read_timeout_ms?: duration | int, follow_redirects?: bool, max_redirects?: int, max_response_bytes?: int, multipart?: list<form_part>, proxy?: string | {url?: string}, retries?: int, retry?: {max?: int, backoff_ms?: int | duration}, backoff?: duration | int, respect_retry_after?: bool, retry_on?: list, retry_methods?: list, idempotent?: bool, on_uncertain?: string, tls?: any, method?: string}?") -> "dict" {
         let Some(url) = url.0 else { return Err(Error::thrown("http_download: URL is required")) };
         let Some(path) = path.0 else {
             return Err(Error::thrown("http_download: destination path is required"));
@@ -119,7 +119,7 @@ builtins! {
     /// http_mock("get", "https://a.test/*", {responses: [{status: 503}, {body: "ok"}]})
     /// println(http_get("https://a.test/x", {retry: {max: 1, backoff_ms: 1}}).body) // -> ok
     /// ```
-    State fn http_mock(cx, method: Text as "string", pattern: Text as "string", response: Value as "any?") -> "nil" {
+    State fn http_mock(cx, method: Text as "string", pattern: Text as "string", response: Value as "http_reply?") -> "nil" {
         cx.state::<Mocks>().add(&method, &pattern, &response);
     }
 

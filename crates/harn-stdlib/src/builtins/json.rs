@@ -24,7 +24,7 @@ builtins! {
     ///
     /// `options.big_numbers` says what becomes of whole numbers beyond 64 bits: `"float"` (the default), `"string"` or
     /// `"error"`.
-    Pure fn json_parse(cx, s: Text as "string", options: Given as "dict?") -> "any" {
+    Pure fn json_parse(cx, s: Text as "string", options: Given as "{big_numbers?: string}?") -> "any" {
         let big_numbers = big_numbers(options.0.as_ref())?;
         json::parse_with(&s, big_numbers).map_err(|error| Error::thrown(format!("JSON parse error: {error}")))?
     }
@@ -258,16 +258,12 @@ fn delete_child(parent: &mut Value, step: &str) {
 /// The options are no dict, or say what nobody knows.
 fn big_numbers(options: Option<&Value>) -> Result<BigNumbers> {
     let Some(options) = options.filter(|given| !given.is_nil()) else { return Ok(BigNumbers::Float) };
-    let Some(dict) = options.as_dict() else {
-        return Err(Error::type_error(format!(
-            "json_parse: options must be dict, got {}",
-            options.type_name()
-        )));
-    };
-    if let Some(unknown) = dict.keys().find(|key| key.as_str() != "big_numbers") {
-        return Err(Error::runtime(format!("json_parse: unknown option '{unknown}'; there is big_numbers")));
-    }
-    match dict.get_str("big_numbers").map(|word| (word, word.as_str().map(|word| word.as_str()))) {
+    let Some(dict) = options.to_dict() else { return Ok(BigNumbers::Float) };
+    match dict
+        .get_str("big_numbers")
+        .filter(|word| !word.is_nil())
+        .map(|word| (word, word.as_str().map(|word| word.as_str())))
+    {
         None | Some((_, Some("float"))) => Ok(BigNumbers::Float),
         Some((_, Some("string"))) => Ok(BigNumbers::Text),
         Some((_, Some("error"))) => Ok(BigNumbers::Refused),

@@ -1,0 +1,149 @@
+//! Dicts of options that several builtins take, or that are too long for a signature: the name that signatures use, and
+//! what the dict may hold.
+
+/// What a node of a workflow may hold; what a model call or loop takes is for its own table to say.
+macro_rules! node_fields {
+    () => {
+        "id?: string, kind?: string, name?: string, mode?: string, prompt?: string, system?: string, \
+         task_label?: string, done_sentinel?: string, tools?: any, model_policy?: dict, \
+         auto_compact?: {enabled?: bool, token_threshold?: int, tool_output_max_chars?: int, compact_strategy?: string, \
+         hard_limit_tokens?: int, hard_limit_strategy?: string, keep_last?: int, summarize_prompt?: string, \
+         compact_callback?: function, mask_callback?: function, compress_callback?: function}, \
+         output_visibility?: string, context_policy?: context_policy, \
+         retry_policy?: {max_attempts?: int, verify?: any, repair?: any, backoff_ms?: int | duration, \
+         backoff_multiplier?: int | float}, \
+         capability_policy?: capability_policy, approval_policy?: approval_policy, \
+         input_contract?: {input_kinds?: list, min_inputs?: int, max_inputs?: int, require_transcript?: bool}, \
+         output_contract?: {output_kinds?: list, schema?: any}, \
+         map_policy?: {items?: list, item_artifact_kind?: string, output_kind?: string, max_items?: int, max_concurrent?: int}, \
+         join_policy?: {strategy?: string, min_completed?: int}, \
+         reduce_policy?: {strategy?: string, separator?: string, output_kind?: string}, \
+         escalation_policy?: {level?: string, queue?: string, reason?: string}, \
+         verify?: {command?: string, assert_text?: string, expect_text?: string, expect_status?: int, timeout?: int | duration}, \
+         exit_when_verified?: bool, context?: any, metadata?: dict"
+    };
+}
+
+/// Names of shapes, and the shapes.
+pub const SHAPES: &[(&str, &str)] = &[
+    (
+        "artifact_fields",
+        "{_type?: string, id?: string, kind?: string, title?: string, text?: any, data?: any, source?: string, \
+         created_at?: string, freshness?: string, priority?: int | float, lineage?: list, relevance?: int | float, \
+         estimated_tokens?: int | float, stage?: string, metadata?: dict}",
+    ),
+    (
+        "plan_fields",
+        "{_type?: string, schema_version?: string, id?: string, tool?: string, title?: string, summary?: string, \
+         direction?: string, explanation?: string, steps?: list | string, tasks?: list | string, plan?: any, \
+         assumptions?: list | string, open_questions?: list | string, verification_commands?: list | string, \
+         verification?: list | string, approval?: any}",
+    ),
+    (
+        "context_policy",
+        "{max_artifacts?: int, max_tokens?: int, reserve_tokens?: int, include_kinds?: list, exclude_kinds?: list, \
+         prioritize_kinds?: list, pinned_ids?: list, include_stages?: list, prefer_recent?: bool, prefer_fresh?: bool, \
+         render?: string}",
+    ),
+    (
+        "capability_policy",
+        "{tools?: list, capabilities?: dict, side_effect_level?: string, workspace_roots?: list, recursion_limit?: int, \
+         tool_arg_constraints?: list, tool_annotations?: dict, command_policy?: command_policy}",
+    ),
+    (
+        "approval_policy",
+        "{auto_approve?: list, auto_deny?: list, require_approval?: list, write_path_allowlist?: list}",
+    ),
+    (
+        "command_policy",
+        "{_type?: string, tools?: list, workspace_roots?: list, default_shell_mode?: string, deny_patterns?: list, \
+         require_approval?: list, pre?: function, post?: function, allow_recursive?: bool}",
+    ),
+    ("workflow_node", concat!("{", node_fields!(), "}")),
+    // The check of the short form may say what it expects without a dict of its own.
+    (
+        "workflow_check",
+        concat!(
+            "{",
+            node_fields!(),
+            ", command?: string, assert_text?: string, expect_text?: string, expect_status?: int, timeout?: int | duration}"
+        ),
+    ),
+    ("workflow_edge", "{from?: string, to?: string, branch?: string, label?: string}"),
+    (
+        "workflow_input",
+        "{_type?: string, id?: string, version?: int, name?: string, entry?: string, nodes?: dict<workflow_node>, \
+         edges?: list<workflow_edge>, act?: workflow_node, verify?: workflow_check, repair?: workflow_node, \
+         provider?: string, model?: string, model_tier?: string, tier?: string, temperature?: int | float, \
+         max_tokens?: int, mode?: string, done_sentinel?: string, capability_policy?: capability_policy, \
+         approval_policy?: approval_policy, metadata?: dict, audit_log?: list}",
+    ),
+    (
+        "suite_manifest",
+        "{_type?: string, id?: string, name?: string, base_dir?: string, \
+         cases?: list<{label?: string, run_path?: string, fixture_path?: string, compare_to?: string}>}",
+    ),
+    (
+        "http_reply",
+        "{status?: int, body?: any, headers?: dict, responses?: list<{status?: int, body?: any, headers?: dict}>}",
+    ),
+    (
+        "mock_answer",
+        "{text?: any, tool_calls?: list<{id?: any, name?: any, arguments?: any, args?: any}>, match?: any, \
+         consume_match?: any, input_tokens?: any, output_tokens?: any, cache_read_tokens?: any, \
+         cache_write_tokens?: any, cache_creation_input_tokens?: any, thinking?: any, thinking_summary?: any, \
+         stop_reason?: any, model?: any, provider?: any, blocks?: any, chunks?: any, \
+         error?: any | {category?: any, message?: any, retry_after_ms?: any}}",
+    ),
+    (
+        "worker_config",
+        "{task?: any, name?: string, graph?: workflow_input, node?: any, artifacts?: list, options?: any, transcript?: any, \
+         wait?: bool, policy?: any, tools?: any, permissions?: any, approval_policy?: any, command_policy?: any, \
+         carry?: any, execution?: any, audit?: any, parent_stage_id?: any}",
+    ),
+    (
+        "form_part",
+        "{name?: text, value?: any, value_base64?: string, path?: string, filename?: text, content_type?: text}",
+    ),
+    (
+        "process_limits",
+        "{timeout?: duration | int, max_output_bytes?: int, idempotent?: bool, on_uncertain?: string}",
+    ),
+    (
+        "health_options",
+        "{provider?: string, api_key?: string, model?: string, base_url?: string, url?: string, warm?: bool, \
+         preload?: bool, keep_alive?: any}",
+    ),
+    (
+        "reminder_record",
+        "{id?: string, body?: any, tags?: any, dedupe_key?: any, ttl_turns?: any, preserve_on_compact?: any, \
+         propagate?: any, authority?: any, role_hint?: any, source?: any, fired_at_turn?: any, \
+         originating_agent_id?: any}",
+    ),
+];
+
+/// What the operations of `host_call` that are built in take.
+pub const HOST_OPERATIONS: &[(&str, &str)] = &[
+    (
+        "process.exec",
+        "{mode?: any, argv?: any, command?: any, shell_id?: any, shell?: any, cwd?: string, timeout?: int | duration, \
+         timeout_ms?: int | duration, env?: any, env_mode?: string, login?: bool, interactive?: bool}",
+    ),
+    ("process.list_shells", "{}"),
+    ("process.get_default_shell", "{}"),
+    ("process.set_default_shell", "{shell_id?: any}"),
+    (
+        "process.shell_invocation",
+        "{shell_id?: any, shell?: any, command?: any, login?: bool, interactive?: bool}",
+    ),
+    ("template.render", "{path?: any, bindings?: any}"),
+    ("interaction.ask", "{question?: any, kind?: any}"),
+    ("runtime.task", "{}"),
+    ("workspace.project_root", "{}"),
+    ("workspace.cwd", "{}"),
+];
+
+/// What an operation of the host takes, as far as it is built in.
+pub fn host_operation(name: &str) -> Option<(&'static str, &'static str)> {
+    HOST_OPERATIONS.iter().find(|(operation, _)| *operation == name).copied()
+}
