@@ -189,9 +189,10 @@ pub fn is_certain(code: &str) -> bool {
     .contains(&code)
 }
 
-/// Whether a finding with this code is about an option without effect, of which the call itself tells when it runs.
+/// Whether a run leaves a finding with this code out: an option without effect, of which the call itself tells, or a number that
+/// the program may well want as a float.
 pub fn is_slip(code: &str) -> bool {
-    code == OPTION_SLIP
+    [OPTION_SLIP, BIG_NUMBER].contains(&code)
 }
 
 /// Whether a finding with this code is an error for `harn check`, also where running a program goes on.

@@ -3,6 +3,20 @@
 use crate::common::harn;
 
 #[test]
+fn dicts_with_a_name_are_written_out() {
+    let ran = harn(&["explain", "shell"]);
+    assert!(
+        ran.out.contains("\nprocess_limits: {timeout?: duration | int, max_output_bytes?: int,"),
+        "{}",
+        ran.out
+    );
+    let ran = harn(&["explain", "workflow_graph"]);
+    for name in ["workflow_input", "workflow_node", "workflow_edge", "approval_policy"] {
+        assert!(ran.out.contains(&format!("\n{name}: {{")), "{name}: {}", ran.out);
+    }
+}
+
+#[test]
 fn a_builtin_a_method_and_a_keyword() {
     let ran = harn(&["explain", "json_parse"]);
     assert_eq!(ran.code, 0);

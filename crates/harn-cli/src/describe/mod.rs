@@ -7,6 +7,7 @@ mod modules;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use harn_syntax::shapes::SHAPES;
 use harn_syntax::signature::{self, CALL_OPTIONS, LOOP_OPTIONS, WORKFLOW_OPTIONS};
 use harn_vm::{Builtin, Vm, suggest};
 
@@ -142,7 +143,24 @@ fn builtin_text(builtin: &Builtin, name: &str, topic: &str) -> String {
     let own = harn_runtime::own_options(builtin.name()).join(", ");
     let own = if own.is_empty() { own } else { format!("\noptions of its own: {own}\n") };
     let options = option_set(builtin).map(|set| own + &options_text(set)).unwrap_or_default();
-    format!("{signature}    {topic}, {}\n\n{}\n{options}", builtin.effect.word(), doc.trim_end())
+    let shapes: String = shapes(builtin).iter().map(|(name, shape)| format!("\n{name}: {shape}\n")).collect();
+    format!("{signature}    {topic}, {}\n\n{}\n{options}{shapes}", builtin.effect.word(), doc.trim_end())
+}
+
+/// The dicts with a name that the parameters take, and those inside of them.
+fn shapes(builtin: &Builtin) -> Vec<(&'static str, &'static str)> {
+    let mut found = Vec::new();
+    let mut types: Vec<&str> = builtin.params.iter().map(|param| param.ty).collect();
+    while let Some(ty) = types.pop() {
+        for &(name, shape) in SHAPES {
+            let is_part = ty.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+            if is_part && !found.contains(&(name, shape)) {
+                found.push((name, shape));
+                types.push(shape);
+            }
+        }
+    }
+    found
 }
 
 /// The type of a parameter whose options stand in the tables of model calls and loops.
@@ -180,8 +198,10 @@ fn markdown(builtin: &Builtin) -> String {
         Some(_) => "\n\n[All options of a loop](../agents.md), and [those of its calls](../llm/options.md)",
         None => "",
     };
+    let shapes: String =
+        shapes(builtin).iter().map(|(name, shape)| format!("\n\n`{name}`: `{shape}`")).collect();
     format!(
-        "`{}` (effect: {}){options}\n\n{}\n",
+        "`{}` (effect: {}){options}{shapes}\n\n{}\n",
         builtin.signature(),
         builtin.effect.word(),
         builtin.doc_text()

@@ -258,7 +258,10 @@ fn delete_child(parent: &mut Value, step: &str) {
 /// The options are no dict, or say what nobody knows.
 fn big_numbers(options: Option<&Value>) -> Result<BigNumbers> {
     let Some(options) = options.filter(|given| !given.is_nil()) else { return Ok(BigNumbers::Float) };
-    let Some(dict) = options.to_dict() else { return Ok(BigNumbers::Float) };
+    let Some(dict) = options.to_dict() else {
+        let got = options.type_name();
+        return Err(Error::type_error(format!("json_parse: options must be dict, got {got}")));
+    };
     match dict
         .get_str("big_numbers")
         .filter(|word| !word.is_nil())
