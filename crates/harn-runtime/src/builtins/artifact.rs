@@ -81,7 +81,7 @@ builtins! {
     /// println(context.chunks.map({ c -> c.text })) // -> [Tea]
     /// println(context.dropped.map({ d -> "${d.artifact_id} ${d.reason}" })) // -> [a budget_exceeded]
     /// ```
-    Pure async fn assemble_context(cx, options: Value as "!{artifacts?: list, budget_tokens?: int, dedup?: string, strategy?: string, query?: string, microcompact_threshold?: int, ranker_callback?: function}") -> "dict" {
+    Pure async fn assemble_context(cx, options: Value as "!{artifacts?: list, budget_tokens?: int, dedup?: string, strategy?: string, query?: string, microcompact_threshold?: int, ranker_callback?: function}") -> "dict" { // prose-ok: a type
         let named = |problem: String| thrown(format!("assemble_context: {problem}"));
         let mut assembly = Assembly::new(&to_json(&options)).map_err(named)?;
         if assembly.ranked_outside {

@@ -61,7 +61,7 @@ builtins! {
     /// mcp_prompt({name: "greet", arguments: [{name: "who", required: true}], handler: { args -> "Greet ${args.who}." }})
     /// println("offered") // -> offered
     /// ```
-    State fn mcp_prompt(cx, config: Value as "!{name?: string, handler?: function, title?: string, description?: string, arguments?: list<{name?: string, description?: string, required?: bool}>}") -> "nil" {
+    State fn mcp_prompt(cx, config: Value as "!{name?: string, handler?: function, title?: string, description?: string, arguments?: list<{name?: string, description?: string, required?: bool}>}") -> "nil" { // prose-ok: a type
         cx.state::<Offers>().add_prompt(&config)?;
     }
 }
