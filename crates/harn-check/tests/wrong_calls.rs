@@ -229,6 +229,8 @@ const ANY_NAMES: &[(&str, &str)] = &[
     ("components", "schemas by name"),
     ("spec", "a spec that `define_runtime` has made"),
     ("resource", "data"),
+    ("session", "what a program keeps of a session; whatever else is in it has no effect on prompts"),
+    ("topic", "made by `event_log.topic`"),
 ];
 
 /// Dicts that a builtin reads in a way of its own. Each has calls in `wrong_calls.txt`, one of them with `no_such_option`.

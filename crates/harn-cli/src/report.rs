@@ -1,6 +1,5 @@
 //! Runtime errors as diagnostics: the message, the place, and the calls that led there as notes.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use harn_check::Located;
@@ -90,7 +89,7 @@ impl Problem {
             diagnostic.message.truncate(at);
         }
         add_neighbours(&mut diagnostic);
-        Problem { diagnostic, file: file.map(Rc::new), plain, calls }
+        Problem { diagnostic, file: file.map(Arc::new), plain, calls }
     }
 
     /// Where it begins.

@@ -50,7 +50,8 @@ fn is_linear(name: &str, args: &[&str], size: usize, text: impl Fn(usize) -> Str
 
 #[test]
 fn declarations_and_unknown_names_take_linear_time() {
-    let shapes: [(&str, usize, fn(usize) -> String); 6] = [
+    type Shape = (&'static str, usize, fn(usize) -> String);
+    let shapes: [Shape; 6] = [
         ("lets", 8_000, |n| lines(n, |i| format!("let a{i} = {i}"))),
         ("parameters", 8_000, |n| format!("fn f({}) {{ 1 }}\n", listed(n, |i| format!("p{i} = 1")))),
         ("fields", 4_000, |n| format!("struct S {{ {} }}\n", listed(n, |i| format!("f{i}: int")))),

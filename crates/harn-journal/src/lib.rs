@@ -20,6 +20,7 @@
 //! | `people` | requests to people, and their answers |
 //! | `body` | bodies of replies, piece by piece |
 //! | `chance` | random numbers, made of one draw |
+//! | `draw` | where a run draws its seed |
 //! | `keeper` | where entries go: a store, memory, nowhere |
 //! | `wire` | answers as bytes |
 //! | `secrets` | keys, which never enter a journal |
@@ -30,6 +31,7 @@
 
 mod body;
 mod chance;
+mod draw;
 mod entry;
 mod journal;
 mod keeper;

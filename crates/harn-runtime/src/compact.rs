@@ -238,26 +238,6 @@ pub(crate) async fn list(cx: &Cx, messages: &Value, options: &Value) -> Result<V
     Ok(from_json(&done.messages.into()))
 }
 
-/// The options of `agent_session_compact`.
-const SESSION_OPTIONS: [&str; 9] = [
-    "keep_last",
-    "token_threshold",
-    "tool_output_max_chars",
-    "compact_strategy",
-    "hard_limit_tokens",
-    "hard_limit_strategy",
-    "custom_compactor",
-    "mask_callback",
-    "compress_callback",
-];
-
-/// What is wrong with the names of the options of `agent_session_compact`.
-pub(crate) fn unknown_option<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
-    let key = names.find(|key| !SESSION_OPTIONS.contains(key))?;
-    let known = SESSION_OPTIONS.join(", ");
-    Some(format!("agent_session_compact: unknown option key '{key}' (expected one of: {known})"))
-}
-
 /// `agent_session_compact`: compacts what a session holds, and returns how many messages stay.
 ///
 /// # Errors
@@ -269,7 +249,7 @@ pub(crate) async fn session(cx: &Cx, session: &Rc<Session>, options: &Value) -> 
     else {
         return Err(thrown(format!("{function}: `opts` must be a dict or nil")));
     };
-    if let Some(problem) = unknown_option(dict.keys().map(|key| key.as_str())) {
+    if let Some(problem) = crate::option_check::unknown_of_compaction(dict.keys().map(|key| key.as_str())) {
         return Err(thrown(problem));
     }
     let settings = Settings::read(function, options, "custom_compactor")?;

@@ -27,6 +27,7 @@ use crate::command_policy::{CommandPolicies, CommandPolicy};
 use crate::convert::{entry, from_json, thrown, to_json, told};
 use crate::driver::run_kept;
 use crate::llm_embedder::{new_id, notice_keys};
+use crate::option_check::DAEMON;
 use crate::policy::depth;
 use crate::rest::{Keeper, Resumed, SnapshotFile, history_of, write};
 use crate::worker::handlers::{lost, with_handlers};
@@ -44,20 +45,6 @@ const CAPACITY: i64 = 1024;
 
 /// The largest file that is read: 256 MiB.
 const MAX_FILE: u64 = 256 << 20;
-
-/// Keys that are the daemon's own; all others are options of its loop.
-pub(crate) const OWN: [&str; 10] = [
-    "task",
-    "prompt",
-    "persist_path",
-    "state_dir",
-    "name",
-    "system",
-    "event_queue_capacity",
-    "queue_capacity",
-    "options",
-    "daemon",
-];
 
 /// What `daemon.meta.json` holds.
 #[derive(Clone, Serialize, Deserialize)]
@@ -411,7 +398,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
     if !matches!(entry(config, "daemon").as_bool(), None | Some(true)) {
         return Err(thrown("daemon_spawn: a daemon cannot be started with daemon: false")); // prose-ok: diagnostic
     }
-    notice_keys(cx, config, &OWN);
+    notice_keys(cx, config, &DAEMON);
     let mut options = match entry(config, "options") {
         nil if nil.is_nil() => Dict::new(),
         inner => match inner.to_dict() {
@@ -424,7 +411,7 @@ pub(crate) async fn spawn(cx: &Cx, config: &Value) -> Result<Rc<Daemon>> {
             }
         },
     };
-    for (key, value) in dict.written().filter(|(key, _)| !OWN.contains(&key.as_str())) {
+    for (key, value) in dict.written().filter(|(key, _)| !DAEMON.contains(&key.as_str())) {
         options.insert(key.as_str(), value.clone());
     }
     let id = format!("daemon_{}", new_id(cx.vm()));

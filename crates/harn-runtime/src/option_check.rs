@@ -38,11 +38,37 @@ const AUTO_COMPACT: [&str; 10] = [
 /// What an agent has besides the options of its loops.
 const AGENT: [&str; 4] = ["name", "role", "description", "system"];
 
+/// Keys that are the daemon's own; all others are options of its loop.
+pub(crate) const DAEMON: [&str; 10] = [
+    "task",
+    "prompt",
+    "persist_path",
+    "state_dir",
+    "name",
+    "system",
+    "event_queue_capacity",
+    "queue_capacity",
+    "options",
+    "daemon",
+];
+
+const DEPS: [&str; 9] = [
+    "tool_bindings",
+    "services",
+    "approval_predicates",
+    "action_dispatcher",
+    "event_hooks",
+    "interpreter",
+    "testing",
+    "data_environment",
+    "stores",
+];
+
 /// The options that a builtin has besides those of model calls or loops.
 pub fn own(builtin: &str) -> Vec<&'static str> {
     match builtin {
         "agent" => AGENT.to_vec(),
-        "daemon_spawn" => crate::daemon::OWN.to_vec(),
+        "daemon_spawn" => DAEMON.to_vec(),
         "sub_agent_run" => SUB_AGENT.into_iter().chain(Request::keys()).collect(),
         "transcript_compact" => COMPACT.to_vec(),
         "transcript_auto_compact" => AUTO_COMPACT.to_vec(),
@@ -267,6 +293,32 @@ fn wrong_dict(builtin: &str, parameter: &str, given: &[GivenOption], complete: b
     }]
 }
 
+/// What is wrong with the names in the second argument of `create_runtime`.
+pub(crate) fn unknown_dep<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
+    let key = names.find(|key| !DEPS.contains(key))?;
+    Some(format!("create_runtime: unknown key '{key}'; there are {}", DEPS.join(", ")))
+}
+
+/// The options of `agent_session_compact`.
+const SESSION_OPTIONS: [&str; 9] = [
+    "keep_last",
+    "token_threshold",
+    "tool_output_max_chars",
+    "compact_strategy",
+    "hard_limit_tokens",
+    "hard_limit_strategy",
+    "custom_compactor",
+    "mask_callback",
+    "compress_callback",
+];
+
+/// What is wrong with the names of the options of `agent_session_compact`.
+pub(crate) fn unknown_of_compaction<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
+    let key = names.find(|key| !SESSION_OPTIONS.contains(key))?;
+    let known = SESSION_OPTIONS.join(", ");
+    Some(format!("agent_session_compact: unknown option key '{key}' (expected one of: {known})"))
+}
+
 /// What the reader of a dict says of it; nothing for builtins whose dict has no reader, or any names.
 fn problem(builtin: &str, parameter: &str, given: &Json) -> Option<String> {
     fn told<T, E: ToString>(read: std::result::Result<T, E>) -> Option<String> {
@@ -281,17 +333,13 @@ fn problem(builtin: &str, parameter: &str, given: &Json) -> Option<String> {
         ("define_reference", _) => told(harness::define_reference(given)),
         ("define_toolkit", _) => told(harness::define_toolkit(given)),
         ("define_runtime", _) => told(harness::define_runtime(given, &ToolkitDescriptions::default())),
-        ("create_runtime", "deps") => {
-            crate::roles::create::unknown_dep(given.as_object()?.keys().map(String::as_str))
-        }
+        ("create_runtime", "deps") => unknown_dep(given.as_object()?.keys().map(String::as_str)),
         ("handoff", _) => harn_agent::handoff::unknown(given)
             .or_else(|| told(harn_agent::handoff::handoff(given, "", &String::new))),
         ("tool_synthesize", _) => told(harn_agent::synthesis::specification(given)),
         ("tool_surface_validate", "options") => harn_agent::surface::unknown(given),
         ("project_context_profile", _) => told(harn_agent::profile::check_options(given)),
-        ("agent_session_compact", _) => {
-            crate::compact::unknown_option(given.as_object()?.keys().map(String::as_str))
-        }
+        ("agent_session_compact", _) => unknown_of_compaction(given.as_object()?.keys().map(String::as_str)),
         ("agent_session_remind" | "transcripts.inject_reminder", "options") => told(remind(Origin::Options)),
         ("agent_session_clear_reminders" | "transcripts.clear_reminders", "selector") => {
             told(harn_prompt::reminder::transcript::clear(builtin, &Json::Null, given))

@@ -628,7 +628,7 @@ mod tests {
         assert_eq!(wrong(dict("open", dict("x", one()))), [""; 0]);
         assert_eq!(
             wrong(dict("all", dict("x", dict("m", one())))),
-            ["f: unknown option `m` in `all.x`, did you mean `n`?"]
+            ["f: unknown option `m` in `all.x`; it takes n"]
         );
         assert_eq!(wrong(dict("all", dict("x", one()))), ["f: all.x must be dict, got int"]);
         let items = Literal::List(vec![dict("size", one()), dict("size", Literal::Str("1".into()))]);

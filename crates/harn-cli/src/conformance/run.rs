@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn a_job_that_does_not_stop_is_left_behind_and_the_others_are_reported() {
-        let short = Duration::from_millis(50);
+        // Long enough for a panic that prints its calls.
+        let short = Duration::from_secs(2);
         let ended = run_or_leave(vec!["deaf", "quick", "deaf", "panics"], 1, short, short, |job, ready| {
             ready(&Interrupt::default());
             match *job {

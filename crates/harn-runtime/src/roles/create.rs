@@ -23,18 +23,6 @@ use crate::roles::runtime::{Held, Interpreter, RoleRuntime};
 use crate::roles::shelf::Shelf;
 use crate::roles::tools::{RESERVED, own_handler};
 
-const DEPS: [&str; 9] = [
-    "tool_bindings",
-    "services",
-    "approval_predicates",
-    "action_dispatcher",
-    "event_hooks",
-    "interpreter",
-    "testing",
-    "data_environment",
-    "stores",
-];
-
 fn wrong(what: &str, expected: &str, got: &Value) -> harn_vm::Error {
     thrown(format!("create_runtime: {what} must be {expected}, got {}", got.type_name()))
 }
@@ -144,18 +132,12 @@ fn handle(cx: &Cx, runtime: Rc<RoleRuntime>, closures: Value) -> Result<Value> {
     Ok(handle.into())
 }
 
-/// What is wrong with the names in the second argument of `create_runtime`.
-pub(crate) fn unknown_dep<'k>(mut names: impl Iterator<Item = &'k str>) -> Option<String> {
-    let key = names.find(|key| !DEPS.contains(key))?;
-    Some(format!("create_runtime: unknown key '{key}'; there are {}", DEPS.join(", ")))
-}
-
 fn check_deps(deps: &Value) -> Result<()> {
     if deps.is_nil() {
         return Ok(());
     }
     let dict = deps.to_dict().ok_or_else(|| wrong("deps", "a dict", deps))?;
-    if let Some(problem) = unknown_dep(dict.keys().map(|key| key.as_str())) {
+    if let Some(problem) = crate::option_check::unknown_dep(dict.keys().map(|key| key.as_str())) {
         return Err(thrown(problem));
     }
     let all_callable = |value: &Value| {

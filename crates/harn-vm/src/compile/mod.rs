@@ -305,9 +305,10 @@ impl<'a> Compiler<'a> {
         }
         let locals = self.funcs.iter().flat_map(|f| &f.scopes).flat_map(|s| s.names());
         let globals = self.vm.global_names();
-        let names = locals.map(|name| &**name).chain(self.module.names.keys().map(|name| &**name));
-        let names = names.chain(self.vm.builtin_names()).chain(globals.iter().map(String::as_str));
-        crate::suggest::hint(name, names)
+        let mut names: Vec<&str> = locals.chain(self.module.names.keys()).map(|name| &**name).collect();
+        self.vm.builtin_names().for_each(|name| names.push(name));
+        names.extend(globals.iter().map(String::as_str));
+        crate::suggest::hint(name, names.into_iter())
     }
 
     // ---- the file ----

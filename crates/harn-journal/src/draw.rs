@@ -1,0 +1,39 @@
+//! Where a run draws: the seed of its random numbers is asked for as all else is, and written down.
+
+use crate::chance::{Chance, SEED};
+use crate::entry::What;
+use crate::journal::Core;
+
+impl Core {
+    /// Fills bytes at random.
+    pub(crate) fn draw(&self, bytes: &mut [u8]) {
+        if let Some(seed) = self.seed() {
+            let is_own = self.state.borrow().live || self.is_loading();
+            *self.chance.borrow_mut() = Chance { seed: Some(seed), made: 0, is_own };
+        }
+        self.chance.borrow_mut().fill(bytes);
+    }
+
+    /// A seed, where the run comes to a new one.
+    fn seed(&self) -> Option<Vec<u8>> {
+        let note = || format!("{SEED} bytes");
+        let (has, is_own) = (self.chance.borrow().seed.is_some(), self.chance.borrow().is_own);
+        let is_draw = |what: &What| matches!(what, What::Call { name, .. } if name == "random");
+        if !self.is_loading() {
+            let state = self.state.borrow();
+            // A replay may come to the end of its journal before the program has ended, as with the clock.
+            let goes_on = if state.is_followed() { self.replay || is_own } else { !state.next_is(is_draw) };
+            if has && goes_on {
+                return None;
+            }
+        } else if has {
+            return None;
+        }
+        let seed: Vec<u8> = self.ask("random", SEED as u64, note, |system| {
+            let mut seed = vec![0; SEED];
+            system.random(&mut seed);
+            seed
+        });
+        (!seed.is_empty()).then_some(seed)
+    }
+}
