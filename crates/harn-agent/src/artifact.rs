@@ -3,7 +3,7 @@
 use harn_value::{Data as Json, data::Map, json};
 
 /// What a `context_policy` may hold.
-pub const POLICY_KEYS: [&str; 11] = [
+pub(crate) const POLICY_KEYS: [&str; 11] = [
     "max_artifacts",
     "max_tokens",
     "reserve_tokens",
@@ -18,7 +18,7 @@ pub const POLICY_KEYS: [&str; 11] = [
 ];
 
 /// The name of a kind: some have shorter ones.
-pub fn kind_named(word: &str) -> &str {
+pub(crate) fn kind_named(word: &str) -> &str {
     match word.trim() {
         "" => "artifact",
         "file" => "workspace_file",
@@ -30,7 +30,7 @@ pub fn kind_named(word: &str) -> &str {
 }
 
 /// How much a kind matters when nothing else is said.
-pub fn default_priority(kind: &str) -> i64 {
+pub(crate) fn default_priority(kind: &str) -> i64 {
     match kind {
         "verification_result" | "test_result" => 100,
         "verification_bundle" => 95,
@@ -166,7 +166,7 @@ pub fn select(list: &[Json], policy: &Json) -> Vec<Json> {
 }
 
 /// As [`select`], of artifacts that stay where they are.
-pub fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
+pub(crate) fn select_of(list: Vec<&Json>, policy: &Json) -> Vec<Json> {
     let words = |key: &str| -> Vec<&str> {
         policy[key].as_array().into_iter().flatten().filter_map(Json::as_str).collect()
     };

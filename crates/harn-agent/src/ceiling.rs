@@ -11,7 +11,7 @@ use crate::policy::{Policy, glob};
 const LEVELS: [&str; 5] = ["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The ceiling where nobody has set one: everything, and loops nested eight deep.
-pub fn default_ceiling() -> Json {
+pub(crate) fn default_ceiling() -> Json {
     json!({"side_effect_level": "network", "recursion_limit": 8})
 }
 
@@ -27,7 +27,7 @@ pub fn check_policy(place: &str, policy: &Json) -> Result<(), String> {
 ///
 /// # Errors
 /// A text that begins with `place` and names the wrong part.
-pub fn check_approval(place: &str, policy: &Json) -> Result<(), String> {
+pub(crate) fn check_approval(place: &str, policy: &Json) -> Result<(), String> {
     checked(place, "approval_policy", policy)
 }
 
@@ -75,7 +75,7 @@ pub fn intersect(request: &Json, ceiling: &Json) -> Result<Json, Vec<String>> {
 
 /// Joins two approval policies: what either denies or wants to be asked about stays so, what is approved or may be written must be in
 /// both lists, where both have one.
-pub fn join_approvals(outer: &Json, inner: &Json) -> Json {
+pub(crate) fn join_approvals(outer: &Json, inner: &Json) -> Json {
     if outer.is_null() || inner.is_null() {
         return if outer.is_null() { inner.clone() } else { outer.clone() };
     }

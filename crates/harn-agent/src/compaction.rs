@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ConfigError;
 
 /// Tokens at which compaction sets in when the options name none.
-pub const DEFAULT_THRESHOLD: i64 = 48_000;
+pub(crate) const DEFAULT_THRESHOLD: i64 = 48_000;
 
 /// Who writes the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ConfigError;
 
 /// The tool by which the model changes the ledger.
-pub const LEDGER: &str = "ledger";
+pub(crate) const LEDGER: &str = "ledger";
 
 const STATUSES: [&str; 4] = ["open", "done", "blocked", "dropped"];
 

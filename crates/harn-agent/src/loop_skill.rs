@@ -13,7 +13,7 @@ use crate::policy::glob;
 use crate::skill_file::SkillFile;
 
 /// The tool by which a model asks for the body of a skill.
-pub const LOAD_SKILL: &str = "load_skill";
+pub(crate) const LOAD_SKILL: &str = "load_skill";
 
 /// The environment variable that makes signatures necessary.
 pub const REQUIRE_SIGNED: &str = "HARN_REQUIRE_SIGNED_SKILLS";
@@ -74,7 +74,7 @@ impl LoopSkill {
     }
 
     /// Whether there is a closure to be called at this moment: `on_activate` or `on_deactivate`.
-    pub fn has_hook(&self, hook: &str) -> bool {
+    pub(crate) fn has_hook(&self, hook: &str) -> bool {
         self.entry.get(hook).is_some_and(|value| value.as_opaque().is_some())
     }
 
@@ -322,7 +322,7 @@ impl Loaded<'_> {
 }
 
 /// Whether a tool belongs to the runtime, which no skill hides.
-pub fn is_runtime_tool(name: &str) -> bool {
+pub(crate) fn is_runtime_tool(name: &str) -> bool {
     name == LOAD_SKILL || name == crate::ledger::LEDGER || glob("__harn_*", name)
 }
 

@@ -225,7 +225,7 @@ impl Annotations {
 }
 
 /// Marks the entry of a tool whose handler checks its arguments itself and is told the id of the call.
-pub const OF_RUNTIME: &str = "_runtime";
+pub(crate) const OF_RUNTIME: &str = "_runtime";
 
 impl LoopTool {
     /// Tells whether the handler checks the arguments itself and is told the id of the call.
@@ -238,7 +238,7 @@ impl LoopTool {
     ///
     /// # Errors
     /// The tool has no backend.
-    pub fn from_entry(
+    pub(crate) fn from_entry(
         entry: &Json,
         from_registry: bool,
         extra: &Map<String, Json>,

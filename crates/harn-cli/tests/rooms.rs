@@ -1,6 +1,6 @@
-//! The rooms of the house: no new circles between the files of a crate, and module maps that are true.
+//! The rooms of the house: no new circles between the files of a crate, module maps that are true, and no door that nobody uses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Circles that are there, as the names of their files. A circle that grows or is new fails the test, and so does one that is gone:
@@ -48,6 +48,20 @@ const KNOWN: &[(&str, &[&str])] = &[
             "vm",
         ],
     ),
+];
+
+/// What is `pub` although no other crate names it: crate, name and why. Whoever uses one of these takes it out here.
+const OPEN: &[(&str, &str, &str)] = &[
+    ("harn-llm", "llm_call_streaming", "a Rust program shows replies while they arrive"),
+    ("harn-llm", "parse_partial_arguments", "a Rust program shows arguments of calls while they arrive"),
+    ("harn-prompt", "audit_event", "the record of a host's reminder that no model sees"),
+    ("harn-prompt", "hook_effects", "a Rust program with hooks of its own takes reminders from them"),
+    ("harn-prompt", "host_reminder", "a Rust program takes reminders from its host"),
+    ("harn-prompt", "is_included", "the short question to what `reduce` says of a fragment"),
+    ("harn-prompt", "requiring_cap", "makes fragments, as `requiring_tool` does"),
+    ("harn-prompt", "system_prompt_record", "a Rust program that keeps transcripts records prompts"),
+    ("harn-system", "with_input", "a Rust program's tests say what standard input holds"),
+    ("harn-system", "with_readonly", "a Rust program's tests have a file that cannot be written"),
 ];
 
 /// The crates' folders.
@@ -258,4 +272,168 @@ fn module_maps_are_true() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The words of a text.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The name that a line of a source declares for all crates: a function, constant or static. Types are not asked for: functions
+/// and fields hand them out, and whoever gets one need not name it.
+fn open_item(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start().strip_prefix("pub ")?;
+    loop {
+        let (word, behind) = rest.split_once(' ')?;
+        let name = || words(behind).next().filter(|name| behind.starts_with(name) && *name != "_");
+        match word {
+            "fn" | "static" => return name(),
+            // `const fn` goes on, `const NAME` is the item.
+            "const"
+                if behind
+                    .split_once([' ', ':'])
+                    .is_some_and(|(next, _)| !["fn", "unsafe"].contains(&next)) =>
+            {
+                return name();
+            }
+            "const" | "async" | "unsafe" => rest = behind,
+            _ => return None,
+        }
+    }
+}
+
+/// What a crate's source shows to others besides its items: examples in its documentation, and bodies of macros.
+fn shown(text: &str) -> String {
+    let mut out = String::new();
+    let (mut example, mut makes) = (false, false);
+    for line in text.lines() {
+        let doc = line.trim_start();
+        match doc.strip_prefix("///").or_else(|| doc.strip_prefix("//!")) {
+            Some(doc) if doc.trim_start().starts_with("```") => {
+                let kind = doc.trim_start().trim_start_matches('`');
+                example = !example && !["text", "harn", "toml", "json"].contains(&kind);
+            }
+            Some(doc) if example => out.extend([doc, "\n"]),
+            Some(_) => {}
+            None => {
+                example = false;
+                makes |= line.starts_with("macro_rules!");
+                if makes {
+                    out.extend([line, "\n"]);
+                    makes = line != "}";
+                }
+            }
+        }
+    }
+    out
+}
+
+/// What the library crates below a folder declare for other crates, and no other crate, test, bench, example, macro or README names.
+fn unused_doors(root: &Path) -> BTreeSet<(String, String)> {
+    let mut folders: Vec<PathBuf> =
+        ["crates", "python", "benches", "editors", "fuzz"].iter().map(|name| root.join(name)).collect();
+    let mut items = BTreeSet::new();
+    // Who names what: the library whose own source a text is, if it is one, and the text.
+    let mut texts: Vec<(Option<String>, String)> = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !["target", "node_modules", "corpus"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            if !(name == "README.md" || name.ends_with(".rs") && name != "rooms.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let inside = path.strip_prefix(root.join("crates")).unwrap_or(Path::new(""));
+            let parts: Vec<_> = inside.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+            let library = parts.get(1).is_some_and(|part| part == "src")
+                && root.join("crates").join(&*parts[0]).join("src/lib.rs").exists();
+            if library {
+                let owner = parts[0].clone().into_owned();
+                let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+                items.extend(
+                    text[..end].lines().filter_map(open_item).map(|item| (owner.clone(), item.to_owned())),
+                );
+                texts.push((None, shown(&text)));
+                texts.push((Some(owner), text));
+            } else {
+                texts.push((None, text));
+            }
+        }
+    }
+    let mut left: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (owner, item) in &items {
+        left.entry(item).or_default().push(owner);
+    }
+    for (owner, text) in &texts {
+        for word in words(text) {
+            if let Some(owners) = left.get_mut(word) {
+                owners.retain(|name| owner.as_deref() == Some(*name));
+                if owners.is_empty() {
+                    left.remove(word);
+                }
+            }
+        }
+    }
+    left.iter()
+        .flat_map(|(item, owners)| owners.iter().map(|owner| ((*owner).to_owned(), (*item).to_owned())))
+        .collect()
+}
+
+#[test]
+fn what_is_open_to_other_crates_is_used_by_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap();
+    let found = unused_doors(root);
+    let known: BTreeSet<(String, String)> =
+        OPEN.iter().map(|(owner, item, _)| ((*owner).to_owned(), (*item).to_owned())).collect();
+    let new: Vec<_> = found.difference(&known).collect();
+    assert!(
+        new.is_empty(),
+        "no other crate names these; `pub(crate)`, or a line in OPEN with a reason: {new:#?}"
+    );
+    let gone: Vec<_> = known.difference(&found).collect();
+    assert!(gone.is_empty(), "used or gone, to be taken out of OPEN: {gone:#?}");
+}
+
+#[test]
+fn an_unused_door_is_found() {
+    let lib = [
+        "/// ```",
+        "/// a::in_example();",
+        "/// ```",
+        "pub fn in_example() {}",
+        "pub const fn alone() {}",
+        "pub const ALONE_TOO: u8 = 1;",
+        "pub static ALONE_AS_WELL: u8 = 1;",
+        "pub fn used() {}",
+        "pub fn in_macro() {}",
+        "pub fn in_readme() {}",
+        "pub fn in_own_test() {}",
+        "pub(crate) fn inside() {}",
+        "pub struct Type;",
+        "impl Type {",
+        "    pub async fn alone_in_type(&self) {}",
+        "}",
+        "macro_rules! call {",
+        "    () => { $crate::in_macro() };",
+        "}",
+        "#[cfg(test)]",
+        "mod tests {",
+        "    pub fn helper() {}",
+        "}",
+    ];
+    let folder = crate::common::folder(&[
+        ("crates/a/src/lib.rs", &lib.join("\n")),
+        ("crates/a/README.md", "Call `in_readme`."),
+        ("crates/a/tests/it.rs", "fn f() { a::in_own_test() }"),
+        ("crates/b/src/main.rs", "pub fn alone_in_program() { a::used() }"),
+    ]);
+    let expected = ["ALONE_AS_WELL", "ALONE_TOO", "alone", "alone_in_type"];
+    let expected = expected.map(|name| ("a".to_owned(), name.to_owned()));
+    assert_eq!(unused_doors(folder.path()), BTreeSet::from(expected));
 }

@@ -187,11 +187,6 @@ impl Names {
         self.uses.iter().filter(move |used| used.symbol == Some(symbol))
     }
 
-    /// The members of a struct, enum or interface of the file.
-    pub fn members_of(&self, owner: SymbolId) -> impl Iterator<Item = &Symbol> {
-        self.symbols.iter().filter(move |symbol| symbol.owner == Some(owner))
-    }
-
     /// The declaration of this name at the level of the file.
     #[must_use]
     pub fn top(&self, name: &str) -> Option<SymbolId> {

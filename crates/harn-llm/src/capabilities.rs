@@ -213,7 +213,7 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// Reads the version out of a model id, in Anthropic's or OpenAI's way of naming.
-pub fn model_version(id: &str) -> Option<(u32, u32)> {
+pub(crate) fn model_version(id: &str) -> Option<(u32, u32)> {
     let id = id.to_lowercase();
     if id.starts_with("claude-") || id.contains("/claude-") {
         let after = ["opus-", "sonnet-", "haiku-"]
@@ -306,7 +306,7 @@ impl CapabilityMatrix {
     /// Adds rules from manifests, the project's first, then those of packages, each with the name of its file. Each text holds
     /// the tables `capabilities.provider.<name>`, `capabilities.provider_family`, `provider_family`. Returns what is wrong, with
     /// file and line; all other rules are in force.
-    pub fn add_manifests(&mut self, manifests: &[(&str, &str)]) -> Vec<String> {
+    pub(crate) fn add_manifests(&mut self, manifests: &[(&str, &str)]) -> Vec<String> {
         let mut problems = Vec::new();
         for (file, text) in manifests {
             let table = match text.parse::<toml::Table>() {

@@ -198,7 +198,7 @@ impl Conversation {
     }
 
     /// Returns whether a message holds a picture.
-    pub fn has_image(&self) -> bool {
+    pub(crate) fn has_image(&self) -> bool {
         self.sums.images
     }
 

@@ -31,7 +31,7 @@ static PRICES: LazyLock<Vec<PriceRow>> = LazyLock::new(|| {
 });
 
 /// Finds the prices of a model: the catalogue's, else those of the table of name parts.
-pub fn model_pricing(config: &Config, model: &str) -> Option<Pricing> {
+pub(crate) fn model_pricing(config: &Config, model: &str) -> Option<Pricing> {
     if let Some(pricing) = config.model(model).and_then(|m| m.pricing) {
         return Some(pricing);
     }
@@ -46,7 +46,7 @@ pub fn model_pricing(config: &Config, model: &str) -> Option<Pricing> {
 }
 
 /// Finds the prices of a call: the model's, else the provider's.
-pub fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pricing> {
+pub(crate) fn call_pricing(config: &Config, provider: &str, model: &str) -> Option<Pricing> {
     model_pricing(config, model).or_else(|| {
         let table = config.provider(provider)?;
         Some(Pricing {
@@ -65,7 +65,7 @@ pub fn cost(pricing: Option<Pricing>, input: i64, output: i64) -> f64 {
 }
 
 /// Returns (`cache_hit_ratio`, `cache_savings_usd`) of a call.
-pub fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64) {
+pub(crate) fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64) {
     let (input, read, write) =
         (usage.input.unwrap_or(0), usage.cache_read.unwrap_or(0), usage.cache_write.unwrap_or(0));
     let total = if read + write <= input { input } else { input + read + write };
@@ -81,7 +81,7 @@ pub fn cache_figures(usage: Usage, pricing: Option<Pricing>) -> (f64, f64) {
 }
 
 /// Estimates the prompt tokens of a call.
-pub fn estimate_call(system: Option<&str>, messages: &Conversation, tools: &NativeTools) -> i64 {
+pub(crate) fn estimate_call(system: Option<&str>, messages: &Conversation, tools: &NativeTools) -> i64 {
     system.map_or(0, estimate_tokens) + messages.tokens_from(0) + tools.tokens()
 }
 
@@ -268,7 +268,7 @@ impl Meter {
     }
 
     /// Returns whether a limit was passed.
-    pub fn has_stopped(&self) -> bool {
+    pub(crate) fn has_stopped(&self) -> bool {
         self.stopped
     }
 

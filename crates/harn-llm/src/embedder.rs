@@ -122,7 +122,7 @@ pub trait Embedder {
 }
 
 /// Joins fragments in reduction order: those in front, then those behind, blank ones left out.
-pub fn join_fragments(fragments: &[Fragment]) -> Option<String> {
+pub(crate) fn join_fragments(fragments: &[Fragment]) -> Option<String> {
     let (before, after): (Vec<_>, Vec<_>) = fragments.iter().partition(|f| !f.after);
     let bodies: Vec<&str> =
         before.into_iter().chain(after).map(|f| f.body.trim()).filter(|body| !body.is_empty()).collect();

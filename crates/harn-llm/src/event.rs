@@ -71,7 +71,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// Maps a provider's word to the common vocabulary.
-    pub fn from_provider(word: &str) -> Self {
+    pub(crate) fn from_provider(word: &str) -> Self {
         match word {
             "end_turn" | "stop" | "STOP" | "completed" => StopReason::EndTurn,
             "max_tokens" | "length" | "MAX_TOKENS" | "max_output_tokens" => StopReason::MaxTokens,

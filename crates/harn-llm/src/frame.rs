@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 /// Names of the tags by which runtime and model talk to each other.
-pub const TAGS: [&str; 8] = [
+pub(crate) const TAGS: [&str; 8] = [
     "runtime_feedback",
     "runtime_injection",
     "system-reminder",

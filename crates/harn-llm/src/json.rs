@@ -11,7 +11,7 @@ pub fn str_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// Returns the integer at `key`, if it is one.
-pub fn int_at(value: &Value, key: &str) -> Option<i64> {
+pub(crate) fn int_at(value: &Value, key: &str) -> Option<i64> {
     value.get(key).and_then(Value::as_i64)
 }
 

@@ -111,7 +111,7 @@ impl ToolCall {
     }
 
     /// Returns the dict of Chat Completions, with the arguments as text.
-    pub fn to_openai(&self) -> Value {
+    pub(crate) fn to_openai(&self) -> Value {
         json!({"id": self.id, "type": "function",
                "function": {"name": self.name, "arguments": self.arguments.to_string()}})
     }
@@ -161,7 +161,7 @@ impl Image {
     }
 
     /// Returns the address, or the content as a `data:` address.
-    pub fn to_url(&self) -> String {
+    pub(crate) fn to_url(&self) -> String {
         match &self.source {
             ImageSource::Url(url) => url.clone(),
             ImageSource::Base64(data) => format!("data:{};base64,{data}", self.media_type),
@@ -262,7 +262,7 @@ impl Message {
     }
 
     /// Whether a part of the message is a picture.
-    pub fn has_image(&self) -> bool {
+    pub(crate) fn has_image(&self) -> bool {
         self.content.iter().any(|block| matches!(block, ContentBlock::Image(_)))
     }
 
@@ -507,7 +507,7 @@ fn called_name(earlier: &[Rc<Message>], id: &str) -> Option<String> {
 
 /// Parses the JSON text of a call's arguments; text that is no JSON becomes a `__parse_error` object
 /// that tool dispatchers turn into an error result.
-pub fn parse_arguments(text: &str) -> Value {
+pub(crate) fn parse_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return json!({});
     }

@@ -30,7 +30,7 @@ impl RateLimits {
     }
 
     /// Takes a permit now, or returns how long to wait before asking again.
-    pub fn try_acquire(&self, provider: &str, rpm: i64, now_ms: i64) -> Result<(), Duration> {
+    pub(crate) fn try_acquire(&self, provider: &str, rpm: i64, now_ms: i64) -> Result<(), Duration> {
         let mut windows = self.windows.borrow_mut();
         let window = windows.entry(provider.to_string()).or_default();
         while window.front().is_some_and(|at| now_ms - at >= WINDOW_MS) {

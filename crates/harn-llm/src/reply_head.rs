@@ -15,7 +15,7 @@ pub struct ReplyHead {
 
 impl ReplyHead {
     /// Returns whether the status is a success.
-    pub fn is_success(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }

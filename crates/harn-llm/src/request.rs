@@ -198,7 +198,7 @@ pub struct OllamaSettings {
 }
 
 /// Default of [`Request::max_response_bytes`].
-pub const MAX_RESPONSE_BYTES: usize = 64 << 20;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {

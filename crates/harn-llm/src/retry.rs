@@ -11,12 +11,12 @@ pub fn delay(error: &LlmError, n: u32, backoff_ms: u64) -> Duration {
 }
 
 /// Returns whether the failure may pass when the call is tried again.
-pub fn is_transient(error: &LlmError) -> bool {
+pub(crate) fn is_transient(error: &LlmError) -> bool {
     error.kind == Kind::Transient
 }
 
 /// Returns whether the failure is a reply that counted tokens but held nothing.
-pub fn is_empty_completion(error: &LlmError) -> bool {
+pub(crate) fn is_empty_completion(error: &LlmError) -> bool {
     let m = &error.message;
     m.contains("delivered no content") && (m.contains("completion_tokens=") || m.contains("eval_count="))
 }

@@ -50,7 +50,7 @@ impl Secret {
     }
 
     /// Hides the secret in every text of a value.
-    pub fn redact_value(&self, value: &mut harn_value::Data) {
+    pub(crate) fn redact_value(&self, value: &mut harn_value::Data) {
         match value {
             harn_value::Data::String(text) => *text = self.redact(text),
             harn_value::Data::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),

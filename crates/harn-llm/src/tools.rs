@@ -274,7 +274,7 @@ impl ToolDef {
 }
 
 /// Removes the keys of a recorded native tool that the provider would refuse.
-pub fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
+pub(crate) fn strip_for_wire(tool: &Value, shape: ToolShape) -> Value {
     let mut out = tool.clone();
     if let Some(map) = out.as_object_mut() {
         map.shift_remove("x-harn-output-schema");
@@ -341,7 +341,7 @@ impl ToolChoice {
     }
 
     /// Returns the form of the Anthropic Messages API.
-    pub fn to_anthropic(&self) -> Value {
+    pub(crate) fn to_anthropic(&self) -> Value {
         match self {
             ToolChoice::Auto => json!({"type": "auto"}),
             ToolChoice::None => json!({"type": "none"}),
@@ -352,7 +352,7 @@ impl ToolChoice {
     }
 
     /// Returns the form of OpenAI Chat Completions and Ollama.
-    pub fn to_openai(&self) -> Value {
+    pub(crate) fn to_openai(&self) -> Value {
         match self {
             ToolChoice::Auto => "auto".into(),
             ToolChoice::None => "none".into(),
@@ -363,7 +363,7 @@ impl ToolChoice {
     }
 
     /// Returns the form of OpenAI Responses.
-    pub fn to_responses(&self) -> Value {
+    pub(crate) fn to_responses(&self) -> Value {
         match self {
             ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
             other => other.to_openai(),

@@ -384,7 +384,7 @@ fn skill_catalog(
 }
 
 /// Characters that a skill catalog may have when nobody says otherwise.
-pub const CATALOG_BUDGET: usize = 2000;
+pub(crate) const CATALOG_BUDGET: usize = 2000;
 
 /// One line of the catalog of loadable skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -37,5 +37,5 @@ pub use command_guard::{CommandGuard, Later, Runner, attach_command_guard};
 pub use failures::with_file_facts;
 pub use http::Doubts;
 pub use methods::methods;
-pub use modules::{module, module_names};
+pub use modules::module;
 pub use yaml::parse as parse_yaml;

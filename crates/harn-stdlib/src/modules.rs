@@ -5,11 +5,6 @@ pub fn module(name: &str) -> Option<&'static str> {
     MODULES.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
 }
 
-/// Names of the library modules.
-pub fn module_names() -> impl Iterator<Item = &'static str> {
-    MODULES.iter().map(|(name, _)| *name)
-}
-
 macro_rules! modules {
     ($($name:literal),* $(,)?) => {
         const MODULES: &[(&str, &str)] =

@@ -51,4 +51,4 @@ pub use run::{
 };
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};
 pub use store::{Reply, Store, StoreExt, wait};
-pub use write::{MAX_JOURNAL, MAX_NAME, MAX_VALUE, Write, Written};
+pub use write::{MAX_NAME, Write, Written};

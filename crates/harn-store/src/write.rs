@@ -8,10 +8,10 @@ use crate::run::{Answer, JournalEntry, NewRun, NewStatus, NewWaitpoint, Run, Run
 pub const MAX_NAME: usize = 512;
 
 /// The largest value, payload, message, entry or blob, in bytes.
-pub const MAX_VALUE: usize = 256 << 20;
+pub(crate) const MAX_VALUE: usize = 256 << 20;
 
 /// The largest number of entries in a journal.
-pub const MAX_JOURNAL: u64 = 1 << 32;
+pub(crate) const MAX_JOURNAL: u64 = 1 << 32;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub const MAX_NESTING: usize = 256;
 
 /// How many operators one statement may chain, counting along the deepest path through its brackets. It bounds the
 /// depth of the tree, so that recursive walks over it fit on an ordinary stack.
-pub const MAX_CHAIN: usize = 1000;
+pub(crate) const MAX_CHAIN: usize = 1000;
 
 /// How many errors are reported for one text.
 pub const MAX_ERRORS: usize = 1000;

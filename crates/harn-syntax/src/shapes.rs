@@ -123,7 +123,7 @@ pub const SHAPES: &[(&str, &str)] = &[
 ];
 
 /// What the operations of `host_call` that are built in take.
-pub const HOST_OPERATIONS: &[(&str, &str)] = &[
+pub(crate) const HOST_OPERATIONS: &[(&str, &str)] = &[
     (
         "process.exec",
         "{mode?: any, argv?: any, command?: any, shell_id?: any, shell?: any, cwd?: string, timeout?: int | duration, \

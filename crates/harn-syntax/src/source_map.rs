@@ -127,7 +127,7 @@ impl SourceFile {
     }
 
     /// Returns where a line (from 1) stands, without its line end.
-    pub fn line_span(&self, line: usize) -> Option<Span> {
+    pub(crate) fn line_span(&self, line: usize) -> Option<Span> {
         let start = *self.lines.get(line.checked_sub(1)?)?;
         let end = self.lines.get(line).map_or(self.text.len() as u32, |next| next - 1);
         let cut = self.text.as_bytes()[start as usize..end as usize].ends_with(b"\r");

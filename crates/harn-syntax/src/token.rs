@@ -292,7 +292,7 @@ impl TokenKind {
     }
 
     /// Tells whether a text is one of the reserved words.
-    pub fn is_keyword_text(text: &str) -> bool {
+    pub(crate) fn is_keyword_text(text: &str) -> bool {
         let mut tokens = <Self as logos::Logos>::lexer(text);
         matches!(tokens.next(), Some(Ok(kind)) if kind.is_keyword()) && tokens.span().end == text.len()
     }

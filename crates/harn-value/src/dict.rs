@@ -349,7 +349,7 @@ impl Dict {
     }
 
     /// All values, in no particular order.
-    pub fn values_in_any_order(&self) -> impl Iterator<Item = &Value> {
+    pub(crate) fn values_in_any_order(&self) -> impl Iterator<Item = &Value> {
         self.entries.iter().map(|e| &e.value)
     }
 

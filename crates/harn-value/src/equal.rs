@@ -168,7 +168,7 @@ fn identical_leaf(a: &Value, b: &Value) -> Option<bool> {
 }
 
 /// Feeds a hash that agrees with [`identical`].
-pub fn hash_structure(value: &Value, state: &mut impl Hasher) {
+pub(crate) fn hash_structure(value: &Value, state: &mut impl Hasher) {
     if !hash_leaf(value, state) {
         state.write_u64(Hashes::default().of(value));
     }

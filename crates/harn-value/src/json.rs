@@ -7,8 +7,9 @@
 use std::fmt;
 
 use crate::equal::with_stack;
+use crate::print::print_float;
 use crate::print::print_number;
-use crate::{Data, Dict, Str, Value, View, memory, print_float, print_int, steps};
+use crate::{Data, Dict, Str, Value, View, memory, print_int, steps};
 
 /// Nesting that [`parse`] accepts; deeper text is refused with an error.
 pub const MAX_DEPTH: usize = 10_000;
@@ -577,7 +578,7 @@ pub fn to_data(value: &Value) -> Result<Data, Unfit> {
 }
 
 /// Nesting that [`to_data`] accepts: data is freed and written by recursion.
-pub const MAX_TREE_DEPTH: usize = 512;
+pub(crate) const MAX_TREE_DEPTH: usize = 512;
 
 /// Why a value cannot become data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,13 +46,13 @@ mod value;
 pub use compound::{EnumType, EnumValue, Pair, Range, StructType, StructValue, Structural};
 pub use data::Data;
 pub use dict::Dict;
-pub use equal::{Unordered, compare, equal, hash_structure, identical, order, with_stack};
+pub use equal::{Unordered, compare, equal, identical, order, with_stack};
 pub use foreign::Foreign;
 pub use list::List;
 pub use object::Ref;
-pub use print::{print, print_duration, print_float, print_int, short};
+pub use print::{print, print_int, short};
 pub use set::Set;
-pub use text::{Str, hash_text};
+pub use text::Str;
 pub use value::{NativeHeader, Tag, Value, View};
 
 const _: () = assert!(size_of::<Value>() == 16);

@@ -20,7 +20,7 @@ pub fn print_int(i: i64, out: &mut String) {
 
 /// Appends the printed form of a float: shortest digits that read back, never an exponent, at least
 /// one decimal below 1e15.
-pub fn print_float(f: f64, out: &mut String) {
+pub(crate) fn print_float(f: f64, out: &mut String) {
     if f.is_nan() {
         out.push_str("NaN");
     } else if f.is_infinite() {
@@ -51,7 +51,7 @@ pub(crate) fn print_number(number: &serde_json::Number, out: &mut String) {
 }
 
 /// Appends the printed form of a duration: the largest of `h m s ms` that divides it.
-pub fn print_duration(ms: i64, out: &mut String) {
+pub(crate) fn print_duration(ms: i64, out: &mut String) {
     let (unit, name) = match ms {
         0 => (1, "ms"),
         _ if ms % 3_600_000 == 0 => (3_600_000, "h"),

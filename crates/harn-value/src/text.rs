@@ -331,7 +331,7 @@ impl Str {
 }
 
 /// The hash that [`Str::hash_code`] caches, for looking up text that is not a `Str`.
-pub fn hash_text(text: &str) -> u32 {
+pub(crate) fn hash_text(text: &str) -> u32 {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(text.as_bytes());
     let hash = hasher.finish();

@@ -26,7 +26,6 @@ macro_rules! ops {
         pub enum Op { $($(#[doc = $doc])* $name,)* }
 
         const NAMES: &[&str] = &[$(stringify!($name),)*];
-        const ALL: &[Op] = &[$(Op::$name,)*];
     };
 }
 
@@ -325,10 +324,10 @@ pub enum FailKind {
 pub struct Ins(pub u64);
 
 /// Set in `c` of `SetIndex`, `SetField` and `SetPath` when the value register may be emptied.
-pub const TAKE: u32 = 1 << 23;
+pub(crate) const TAKE: u32 = 1 << 23;
 
 /// Largest `c`.
-pub const MAX_C: u32 = (1 << 24) - 1;
+pub(crate) const MAX_C: u32 = (1 << 24) - 1;
 
 impl Ins {
     /// Packs an instruction. `c` is cut to 24 bits.
@@ -357,7 +356,7 @@ impl Ins {
 
     /// Operand `b` as a signed number.
     #[inline(always)]
-    pub fn sb(self) -> i64 {
+    pub(crate) fn sb(self) -> i64 {
         i64::from((self.0 >> 24) as i16)
     }
 
@@ -369,7 +368,7 @@ impl Ins {
 
     /// Operand `c` as a signed number.
     #[inline(always)]
-    pub fn sc(self) -> isize {
+    pub(crate) fn sc(self) -> isize {
         ((self.0 as i64) >> 40) as isize
     }
 }
@@ -604,9 +603,4 @@ impl Proto {
         }
         out
     }
-}
-
-/// The operation with this number.
-pub fn op_from(number: u8) -> Option<Op> {
-    ALL.get(number as usize).copied()
 }

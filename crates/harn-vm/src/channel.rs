@@ -145,7 +145,7 @@ impl Channel {
     }
 
     /// Takes a value without waiting.
-    pub fn try_receive(&self) -> Received {
+    pub(crate) fn try_receive(&self) -> Received {
         let item = self.0.queue.borrow_mut().pop_front();
         match item {
             Some(value) => {
@@ -183,7 +183,7 @@ impl Channel {
     }
 
     /// The first of `channels` that has a value, with its position; `None` when all are closed and drained.
-    pub async fn receive_any(channels: &[Channel]) -> Option<(usize, Value)> {
+    pub(crate) async fn receive_any(channels: &[Channel]) -> Option<(usize, Value)> {
         poll_fn(|context| match Channel::try_any(channels) {
             Some(found) => Poll::Ready(found),
             None => {
@@ -197,7 +197,7 @@ impl Channel {
     /// As [`Channel::receive_any`] without waiting: `None` when nothing is ready now, `Some(None)` when
     /// all are closed and drained.
     #[allow(clippy::option_option, reason = "not ready and ended are different answers")]
-    pub fn try_any(channels: &[Channel]) -> Option<Option<(usize, Value)>> {
+    pub(crate) fn try_any(channels: &[Channel]) -> Option<Option<(usize, Value)>> {
         let mut open = false;
         for (i, channel) in channels.iter().enumerate() {
             match channel.try_receive() {

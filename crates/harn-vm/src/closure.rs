@@ -152,7 +152,7 @@ impl Variable {
     }
 
     /// The same for a variable of a module, which lives as long as the module: collections of cycles leave it alone.
-    pub fn of_module(value: Value) -> Value {
+    pub(crate) fn of_module(value: Value) -> Value {
         Value::tagged(Tag::Cell, Variable { content: UnsafeCell::new(value), link: Link::new() })
     }
 

@@ -170,7 +170,7 @@ impl Cx {
     }
 
     /// An error as `parallel settle` gives it: what was thrown as it is, unless that is a text.
-    pub fn settled_value(&self, error: &Error) -> Value {
+    pub(crate) fn settled_value(&self, error: &Error) -> Value {
         match error.kind() {
             ErrorKind::Thrown(value) if value.as_str().is_none() => value.clone(),
             _ => Value::from(self.settled_text(error)),
@@ -178,7 +178,7 @@ impl Cx {
     }
 
     /// The text of an error as `parallel settle` gives it.
-    pub fn settled_text(&self, error: &Error) -> String {
+    pub(crate) fn settled_text(&self, error: &Error) -> String {
         error.settled_text(self.line_of(error))
     }
 }
@@ -406,7 +406,7 @@ impl crate::iter::Source for TaskResults {
 
 builtins! {
     /// Tasks, channels and locks.
-    pub static CONCURRENCY: "concurrency";
+    pub(crate) static CONCURRENCY: "concurrency";
 
     /// Starts a task; `spawn { }` in the language.
     State fn spawn_task = "__spawn"(cx, body: Callable) -> "task_handle" {

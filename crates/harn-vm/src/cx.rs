@@ -95,7 +95,7 @@ impl Cx {
     }
 
     /// File and line of the call being executed; nothing before the first one.
-    pub fn call_place(&self) -> Option<(Rc<str>, usize)> {
+    pub(crate) fn call_place(&self) -> Option<(Rc<str>, usize)> {
         // SAFETY: as in `caller_file`; the call lies in the code of its function.
         let (proto, at) = unsafe {
             let proto = self.0.caller.get().as_ref()?;

@@ -169,7 +169,7 @@ impl Error {
     }
 
     /// Adds a place further out.
-    pub fn push_trace(&mut self, entry: TraceEntry) {
+    pub(crate) fn push_trace(&mut self, entry: TraceEntry) {
         self.0.trace.push(entry);
     }
 
@@ -221,7 +221,7 @@ impl Error {
 
     /// The error as text for `parallel settle` and the like: `Thrown: boom`, or with ` (line N)` when
     /// `line` is known.
-    pub fn settled_text(&self, line: Option<usize>) -> String {
+    pub(crate) fn settled_text(&self, line: Option<usize>) -> String {
         match (self.shows_line(), line) {
             (true, Some(line)) => format!("{} (line {line})", self.uncaught_text()),
             _ => self.uncaught_text(),

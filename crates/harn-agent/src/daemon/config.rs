@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ConfigError;
 
 /// How long an idle daemon waits between two looks, when it has no timer: the last one stays.
-pub const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
+pub(crate) const IDLE_WAITS_MS: [u64; 4] = [100, 500, 1000, 2000];
 
 /// The options that only a daemon has.
 const OPTIONS: [&str; 6] = [
@@ -77,7 +77,7 @@ impl DaemonConfig {
     }
 
     /// Whether something inside of the loop can wake it.
-    pub fn wakes_itself(&self) -> bool {
+    pub(crate) fn wakes_itself(&self) -> bool {
         self.wake_interval_ms.is_some() || !self.watch_paths.is_empty()
     }
 }

@@ -11,5 +11,6 @@ mod config;
 pub mod history;
 mod queue;
 
-pub use config::{DaemonConfig, IDLE_WAITS_MS};
+pub use config::DaemonConfig;
+pub(crate) use config::IDLE_WAITS_MS;
 pub use queue::{Delivery, Queue};

@@ -63,7 +63,7 @@ impl Role {
 
     /// Returns the tools that every agent of this role has.
     #[must_use]
-    pub fn default_tools(self) -> &'static [&'static str] {
+    pub(crate) fn default_tools(self) -> &'static [&'static str] {
         match self {
             Self::Coordinator => &["call_agent"],
             Self::Planner => &["storePlan", "getPlan"],
@@ -263,7 +263,7 @@ impl AgentSpec {
 
     /// Returns the wire form: what the runtime needs, in camelCase; `maxTurns` only when set.
     #[must_use]
-    pub fn to_wire(&self) -> Value {
+    pub(crate) fn to_wire(&self) -> Value {
         let mut wire = object([
             ("name", self.name.clone().into()),
             ("role", self.role.as_str().into()),

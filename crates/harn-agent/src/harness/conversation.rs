@@ -93,12 +93,6 @@ pub fn chat_program(conversation: Conversation, model: impl Into<String>, tenant
 }
 
 impl ChatProgram {
-    /// Returns a copy with another system prompt.
-    #[must_use]
-    pub fn with_system(&self, text: impl Into<String>) -> Self {
-        Self { system_prompt: text.into(), ..self.clone() }
-    }
-
     /// Returns the fields of the struct `ChatProgram`.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -155,7 +149,6 @@ mod tests {
         );
         let program = chat_program(conversation, "m", tenant.clone());
         assert_eq!(program.system_prompt, "S");
-        assert_eq!(program.with_system("other").system_prompt, "other");
         assert_eq!(program.to_json()["tenant"], json!({"resource_id": "acme", "version": "v1"}));
         let bare = chat_program(parse(json!([{"role": "user", "content": "a"}])), "m", tenant);
         assert_eq!(bare.system_prompt, "");

@@ -8,7 +8,7 @@ use super::schema::lower_schema;
 use harn_prompt::value::{object, present};
 
 /// The states a plan can be shown in.
-pub const PLAN_STATUSES: [&str; 5] = ["draft", "approved", "executing", "executed", "failed"];
+pub(crate) const PLAN_STATUSES: [&str; 5] = ["draft", "approved", "executing", "executed", "failed"];
 
 /// A kind of plan: the schema of its body and the words under which its states are shown.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl PlanSpec {
 
     /// Returns the wire form.
     #[must_use]
-    pub fn to_wire(&self) -> Value {
+    pub(crate) fn to_wire(&self) -> Value {
         self.fields("displayAliases")
     }
 
@@ -118,7 +118,7 @@ impl ReferenceSpec {
 
     /// Returns the wire form.
     #[must_use]
-    pub fn to_wire(&self) -> Value {
+    pub(crate) fn to_wire(&self) -> Value {
         self.fields("ttlMs")
     }
 

@@ -76,23 +76,13 @@ impl ToolSpec {
     /// Returns the fields of the struct `ToolSpec`.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        self.fields(["name", "description", "input_schema", "approval", "output_schema", "binding_id"])
-    }
-
-    /// Returns the wire form, with camelCase keys.
-    #[must_use]
-    pub fn to_wire(&self) -> Value {
-        self.fields(["name", "description", "inputSchema", "approval", "outputSchema", "bindingId"])
-    }
-
-    fn fields(&self, keys: [&str; 6]) -> Value {
         object([
-            (keys[0], self.name.clone().into()),
-            (keys[1], self.description.clone().into()),
-            (keys[2], self.input_schema.clone()),
-            (keys[3], self.approval.to_json()),
-            (keys[4], self.output_schema.clone().unwrap_or_default()),
-            (keys[5], self.binding_id.clone().into()),
+            ("name", self.name.clone().into()),
+            ("description", self.description.clone().into()),
+            ("input_schema", self.input_schema.clone()),
+            ("approval", self.approval.to_json()),
+            ("output_schema", self.output_schema.clone().unwrap_or_default()),
+            ("binding_id", self.binding_id.clone().into()),
         ])
     }
 }
@@ -118,8 +108,6 @@ mod tests {
                 "properties": {"query": {"type": "string"}}, "required": ["query"]},
                 "approval": {"kind": "never"}, "output_schema": null, "binding_id": null})
         );
-        let keys: Vec<_> = tool.to_wire().as_object().unwrap().keys().cloned().collect();
-        assert_eq!(keys, ["name", "description", "inputSchema", "approval", "outputSchema", "bindingId"]);
     }
 
     #[test]

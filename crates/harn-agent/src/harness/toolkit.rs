@@ -55,7 +55,7 @@ pub fn built_in_tools(id: &str, role: Role) -> Option<Vec<&'static str>> {
 
 /// Returns the name of the asset with the description of a built-in tool.
 #[must_use]
-pub fn description_asset(tool: &str) -> String {
+pub(crate) fn description_asset(tool: &str) -> String {
     format!("std/harness/tools/{tool}.harn.prompt")
 }
 

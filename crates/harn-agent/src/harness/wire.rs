@@ -20,7 +20,7 @@ pub fn runtime_spec_json(spec: &RuntimeSpec) -> String {
 
 /// Returns the wire form as a value.
 #[must_use]
-pub fn runtime_spec_wire(spec: &RuntimeSpec) -> Value {
+pub(crate) fn runtime_spec_wire(spec: &RuntimeSpec) -> Value {
     let tenant = object([
         ("resourceId", spec.tenant.resource_id.clone().into()),
         ("version", spec.tenant.version.clone().into()),

@@ -333,7 +333,7 @@ pub(super) fn path_glob(pattern: &str, path: &str) -> bool {
 
 impl Annotations {
     /// Whether calls of the tool only look: they may run at the same time.
-    pub fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.kind.as_str(), "read" | "search" | "think" | "fetch")
     }
 }

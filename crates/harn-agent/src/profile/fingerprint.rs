@@ -108,7 +108,7 @@ impl Scan {
 
     /// The test runners of all languages, in fixed order.
     #[must_use]
-    pub fn test_runners(&self) -> Vec<String> {
+    pub(crate) fn test_runners(&self) -> Vec<String> {
         in_order(&RUNNERS, &self.found.runners).into_iter().map(str::to_owned).collect()
     }
 

@@ -27,7 +27,7 @@ use table::{PRESET_CREDENTIALS, PROFILES, Profile};
 
 /// Returns the name of the asset with the body of a profile.
 #[must_use]
-pub fn profile_asset(id: &str) -> String {
+pub(crate) fn profile_asset(id: &str) -> String {
     format!("std/project/prompts/profile_{id}.harn.prompt")
 }
 

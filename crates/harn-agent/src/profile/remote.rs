@@ -130,7 +130,7 @@ fn slug(path: &str) -> Option<String> {
 
 /// Finds the remote of the repository that holds `directory`: `origin`, else the first one.
 #[must_use]
-pub fn find_remote(directory: &Path, reader: &dyn FolderReader) -> Option<Remote> {
+pub(crate) fn find_remote(directory: &Path, reader: &dyn FolderReader) -> Option<Remote> {
     let config = git_config(directory, reader)?;
     let remotes = parse_remotes(&config);
     let chosen = remotes.iter().find(|(name, _)| name == "origin").or(remotes.first())?;

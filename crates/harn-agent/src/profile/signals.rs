@@ -8,7 +8,8 @@ use super::remote::Remote;
 use harn_prompt::value::{flag, object, present};
 
 /// Variables that hold a GitHub credential; only that they are set counts.
-pub const CREDENTIAL_VARIABLES: [&str; 3] = ["GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"];
+pub(crate) const CREDENTIAL_VARIABLES: [&str; 3] =
+    ["GITHUB_PERSONAL_ACCESS_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"];
 
 /// What is known of a project. Values of credentials never enter.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,7 +92,7 @@ fn credential_aliases(value: &Value) -> BTreeSet<String> {
 
 /// Returns the alias under which a credential is known: whatever names GitHub is `github`.
 #[must_use]
-pub fn credential_alias(name: &str) -> String {
+pub(crate) fn credential_alias(name: &str) -> String {
     let lower = name.trim().to_lowercase();
     let alias: String = lower.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
     if alias.contains("github") || alias == "gh_token" { "github".to_owned() } else { alias }
@@ -113,13 +114,13 @@ impl Signals {
 
     /// Tells whether the project is written, in part, in `name`.
     #[must_use]
-    pub fn has_language(&self, name: &str) -> bool {
+    pub(crate) fn has_language(&self, name: &str) -> bool {
         self.list("languages").contains(&name) || self.text("primary_language") == Some(name)
     }
 
     /// Tells whether the project uses the package manager `name`.
     #[must_use]
-    pub fn has_package_manager(&self, name: &str) -> bool {
+    pub(crate) fn has_package_manager(&self, name: &str) -> bool {
         self.list("package_managers").contains(&name) || self.text("package_manager") == Some(name)
     }
 

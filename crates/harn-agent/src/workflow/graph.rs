@@ -219,7 +219,7 @@ impl Node {
     }
 
     /// Whether a model has to work for it.
-    pub fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.fields.contains_key("mode")
             || self.fields.contains_key("prompt")
             || !self.tool_names().is_empty()
@@ -364,7 +364,7 @@ impl Graph {
     }
 
     /// The ways out of a node.
-    pub fn edges_from<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Edge> {
+    pub(crate) fn edges_from<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Edge> {
         self.edges.iter().filter(move |edge| edge.from == id)
     }
 

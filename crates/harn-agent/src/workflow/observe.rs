@@ -97,7 +97,7 @@ fn events_of(stages: &[Json], kind: &str) -> Vec<Json> {
 }
 
 /// What tools were called with, and what they gave.
-pub fn tool_recordings(run: &Json) -> Json {
+pub(crate) fn tool_recordings(run: &Json) -> Json {
     let mut out = Vec::new();
     for stage in list(run, "stages") {
         let events = list(&stage["transcript"], "events");

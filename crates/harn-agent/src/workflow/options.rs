@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ceiling::check_approval;
 
 /// Settings of a model that a run may put over those of its nodes.
-pub const MODEL_KEYS: [&str; 21] = [
+pub(crate) const MODEL_KEYS: [&str; 21] = [
     "provider",
     "model",
     "model_tier",
@@ -31,7 +31,7 @@ pub const MODEL_KEYS: [&str; 21] = [
 ];
 
 /// Those of them that mean nothing to a single call.
-pub const LOOP_KEYS: [&str; 15] = [
+pub(crate) const LOOP_KEYS: [&str; 15] = [
     "tool_format",
     "max_iterations",
     "max_nudges",
@@ -183,7 +183,7 @@ impl RunOptions {
     }
 
     /// What of them the metadata of a run hold.
-    pub fn run_metadata(&self) -> Map<String, Json> {
+    pub(crate) fn run_metadata(&self) -> Map<String, Json> {
         let mut out = self.metadata.clone();
         if !self.audit.is_null() {
             out.insert("audit".to_owned(), self.audit.clone());

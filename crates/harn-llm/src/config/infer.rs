@@ -5,7 +5,7 @@ use crate::embedder::Embedder;
 
 impl Config {
     /// Splits `PROVIDER:MODEL`, when the first part is the name of a configured provider (`hf` is short for `huggingface`).
-    pub fn split_prefix<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
+    pub(crate) fn split_prefix<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
         let (head, model) = id.split_once(':')?;
         let provider = if head == "hf" { "huggingface" } else { head };
         (!model.is_empty() && self.provider(provider).is_some()).then_some((provider, model))
@@ -23,7 +23,7 @@ impl Config {
     }
 
     /// Infers the provider of a model id; `None` when nothing fits and the default provider is meant.
-    pub fn infer_provider(&self, id: &str) -> Option<String> {
+    pub(crate) fn infer_provider(&self, id: &str) -> Option<String> {
         let found = |p: &str| Some(p.to_string());
         if let Some((provider, _)) = self.split_prefix(id) {
             return found(provider);

@@ -13,9 +13,9 @@ mod tier;
 pub use crate::dialect::Dialect;
 pub use infer::family;
 pub(crate) use policy::decide as routing_decision;
-pub use policy::{is_policy_text, policy_choice};
+pub(crate) use policy::is_policy_text;
 pub use route::{Choice, Key};
-pub use tier::tier_rank;
+pub(crate) use tier::tier_rank;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -431,7 +431,7 @@ impl Provider {
     }
 
     /// Returns whether a call can be authorised: no key needed, or one is set.
-    pub fn is_available(&self, embedder: &dyn Embedder) -> bool {
+    pub(crate) fn is_available(&self, embedder: &dyn Embedder) -> bool {
         let envs = self.auth_envs();
         self.auth_style() == "none"
             || envs.is_empty()
@@ -453,7 +453,7 @@ impl Provider {
 }
 
 /// Strips blanks and quotes from an address and adds `http://` when it has no scheme.
-pub fn clean_url(value: &str) -> String {
+pub(crate) fn clean_url(value: &str) -> String {
     let value = value.trim().trim_matches(|c| c == '"' || c == '\'').trim();
     if value.is_empty() || value.contains("://") { value.to_string() } else { format!("http://{value}") }
 }

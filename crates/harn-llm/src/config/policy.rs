@@ -69,23 +69,14 @@ fn parse_text(text: &str) -> Result<Option<Policy>, OptionError> {
 }
 
 /// Returns whether a text has the form of a routing policy.
-pub fn is_policy_text(text: &str) -> bool {
+pub(crate) fn is_policy_text(text: &str) -> bool {
     text.contains('(') && matches!(parse_text(text), Ok(Some(_)))
 }
 
-/// Lets the policy of a call choose; `None` when it has none.
+/// Lets the policy of a call choose; `None` when it has none. Returns the choice and its `routing_decision` for the call log.
 ///
 /// # Errors
 /// The option is wrong.
-pub fn policy_choice(
-    config: &Config,
-    options: &CallOptions,
-    embedder: &dyn Embedder,
-) -> Result<Option<Choice>, OptionError> {
-    Ok(decide(config, options, embedder)?.map(|(choice, _)| choice))
-}
-
-/// Returns the choice of the policy and its `routing_decision` for the call log.
 pub(crate) fn decide(
     config: &Config,
     options: &CallOptions,
@@ -181,8 +172,8 @@ mod tests {
     fn choose(policy: Value, env: &[(&str, &str)]) -> Result<Option<(String, String)>, String> {
         let embedder = StdEmbedder::with_env(env.iter().copied());
         let options = CallOptions::from_json(&json!({"route_policy": policy})).unwrap();
-        policy_choice(&Config::builtin(), &options, &embedder)
-            .map(|c| c.map(|c| (c.provider, c.model)))
+        decide(&Config::builtin(), &options, &embedder)
+            .map(|c| c.map(|(c, _)| (c.provider, c.model)))
             .map_err(|e| e.0)
     }
 

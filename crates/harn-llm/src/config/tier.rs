@@ -5,7 +5,7 @@ use crate::embedder::Embedder;
 use crate::error::OptionError;
 
 /// Returns the rank of a tier word; unknown words rank in the middle.
-pub fn tier_rank(tier: &str) -> u8 {
+pub(crate) fn tier_rank(tier: &str) -> u8 {
     match tier.to_lowercase().as_str() {
         "small" | "low" => 0,
         "frontier" | "large" | "high" => 2,
@@ -74,7 +74,7 @@ impl Config {
     }
 
     /// Returns whether calls to the provider can be authorised.
-    pub fn is_available(&self, provider: &str, embedder: &dyn Embedder) -> bool {
+    pub(crate) fn is_available(&self, provider: &str, embedder: &dyn Embedder) -> bool {
         self.provider(provider).is_some_and(|p| p.is_available(embedder))
     }
 

@@ -109,7 +109,7 @@ fn status_category(status: u16) -> Option<Category> {
 }
 
 /// Assigns a category to the text of an error that carries none.
-pub fn classify_message(message: &str) -> Category {
+pub(crate) fn classify_message(message: &str) -> Category {
     if let Some(category) = first_status(message).and_then(status_category) {
         return category;
     }
@@ -177,7 +177,7 @@ pub(super) fn largest_number(text: &str) -> Option<u64> {
 }
 
 /// Derives kind and reason of an error that is no HTTP reply.
-pub fn kind_and_reason(category: Category, message: &str) -> (Kind, &'static str) {
+pub(crate) fn kind_and_reason(category: Category, message: &str) -> (Kind, &'static str) {
     let lower = message.to_lowercase();
     // These three quote text of the caller's own, which may hold any phrase.
     if !matches!(category, Category::BudgetExceeded | Category::SchemaValidation | Category::Cancelled) {

@@ -9,7 +9,7 @@ use harn_value::{Data as Value, json};
 use crate::event::Usage;
 use crate::json::Object;
 use crate::reply_head::ReplyHead;
-pub use classify::{classify_message, kind_and_reason};
+pub(crate) use classify::{classify_message, kind_and_reason};
 use classify::{http_rule, largest_number};
 
 /// A wrong option, found before any request. Scripts see the plain string.
@@ -127,7 +127,7 @@ categories! {
 
 impl Category {
     /// Finds a category by its word.
-    pub fn from_word(word: &str) -> Option<Category> {
+    pub(crate) fn from_word(word: &str) -> Option<Category> {
         Self::ALL.iter().copied().find(|c| c.as_str() == word)
     }
 }
@@ -220,12 +220,6 @@ impl LlmError {
         }))
     }
 
-    /// Makes an error from a message alone.
-    pub fn from_message(message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self::new(classify_message(&message), message)
-    }
-
     /// Makes the error of an HTTP reply that is not a success.
     pub fn http(provider: &str, head: &ReplyHead, body: &str, now_ms: i64) -> Self {
         let ReplyHead { status, phrase, retry_after, .. } = head;
@@ -300,7 +294,7 @@ impl LlmError {
 
     /// Adds the token counts that were known when the call broke off.
     #[must_use]
-    pub fn with_usage(mut self, usage: Usage) -> Self {
+    pub(crate) fn with_usage(mut self, usage: Usage) -> Self {
         if !usage.is_empty() {
             self.partial_usage = Some(usage);
         }

@@ -73,7 +73,7 @@ fn check_error(error: &Value) -> Result<(), String> {
 }
 
 /// Writes a result as a fixture line (without the line end).
-pub fn fixture_line(result: Result<&Response, &LlmError>) -> String {
+pub(crate) fn fixture_line(result: Result<&Response, &LlmError>) -> String {
     let mut out = Object::new();
     match result {
         Err(error) => {

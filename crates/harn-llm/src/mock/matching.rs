@@ -6,7 +6,7 @@ use crate::conversation::Conversation;
 use crate::json::str_at;
 
 /// Returns all non-empty strings of the messages, keys in sorted order, joined by newlines.
-pub fn match_text(messages: &[Value]) -> String {
+pub(crate) fn match_text(messages: &[Value]) -> String {
     let mut parts = Vec::new();
     for message in messages {
         collect(message, &mut parts);

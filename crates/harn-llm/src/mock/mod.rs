@@ -3,8 +3,10 @@
 mod fixture;
 mod matching;
 
-pub use fixture::{fixture_line, parse_fixtures};
-pub use matching::{glob_matches, match_text, prompt_text};
+pub(crate) use fixture::fixture_line;
+pub use fixture::parse_fixtures;
+pub(crate) use matching::match_text;
+pub use matching::{glob_matches, prompt_text};
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -301,12 +303,12 @@ impl MockState {
     }
 
     /// Answers from fixtures from now on.
-    pub fn set_replay(&mut self, fixtures: Vec<Mock>) {
+    pub(crate) fn set_replay(&mut self, fixtures: Vec<Mock>) {
         self.replay = Some(fixtures.into());
     }
 
     /// Returns whether calls of any provider are answered here.
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.replay.is_some() || !self.now.queue.is_empty()
     }
 
@@ -322,7 +324,7 @@ impl MockState {
     }
 
     /// Puts queue, calls and cache memory aside and starts empty.
-    pub fn push_scope(&mut self) {
+    pub(crate) fn push_scope(&mut self) {
         self.stash.push(std::mem::take(&mut self.now));
     }
 
@@ -330,7 +332,7 @@ impl MockState {
     ///
     /// # Errors
     /// There is nothing to bring back.
-    pub fn pop_scope(&mut self) -> Result<(), String> {
+    pub(crate) fn pop_scope(&mut self) -> Result<(), String> {
         self.now = self.stash.pop().ok_or_else(|| "llm_mock_pop_scope: no scope to pop".to_string())?;
         Ok(())
     }
@@ -379,7 +381,7 @@ impl MockState {
     }
 
     /// Answers without a script: calls the first native tool, or echoes the prompt.
-    pub fn default_answer(&mut self, ask: &Ask<'_>) -> Answer {
+    pub(crate) fn default_answer(&mut self, ask: &Ask<'_>) -> Answer {
         let prompt = prompt_text(ask.messages);
         let mut out = Response::new("mock", ask.model);
         out.mocked = true;
@@ -453,7 +455,7 @@ fn required_arguments(schema: &Value) -> Value {
 }
 
 /// Returns the words in which a stream of the unscripted mock answers.
-pub fn default_stream_words(messages: &Conversation) -> Vec<String> {
+pub(crate) fn default_stream_words(messages: &Conversation) -> Vec<String> {
     let last = messages.last().map(|m| m.to_json()).unwrap_or_default();
     str_at(&last, "content").unwrap_or_default().split_whitespace().map(str::to_string).collect()
 }

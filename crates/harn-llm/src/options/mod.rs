@@ -19,7 +19,7 @@ pub use output::{Nudge, OutputFormat, OutputKind, Validation};
 pub use sampling::Sampling;
 pub use shape::Shape;
 pub use thinking::{Effort, Thinking};
-pub use tool_search::{DEFAULT_SEARCH_TOOL, SearchMode, SearchStrategy, SearchVariant, ToolSearch};
+pub use tool_search::{SearchMode, SearchStrategy, SearchVariant, ToolSearch};
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ use crate::json::{Object, display, list_at, present, str_at, truthy};
 use crate::tools::{ToolChoice, ToolSet, parse_tools};
 
 /// Default of `max_tokens`.
-pub const DEFAULT_MAX_TOKENS: i64 = 16384;
+pub(crate) const DEFAULT_MAX_TOKENS: i64 = 16384;
 
 /// How tools are offered to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl CallOptions {
     ///
     /// # Errors
     /// As [`CallOptions::from_json`].
-    pub fn from_shared(options: &Rc<Value>) -> Result<CallOptions, OptionError> {
+    pub(crate) fn from_shared(options: &Rc<Value>) -> Result<CallOptions, OptionError> {
         let o = if options.is_object() { options.clone() } else { Rc::new(Value::Object(Object::new())) };
         let text = |key: &str| present(&o, key).map(display).filter(|s| !s.is_empty());
         let flag = |key: &str| o.get(key).is_some_and(truthy);

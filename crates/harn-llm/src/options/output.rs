@@ -63,7 +63,7 @@ pub enum Nudge {
 
 impl OutputFormat {
     /// Returns whether the call wants data: its format is not text, or there is a schema to check.
-    pub fn is_structured(&self) -> bool {
+    pub(crate) fn is_structured(&self) -> bool {
         self.kind != OutputKind::Text || self.check.is_some()
     }
 }

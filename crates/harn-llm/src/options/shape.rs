@@ -37,7 +37,8 @@ pub enum Shape {
 use Shape::{Any, Bool, Closure, Dict, Either, Int, List, Map, Names, Str, Text, Word};
 
 /// Levels of side effects, in ascending order.
-pub const SIDE_EFFECT_LEVELS: &[&str] = &["none", "read_only", "workspace_write", "process_exec", "network"];
+pub(crate) const SIDE_EFFECT_LEVELS: &[&str] =
+    &["none", "read_only", "workspace_write", "process_exec", "network"];
 
 /// The option `policy`.
 pub const POLICY: Shape = Dict(&[

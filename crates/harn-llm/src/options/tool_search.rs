@@ -80,7 +80,7 @@ pub struct ToolSearch {
 }
 
 /// The synthetic search tool's name unless the option gives one.
-pub const DEFAULT_SEARCH_TOOL: &str = "__harn_tool_search";
+pub(crate) const DEFAULT_SEARCH_TOOL: &str = "__harn_tool_search";
 
 fn of_variant(variant: SearchVariant) -> ToolSearch {
     ToolSearch {

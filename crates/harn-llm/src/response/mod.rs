@@ -92,7 +92,7 @@ impl Block {
 }
 
 /// Brings what a search was asked into its one shape, a dict: providers send a dict, the JSON of one, or bare words.
-pub fn search_query(query: Value) -> Value {
+pub(crate) fn search_query(query: Value) -> Value {
     match query {
         Value::Object(_) => query,
         Value::Null => json!({}),
@@ -199,7 +199,7 @@ impl Response {
 
     /// Reads text tool calls and tagged prose. `tools` are the names offered in text format, or `None`
     /// when tools were native or absent.
-    pub fn read_tags(&mut self, tools: Option<&[String]>) {
+    pub(crate) fn read_tags(&mut self, tools: Option<&[String]>) {
         let native = !self.tool_calls.is_empty();
         let applies = tools.is_some() || (!native && has_opening_tag(&self.text));
         let without_thoughts = self.text.contains("<think>").then(|| crate::wire::think::split(&self.text).0);
@@ -230,7 +230,7 @@ impl Response {
 
     /// Returns the text, or the reasoning of a reply that holds nothing else: some servers put the whole answer there.
     /// Beside tool calls reasoning stays private.
-    pub fn text_or_reasoning(&self) -> &str {
+    pub(crate) fn text_or_reasoning(&self) -> &str {
         match &self.thinking {
             Some(thinking) if self.text.is_empty() && self.tool_calls.is_empty() => thinking,
             _ => &self.text,
@@ -253,7 +253,7 @@ impl Response {
     }
 
     /// Returns the calls as result dicts; those of a mock carry a `type`.
-    pub fn tool_calls_json(&self) -> Vec<Value> {
+    pub(crate) fn tool_calls_json(&self) -> Vec<Value> {
         let dict = |call: &ToolCall| {
             let mut out = call.to_json();
             if self.mocked {

@@ -225,7 +225,7 @@ impl LlmRuntime {
     }
 
     /// Returns whether calls of any provider are answered by mocks now.
-    pub fn mock_is_active(&self) -> bool {
+    pub(crate) fn mock_is_active(&self) -> bool {
         self.mock.borrow().is_active()
     }
 

@@ -121,7 +121,7 @@ impl Rounds {
 }
 
 /// Returns the message of a call whose rounds are used up.
-pub fn failure_message(errors: &[String], retries: u32) -> String {
+pub(crate) fn failure_message(errors: &[String], retries: u32) -> String {
     let hint = if retries == 0 {
         "set `schema_retries` to let the model correct itself".to_string()
     } else {

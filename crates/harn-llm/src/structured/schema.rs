@@ -7,7 +7,7 @@ use crate::json::{list_at, str_at};
 
 /// Returns whether hosts accept the schema in strict mode: every object forbids other keys and requires
 /// all it has.
-pub fn is_strict(schema: &Value) -> bool {
+pub(crate) fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Array(items) => items.iter().all(is_strict),
         Value::Object(map) => {
@@ -37,7 +37,7 @@ const MAX_DEPTH: usize = 3;
 const MAX_KEYS: usize = 16;
 
 /// Describes the objects of a schema, one line each, for a model that got them wrong.
-pub fn shape_lines(schema: &Value) -> Vec<String> {
+pub(crate) fn shape_lines(schema: &Value) -> Vec<String> {
     let mut out = Vec::new();
     describe(&as_json_schema(schema), "root", 0, &mut out);
     out
@@ -75,7 +75,7 @@ fn describe(schema: &Value, path: &str, depth: usize, out: &mut Vec<String>) {
 }
 
 /// Returns the required and the allowed top-level keys of a schema.
-pub fn top_level_keys(schema: &Value) -> (Vec<String>, Vec<String>) {
+pub(crate) fn top_level_keys(schema: &Value) -> (Vec<String>, Vec<String>) {
     let required = list_at(schema, "required").iter().filter_map(Value::as_str).map(str::to_string).collect();
     let mut allowed: Vec<String> = schema
         .get("properties")

@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 128;
 ///
 /// # Errors
 /// The diagnostic that the model is given.
-pub fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedCall, String> {
+pub(crate) fn parse_call(text: &str, start: usize, name: &str) -> Result<ParsedCall, String> {
     let mut p = Parser { text, at: start + 1, depth: 0 };
     let problem = |cause: String| format!("TOOL CALL PARSE ERROR: `{name}(...)` — {cause}");
     p.blanks().map_err(problem)?;

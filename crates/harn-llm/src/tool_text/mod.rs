@@ -8,6 +8,6 @@ mod scan;
 mod visible;
 
 pub use declare::{declarations, first_sentence, type_text};
-pub use grammar::{ParsedCall, parse_call};
+pub use grammar::ParsedCall;
 pub use reply::{Block, TaggedReply, has_opening_tag, parse_reply};
 pub use visible::{sanitize, sanitize_partial};

@@ -29,7 +29,7 @@ impl Hits {
     }
 
     /// Returns the text that answers the model.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut out = crate::json::Object::new();
         if let Some(diagnostic) = &self.diagnostic {
             out.insert("diagnostic".into(), diagnostic.as_str().into());

@@ -67,7 +67,7 @@ pub fn of_call(record: CallRecord<'_>, ids: &Ids<'_>) -> Value {
 
 /// Makes the assistant message that a transcript keeps: canonical blocks, or the provider's shape of a
 /// turn with tool calls.
-pub fn assistant_message(style: WireStyle, response: &Response) -> Value {
+pub(crate) fn assistant_message(style: WireStyle, response: &Response) -> Value {
     let mut out = json!({"role": "assistant"});
     if response.tool_calls.is_empty() {
         out["content"] = response.blocks.iter().map(Block::to_json).collect();

@@ -167,7 +167,7 @@ pub fn plan(transcript: &Value, options: &CompactOptions) -> Result<Option<usize
 }
 
 /// Returns the `ROLE: content` lines of messages, with the calls that were made.
-pub fn conversation_lines(messages: &[Value]) -> String {
+pub(crate) fn conversation_lines(messages: &[Value]) -> String {
     let line = |m: &Value| {
         let role = str_at(m, "role").unwrap_or("user").to_uppercase();
         let calls = list_at(m, "tool_calls").iter().filter_map(|call| {

@@ -27,7 +27,7 @@ pub fn message_events(messages: &[Value], ids: &Ids<'_>) -> Vec<Value> {
 }
 
 /// Returns the event of a message.
-pub fn message_event(message: &Value, ids: &Ids<'_>) -> Value {
+pub(crate) fn message_event(message: &Value, ids: &Ids<'_>) -> Value {
     let role = str_at(message, "role").unwrap_or("user");
     let is_result = matches!(role, "tool_result" | "tool");
     let default = if is_result { "internal" } else { "public" };

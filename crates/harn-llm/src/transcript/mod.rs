@@ -8,14 +8,15 @@ mod events;
 mod lifecycle;
 mod messages;
 
+pub(crate) use call::assistant_message;
 pub(crate) use call::search_events;
-pub use call::{CallRecord, assistant_message, of_call};
+pub use call::{CallRecord, of_call};
+pub(crate) use compact::conversation_lines;
 pub use compact::{
     CompactOptions, Compacted, Strategy, apply as compact, archivable, archivable_of, compaction_text,
-    conversation_lines, is_long_result, plan as compact_plan, render, render as compact_text, render_masked,
-    tokens_of,
+    is_long_result, plan as compact_plan, render, render as compact_text, render_masked, tokens_of,
 };
-pub use events::{event, message_event, message_events};
+pub use events::{event, message_events};
 pub use lifecycle::{abandon, archive, fork, reset, resume};
 pub use messages::{
     add_asset, add_message, add_tool_result, events_by_kind, export, field, from_messages, import,
@@ -51,7 +52,7 @@ pub fn extra_events(transcript: &Value) -> Vec<Value> {
 }
 
 /// Replaces the messages of a transcript; events of messages are made anew, other events stay.
-pub fn with_messages(transcript: &Value, messages: Vec<Value>, ids: &Ids<'_>) -> Value {
+pub(crate) fn with_messages(transcript: &Value, messages: Vec<Value>, ids: &Ids<'_>) -> Value {
     let mut out = transcript.clone();
     let extra = extra_events(transcript);
     let events: Vec<Value> = message_events(&messages, ids).into_iter().chain(extra).collect();

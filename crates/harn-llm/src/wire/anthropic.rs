@@ -23,7 +23,7 @@ use crate::request::{OutputChannel, Request};
 use crate::tools::{ToolShape, strip_for_wire};
 
 /// Name of the tool through which structured output is forced.
-pub const JSON_TOOL: &str = "json_response";
+pub(crate) const JSON_TOOL: &str = "json_response";
 
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 

@@ -38,17 +38,17 @@ pub enum WireStyle {
 
 impl WireStyle {
     /// Returns the format of a provider's completion endpoint.
-    pub fn of_completion(endpoint: &str) -> WireStyle {
+    pub(crate) fn of_completion(endpoint: &str) -> WireStyle {
         if endpoint.contains("/api/generate") { WireStyle::OllamaCompletion } else { WireStyle::Completion }
     }
 
     /// Returns whether text is continued, not a conversation.
-    pub fn is_completion(self) -> bool {
+    pub(crate) fn is_completion(self) -> bool {
         matches!(self, WireStyle::Completion | WireStyle::OllamaCompletion)
     }
 
     /// Returns the shape of native tools.
-    pub fn tool_shape(self) -> ToolShape {
+    pub(crate) fn tool_shape(self) -> ToolShape {
         match self {
             WireStyle::Anthropic => ToolShape::Anthropic,
             _ => ToolShape::OpenAi,
@@ -56,7 +56,7 @@ impl WireStyle {
     }
 
     /// Returns whether system messages may stand in the message list.
-    pub fn has_system_role(self) -> bool {
+    pub(crate) fn has_system_role(self) -> bool {
         !matches!(self, WireStyle::Anthropic | WireStyle::Gemini | WireStyle::Bedrock)
     }
 

@@ -9,7 +9,8 @@ use harn_value::{Data as Value, data::Map};
 use sha2::{Digest, Sha256};
 
 pub use augment::augment_prompt_tools;
-pub use tools::{ToolRow, tool_rows, tools_table};
+pub(crate) use tools::tools_table;
+pub use tools::{ToolRow, tool_rows};
 
 use crate::value::object;
 use harn_value::json::pretty_data;

@@ -70,7 +70,7 @@ fn approval(value: Option<&Value>) -> Result<String, LayeredError> {
 
 /// Renders rows as a Markdown table, sorted by name; of rows with the same name the first wins. Empty without rows.
 #[must_use]
-pub fn tools_table(rows: Vec<ToolRow>) -> String {
+pub(crate) fn tools_table(rows: Vec<ToolRow>) -> String {
     let mut kept: Vec<ToolRow> = Vec::with_capacity(rows.len());
     for mut row in rows {
         row.name = row.name.trim().to_owned();

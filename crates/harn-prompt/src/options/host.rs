@@ -7,7 +7,7 @@ use crate::fragment::{Bucket, Fragment};
 use crate::value::present;
 
 /// The host options in declaration order, each with its bucket.
-pub const HOST_OPTIONS: [(&str, Bucket); 6] = [
+pub(crate) const HOST_OPTIONS: [(&str, Bucket); 6] = [
     ("system_preamble", Bucket::Before),
     ("system_prefix", Bucket::Before),
     ("system_context", Bucket::Before),

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 
 use harn_value::{Data as Value, data::Map};
 
-pub use host::HOST_OPTIONS;
 pub use primary::context_profile;
 pub use tools::{active_caps, active_tools, tool_guidance};
 

@@ -20,7 +20,7 @@ pub fn entries(tools: &Value) -> &[Value] {
 
 /// Returns the name of a tool entry; an entry without one does not count as a tool.
 #[must_use]
-pub fn entry_name(entry: &Value) -> Option<&str> {
+pub(crate) fn entry_name(entry: &Value) -> Option<&str> {
     entry.as_object()?.get("name")?.as_str().filter(|name| !name.trim().is_empty())
 }
 

@@ -21,7 +21,7 @@ pub const EVENTS: [&str; 8] = [
 ];
 
 /// Providers that may be enabled at once.
-pub const MAX_PROVIDERS: usize = 8;
+pub(crate) const MAX_PROVIDERS: usize = 8;
 
 /// A built-in provider.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use super::{Origin, Propagate, Reminder, ReminderError, Source};
 use crate::value::{flag, object, present, text};
 
 /// The kind of a reminder's event.
-pub const EVENT_KIND: &str = "system_reminder";
+pub(crate) const EVENT_KIND: &str = "system_reminder";
 
 /// The event-log topic of [`Lifecycle`] entries.
 pub const LIFECYCLE_TOPIC: &str = "transcript.reminder.lifecycle";

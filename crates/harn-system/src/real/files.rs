@@ -87,7 +87,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_to_append(path: &Path) -> io::Result<File> {
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         facts => regular(&facts?)?,
@@ -99,7 +99,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// The system's error.
-pub fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn append_to(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     let before = file.metadata()?.len();
     let mut written = 0;
     while written < bytes.len() {

@@ -156,7 +156,7 @@ impl Iter {
     }
 
     /// Whether it is known to have no more items.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.state().done.get()
     }
 
