@@ -38,19 +38,20 @@ async def look(call):
     return {"role": "tool", "tool_call_id": call["id"], "content": "seen"}
 
 
+async def agent(turns, model, tool):
+    """The loop, over whatever calls the model and the tool; gives its messages."""
+    messages = [FIRST]
+    for _ in range(turns):
+        messages.append(await model(messages))
+        for call in messages[-1]["tool_calls"]:
+            messages.append(await tool(call))
+    return messages
+
+
 @asynccontextmanager
 async def plain(given):
     """Nothing is kept."""
-
-    async def loop(_):
-        messages = [FIRST]
-        for _ in range(given.turns):
-            messages.append(await ask(messages))
-            for call in messages[-1]["tool_calls"]:
-                messages.append(await look(call))
-        return messages
-
-    yield loop
+    yield lambda _: agent(given.turns, ask, look)
 
 
 @asynccontextmanager
@@ -105,12 +106,7 @@ async def dbos(given):
 
     @DBOS.workflow()
     async def work():
-        messages = [FIRST]
-        for _ in range(given.turns):
-            messages.append(await model(messages))
-            for call in messages[-1]["tool_calls"]:
-                messages.append(await tool(call))
-        return messages
+        return await agent(given.turns, model, tool)
 
     async def loop(_):
         return await (await DBOS.start_workflow_async(work)).get_result()

@@ -6,16 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Ran, command, folder, harn_in, repository};
-
-fn durable(folder: &Path, args: &[&str]) -> Ran {
-    harn_in(folder, &[&["run", "--durable", "--run-id", "r"], args].concat())
-}
-
-fn shown(folder: &Path) -> Value {
-    let ran = harn_in(folder, &["runs", "show", "r", "--json"]);
-    serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
-}
+use crate::common::{Ran, command, durable, folder, harn_in, repository, shown};
 
 /// The id of the only thing that the run asks.
 fn asked(folder: &Path) -> String {

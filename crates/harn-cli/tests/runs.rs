@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Chance, Ran, command, finish, folder, harn_in, kills};
+use crate::common::{Chance, Ran, command, durable, durable_as, finish, folder, harn_in, kills, text};
 
 /// Starts a command, kills it after some time, and gives what it printed; the exit code if it ended before.
 fn kill_after(folder: &Path, address: &str, args: &[&str], life: Duration) -> (String, Option<i32>) {
@@ -33,14 +33,6 @@ fn kill_after(folder: &Path, address: &str, args: &[&str], life: Duration) -> (S
     (reader.join().unwrap(), ended.and_then(|status| status.code()))
 }
 
-fn durable(folder: &Path, id: &str, args: &[&str]) -> Ran {
-    harn_in(folder, &[&["run", "--durable", "--run-id", id], args].concat())
-}
-
-fn text(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
-
 const EFFECTS: &str = r#"
 import "./helper"
 println(greeting())
@@ -59,7 +51,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     let helper = "pub fn greeting() { \"hello\" }\n";
     let dir = folder(&[("main.harn", EFFECTS), ("helper.harn", helper)]);
     let path = dir.path();
-    let first = durable(path, "one", &["main.harn"]);
+    let first = durable_as(path, "one", &["main.harn"]);
     assert_eq!(first.code, 0, "{}", first.shown());
     assert!(first.err.contains("run one is kept"), "{}", first.err);
     let log = text(&path.join("log.txt"));
@@ -77,7 +69,7 @@ fn a_replay_prints_the_same_and_does_nothing() {
     let ended = harn_in(path, &["resume", "one"]);
     assert_eq!(ended.code, 1);
     assert!(ended.err.contains("has ended (completed)"), "{}", ended.err);
-    let taken = durable(path, "one", &["-e", "1"]);
+    let taken = durable_as(path, "one", &["-e", "1"]);
     assert!(taken.code == 1 && taken.err.contains("there is a run 'one' already"), "{}", taken.shown());
     let none = harn_in(path, &["resume", "two"]);
     assert!(none.code == 1 && none.err.contains("there is no run 'two' here"), "{}", none.shown());
@@ -88,7 +80,7 @@ fn changed_sources_are_compared_and_forked() {
     let was = "println(\"one\")\nlet a = read_file(\"a.txt\")\nappend_file(\"log.txt\", a)\nprintln(\"end ${a}\")\n";
     let dir = folder(&[("main.harn", was), ("a.txt", "A"), ("b.txt", "B")]);
     let path = dir.path();
-    assert_eq!(durable(path, "r", &["main.harn"]).code, 0);
+    assert_eq!(durable(path, &["main.harn"]).code, 0);
     let same = harn_in(path, &["replay", "r", "--check"]);
     assert_eq!(same.code, 0, "{}", same.shown());
     assert!(same.out.contains("no difference"), "{}", same.out);
@@ -164,7 +156,7 @@ fn a_signal_ends_a_run_so_that_it_can_go_on() {
 fn a_run_goes_on_in_its_folder() {
     let dir = folder(&[("main.harn", "ask_user(\"Go on?\")\n"), ("other/x", "")]);
     let path = dir.path().canonicalize().unwrap();
-    assert_eq!(durable(&path, "r", &["main.harn"]).code, 75);
+    assert_eq!(durable(&path, &["main.harn"]).code, 75);
     let mut elsewhere = command(&["resume", "r"]);
     elsewhere.current_dir(path.join("other")).env("HARN_STATE_FILE", path.join(".harn/state.db"));
     let refused = finish(elsewhere, b"");
@@ -200,7 +192,7 @@ fn a_run_that_only_waits_holds_no_process() {
         "println(\"before\")\nlet n = parallel each [1500, 1600] { ms -> sleep(ms); ms }\nprintln(n)\n";
     let dir = folder(&[("main.harn", program)]);
     let path = dir.path();
-    let first = durable(path, "r", &["--suspend-after", "1s", "main.harn"]);
+    let first = durable(path, &["--suspend-after", "1s", "main.harn"]);
     assert_eq!((first.code, first.out.as_str()), (75, "before\n"), "{}", first.shown());
     assert!(
         first.err.contains("run r waits until") && first.err.contains("`harn resume r`"),
@@ -218,7 +210,7 @@ fn a_run_that_only_waits_holds_no_process() {
     }
     assert_eq!((code, out.as_str()), (0, "[1500, 1600]\n"));
     assert_eq!(harn_in(path, &["replay", "r"]).out, "before\n[1500, 1600]\n");
-    let wrong = durable(path, "s", &["--suspend-after", "soon", "main.harn"]);
+    let wrong = durable_as(path, "s", &["--suspend-after", "soon", "main.harn"]);
     assert!(wrong.code == 2 && wrong.err.contains("such as 500ms"), "{}", wrong.shown());
 }
 

@@ -1,21 +1,11 @@
 //! Waitpoints of durable runs, resolved from the command line, and of programs that share an event log.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Ran, command, finish, folder, harn_in};
-
-fn durable(folder: &Path, args: &[&str]) -> Ran {
-    harn_in(folder, &[&["run", "--durable", "--run-id", "r"], args].concat())
-}
-
-fn shown(folder: &Path) -> Value {
-    let ran = harn_in(folder, &["runs", "show", "r", "--json"]);
-    serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
-}
+use crate::common::{command, durable, finish, folder, harn_in, shown};
 
 const PAYMENT: &str = r#"
 import { create, wait } from "std/waitpoint"

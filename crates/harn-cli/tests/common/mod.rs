@@ -6,6 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 /// What a run of the binary did.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -83,6 +85,43 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 pub(crate) fn run_text(text: &str) -> Ran {
     let folder = folder(&[("main.harn", text)]);
     harn_in(folder.path(), &["run", "main.harn"])
+}
+
+/// Runs a program of a folder with a journal, as the run `r`.
+pub(crate) fn durable(folder: &Path, args: &[&str]) -> Ran {
+    durable_as(folder, "r", args)
+}
+
+/// Runs a program of a folder with a journal.
+pub(crate) fn durable_as(folder: &Path, id: &str, args: &[&str]) -> Ran {
+    harn_in(folder, &[&["run", "--durable", "--run-id", id], args].concat())
+}
+
+/// What `harn runs show` says of the run `r`.
+pub(crate) fn shown(folder: &Path) -> Value {
+    shown_of(folder, "r")
+}
+
+/// What `harn runs show` says of a run.
+pub(crate) fn shown_of(folder: &Path, id: &str) -> Value {
+    let ran = harn_in(folder, &["runs", "show", id, "--json"]);
+    serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|_| panic!("{}", ran.shown()))["data"].clone()
+}
+
+/// The text of a file; empty when there is none.
+pub(crate) fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// All messages of the snapshot of a daemon that is in a file, those beside it first.
+pub(crate) fn recorded(file: &Path, snapshot: &Value) -> Vec<Value> {
+    let bytes = snapshot["earlier"]["bytes"].as_u64().unwrap_or(0);
+    let beside = std::fs::read(format!("{}.history", file.display())).unwrap_or_default();
+    let own = &beside[..usize::try_from(bytes).expect("a length")];
+    let lines = own.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut parts: Vec<Value> = lines.map(|line| serde_json::from_slice(line).expect("a line")).collect();
+    parts.push(snapshot.clone());
+    parts.iter().flat_map(|part| part["recorded_messages"].as_array().expect("messages").clone()).collect()
 }
 
 /// The top of the repository.
